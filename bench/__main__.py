@@ -76,7 +76,7 @@ def timed(name: str, part: Callable[[], Any]) -> Part:
 def _processor_seconds() -> float:
     """Of this process, and of those that have ended of the ones it started."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def table(measured: Mapping[str, Part]) -> str:

@@ -99,7 +99,7 @@ def _of_evaluation(workspace: Workspace, step: Mapping[str, Any], recorded: Reco
 
 
 def _method(workspace: Workspace, step: Mapping[str, Any]) -> Any:
-    return next(one for one in workspace.config.methods_of(step["encoder"]) if one.name == step["method"])
+    return next(method for method in workspace.config.methods_of(step["encoder"]) if method.name == step["method"])
 
 
 def main() -> None:

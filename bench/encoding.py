@@ -21,6 +21,7 @@ import disent
 from bench.negatives import DEFAULT_MASSIVE
 from disent_core import text
 from disent_core.embeddings.store import EmbeddingStore
+from disent_core.embeddings.texts import Texts
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, load
 
@@ -84,7 +85,7 @@ def store_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> None:
     """Compute the keys of texts, encode the distinct ones and write the table: the whole path to a stored vector."""
     with tempfile.TemporaryDirectory() as home:
         store = EmbeddingStore(Path(home), encoder="minilm", fingerprint=encoder.fingerprint, language="en")
-        store.encode_missing(encoder, dict(zip(text.text_keys(texts), texts, strict=True)))
+        store.add(encoder, Texts.of_mapping(dict(zip(text.text_keys(texts), texts, strict=True))))
 
 
 def vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> np.ndarray:

@@ -19,7 +19,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench import training
 from bench.gpu.measuring import random_matrix
-from disent_assets.run.step import freed_memory_kept
 from disent_core.methods import dream, facet, fmda, lexicon
 from disent_core.methods.contract import Method
 from disent_core.methods.trainer import trainer
@@ -96,7 +95,7 @@ class Recorded(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation, and count it if it is a product."""
         if func._schema.name.split("::")[1] in PRODUCTS:
-            described = [(one.shape, one.stride(), one.dtype) if isinstance(one, Tensor) else one for one in args]
+            described = [(arg.shape, arg.stride(), arg.dtype) if isinstance(arg, Tensor) else arg for arg in args]
             key = f"{func} {described}"
             self.counts[key] += 1
             self.calls.setdefault(key, (func, described))
@@ -109,7 +108,7 @@ class Recorded(TorchDispatchMode):
 
 def _seconds_of(func: Any, described: list[Any]) -> float:
     """Seconds of one product of random matrices."""
-    args = [random_matrix(*one, "cpu") if isinstance(one, tuple) else one for one in described]
+    args = [random_matrix(*arg, "cpu") if isinstance(arg, tuple) else arg for arg in described]
     return _least(lambda: func(*args))
 
 
@@ -148,6 +147,8 @@ def epochs(
 
 def run(*, quick: bool = False, only: str | None = None, times: int = EPOCHS) -> Iterator[dict[str, Any]]:
     """Every method or `only` one, so many epochs on one thread; with `quick`, DREAM on a tenth of the pairs."""
+    from disent_assets.run.step import freed_memory_kept  # bench.gpu imports this module where there is no Dagster
+
     torch.set_num_threads(1)
     texts = data(384, *((training.PAIRS // 10, training.DEV // 10) if quick else ()))
     for name in [only] if only else [*RUNS][: 1 if quick else None]:

@@ -31,7 +31,7 @@ def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.n
     numbers = np.array([int(text.split()[1]) for text in texts])
     rng = np.random.default_rng(int(numbers[0]))
     centres = np.stack(
-        [np.random.default_rng(int(one)).standard_normal(DIM, dtype=np.float32) for one in numbers % 50_000]
+        [np.random.default_rng(int(seed)).standard_normal(DIM, dtype=np.float32) for seed in numbers % 50_000]
     )
     return {NAME: centres + 0.5 * rng.standard_normal(centres.shape, dtype=np.float32)}
 

@@ -90,7 +90,7 @@ def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:
 
 def _processor_seconds() -> float:
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def main() -> None:

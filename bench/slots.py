@@ -16,8 +16,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.kinds.huggingface import model_folder
 from disent_core.methods.families.tagger import Tagged
-from disent_core.methods.twosl_head import encode_items
-from disent_core.methods.twosl_spans import SpanItems, span_items
+from disent_core.methods.twosl_head import SpanItems, encode_items, span_items
 
 UTTERANCES, BATCH = 40, 32
 

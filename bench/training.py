@@ -18,7 +18,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from disent_assets.run.step import freed_memory_kept
 from disent_core.methods import dream, oracle
 from disent_core.methods.trainer import trainer
 from disent_core.training.data import PairRows, TrainingData, VectorBank
@@ -216,6 +215,8 @@ def _seconds(run: Callable[[], object]) -> float:
 
 def run(*, quick: bool = False) -> list[dict[str, Any]]:
     """Every comparison; with `quick`, the smallest only."""
+    from disent_assets.run.step import freed_memory_kept  # bench.gpu imports this module where there is no Dagster
+
     torch.set_num_threads(1)  # the second core trains the next head: two threads on small products gain little
     with freed_memory_kept():  # as in a step; the peer, in the same process, gains by it too
         rows = [

@@ -38,28 +38,29 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
         ConfigError: if DISENT_HOME names an unknown user or store, or DISENT_CACHE_SIZE is not a number.
     """
     home = environment.get("DISENT_HOME") or PROJECT / "data"
-    if _is_address(str(home)):
-        cache = path_of("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
-        return _copies_of(str(home), cache, _number("DISENT_CACHE_SIZE", environment.get("DISENT_CACHE_SIZE") or "0"))
+    if ":" in str(home):
+        from disent_core.storage.bucket import SCHEMES
+
+        # `s3:/bucket`, with one slash, is meant as an address too.
+        if "://" in str(home) or str(home).partition(":")[0] in SCHEMES:
+            return _copies_of(str(home), environment)
     return path_of("DISENT_HOME", home).resolve()
 
 
-def _is_address(home: str) -> bool:
-    """Whether a home is meant as the address of a store; `s3:/bucket`, with one slash, is such an address too."""
-    if ":" not in home:
-        return False
-    from disent_core.storage.bucket import SCHEMES
-
-    return "://" in home or home.partition(":")[0] in SCHEMES
-
-
-def _copies_of(address: str, cache: Path, gigabytes: float) -> Path:
-    """Attach a bucket to its local folder, which keeps at most so many gigabytes (0: any number), and return that."""
+def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
+    """Attach a bucket to its local folder, which keeps DISENT_CACHE_SIZE gigabytes (0: any number), and return that."""
     from disent_core.storage.bucket import SCHEMES, Bucket
-    from disent_core.storage.lru_cache import LruCache
-    from disent_core.storage.remote import RemoteHome, attach
+    from disent_core.storage.remote import LruCache, RemoteHome, attach
     from disent_core.storage.tables import fingerprint
 
+    cache = path_of("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
+    size = environment.get("DISENT_CACHE_SIZE") or "0"
+    try:
+        gigabytes = float(size)
+    except ValueError:
+        gigabytes = math.nan
+    if not 0 <= gigabytes < math.inf:
+        raise ConfigError(f"DISENT_CACHE_SIZE must be a number >= 0, got {size!r}")
     scheme, _, prefix = address.rstrip("/").partition("://")
     if scheme not in SCHEMES or not prefix:
         known = ", ".join(f"{name}://bucket/prefix" for name in SCHEMES)
@@ -74,17 +75,6 @@ def _copies_of(address: str, cache: Path, gigabytes: float) -> Path:
 def open_home(home: str | Path) -> Path:
     """Return the folder of a home that is named by its folder or its address; see `home_folder`."""
     return home_folder({**os.environ, "DISENT_HOME": str(home)})
-
-
-def _number(name: str, value: str) -> float:
-    """Parse a variable that must be a finite number >= 0."""
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise ConfigError(f"{name} must be a number >= 0, got {value!r}")
-    return number
 
 
 def path_of(name: str, value: str | Path) -> Path:

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, overload
 
 from disent.model import Model, load
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from disent_core.search.contents import EngineChoice, HeadRecord
     from disent_core.search.stored import StoredIndex
     from disent_core.search.texts import Text
+
+
+Queries = list[str] | tuple[str, ...]
 
 
 class Hit(NamedTuple):
@@ -68,14 +72,9 @@ class Index:
     """
 
     def __init__(
-        self,
-        stored: "StoredIndex",
-        head: "str | Path | Model | None",
-        encoder: str | Path | None,
-        device: "Device",
+        self, stored: "StoredIndex", head: "str | Path | Model | None", encoder: str | Path | None, device: "Device"
     ) -> None:
-        self._stored, self._head, self._encoder = stored, head, encoder
-        self._device: Device = device
+        self._stored, self._source = stored, (head, encoder, device)
         self.folder: Path = stored.folder
         self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
         approximate = stored.contents.approximate
@@ -143,8 +142,6 @@ class Index:
             ModuleNotFoundError: if the engine needs faiss, which is not installed: `pip install 'disent[faiss]'`.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
-        from itertools import chain
-
         from disent_core.search.texts import checked_texts
 
         if isinstance(texts, str):
@@ -152,9 +149,9 @@ class Index:
         remaining = iter(texts)
         if (first := next(remaining, None)) is None:
             raise ValueError("there are no texts")
-        texts = chain([first], remaining)
+        checked = checked_texts(chain([first], remaining), language, model.languages)
         path = Path(folder).expanduser()
-        add(path, model, checked_texts(texts, language, model.languages), embeddings=embeddings, engine=engine)
+        add(path, model, checked, embeddings=embeddings, engine=engine)
         return cls.open(path, head=model)
 
     @property
@@ -170,24 +167,16 @@ class Index:
             TrainingError: if the head is not where it was, or is another one now.
             EncoderError: if its encoder can't be loaded.
         """
-        return _model(self.folder, self._stored.contents.head, self._head, self._encoder, self._device)
+        return _model(self.folder, self._stored.contents.head, *self._source)
 
     @overload
     def search(self, texts: str, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]) -> list[Hit]: ...
     @overload
     def search(
-        self,
-        texts: list[str] | tuple[str, ...],
-        by: str | None = None,
-        k: int = 10,
-        **request: Unpack[SearchRequest],
+        self, texts: Queries, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]
     ) -> list[list[Hit]]: ...
     def search(
-        self,
-        texts: str | list[str] | tuple[str, ...],
-        by: str | None = None,
-        k: int = 10,
-        **request: Unpack[SearchRequest],
+        self, texts: str | Queries, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]
     ) -> list[Hit] | list[list[Hit]]:
         """Find the texts that are nearest to a query.
 
@@ -239,22 +228,17 @@ class Index:
         queries = [normalise(text) for text in texts]
         if not queries or not all(query.strip() for query in queries):
             raise ValueError("there is no query" if not queries else "a query is empty")
-        keep, language = self._language_filter(request), request.get("language")
-        vectors, keys = self.model.encode_all(queries, language=language), text_keys(queries)
+        keep = self._language_filter(request)
+        vectors, keys = self.model.encode_all(queries, language=request.get("language")), text_keys(queries)
+        without = keys if request.get("except_same_text") else None
+        count, is_exact = min(k, max(1, len(self))), request.get("exact", False)
         answers: dict[str, list[list[Hit]]] = {}
         for name in names:
-            scores, rows = self._stored.nearest(
-                vectors[name],
-                name,
-                min(k, max(1, len(self))),
-                keep=keep,
-                without=keys if request.get("except_same_text") else None,
-                is_exact=request.get("exact", False),
-            )
+            nearest = self._stored.nearest(vectors[name], name, count, keep=keep, without=without, is_exact=is_exact)
             # A query with fewer than k hits has rows of -1 at its end.
             answers[name] = [
-                [self._hit(score, row) for score, row in zip(*pair, strict=True) if row >= 0]
-                for pair in zip(scores, rows, strict=True)
+                [self._hit(score, int(row)) for score, row in zip(*pair, strict=True) if row >= 0]
+                for pair in zip(*nearest, strict=True)
             ]
         return answers
 
@@ -273,8 +257,7 @@ class Index:
         return lambda spoken: not (others and spoken == language) and only in (None, spoken)
 
     def _hit(self, score: float, row: int) -> Hit:
-        number = int(row)
-        return Hit(self.texts[number], self.languages[number], float(score), number, self._stored.keys[number].decode())
+        return Hit(self.texts[row], self.languages[row], float(score), row, self._stored.keys[row].decode())
 
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
@@ -282,10 +265,12 @@ class Index:
         if name is None:
             return "meaning" if "meaning" in self.embeddings else self.embeddings[0]
         if name not in self.embeddings:
-            raise ValueError(
-                f"this index has no {name!r} ({self.head_title}); choose one of {', '.join(self.embeddings)}"
-            )
+            known = ", ".join(self.embeddings)
+            raise ValueError(f"this index has no {name!r} ({self.head_title}); choose one of {known}")
         return name
+
+
+# --- heads ---
 
 
 def index_model(folder: Path, *, encoder: Path | None = None) -> Model:
@@ -305,53 +290,36 @@ def _model(
     encoder: str | Path | None,
     device: "Device",
 ) -> Model:
+    """Load the head of an index, if it is not loaded yet, and check that it is the one."""
     from disent_core.errors import TrainingError, located
 
+    if head is None:
+        paths = [folder / path for path in record.places]
+        head = next((path for path in paths if path.exists()), None)
+        if head is None:
+            problem = f"its head ({record.title}) {'is not where it was' if paths else 'has no file'}"
+            raise TrainingError(located(folder, None, problem, "Name it as head="))
     model = head
     if not isinstance(model, Model):
-        path = _head_path(folder, record) if model is None else Path(model)
-        model = load(path, seed=record.seed, device=device, encoder=encoder)
+        model = load(Path(model), seed=record.seed, device=device, encoder=encoder)
     if not head_record(model).is_same(record):
         problem = f"its head is not the one that made this index ({record.title})"
         raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))
     return model
 
 
-def _head_path(folder: Path, record: "HeadRecord") -> Path:
-    from disent_core.errors import TrainingError, located
-
-    paths = [folder / path for path in record.places]
-    if path := next((path for path in paths if path.exists()), None):
-        return path
-    problem = f"its head ({record.title}) is not where it was" if paths else f"its head ({record.title}) has no file"
-    raise TrainingError(located(folder, None, problem, "Name it as head="))
-
-
-def add(
-    folder: Path,
-    model: Model,
-    texts: "Iterable[Text]",
-    *,
-    embeddings: Sequence[str] | None = None,
-    engine: "EngineChoice | None" = None,
-    advance: Callable[[int], object] = lambda count: None,
-) -> "Added":
-    """Add texts to an index, or make one; see `disent_core.search.build.add_texts`."""
+def add(folder: Path, model: Model, texts: "Iterable[Text]", **options: Any) -> "Added":
+    """Add texts to an index, or make one; options are those of `disent_core.search.build.add_texts`."""
     from disent_core.search.build import add_texts
 
-    require_vectors(model, embeddings or ())
+    require_vectors(model, options.get("embeddings") or ())
     return add_texts(
         folder,
         head_record(model, folder),
         lambda block, language: model.encode_all(block, language=language),
         texts,
-        embeddings=embeddings,
-        engine=engine,
-        advance=advance,
+        **options,
     )
-
-
-# --- heads ---
 
 
 def chosen_embeddings(model: Model, name: str | None) -> list[str]:
@@ -377,8 +345,13 @@ def require_vectors(model: Model, embeddings: Sequence[str]) -> None:
 
 def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
     """Describe the head of a model and, for an index, its path relative to the index and its own."""
-    from disent_core.search import contents
+    from disent_core.search.contents import HeadRecord
 
     path = None if model.path is None else model.path.resolve()
-    paths = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
-    return contents.head_record(model.description, model.fingerprint, model.seed, paths)
+    names = ("name", "encoder", "encoder_fingerprint", "trained_on")
+    return HeadRecord(
+        fingerprint=model.fingerprint,
+        seed=model.seed,
+        places=() if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path)),
+        **{name: str(model.description.get(name, "")) for name in names},
+    )

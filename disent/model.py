@@ -36,14 +36,14 @@ def load(
     """
     from disent_core.lineage.saved_heads import open_head
 
-    place = Path(path).expanduser()
-    if not place.is_dir():
-        return Model(open_head(place, device=device, encoder=None if encoder is None else Path(encoder)), seed)
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        return Model(open_head(path, device=device, encoder=None if encoder is None else Path(encoder)), seed)
     from disent_core.export.saved_folder import open_folder
 
     if encoder is not None:
-        raise ValueError(f"{place} has its own encoder; leave encoder= out")
-    return Model(open_folder(place, device=device), seed)
+        raise ValueError(f"{path} has its own encoder; leave encoder= out")
+    return Model(open_folder(path, device=device), seed)
 
 
 class Model:
@@ -144,7 +144,13 @@ class Model:
         """
         import numpy as np
 
-        matrices = [self._compared(rows, language) for rows in (left, right)]
+        matrices: list[Any] = [left, right]
+        for side, rows in enumerate(matrices):
+            if not isinstance(rows, np.ndarray):
+                name = self._embedding(None)
+                _require_texts(rows)
+                features = self._head.features(rows, self._language(language))
+                matrices[side] = self._head.trained.embed(features, self.seed)[name]
         if not isinstance(matrices[0], np.ndarray):
             return matrices[0].similarity(matrices[1])
         lengths = [np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12) for rows in matrices]
@@ -191,13 +197,11 @@ class Model:
             ValueError: if the head has no such embedding.
             ModuleNotFoundError: if a library is not installed: `pip install 'disent[export]'`, with `onnx` for `onnx`.
         """
+        from disent_core.export.card import measured_of
         from disent_core.export.folder import export_head
-        from disent_core.export.measured import measured_of
 
-        head = self._head
-        measured = measured_of(head, self.seed)
-        where = Path(folder).expanduser()
-        return export_head(head, where, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx)
+        path, measured = Path(folder).expanduser(), measured_of(self._head, self.seed)
+        return export_head(self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx)
 
     def _encoded(
         self, texts: Sequence[str], language: str | None, seed: int | None, *, progress: bool = False
@@ -208,28 +212,18 @@ class Model:
         self._embedding(None)
         _require_texts(texts)
         head, spoken = self._head, self._language(language)
-        name = head.method.name
         size = _BLOCK_TEXTS if self.is_of_one_text else len(texts)
         blocks: list[dict[str, np.ndarray]] = []
         with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
             for start in range(0, len(texts), size):
                 block = texts[start : start + size]
                 embedded = head.trained.embed(head.features(block, spoken), seed)
-                if late := [one for one, value in embedded.items() if not isinstance(value, np.ndarray)]:
-                    raise ValueError(f"{name} compares texts by their tokens: it has no vectors for {late}")
+                if late := [name for name, value in embedded.items() if not isinstance(value, np.ndarray)]:
+                    problem = f"{head.method.name} compares texts by their tokens: it has no vectors for {late}"
+                    raise ValueError(problem)
                 blocks.append(embedded)
                 bar.update(len(block))
-        return {one: np.concatenate([block[one] for block in blocks]).astype(np.float32) for one in blocks[0]}
-
-    def _compared(self, rows: "np.ndarray | Sequence[str]", language: str | None) -> Any:
-        """Vectors, or a late interaction, of what is compared."""
-        import numpy as np
-
-        if isinstance(rows, np.ndarray):
-            return rows
-        name = self._embedding(None)
-        _require_texts(rows)
-        return self._head.trained.embed(self._head.features(rows, self._language(language)), self.seed)[name]
+        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in blocks[0]}
 
     def _seed(self, seed: int | None) -> int | None:
         if seed is not None and seed not in self.seeds:

@@ -80,33 +80,29 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
             _raise_disk_error(error)
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
-        _load_newest(connection, database, sql)
-        find_files(connection, database)
-        connection.execute(f"set search_path = '{_search_path(connection)}'")
-        for option in _QUERY_OPTIONS:
+        # Tables of the file are shadowed by what steps and commands have recorded since, if the query names them.
+        for key, shown_in in _RECORDED.items():
+            path = table_path(database.parent, *key)
+            if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and fetch(path).is_file():
+                with one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
+                    connection.execute(f"create temp table {key[1]} as from read_parquet({file_literal(path)})")
+        if (folder := files_folder(database)).is_dir():
+            connection.execute(f"set variable {FOLDER} = {text_literal(str(database.parent.absolute()))}")
+            connection.execute(f"set allowed_directories = [{text_literal(str(folder.absolute()))}]")
+        # `main` comes first of all schemas, so that a query may name a relation without its schema.
+        listed = (
+            "select schema_name from duckdb_schemas() where database_name = 'warehouse' and not internal order by all"
+        )
+        others = [name for (name,) in connection.sql(listed).fetchall() if name != "main"]
+        schemas = ",".join(f"warehouse.{name}" for name in ("main", *others))
+        for option in (f"search_path = '{schemas}'", *_QUERY_OPTIONS):
             connection.execute(f"set {option}")
-        with one_line("query"), missing_files(database):
+        with one_line("query"), _missing_files(database):
             _require_select(connection, sql)
             answer = _interruptible(connection, sql, limit, seconds)
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
-
-
-def _load_newest(connection: duckdb.DuckDBPyConnection, database: Path, sql: str) -> None:
-    """Shadow tables of the file by what steps and commands have recorded since, if a query names them."""
-    for key, shown_in in _RECORDED.items():
-        path = table_path(database.parent, *key)
-        if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and fetch(path).is_file():
-            with one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
-                connection.execute(f"create temp table {key[1]} as from read_parquet({file_literal(path)})")
-
-
-def _search_path(connection: duckdb.DuckDBPyConnection) -> str:
-    """Return all schemas, `main` first, so that a query may name a relation without its schema."""
-    listed = "select schema_name from duckdb_schemas() where database_name = 'warehouse' and not internal order by all"
-    others = [name for (name,) in connection.sql(listed).fetchall() if name != "main"]
-    return ",".join(f"warehouse.{name}" for name in ("main", *others))
 
 
 def _interruptible(
@@ -160,21 +156,9 @@ def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
             raise DisentError(f"query: {statement.type.name.lower()} is not allowed here. Use select")
 
 
-def find_files(connection: duckdb.DuckDBPyConnection, database: Path) -> None:
-    """Tell the views of a warehouse where their files are, and allow the connection to read these."""
-    folder = files_folder(database)
-    if folder.is_dir():
-        connection.execute(f"set variable {FOLDER} = {text_literal(str(database.parent.absolute()))}")
-        connection.execute(f"set allowed_directories = [{text_literal(str(folder.absolute()))}]")
-
-
 @contextmanager
-def missing_files(database: Path) -> Iterator[None]:
-    """Name the remedy if a file of a view is missing.
-
-    Raises:
-        TableError: instead of the error of DuckDB.
-    """
+def _missing_files(database: Path) -> Iterator[None]:
+    """Name the remedy if a file of a view is missing, in a TableError instead of the error of DuckDB."""
     try:
         yield
     except (duckdb.IOException, duckdb.PermissionException) as error:

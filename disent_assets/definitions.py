@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import dagster as dg
 
-from disent_assets.lineage.automation import automated
 from disent_assets.lineage.factory import source_asset, step_asset
+from disent_assets.lineage.refresh import automated
 from disent_assets.lineage.shown import show_of
-from disent_assets.run.asset_steps import steps_in
+from disent_assets.run.plan import steps_in
 from disent_assets.settings.environment import database, open_workspace, run_settings
 from disent_assets.settings.profiles import executor_of
 from disent_assets.settings.profiles.retry_database import wait_for_database

@@ -69,12 +69,8 @@ class _Affine(torch.autograd.Function):
         rounded = gradient.bfloat16() if ctx.precision == "bfloat16" else gradient
         to_x = to_weight = None
         if ctx.needs_input_grad[0]:
-            to_x = stack(
-                [
-                    product(row_gradients, matrix.T, ctx.precision)
-                    for row_gradients, matrix in zip(rounded, weight, strict=True)
-                ]
-            )
+            pairs = zip(rounded, weight, strict=True)
+            to_x = stack([product(row_gradients, matrix.T, ctx.precision) for row_gradients, matrix in pairs])
             # One x shared by all seeds (length 1) gets the sum of the seeds' gradients.
             to_x = (to_x if len(x) == len(to_x) else to_x.sum(dim=0, keepdim=True)).to(x.dtype)
         if ctx.needs_input_grad[1]:
@@ -117,11 +113,7 @@ def packed(rows: Float[Tensor, "m k"], times: int) -> Tensor:
     """Rows as the right factor of several calls of `product`, in the order in which the kernel reads them.
 
     Otherwise oneDNN orders them anew in every product. What comes back has no strides and no values to read; where
-    torch has no such order, it is the rows themselves.
-
-    Args:
-        rows: the right factor.
-        times: rows of the left factor, about.
+    torch has no such order, it is the rows themselves. `times` is about the number of rows of the left factor.
     """
     on_cpu = _HAS_ONEDNN and rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.numel()
     if on_cpu and hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
@@ -151,11 +143,7 @@ def pack_weights(model: nn.Module, rows: int) -> None:
     """Keep bfloat16 weights of every `nn.Linear` of a frozen model on a CPU in the order in which oneDNN reads them.
 
     Otherwise it orders them anew in every product. Products are the same to the bit, except of strided batches of
-    matrices, where torch rounds once more before it adds the bias.
-
-    Args:
-        model: its weights are replaced.
-        rows: of the matrices that will be multiplied, about.
+    matrices, where torch rounds once more before it adds the bias. `rows` is about the number of rows multiplied.
     """
     packs = hasattr(torch.ops.mkldnn, "_reorder_linear_weight") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     for part in model.modules() if _HAS_ONEDNN and packs else ():

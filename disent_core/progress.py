@@ -33,9 +33,7 @@ class Progress:
     def advance(self, done: int | float, detail: Callable[[], str] | None = None) -> None:
         """Log `WHAT: DONE of TOTAL UNIT, DETAIL, 3.5 a second, 20 s left`, unless the last line is too recent.
 
-        Args:
-            done: everything up to now, including `first`.
-            detail: gives further text; called only if a line is logged.
+        `done` is everything up to now, including `first`; `detail` is called only if a line is logged.
         """
         now = self.clock()
         if now - self.logged < SECONDS or done == self.first:

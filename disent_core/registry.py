@@ -18,13 +18,10 @@ def is_import(name: str) -> bool:
 
 
 def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "") -> Any:
-    """Return a part by its name in the registry, or by its module.
+    """Return a part by its name in the registry, or by its module, `module` or `module:ATTRIBUTE`.
 
-    Args:
-        kind: word for such a part in messages, e.g. `method`.
-        name: a name in the registry, `module` or `module:ATTRIBUTE`; a name in the registry goes first.
-        registry: from names to modules, `module` or `module:ATTRIBUTE` too.
-        attribute: default attribute of a module; empty for the module itself.
+    The registry, which goes first, has such references by name. `attribute` is the default attribute of a module, empty
+    for the module itself; `kind` is the word for such a part in messages, e.g. `method`.
     """
     if name not in registry and not is_import(name) and not _is_module(name):
         reference = "package.module:ATTRIBUTE" if attribute else "package.module"
@@ -32,12 +29,10 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
         raise ConfigError(f"unknown {kind} {name!r}{nearest(name, registry)}; {choices}")
     module, _, named_attribute = registry.get(name, name).partition(":")
     imported = import_module(module) if name in registry else _imported(kind, name, module)
-    attribute_name = named_attribute or attribute
-    if attribute_name and not hasattr(imported, attribute_name):
-        raise ConfigError(
-            f"{kind} {name!r}: {module} has no {attribute_name!r}; name what it has, as {module}:ATTRIBUTE"
-        )
-    return getattr(imported, attribute_name) if attribute_name else imported
+    attribute = named_attribute or attribute
+    if attribute and not hasattr(imported, attribute):
+        raise ConfigError(f"{kind} {name!r}: {module} has no {attribute!r}; name what it has, as {module}:ATTRIBUTE")
+    return getattr(imported, attribute) if attribute else imported
 
 
 def imported(part: Any) -> Any:
@@ -58,10 +53,8 @@ def _imported(kind: str, name: str, module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        problem = f"there is no module {error.name!r}"
-        raise ConfigError(
-            f"{kind} {name!r}: {problem}; install its package, or set PYTHONPATH to its folder"
-        ) from error
+        problem = f"there is no module {error.name!r}; install its package, or set PYTHONPATH to its folder"
+        raise ConfigError(f"{kind} {name!r}: {problem}") from error
     except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, RecursionError) as error:
         problem = f"{module} can't be imported, {type(error).__name__}: {error}"
         raise ConfigError(f"{kind} {name!r}: {problem}; mend the module") from error

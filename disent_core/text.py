@@ -22,7 +22,6 @@ HIDDEN_OPEN, HIDDEN_CLOSE = "\ue002", "\ue003"
 """Enclose words that stay in the text but that no token may attend to."""
 MARKERS = frozenset({SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE, HIDDEN_OPEN, HIDDEN_CLOSE})
 
-
 MOST_CHARACTERS = 10_000
 """Of a text of a corpus; more is no utterance. Whatever is made of a text takes memory for each character."""
 
@@ -55,7 +54,7 @@ def text_key(text: str) -> str:
 
 
 def text_keys(texts: Iterable[str]) -> list[str]:
-    """`text_key` of each text, in order."""
+    """Return `text_key` of each text, in order."""
     return [text_key(text) for text in texts]
 
 
@@ -70,19 +69,19 @@ def is_unspaced(language: str) -> bool:
 
 
 def separator_of(language: str) -> str:
-    """Separator between two tokens of this language (or locale)."""
+    """Return the separator between two tokens of this language (or locale)."""
     return "" if is_unspaced(language) else " "
 
 
 def tokenize(text: str, language: str) -> list[str]:
-    """Words between white space, or every character that is not white space in an unspaced script."""
+    """Return words between white space, or in an unspaced script every character that is not white space."""
     if is_unspaced(language):
         return [character for character in text if not character.isspace()]
     return text.split()
 
 
 def token_spans(text: str, tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Start and end (exclusive, in characters) of each token in its text."""
+    """Return start and end (exclusive, in characters) of each token in its text."""
     spans, position = [], 0
     for token in tokens:
         start = text.find(token, position)

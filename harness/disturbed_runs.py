@@ -361,4 +361,4 @@ def unfinished_runs(project: Project) -> list[str]:
     (path,) = (project.home / "dagster").rglob("runs.db")
     with closing(sqlite3.connect(path)) as connection:
         statuses = [status for (status,) in connection.execute("select status from runs")]
-    return [status for status in statuses if status in {one.value for one in UNFINISHED}]
+    return [status for status in statuses if status in {unfinished.value for unfinished in UNFINISHED}]

@@ -86,7 +86,7 @@ class Blow:
             return [command]
         if self.to == "group":
             return [-command]
-        server = next((one for one in family(command) if one != command and list(family(one))[1:]), None)
+        server = next((child for child in family(command) if child != command and list(family(child))[1:]), None)
         if server is None:
             return []
         workers = list(family(server))[1:]
@@ -343,7 +343,7 @@ def _cause(kind: str, count: int, bench: Bench) -> None:
 
 def _processor_time() -> float:
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,14 @@ class Project:
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
         self.file(locale).write_text("".join(lines), encoding="utf-8")
 
+    def change_word(self, locale: str, word: str = "unvergleichlich", split: str = "train") -> None:
+        """Write another first word in one utterance without slots before it, which changes at most three texts."""
+        rows = self.utterances(locale)
+        row = next(row for row in rows if row["partition"] == split and not row["annot_utt"].startswith("["))
+        for name in ("utt", "annot_utt"):
+            row[name] = " ".join([word, *row[name].split(" ")[1:]])
+        self.write(locale, rows)
+
     def write_lines(self, name: str, lines: list[str]) -> None:
         """A file of the project's folder."""
         path = self.folder / name

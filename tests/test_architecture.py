@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from disent_assets import definitions
-from disent_assets.run.asset_steps import steps_in
+from disent_assets.run.plan import steps_in
 from disent_assets.settings.environment import open_workspace
 from disent_core import corpora, encoders, methods
 from disent_core.config.reference import SECTIONS
@@ -60,29 +60,27 @@ def found(name: str, kind: type[ast.AST]) -> Iterator[ast.AST]:
     return (node for node in ast.walk(tree(name)) if isinstance(node, kind))
 
 
-def loaded_by(modules: list[str], unwanted: tuple[str, ...]) -> str:
-    code = f"import sys, {', '.join(modules)}; print(sorted(set({unwanted}) & set(sys.modules)))"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-
-
 # --- imports ----------------------------------------------------------------------------------------------
 
 
-def test_core_loads_neither_dagster_nor_duckdb_nor_what_only_several_machines_need():
-    assert loaded_by(CORE, (*FACE, "ray", "obstore")) == "[]"
-
-
-def test_encoding_and_training_load_neither_pydantic_nor_dagster_nor_duckdb_nor_polars_nor_faiss():
-    modules = [name for name in CORE if name.split(".")[1:2] and name.split(".")[1] in TRAINING]
-    assert len(modules) > 15
-    assert loaded_by(modules, (*FACE, "pydantic", "polars", "faiss")) == "[]"
-
-
-def test_what_a_method_is_can_be_read_without_the_libraries_that_compute_it():
-    modules = sorted({f"disent_core.methods.{name}" for name in ("contract", "families")}
-                     | {address.partition(":")[0] for address in methods.METHODS.values()})  # fmt: skip
-    assert len(modules) > 15
-    assert loaded_by(modules, (*FACE, "torch", "scipy", "polars", "pydantic", "jaxtyping")) == "[]"
+def test_each_part_of_the_core_loads_no_library_that_it_has_to_do_without():
+    """In one process, the part with the fewest libraries first."""
+    declarations = sorted({f"disent_core.methods.{name}" for name in ("contract", "families")}
+                          | {address.partition(":")[0] for address in methods.METHODS.values()})  # fmt: skip
+    computing = [name for name in CORE if name.split(".")[1:2] and name.split(".")[1] in TRAINING]
+    parts = [
+        (declarations, ("torch", "scipy", "polars", "pydantic", "jaxtyping")),  # what a method is
+        (computing, ("pydantic", "polars", "faiss")),  # encoding and training
+        (CORE, ("ray", "obstore")),
+    ]
+    assert len(declarations) > 15
+    assert len(computing) > 15
+    code = "import sys\n" + "".join(
+        f"import {', '.join(modules)}\nprint(sorted(set({(*FACE, *without)}) & set(sys.modules)))\n"
+        for modules, without in parts
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["[]"] * len(parts)
 
 
 def test_the_assets_of_the_demo_are_defined_without_the_libraries_that_compute_them(tmp_path):
@@ -125,24 +123,14 @@ def test_no_modules_import_each_other_in_a_circle():
     TopologicalSorter({name: set(imports(name)) for name in SOURCES}).prepare()  # raises CycleError
 
 
-def layer(name: str) -> str:
-    """The folder of `disent_core` that a module lies in, or the module itself where it lies in none."""
-    return name.split(".")[1]
-
-
-LAYERED = [name for name in CORE if "." in name]
-
-
-def test_every_folder_has_its_layer():
-    assert {layer(name) for name in LAYERED} == set(LAYERS)
-
-
 def test_a_module_imports_only_from_its_own_and_lower_layers():
+    layer_of = {name: name.split(".")[1] for name in CORE if "." in name}
+    assert {*layer_of.values()} == set(LAYERS)
     upward = [
         (name, other)
-        for name in LAYERED
+        for name, layer in layer_of.items()
         for other in imports(name)
-        if LAYERS.index(layer(other)) > LAYERS.index(layer(name))
+        if LAYERS.index(layer_of[other]) > LAYERS.index(layer)
     ]
     assert upward == []
 
@@ -194,14 +182,14 @@ def test_the_web_server_listens_on_this_machine_only():
 # --- registries -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", methods.METHODS)
-def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
-    method = methods.method(name)
-    assert isinstance(method, Method)
-    assert method.name == name
-    assert isinstance(trainer(method), Trainer)
-    parts = [value for value in vars(method).values() if isinstance(value, str) and value.startswith("disent_core.")]
-    assert all(callable(imported(part)) for part in parts)
+def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract():
+    for name in methods.METHODS:
+        method = methods.method(name)
+        assert isinstance(method, Method), name
+        assert method.name == name
+        assert isinstance(trainer(method), Trainer), name
+        parts = [part for part in vars(method).values() if isinstance(part, str) and part.startswith("disent_core.")]
+        assert all(callable(imported(part)) for part in parts), name
 
 
 def test_no_section_of_the_configuration_takes_unknown_keys():
@@ -212,20 +200,13 @@ def test_no_section_of_the_configuration_takes_unknown_keys():
             TomlErrors(Path("x.toml"), "").validate(kind, {"no_such_key": 1}, (kind.__name__,))
 
 
-@pytest.mark.parametrize("name", contract.TASKS)
-def test_a_task_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
-    task = contract.task(name)
-    assert isinstance(task, contract.Task)
-    assert task.name == name
-
-
-@pytest.mark.parametrize("name", corpora.READERS)
-def test_a_corpus_format_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract(name):
-    module = corpora.format_module(name)
-    assert isinstance(module, PairReader if corpora.is_of_pairs(name) else Reader)
-
-
-def test_an_encoder_kind_is_a_line_in_its_registry_and_settings():
+def test_tasks_corpus_formats_and_encoder_kinds_are_lines_in_their_registry_and_keep_their_contract():
+    for name in contract.TASKS:
+        assert isinstance(contract.task(name), contract.Task), name
+        assert contract.task(name).name == name
+    for name in corpora.READERS:
+        contract_of_format = PairReader if corpora.is_of_pairs(name) else Reader
+        assert isinstance(corpora.format_module(name), contract_of_format), name
     assert all(issubclass(encoders.encoder_kind(name), EncoderConfig) for name in encoders.ENCODER_KINDS)
 
 
@@ -248,7 +229,7 @@ def test_the_stages_have_one_order():
     assert tuple(stages) == STAGES
 
 
-def test_every_asset_depends_only_on_its_own_or_an_earlier_stage(demo):
+def test_every_asset_depends_only_on_its_own_or_an_earlier_stage_and_has_its_group(demo):
     graph = demo.resolve_asset_graph()
     uphill = [
         (parent.to_user_string(), key.to_user_string())
@@ -257,9 +238,6 @@ def test_every_asset_depends_only_on_its_own_or_an_earlier_stage(demo):
         if STAGES.index(parent.path[0]) > STAGES.index(key.path[0])
     ]
     assert uphill == []
-
-
-def test_the_group_of_every_asset_is_its_stage_and_its_encoder_if_it_has_one(demo):
     groups = {spec.key: spec.group_name for spec in demo.resolve_all_asset_specs()}
     odd = [key for key, group in groups.items() if group != "_".join([*key.path[1:-1], key.path[0]])]
     assert odd == []

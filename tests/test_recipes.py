@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 
 from disent_assets.cli import main
@@ -29,22 +28,16 @@ def words(path: Path, pattern: str) -> set[str]:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
-def test_every_setting_of_a_recipe_is_one_that_the_code_reads(path):
+def test_every_setting_of_a_recipe_is_one_that_the_code_reads_and_every_command_one_of_disent():
     read = words(ROOT / "disent_assets/settings/environment.py", r"DISENT_[A-Z]+")
-    assert words(path, r"\bDISENT_[A-Z]+") <= read
+    for path in FILES:
+        assert words(path, r"\bDISENT_[A-Z]+") <= read, path
+        assert words(path, r"(?m)(?:^|[`\[]|-- |\.sif )\s*disent,? ([a-z]+)\b") <= {*main.commands}, path
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(DEPLOY).as_posix())
-def test_every_command_of_a_recipe_is_one_of_disent(path):
-    named = words(path, r"(?m)(?:^|[`\[]|-- |\.sif )\s*disent,? ([a-z]+)\b")
-    assert named <= {*main.commands}
-
-
-@pytest.mark.parametrize("extra", ["lineage", "s3", "postgres", "ray", "k8s"])
-def test_the_image_has_the_packages_of_an_extra(extra):
-    named = {re.split(r"[\[><=]", one)[0] for one in EXTRAS[extra]} - {"disent"}
-    assert named <= {*LOCKED}
+def test_the_image_has_the_packages_of_its_extras():
+    packages = [package for extra in ("lineage", "s3", "postgres", "ray", "k8s") for package in EXTRAS[extra]]
+    assert {re.split(r"[\[><=]", package)[0] for package in packages} - {"disent"} <= {*LOCKED}
 
 
 def test_the_recipes_name_the_versions_that_are_locked():
@@ -59,17 +52,16 @@ def test_the_settings_of_dagster_are_those_of_the_profiles_with_postgres():
     assert (DEPLOY / "compose/dagster.yaml").read_text(encoding="utf-8") == of_code
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
-def test_every_recipe_has_a_page_that_names_its_files(recipe):
-    page = (recipe / "README.md").read_text(encoding="utf-8")
-    assert len(page.splitlines()) <= 60
-    assert [path.name for path in recipe.iterdir() if path.name != "README.md" and path.name not in page] == []
+def test_every_recipe_has_a_page_that_names_its_files():
+    for recipe in RECIPES:
+        page = (recipe / "README.md").read_text(encoding="utf-8")
+        assert [path.name for path in recipe.iterdir() if path.name != "README.md" and path.name not in page] == []
 
 
 # --- the image --------------------------------------------------------------------------------------------
 
 
-def test_the_image_copies_what_is_there_and_not_ignored():
+def test_the_image_copies_what_is_there_and_not_ignored_and_runs_as_a_user_without_rights():
     lines = (DEPLOY / "image/Dockerfile").read_text(encoding="utf-8").splitlines()
     copied = [
         name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]
@@ -78,20 +70,14 @@ def test_the_image_copies_what_is_there_and_not_ignored():
     assert [name for name in [*copied, *kept] if not (ROOT / name).exists() and not [*ROOT.glob(name)]] == []
     assert all(name == "." or Path(name).parts[0] in kept for name in copied)
     assert {"disent", "disent_core", "disent_assets", "sql", "configs", "data/corpora", "pyproject.toml"} <= {*kept}
-
-
-def test_the_image_runs_as_a_user_without_rights():
     assert "\nUSER 1000\n" in (DEPLOY / "image/Dockerfile").read_text(encoding="utf-8")
 
 
 # --- compose ----------------------------------------------------------------------------------------------
 
 
-def test_compose_publishes_the_proxy_alone():
+def test_compose_publishes_the_proxy_alone_whose_loopback_the_web_servers_share():
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["proxy"]
-
-
-def test_web_servers_listen_on_the_loopback_that_they_share_with_the_proxy():
     servers = [service for service in SERVICES.values() if "disent_assets.web.server" in service.get("command", ())]
     assert len(servers) == 2
     for service in servers:
@@ -154,12 +140,12 @@ CHART = {
 ours, so it is not here. The chart would refuse or ignore another key."""
 
 
-@pytest.mark.parametrize("place", CHART)
-def test_the_values_for_the_chart_have_keys_that_it_knows(place):
-    node = VALUES
-    for name in filter(None, place.split(".")):
-        node = node[name][0] if isinstance(node[name], list) else node[name]
-    assert {*node} <= {*CHART[place].split()}
+def test_the_values_for_the_chart_have_keys_that_it_knows():
+    for path, keys in CHART.items():
+        node = VALUES
+        for name in filter(None, path.split(".")):
+            node = node[name][0] if isinstance(node[name], list) else node[name]
+        assert {*node} <= {*keys.split()}, path
 
 
 def test_pods_of_the_chart_run_as_a_user_without_rights_on_nodes_of_their_pool():

@@ -16,15 +16,13 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "core"))
-from random_heads import SEEDS, centered, facet, facet_first, fmda, frozen, lexicon, mapped, projection, tagger, tuned
-from random_heads import span_tagger as spans
+import random_heads as heads
 
 import disent
 from disent_core.errors import TrainingError
-from disent_core.export.comparing import PROBES, SENTENCES, Vectors, difference_of
-from disent_core.export.folder import Exported
+from disent_core.export.folder import PROBES, SENTENCES, Exported, Vectors, difference_of
 from disent_core.export.onnx_graph import graph_vectors
-from disent_core.export.record import read_record
+from disent_core.export.saved_folder import read_record
 from disent_core.export.transformers_folder import folder_vectors
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "use.md"
@@ -35,25 +33,28 @@ HEAD = (
 )
 WITHOUT_FILE = {"raw": "the encoder itself", "bertscore": "compares two texts by their tokens"}
 """Methods that have no head to export, and what they are."""
+UNSEEDED = ("centered", "projection", "procrustes", "cca")
+"""Methods in which nothing is random."""
 ROWS: Mapping[str, Callable[[Path], Path]] = {
-    **{name: partial(frozen, name=name) for name in ("dream", "meat", "oracle", "dream_oracle", "meat_oracle")},
-    "dream on several layers": partial(frozen, name="dream", layer=(1, -1), pooling="mean"),
-    "projection": projection,
-    "centered": centered,
-    "centered, source = test": partial(centered, preset="official_code"),
-    "fmda": fmda,
-    "fmda_two_stage": partial(fmda, name="fmda_two_stage"),
-    "facet_first": facet_first,
-    "facet": partial(facet, layer=(1, 2)),
-    "lexicon": lexicon,
-    "fine_tuned": tuned,
-    **{name: partial(tuned, name=name, preset="transformer") for name in ("emu", "softmax", "contrastive", "npair")},
-    **{f"emu_{name}": partial(tuned, name=f"emu_{name}", preset="transformer")
+    **{name: partial(heads.frozen, name=name) for name in ("dream", "meat", "oracle", "dream_oracle", "meat_oracle")},
+    "dream on several layers": partial(heads.frozen, name="dream", layer=(1, -1), pooling="mean"),
+    "projection": heads.projection,
+    "centered": heads.centered,
+    "centered, source = test": partial(heads.centered, preset="official_code"),
+    "fmda": heads.fmda,
+    "fmda_two_stage": partial(heads.fmda, name="fmda_two_stage"),
+    "facet_first": heads.facet_first,
+    "facet": partial(heads.facet, layer=(1, 2)),
+    "lexicon": heads.lexicon,
+    "fine_tuned": heads.tuned,
+    **{name: partial(heads.tuned, name=name, preset="transformer")
+       for name in ("emu", "softmax", "contrastive", "npair")},
+    **{f"emu_{name}": partial(heads.tuned, name=f"emu_{name}", preset="transformer")
        for name in ("no_discriminator", "no_discriminator_no_center", "parallel")},
-    "emu, tune = head": mapped,
-    "emu, tune = head, map = mlp": partial(mapped, kind="mlp"),
-    "token_classification": tagger,
-    **{name: partial(spans, name=name) for name in ("twosl", "twosl_no_contrastive", "twosl_no_filter")},
+    "emu, tune = head": heads.mapped,
+    "emu, tune = head, map = mlp": partial(heads.mapped, kind="mlp"),
+    "token_classification": heads.tagger,
+    **{name: partial(heads.span_tagger, name=name) for name in ("twosl", "twosl_no_contrastive", "twosl_no_filter")},
 }  # fmt: skip
 """How a head of each row is made; the first word is the method."""
 
@@ -73,12 +74,12 @@ def row(name: str, make: Callable[[Path], Path], encoder: Path) -> str:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "model").symlink_to(encoder)
-        model = disent.load(make(folder), device="cpu", seed=None if "center" in name or "proj" in name else SEEDS[0])
+        model = disent.load(make(folder), device="cpu", seed=None if name.startswith(UNSEEDED) else heads.SEEDS[0])
         try:
             written = model.save(folder / "out", onnx=True)
         except TrainingError as error:
             return refused(name, str(error))
-        routes, graphs = (figures(one) for one in differences(folder / "out", written))
+        routes, graphs = (figures(route) for route in differences(folder / "out", written))
         return f"| {name} | {routes} | {kind(written)} | {graphs} | {number(loaded(model, folder / 'out'))} |"
 
 
@@ -128,7 +129,7 @@ def loaded(model: disent.Model, folder: Path) -> float:
     again = disent.load(folder, device="cpu")
     if not model.embeddings:
         pairs = zip(tags(model), tags(again), strict=True)
-        return float(np.mean([one != other for one, other in pairs]))
+        return float(np.mean([left != right for left, right in pairs]))
     languages: Sequence[str | None] = model.languages or (None,)
     return max(difference_of(vectors(model, language), vectors(again, language)) for language in languages)
 

@@ -35,7 +35,7 @@ from disent_core.config.load import Config, load_config
 from disent_core.errors import DisentError
 from disent_core.evaluation.contract import task
 from disent_core.lineage.embeddings import lazy_encoder
-from disent_core.lineage.evaluation_inputs import CODE_VERSION, metrics_inputs
+from disent_core.lineage.evaluation_inputs import CODE_VERSION, provenance
 from disent_core.lineage.head_spec import head_run, require_trained
 from disent_core.lineage.tables import stored_tables
 from disent_core.lineage.workspace import OF_LANGUAGES, OF_PAIRS, Workspace
@@ -309,7 +309,7 @@ def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool
     for training_set in workspace.config.training_sets_of(configured):
         with suppress(DisentError, OSError):  # a head is of other code, or a file does not exist: not current
             require_trained(workspace, head_run(workspace, encoder, configured, training_set))
-            current.add(metrics_inputs(workspace, encoder, configured, training_set))
+            current.add(provenance(workspace, encoder, configured, training_set).inputs)
     return bool(recorded) and recorded <= current
 
 

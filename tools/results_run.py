@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from disent_assets.definitions import build
-from disent_assets.run.asset_steps import steps_of
-from disent_assets.run.plan import plan
+from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.progress import duration
 from disent_assets.run.runner import expected_seconds, fresh_runs, recorded_seconds, usable_cores
 from disent_assets.run.status import find_states
@@ -80,7 +79,8 @@ def outlook(project: Path, config: str, home: Path) -> Outlook:
     guessed = expected_seconds(steps, {})
     known = recorded.keys() & guessed.keys()
     factor = sum(recorded[name] for name in known) / sum(guessed[name] for name in known) if known else 0.0
-    seconds = expected_seconds(steps, {name: factor * guess for name, guess in guessed.items()} | recorded, fresh)
+    settled = {step.name for step in fresh}
+    seconds = expected_seconds(steps, {name: factor * guess for name, guess in guessed.items()} | recorded, settled)
     left = sum(seconds.values()) / usable_cores() if known else None
     due, absent = len(steps) - len(fresh), absent_corpora(workspace.config)
     return Outlook(config=config, home=home, due=due, steps=len(steps), seconds=left, absent=absent)

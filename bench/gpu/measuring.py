@@ -99,7 +99,7 @@ def epochs_in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float
     """Median seconds of an epoch of both sides, without the first one unless it is the only one."""
     found = [(of_ours, next(peer)) for of_ours in ours]
     later = found[1:] or found
-    return median(one for one, _ in later), median(one for _, one in later)
+    return median(ours for ours, _ in later), median(peer for _, peer in later)
 
 
 # --- bare products ----------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Products(TorchDispatchMode):
             with self:  # in inference mode, maps arrive whole
                 parts = func.decompose(*args, **(kwargs or {}))
             return func(*args, **(kwargs or {})) if parts is NotImplemented else parts
-        described = [(one.shape, one.stride(), one.dtype) if isinstance(one, Tensor) else one for one in args]
+        described = [(arg.shape, arg.stride(), arg.dtype) if isinstance(arg, Tensor) else arg for arg in args]
         key = f"{name} {described}"
         self.counts[key] += 1
         self.calls.setdefault(key, (func, described))
@@ -138,7 +138,7 @@ class Products(TorchDispatchMode):
 
 def _alone(func: Any, described: list[Any], device: str) -> float:
     """Seconds of one product, of many that the device is told at once."""
-    args = [random_matrix(*one, device) if isinstance(one, tuple) else one for one in described]
+    args = [random_matrix(*arg, device) if isinstance(arg, tuple) else arg for arg in described]
     times = 20 if device == "cuda" else 1
 
     def run() -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.gpu.measuring import wait
-from disent_core.encoders.kinds.scratch.masked_language_model import MASK_ID, ORDINARY, PAD
+from disent_core.encoders.kinds.scratch.pretraining import MASK_ID, ORDINARY, PAD
 from disent_core.methods.modules.word_rows import TABLE_ROWS, rows_of_text
 from disent_core.training.data import TrainingData
 from disent_core.training.needs import SIDES
@@ -136,7 +136,7 @@ def facet_epochs(data: TrainingData, batch: int, units: tuple[int, int], device:
         values, mask = padded_states(data, texts, device)
         maxima = states(values).masked_fill(~mask.unsqueeze(2), -torch.inf).amax(1)
         lists = [rows_of[row] for row in texts.tolist()]
-        starts = torch.tensor([0, *(len(one) for one in lists[:-1])]).cumsum(0)
+        starts = torch.tensor([0, *(len(bag) for bag in lists[:-1])]).cumsum(0)
         bags = words(torch.cat(lists).to(device), starts.to(device))
         return [F.normalize(part, dim=-1) for reading in (maxima, bags) for part in reading.chunk(2, dim=-1)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from disent_core.encoders.kinds.scratch.masked_language_model import SPECIAL_TOKENS, train_tokeniser
+from disent_core.encoders.kinds.scratch.pretraining import SPECIAL_TOKENS, train_tokeniser
 
 SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in ("a", "e", "i", "o", "u", "ei", "au")]
 

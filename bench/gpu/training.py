@@ -11,8 +11,7 @@ from bench.gpu import plain
 from bench.gpu.measuring import Products, Row, epochs_in_turns, recorded
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.kinds.scratch import ScratchConfig
-from disent_core.encoders.kinds.scratch.masked_language_model import read_sequences, train_tokeniser
-from disent_core.encoders.kinds.scratch.pretraining import _new_model, pretrain
+from disent_core.encoders.kinds.scratch.pretraining import _new_model, pretrain, read_sequences, train_tokeniser
 from disent_core.methods import dream, facet, fine_tuned_encoder, fmda
 from disent_core.methods.contract import Method
 from disent_core.methods.trainer import trainer
@@ -69,7 +68,7 @@ def stacked_seeds(pairs: int, dev: int, dim: int, device: str, epochs: int = EPO
             config = settings(dream.METHOD, epochs, **changes)
             ours, peer = epochs_in_turns(
                 (epoch.seconds for epoch in fitted(data, dream.METHOD, config, seeds, device)),
-                heads.plain_epochs(data, oracle=False, device=device),
+                heads.plain_epochs(data, is_oracle=False, device=device),
             )
             one_seed = one_seed or ours
             alone = products_of(data, dream.METHOD, config, seeds, device).seconds_alone(device)

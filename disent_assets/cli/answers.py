@@ -21,7 +21,7 @@ FORMATS = click.Choice(["table", "csv", "json", "markdown"])
 
 
 def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) -> "pa.Table":
-    """The answer of the warehouse to one query; arguments as `duckdb_warehouse.query`."""
+    """Return the answer of the warehouse to one query; arguments as `duckdb_warehouse.query`."""
     from disent.home import home_folder
     from disent.query import query
 
@@ -77,5 +77,5 @@ def without_constants(numbers: "pa.Table") -> "pa.Table":
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that is written to; None: it is none, but a file or another program."""
+    """Return the columns of the terminal that is written to; None if that is a file or another program."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

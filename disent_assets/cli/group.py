@@ -13,7 +13,7 @@ from disent_core.text import printable
 
 SERVE = frozenset({"jinja2", "starlette", "uvicorn"})
 """Modules that the extra `serve` installs."""
-LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "rich", "scipy", "sklearn"}
+LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "scipy", "sklearn"}
 """Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
 EXTRAS = {
     "sentence_transformers": "export",
@@ -49,7 +49,11 @@ disent --help lists all commands, disent COMMAND --help explains one."""
 
 
 class Command(click.Command):
-    """A command whose line in the list of commands is its whole first sentence."""
+    """A command that reports errors as one line; its line in the list of commands is its whole first sentence."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with errors(ctx):
+            return super().invoke(ctx)
 
     def get_short_help_str(self, limit: int = 0) -> str:
         return super().get_short_help_str(limit=1000)
@@ -89,7 +93,7 @@ def main(context: click.Context, debug: bool) -> None:
 
 
 def short(path: Path) -> Path:
-    """The path relative to the working folder, if it is below it."""
+    """Return the path relative to the working folder, if it is below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from disent.home import SHARED
-from disent_assets.cli.group import errors, main, short
+from disent_assets.cli.group import main, short
 from disent_core.errors import ConfigError, located
 
 _IGNORED = """\
@@ -50,12 +50,7 @@ _MASSIVE = """\
 
 
 def write_project(folder: Path, *, real: bool) -> None:
-    """Write a new project; in a new folder whole or not at all.
-
-    Args:
-        folder: where; it may exist if it is empty.
-        real: whether its configuration reads MASSIVE, which is downloaded, instead of the sample corpora.
-    """
+    """Write a new project, in a new folder whole or not at all; `real`: on MASSIVE, not on the sample corpora."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
     folder = folder.resolve()
@@ -70,9 +65,8 @@ def write_project(folder: Path, *, real: bool) -> None:
         if not folder.exists():
             project.rename(folder)
             return
-        for path in sorted(
-            project.iterdir(), key=lambda path: path.name == "disent.toml"
-        ):  # last, as it makes the folder a project
+        # The configuration is moved last, as it makes the folder a project.
+        for path in sorted(project.iterdir(), key=lambda path: path.name == "disent.toml"):
             path.rename(folder / path.name)
 
 
@@ -118,10 +112,8 @@ _DOWNLOADS = "; first it downloads MASSIVE (40 MB) and an encoder (90 MB)"
     is_flag=True,
     help="Read MASSIVE instead of the sample corpora. It is downloaded (40 MB), as is an encoder (90 MB).",
 )
-@click.pass_context
-def init(context: click.Context, folder: Path, real: bool) -> None:
+def init(folder: Path, real: bool) -> None:
     """Write a project that runs into a new folder: a configuration, its corpora, and what Dagster needs."""
-    with errors(context):
-        write_project(folder, real=real)
-        what, needs = (" on MASSIVE", _DOWNLOADS) if real else (" on the sample corpora", "")
-        click.echo(_NEXT.format(folder=short(folder.resolve()), what=what, needs=needs))
+    write_project(folder, real=real)
+    what, needs = (" on MASSIVE", _DOWNLOADS) if real else (" on the sample corpora", "")
+    click.echo(_NEXT.format(folder=short(folder.resolve()), what=what, needs=needs))

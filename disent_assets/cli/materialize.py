@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from disent_assets.run.runner import Result
     from disent_core.lineage.state import State
 
-from disent_assets.cli.group import errors, main
+from disent_assets.cli.group import main
 from disent_core.text import printable
 
 _NAMED = 6
@@ -30,10 +30,8 @@ _WORKERS = "How many steps run at once. Default: the cores that this process may
 @click.argument("selections", metavar="[SELECTION]...", nargs=-1)
 @click.option("--partition", metavar="KEY", help="Only this language or pair, e.g. de, or en-de with en and de.")
 @click.option("--workers", metavar="N", type=click.IntRange(1), envvar="DISENT_WORKERS", help=_WORKERS)
-@click.pass_context
-def materialize(
-    context: click.Context, selections: tuple[str, ...], partition: str | None, workers: int | None
-) -> None:
+@click.pass_obj
+def materialize(debug: bool, selections: tuple[str, ...], partition: str | None, workers: int | None) -> None:
     """Run assets; those that are up to date are not computed again.
 
     A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), with a + ('+heads')
@@ -50,49 +48,42 @@ def materialize(
         click.echo("stopped; results made so far are kept; run the command again to go on", err=True)
 
     started = time.monotonic()
-    with stoppable(farewell) as stop, errors(context):
+    with stoppable(farewell) as stop:
         from disent_assets.definitions import build
         from disent_assets.lineage.refresh import run_command
         from disent_assets.run.progress import new_progress
-        from disent_assets.settings.environment import open_for_work
+        from disent_assets.settings.instance import open_for_work
 
         workspace = open_for_work()
-        progress = new_progress(stop.check, every_line=context.obj)
+        progress = new_progress(stop.check, every_line=debug)
         name = " ".join(("disent materialize", *selections))
         with closing(progress):
             result = run_command(build, workspace, name, selections, partition, workers=workers, report=progress)
         outdated = _outdated(result.stale_inputs, selections, partition) if result.stale_inputs else None
         if outdated and result.failed:  # what is missing is often the reason, with which the command ends
             click.echo(outdated, err=True)
-        _show(result, time.monotonic() - started, with_tracebacks=context.obj)
+        _show(result, time.monotonic() - started, with_tracebacks=debug)
         if outdated:
             click.echo(outdated, err=True)
 
 
 def _named(steps: "Sequence[StepRun]") -> str:
-    """The names of the first steps."""
     return ", ".join(map(str, steps[:_NAMED])) + (", ..." if len(steps) > _NAMED else "")
 
 
 def _outdated(inputs: "Sequence[State]", selections: tuple[str, ...], partition: str | None) -> str:
-    """Why what was selected may not be up to date, and the command that makes it so."""
+    """Return why what was selected may not be up to date, and the command that makes it so."""
     first = inputs[0]
     name = f"{first.asset} [{first.partition}]" if first.partition else first.asset
     others = f" and {len(inputs) - 1} more are" if len(inputs) > 1 else " is"
     bare = (selection.lstrip("+") for selection in selections)
-    whole = (f"+{selection}" if _WORD.fullmatch(selection) else f"+({selection})" for selection in bare)
-    command = ["disent", "materialize", *whole, *(("--partition", partition) if partition else ())]
+    upstream = (f"+{selection}" if _WORD.fullmatch(selection) else f"+({selection})" for selection in bare)
+    command = ["disent", "materialize", *upstream, *(("--partition", partition) if partition else ())]
     return f"may be out of date: {name}{others} {first.status} and not selected; to refresh: {shlex.join(command)}"
 
 
 def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:
-    """Print the counts, the checks that warn, and last what failed, each reason once.
-
-    Args:
-        result: of the run.
-        seconds: that it took.
-        with_tracebacks: whether the traceback of a failure stands before its reason.
-    """
+    """Print the counts, the checks that warn, and last what failed, each reason once."""
     click.echo(result.summary(seconds))
     for text, steps in result.warnings.items():
         click.echo(f"warning: {_named(steps)}: {printable(text)}", err=True)

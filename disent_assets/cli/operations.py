@@ -5,23 +5,21 @@ from datetime import timedelta
 
 import click
 
-from disent_assets.cli.group import errors, main
+from disent_assets.cli.group import main
 
 
 @main.command()
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=3000, show_default=True, help="Port of the UI on 127.0.0.1."
 )
-@click.pass_context
-def dev(context: click.Context, port: int) -> None:
+def dev(port: int) -> None:
     """Start the UI, and refresh results after each change, until Ctrl-C."""
-    with errors(context):
-        from disent.home import home_folder
-        from disent_assets.settings.environment import open_for_work
-        from disent_assets.web.dev import serve
+    from disent.home import home_folder
+    from disent_assets.settings.instance import open_for_work
+    from disent_assets.web.dev import serve
 
-        open_for_work()  # report errors of the configuration now: without definitions nothing could reload it
-        raise SystemExit(serve(home_folder(), port))
+    open_for_work()  # report errors of the configuration now: without definitions nothing could reload it
+    raise SystemExit(serve(home_folder(), port))
 
 
 _UNITS = {"h": "hours", "d": "days"}
@@ -42,67 +40,61 @@ class _Age(click.ParamType):
 
 
 @main.command()
-@click.pass_context
-def doctor(context: click.Context) -> None:
+def doctor() -> None:
     """Check locking and conditional writes of DISENT_HOME.
 
     In a bucket, one of 16 simultaneous writes must create an object and one replace it. A folder must be writable and
     have locks. The profile must exist and its database must answer.
     """
-    with errors(context):
-        from disent.home import home_folder
-        from disent_assets.settings.environment import database, run_settings, shard_backend
-        from disent_assets.settings.homes import prepare
-        from disent_assets.settings.profiles.retry_database import wait_for_database
-        from disent_core.storage.bucket_check import RACERS, check_bucket, check_locks
-        from disent_core.storage.remote import bucket_of
+    from disent.home import home_folder
+    from disent_assets.settings.environment import database, run_settings, shard_backend
+    from disent_assets.settings.instance import prepare
+    from disent_assets.settings.profiles.retry_database import wait_for_database
+    from disent_core.storage.bucket import RACERS, check_bucket
+    from disent_core.storage.files import check_locks
+    from disent_core.storage.remote import bucket_of
 
-        settings, shards = run_settings(), shard_backend()
-        click.echo(f"profile: {settings.profile}, shards: {shards.name}")
-        if database():
-            wait_for_database()
-            click.echo("database: it answers")
-        home = home_folder()
-        prepare(home)
-        check_locks(home)
-        bucket, free = bucket_of(home), f"{shutil.disk_usage(home).free / 1e9:.0f} GB free"
-        if bucket is None:
-            click.echo(f"home: {home}, {free}; its locks hold")
-            return
-        probed = check_bucket(bucket)
-        click.echo(f"home: {bucket.address}")
-        click.echo(
-            f"of {RACERS} writes at once, {probed.created} created an object, {probed.replaced} replaced a version"
-        )
-        click.echo(f"copies on this machine: {home}, {free}; its locks hold")
+    settings, shards = run_settings(), shard_backend()
+    click.echo(f"profile: {settings.profile}, shards: {shards.name}")
+    if database():
+        wait_for_database()
+        click.echo("database: it answers")
+    home = home_folder()
+    prepare(home)
+    check_locks(home)
+    bucket, free = bucket_of(home), f"{shutil.disk_usage(home).free / 1e9:.0f} GB free"
+    if bucket is None:
+        click.echo(f"home: {home}, {free}; its locks hold")
+        return
+    probed = check_bucket(bucket)
+    click.echo(f"home: {bucket.address}")
+    click.echo(f"of {RACERS} writes at once, {probed.created} created an object, {probed.replaced} replaced a version")
+    click.echo(f"copies on this machine: {home}, {free}; its locks hold")
 
 
 @main.command()
 @click.option("--older", type=_Age(), default="7d", help="Least age of what is deleted, e.g. 12h.", show_default=True)
 @click.option("--dry-run", is_flag=True, help="Only list what would be deleted.")
-@click.pass_context
-def gc(context: click.Context, older: timedelta, dry_run: bool) -> None:
+def gc(older: timedelta, dry_run: bool) -> None:
     """Delete orphaned files in the bucket of DISENT_HOME.
 
     These are bytes that no result refers to, checkpoints of unfinished work, and quarantined results. A folder needs no
     clean-up: every write to it removes orphans.
     """
-    with errors(context):
-        from disent.home import home_folder
-        from disent_core.storage.orphans import delete_orphans, find_orphans
-        from disent_core.storage.remote import bucket_of
+    from disent.home import home_folder
+    from disent_core.storage.remote import bucket_of, delete_orphans, find_orphans
 
-        home = home_folder()
-        bucket = bucket_of(home)
-        if bucket is None:
-            click.echo(f"{home}: nothing to do: this home is not in a bucket")
-            return
-        orphans = find_orphans(bucket, older)
-        for orphan in orphans if dry_run else ():
-            click.echo(f"{orphan.modified:%Y-%m-%d %H:%M} {orphan.bytes:>12,} {orphan.key}")
-        size = sum(orphan.bytes for orphan in orphans) if dry_run else delete_orphans(bucket, orphans)
-        done = "would be deleted" if dry_run else "deleted"
-        click.echo(f"{bucket.address}: {len(orphans)} objects {done}, {size / 1e6:.1f} MB")
+    home = home_folder()
+    bucket = bucket_of(home)
+    if bucket is None:
+        click.echo(f"{home}: nothing to do: this home is not in a bucket")
+        return
+    orphans = find_orphans(bucket, older)
+    for orphan in orphans if dry_run else ():
+        click.echo(f"{orphan.modified:%Y-%m-%d %H:%M} {orphan.bytes:>12,} {orphan.key}")
+    size = sum(orphan.bytes for orphan in orphans) if dry_run else delete_orphans(bucket, orphans)
+    done = "would be deleted" if dry_run else "deleted"
+    click.echo(f"{bucket.address}: {len(orphans)} objects {done}, {size / 1e6:.1f} MB")
 
 
 @main.command()

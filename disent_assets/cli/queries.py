@@ -1,12 +1,27 @@
-"""Commands that print settings, answers of the warehouse and costs of steps."""
+"""Commands that ask the warehouse: SQL, costs, the leaderboard, what has changed; and one that lists settings."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
-from disent_assets.cli.answers import FORMATS, Style, answer, bounded_memory, print_table, require_views
-from disent_assets.cli.group import Command, errors, main
+from disent_assets.cli.answers import (
+    FORMATS,
+    Style,
+    answer,
+    bounded_memory,
+    print_table,
+    require_views,
+    terminal_width,
+    without_constants,
+)
+from disent_assets.cli.group import Command, main, short
+from disent_core.errors import DisentError
+from disent_core.text import printable
 
+SHOWN = 20
+"""Rows of a table of `diff` without --all, or of `costs`."""
 MEMORY = 6 << 30
 """Bytes that a query may take: the 4 GB of DuckDB, and the answer with its text."""
 
@@ -32,13 +47,12 @@ class _Sql(Command):
     show_default=True,
     help="Stop a query after so many seconds.",
 )
-@click.pass_context
-def sql(context: click.Context, query: str, style: Style, limit: int, timeout: float) -> None:
+def sql(query: str, style: Style, limit: int, timeout: float) -> None:
     """Query the warehouse, read-only. QUERY is SQL, or the path of an SQL file.
 
     If it does not exist, disent's own is used: docs/headline.sql and docs/facet.sql make tables of its pages.
     """
-    with errors(context), bounded_memory(MEMORY):
+    with bounded_memory(MEMORY):
         path = _file(query) if query.endswith(".sql") else None
         text = path.read_text(encoding="utf-8") if path else query
         rows = answer(text, limit=limit, seconds=timeout)
@@ -72,21 +86,19 @@ def _contents() -> str:
 @click.argument("method", required=False)
 @click.option("--environment", is_flag=True, help="List the environment variables instead.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema, by which editors complete the TOML file.")
-@click.pass_context
-def settings(context: click.Context, method: str | None, *, environment: bool, schema: bool) -> None:
+def settings(method: str | None, *, environment: bool, schema: bool) -> None:
     """List every key of the configuration, or the keys of METHOD and its presets, as Markdown.
 
     METHOD is a method of disent, one of your own, or a name of the configuration.
     """
-    with errors(context):
-        from disent_assets.settings.environment import described_variables
-        from disent_core.config.reference import reference
-        from disent_core.config.schema import schema_text
+    from disent_assets.settings.environment import described_variables
+    from disent_core.config.reference import reference
+    from disent_core.config.schema import schema_text
 
-        if environment:
-            click.echo(described_variables(), nl=False)
-            return
-        click.echo(schema_text() if schema else _method_settings(method) if method else reference(), nl=False)
+    if environment:
+        click.echo(described_variables(), nl=False)
+        return
+    click.echo(schema_text() if schema else _method_settings(method) if method else reference(), nl=False)
 
 
 def _method_settings(name: str) -> str:
@@ -103,8 +115,6 @@ def _method_settings(name: str) -> str:
         return configured_reference(named)
 
 
-SHOWN = 20
-"""Rows of a table."""
 BY = {
     "stage": ("stage",),
     "encoder": ("encoder",),
@@ -140,23 +150,20 @@ from costs"""
 @main.command()
 @click.option("--by", type=click.Choice(list(BY)), default="step", show_default=True, help="What a row stands for.")
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
-@click.pass_context
-def costs(context: click.Context, by: str, style: Style) -> None:
+def costs(by: str, style: Style) -> None:
     """Show time and memory of each step's last run, largest first.
 
     A table has 20 rows and the sum of all; the other formats have every row. Seconds of steps that ran side by side
     add up to more than the run took.
     """
-    with errors(context):
-        require_views()
-        rows = answer(COSTS.format(names=", ".join(BY[by])))
-        print_table(rows.slice(0, SHOWN) if style == "table" else rows, style)
-        if style == "table":
-            click.echo("\n" + "\n".join(_total(len(rows) - SHOWN)))
+    require_views()
+    rows = answer(COSTS.format(names=", ".join(BY[by])))
+    print_table(rows.slice(0, SHOWN) if style == "table" else rows, style)
+    if style == "table":
+        click.echo("\n" + "\n".join(_total(len(rows) - SHOWN)))
 
 
 def _total(left_out: int) -> list[str]:
-    """Return lines about the cost of all steps."""
     (total,) = answer(TOTAL).to_pylist()
     took = f"{total['processor_seconds'] or 0:,.1f} processor seconds, {total['seconds'] or 0:,.1f} s of the clock"
     lines = [f"{total['steps']:,} step{'s' * (total['steps'] != 1)}: {took}"]
@@ -166,3 +173,248 @@ def _total(left_out: int) -> list[str]:
         made = "were made by a version that did not measure costs"
         lines.append(f"{total['unknown']:,} heads and metrics {made}; they are not in these sums")
     return lines
+
+
+# --- which method is best at what -------------------------------------------------------------------------------------
+
+LONG = (
+    "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
+    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as"
+)
+BOARDS = """
+from leaderboard
+where task = '{task}' and rank is not null and value is not null
+qualify row_number() over (
+    partition by dataset, encoder, evaluated_on, metric, hubness, method
+    order by
+        coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false),
+        len(list_intersect(string_split_regex(trained_on, '[-+]'), string_split(evaluated_on, '-'))) desc,
+        len(string_split(trained_on, '+')),
+        trained_on
+) = 1
+order by all"""
+"""Of several trainings of a method the one that knows most of the languages, then the first, as in `headline`."""
+NEXT = """\
+{report} UI: disent dev, then http://127.0.0.1:3000. Try next:
+    disent leaderboard {task:<18}    # one of {tasks} tasks; --all: leaks of other embeddings too
+    disent sql "select task, dataset, evaluated_on, method, runner_up, stands from best"
+    disent status                            # what is fresh, stale or missing"""
+
+
+@main.command()
+@click.argument("task", required=False)
+@click.option("--all", "show_all", is_flag=True, help="Every number in one table, those of no rank (leakage) too.")
+@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
+    """Show the best methods on one screen, or all methods on TASK.
+
+    The formats csv and json have every number and column, markdown the columns of a table.
+    """
+    _check(task)
+    require_views()
+    of_task = f"task = '{task}'" if task else "true"
+    if style == "table" and not show_all:
+        rows = answer(BOARDS.format(task=task) if task else "from headline where value is not null").to_pylist()
+        click.echo(printable("\n".join(_screen(rows, task))))
+        return
+    columns = LONG if style in ("table", "markdown") else "*"
+    is_shown = "true" if show_all or columns == "*" else "rank is not null"
+    numbers = answer(f"select {columns} from leaderboard where {of_task} and {is_shown}")
+    print_table(without_constants(numbers) if style == "table" else numbers, style)
+
+
+def _check(task: str | None) -> None:
+    """Refuse a name that is no task, as it would become part of a query."""
+    from disent_core.errors import ConfigError
+    from disent_core.evaluation.contract import TASKS
+    from disent_core.registry import nearest
+
+    if task is None or task in TASKS:
+        return
+    from disent_assets.settings.environment import open_workspace
+    from disent_core.lineage.evaluation_inputs import task_names
+
+    known = task_names(open_workspace().config)
+    if task not in known:
+        raise ConfigError(f"unknown task {task!r}{nearest(task, known)}; choose one of {', '.join(known)}")
+
+
+def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
+    from disent.home import home_folder
+    from disent_assets.cli.output.leaderboards import boards, shown_tasks, summary
+
+    if not rows:
+        raise _nothing(task)
+    if task:
+        return boards(rows, terminal_width())
+    report, tasks = home_folder() / "report.html", shown_tasks(rows)
+    written = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
+    another = min(
+        tasks[2:] or tasks, key=lambda name: len(name) > 16
+    )  # not shown yet, with a short name if there is one
+    return [*summary(rows), "", *NEXT.format(report=written, task=another, tasks=len(tasks)).splitlines()]
+
+
+def _nothing(task: str | None) -> Exception:
+    """Return why the leaderboard has no row."""
+    from disent_assets.settings.environment import open_workspace
+    from disent_core.errors import DisentError
+    from disent_core.lineage.evaluation_inputs import tasks_of
+
+    measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]
+    config = open_workspace().config
+    if not measured:
+        return DisentError("nothing is evaluated yet. Run disent materialize; disent status shows what is missing")
+    among = f"measured are {', '.join(measured)}"
+    if task not in {configured.name for configured in tasks_of(config)}:
+        remedy = "Add it to tasks in [evaluation], or leave tasks out"
+        return DisentError(f"{config.path}: {task} is not among the tasks of this configuration. {remedy}; {among}")
+    reason = "no corpus of this configuration has what it measures, no method that is trained can do it, or it is stale"
+    return DisentError(f"{config.path}: nothing is measured by {task}: {reason} (disent status); {among}")
+
+
+# --- what the last refreshes have changed -----------------------------------------------------------------------------
+
+RUNS = "select refresh, recorded_at, run_id from runs order by refresh"
+KEY = "task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem"
+DIFFERENCES = f"""
+with ends as (
+    select
+        {KEY},
+        first(value_before order by refresh) as value_before,
+        first(ci_low_before order by refresh) as ci_low_before,
+        first(ci_high_before order by refresh) as ci_high_before,
+        first(n_before order by refresh) as n_before,
+        last(value order by refresh) as value,
+        last(ci_low order by refresh) as ci_low,
+        last(ci_high order by refresh) as ci_high,
+        last(n order by refresh) as n,
+        last(settings order by refresh) as settings,
+        max(refresh) as refresh,
+        max(recorded_at) as recorded_at,
+        string_agg(distinct why, ', ' order by why) as why
+    from history.events
+    where refresh > {{since}}
+    group by all
+),
+compared as (
+    select
+        ends.* exclude (problem),
+        readings.reads_as,
+        value - value_before as difference,
+        ci_low > ci_high_before or ci_high < ci_low_before as stands,
+        case
+            when value is null then 'ended'
+            when value_before is null then 'new'
+            when (value, ci_low, ci_high, n) is distinct from (value_before, ci_low_before, ci_high_before, n_before)
+                then 'changed'
+            else 'confirmed'
+        end as event,
+        seed is null and metric != 'threshold'
+        and coalesce(hubness, 'none') = 'none'
+        and (task, embedding) in (select (task, embedding) from scored_embeddings) as is_scored
+    from ends
+    left join readings using (task, embedding, metric, settings)
+    where value is not null or value_before is not null
+)
+from compared
+order by
+    is_scored desc, event != 'changed', coalesce(stands, false) desc, abs(difference) desc nulls last,
+    task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed nulls first"""
+BRIEF = """
+select
+    method, encoder, task, dataset, evaluated_on, embedding, metric, value_before as before, value as after,
+    difference,
+    case when difference != 0 then if((difference > 0) = (reads_as = 'higher is better'), 'better', 'worse') end
+        as change,
+    case when stands then 'apart' when not stands then 'overlap' end as intervals, why"""
+COUNTS = """
+select
+    count(*) filter (where event = 'changed' and stands) as standing,
+    count(*) filter (where event = 'changed' and stands is distinct from true) as changed,
+    count(*) filter (where event = 'new') as new,
+    count(*) filter (where event = 'ended') as ended,
+    count(*) filter (where event = 'confirmed') as confirmed"""
+
+
+@main.command()
+@click.option("--since", metavar="DATE|RUN", help="A date (2026-11-22), number of a refresh, or id of a run.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Every number: those of seeds, unchanged, new and ended ones too."
+)
+@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+def diff(since: str | None, show_all: bool, style: Style) -> None:
+    """Show what the last refresh has changed, or all refreshes since a date or a run.
+
+    The largest changes whose 95 % intervals do not overlap come first. A refresh that changed nothing has no number.
+    """
+    runs = _runs()
+    first = _before(since, runs)
+    differences = f"({DIFFERENCES.format(since=first)})"
+    if style in ("csv", "json"):
+        print_table(answer(f"from {differences}{'' if show_all else ' where is_scored'}"), style)
+        return
+    shown = "" if show_all else f" where is_scored and event = 'changed' limit {SHOWN}"
+    rows = answer(f"{BRIEF}, seed, event from {differences}" if show_all else f"{BRIEF} from {differences}{shown}")
+    click.echo(f"{_period(first, runs)}")
+    if len(runs) == 1 or first == runs[-1]["refresh"]:
+        return
+    click.echo()
+    if len(rows):
+        print_table(without_constants(rows) if style == "table" else rows, style)
+        click.echo()
+    click.echo(_counts(answer(f"{COUNTS} from {differences} where seed is null").to_pylist()[0], len(rows)))
+
+
+def _runs() -> list[dict[str, Any]]:
+    """Return the refreshes that have changed something, the first one first."""
+    if not len(answer("select 1 from duckdb_views() where schema_name = 'history'")):
+        raise DisentError(
+            "this warehouse has no history yet. Run disent materialize; the next refresh is compared with it"
+        )
+    runs = answer(RUNS).to_pylist()
+    if not runs:
+        raise DisentError("nothing is recorded yet. Run disent materialize; disent status shows what is missing")
+    return runs
+
+
+def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
+    """Return the refresh to compare with; 0 stands for the time before the first."""
+    if since is None:
+        return runs[-1]["refresh"] - 1
+    numbers = [run["refresh"] for run in runs if since in (str(run["refresh"]), run["run_id"])]
+    numbers += [run["refresh"] for run in runs if len(since) >= 8 and run["run_id"].startswith(since)]
+    if numbers:
+        return numbers[-1]
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError as error:
+        known = f"refreshes are {runs[0]['refresh']} to {runs[-1]['refresh']}"
+        raise ValueError(f"--since {since!r} is no date such as 2026-11-22, and no refresh or run; {known}") from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max((run["refresh"] for run in runs if run["recorded_at"] < moment), default=0)
+
+
+def _period(first: int, runs: list[dict[str, Any]]) -> str:
+    last, before = runs[-1], [run for run in runs if run["refresh"] <= first]
+    if len(runs) == 1:
+        return f"There is one refresh so far ({_name(last)}), so there is nothing to compare it with."
+    if before and before[-1] is last:
+        return f"Nothing has changed since {_name(last)}."
+    return f"{_name(last)} against {_name(before[-1]) if before else 'nothing, before the first refresh'}"
+
+
+def _name(run: dict[str, Any]) -> str:
+    name = f"refresh {run['refresh']}, {run['recorded_at']:%Y-%m-%d %H:%M} UTC, run {run['run_id'][:8]}"
+    return name.removesuffix(", run ")
+
+
+def _counts(counts: dict[str, int], shown: int) -> str:
+    """Return how many numbers (means over seeds) changed in which way."""
+    return (
+        f"Of the means over seeds, {counts['standing']:,} changed beyond their 95 % intervals, "
+        f"{counts['changed']:,} within them; "
+        f"{counts['new']:,} are new, {counts['ended']:,} ended, {counts['confirmed']:,} made again and the same.\n"
+        f"Rows shown: {shown:,}. Every number, of seeds too: disent diff --all; "
+        'why each changed: disent sql "from changes".'
+    )

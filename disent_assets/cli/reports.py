@@ -5,63 +5,57 @@ from pathlib import Path
 
 import click
 
-from disent_assets.cli.group import errors, main
+from disent_assets.cli.group import main
 
 
 @main.command()
 @click.option("--all", "show_all", is_flag=True, help="Show every partition, fresh ones included.")
-@click.pass_context
-def status(context: click.Context, show_all: bool) -> None:
+def status(show_all: bool) -> None:
     """Show which steps are fresh, stale or missing, and why."""
-    with errors(context):
-        from disent_assets.run.status import find_states, record_states, summary
-        from disent_assets.settings.environment import open_for_work, open_to_look
-        from disent_assets.settings.homes import is_read_only
+    from disent_assets.run.status import find_states, record_states, summary
+    from disent_assets.settings.environment import open_to_look
+    from disent_assets.settings.instance import is_read_only, open_for_work
 
-        workspace = open_to_look()
-        if can_write := not is_read_only(workspace.home):
-            workspace = open_for_work()
-        found = find_states(workspace)
-        if can_write:
-            record_states(workspace, found)
-        click.echo(summary(found, show_all=show_all))
+    workspace = open_to_look()
+    if can_write := not is_read_only(workspace.home):
+        workspace = open_for_work()
+    found = find_states(workspace)
+    if can_write:
+        record_states(workspace, found)
+    click.echo(summary(found, show_all=show_all))
 
 
 @main.command()
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
 @click.option("--title", default="disent: report of a run", show_default=True)
-@click.pass_context
-def report(context: click.Context, output: Path | None, title: str) -> None:
+def report(output: Path | None, title: str) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""
-    with errors(context):
-        from disent_assets.cli.run_report import write_report
-        from disent_assets.settings.environment import open_workspace
+    from disent_assets.cli.run_report import write_report
+    from disent_assets.settings.environment import open_workspace
 
-        workspace = open_workspace()
-        path = _new_file(output) if output else workspace.home / "report.html"
-        write_report(workspace, path, title)
-        click.echo(path)
+    workspace = open_workspace()
+    path = _new_file(output) if output else workspace.home / "report.html"
+    write_report(workspace, path, title)
+    click.echo(path)
 
 
 @main.command("export-texts")
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--encoder", required=True, metavar="NAME", help="The encoder's name in [[encoders]].")
 @click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors lack.")
-@click.pass_context
-def export_texts(context: click.Context, output: Path, encoder: str, missing: bool) -> None:
+def export_texts(output: Path, encoder: str, missing: bool) -> None:
     """Export the texts an encoder must embed, for an external encoder.
 
     OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. Add a column `vector`, and an
     encoder of kind "vectors" can read it. `disent materialize '+targets'` makes the texts.
     """
-    with errors(context):
-        from disent_assets.settings.environment import open_workspace
-        from disent_core.lineage.embeddings import texts_of, write_texts
+    from disent_assets.settings.environment import open_workspace
+    from disent_core.lineage.embeddings import texts_of, write_texts
 
-        _new_file(output)
-        listed = texts_of(open_workspace(), encoder, only_missing=missing)
-        write_texts(listed, output)
-        click.echo(f"{len(listed)} texts in {output}")
+    _new_file(output)
+    listed = texts_of(open_workspace(), encoder, only_missing=missing)
+    write_texts(listed, output)
+    click.echo(f"{len(listed)} texts in {output}")
 
 
 texts = copy(export_texts)

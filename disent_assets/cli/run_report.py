@@ -13,7 +13,7 @@ from disent_assets.warehouse.sql_files import require_same_sql
 from disent_core.lineage.evaluation_inputs import task_names
 from disent_core.lineage.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, RunReport, document
-from disent_core.report.papers import TABLE_VIEW
+from disent_core.report.tables import TABLE_VIEW
 from disent_core.storage.files import atomic_path
 from disent_core.storage.results import fetch
 
@@ -70,7 +70,7 @@ def _rows(warehouse: Path, sql: str) -> Rows:
 
 
 def _facts(workspace: Workspace) -> list[tuple[str, str]]:
-    """Facts about the run. Dates are those of the measurements, so an unchanged run has an unchanged report."""
+    """Return facts about the run. Dates are those of the measurements, so an unchanged run has an unchanged report."""
     config = workspace.config
     days = "select min(created_at)::date as first, max(created_at)::date as last from metrics"
     period = _rows(workspace.warehouse, days)[0]
@@ -87,7 +87,7 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
 
 
 def _pictures(workspace: Workspace) -> Iterator[Picture]:
-    """The pictures of the configured heads that exist."""
+    """Yield the pictures of the configured heads that exist."""
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):

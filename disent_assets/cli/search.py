@@ -1,28 +1,183 @@
-"""Commands that embed texts with a trained head, index them, and search the index."""
+"""Commands on a trained head: export, check, measure it with mteb, embed texts with it, index them, search in them."""
 
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from disent_assets.cli.answers import FORMATS, Style, print_table
-from disent_assets.cli.group import errors, main, short
-from disent_assets.cli.heads import ENCODER, HEAD_HELP, MOVED_HEAD, open_index, open_model
+from disent_assets.cli.group import main, short
 from disent_core.errors import DamagedError, located
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from tqdm import tqdm
 
-    from disent import Hit, Model
+    from disent import Hit, Index, Model
     from disent.index import SearchRequest
+    from disent_core.encoders.contract import Device
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
+
+HEAD_HELP = "A head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of the configuration."
+MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the head is not where it was: {HEAD_HELP}")
+ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
+
+
+def open_model(
+    head: str, seed: int | None, encoder: Path | None = None, *, stored: bool = False, device: "Device" = "auto"
+) -> "Model":
+    """Load the head that a command was given, `head` as in `HEAD_HELP`.
+
+    With `stored`, texts that the run has encoded are looked up, so that vectors are those that it measures, to the bit.
+    """
+    from disent import load
+
+    method, _, trained = head.partition("@")
+    if not trained or Path(head).exists():
+        return load(head, seed=seed, encoder=encoder, device=device)
+    from disent.home import home_folder
+    from disent.run import open as open_run
+    from disent_assets.settings.environment import configuration
+
+    name, _, pair = trained.partition(":")
+    model = open_run(configuration(), home=home_folder()).head(method, name, pair or None)
+    if stored and model.path is not None and encoder is None:
+        model.seed = model._seed(seed)
+        return model
+    if model.path is not None:
+        return load(model.path, seed=seed, encoder=encoder, device=device)
+    if seed is not None or encoder is not None:
+        raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
+    return model
+
+
+def open_index(folder: Path, head: str | None, encoder: Path | None) -> "Index":
+    """Open the index that a command was given, with its head and the folder of its encoder if these have moved."""
+    from disent import Index
+    from disent_core.search.contents import read_contents
+
+    contents = read_contents(folder) if head else None
+    model = open_model(head, contents.head.seed, encoder) if head and contents else None
+    return Index.open(folder, head=model, encoder=encoder)
+
+
+@main.command()
+@click.argument("head")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas.")
+@click.option("--onnx", is_flag=True, help="Also write them as one ONNX graph, disent.onnx.")
+@click.option("--seed", type=int, help="Seed of the training; default: the first.")
+@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
+def export(
+    head: str,
+    folder: Path,
+    embeddings: str | None,
+    onnx: bool,
+    seed: int | None,
+    encoder: Path | None,
+) -> None:
+    """Write a trained head as a folder that sentence-transformers loads without disent.
+
+    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
+    configuration. FOLDER must not exist.
+    """
+    model = open_model(head, seed, encoder, device="cpu")
+    written = model.save(folder, _names(embeddings) if embeddings is not None else None, onnx=onnx)
+    if written.tags:
+        click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's own tags")
+        click.echo(f'\n    AutoModelForTokenClassification.from_pretrained("{short(folder.resolve())}")')
+        return
+    routes = list(written.routes.steps)
+    exact = f"the head's own vectors to {written.difference:.0e} of the largest value"
+    click.echo(f"{short(folder.resolve())}: {', '.join(routes)}; {exact}")
+    if written.graph_difference is not None:
+        click.echo(f"disent.onnx: the same, to {written.graph_difference:.0e}")
+    if written.routes.left_out:
+        absent = ", ".join(written.routes.left_out)
+        click.echo(f"Left out, name them with --embeddings to have them too: {absent}")
+    flag = ", trust_remote_code=True" if written.routes.needs_code else ""
+    click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}"{flag})')
+    click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+def check(folder: Path) -> None:
+    """Check a folder that disent has exported: its files, and its vectors of a few texts."""
+    from disent_core.export.folder import check_folder
+
+    checked = check_folder(folder)
+    click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(checked.routes or checked.tags)}")
+    if checked.graph is False:
+        click.echo("disent.onnx has its checksum; to run it too: pip install 'disent[onnx]'")
+
+
+@main.command()
+@click.argument("head")
+@click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas; default: all.")
+@click.option("--tasks", metavar="NAMES", help="Only these tasks, as mteb names them, separated by commas.")
+@click.option("--languages", metavar="CODES", help="Separated by commas; default: those that the head was trained on.")
+@click.option("--seed", type=int, help="Seed of the training; default: the first.")
+@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Of mteb's result files; default: mteb in DISENT_HOME.")
+def mteb(
+    head: str,
+    embeddings: str | None,
+    tasks: str | None,
+    languages: str | None,
+    seed: int | None,
+    encoder: Path | None,
+    folder: Path | None,
+) -> None:
+    """Measure a head with mteb on the corpora of the configuration, and write mteb's result files.
+
+    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
+    configuration, such as raw@minilm; then texts that the run has encoded are looked up. What has been measured
+    before is not measured again.
+    """
+    import_module("mteb")  # before anything is read: without it, the message says how to install it
+    import disent
+    from disent.home import home_folder
+    from disent.mteb import DisentEncoder
+    from disent_assets.settings.environment import configuration
+    from disent_core.mteb_bridge.run import evaluate, local_tasks, trained_languages
+
+    run = disent.open(configuration(), home=home_folder())
+    model = open_model(head, seed, encoder, stored=True)
+    chosen = _names(languages) or trained_languages(run._workspace, str(model.description["trained_on"]))
+    local = local_tasks(run._workspace, chosen, _names(tasks))
+    output = run.home / "mteb" if folder is None else folder.expanduser()
+    for name in _names(embeddings) or model.embeddings:
+        measured = DisentEncoder(model, name)
+        for result in evaluate(measured, local, output):
+            for line in _lines(result):
+                click.echo(f"{name}  {line}")
+    click.echo(f"Result files of mteb: {short(output.resolve())}")
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def _lines(result: Any) -> Iterator[str]:
+    """Main score of every subset, and what it is called here if that is something else."""
+    from disent_core.evaluation.mteb_results import twin_of
+
+    twin = twin_of(result.task_name, is_ours=True)
+    for scores in (scores for of_split in result.scores.values() for scores in of_split):
+        same = [f"{ours} {scores[theirs]:.4f}" for theirs, ours in twin.metrics.items() if theirs in scores]
+        said = ", ".join([f"main score {scores['main_score']:.4f}", *same])
+        yield f"{result.task_name} {scores['hf_subset']}: {said}"
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
 
 _INPUT = click.argument("texts", metavar="INPUT")
 _SEED = click.option("--seed", type=int, help="Seed of the head's training; default: the first.")
@@ -47,9 +202,7 @@ _LOG_SECONDS = 5.0
 @_LANGUAGE
 @_SEED
 @ENCODER
-@click.pass_context
 def embed(
-    context: click.Context,
     texts: str,
     output: Path,
     head: str,
@@ -64,7 +217,7 @@ def embed(
     INPUT is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. OUTPUT is a
     .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
     """
-    with errors(context), input_file(texts, column, language) as file:
+    with input_file(texts, column, language) as file:
         from disent.index import chosen_embeddings, head_record
         from disent_core.search.vectors_file import require_output, write_vectors
 
@@ -95,9 +248,7 @@ def embed(
 @_LANGUAGE
 @_SEED
 @ENCODER
-@click.pass_context
 def index(
-    context: click.Context,
     texts: str,
     index: Path,
     head: str | None,
@@ -112,7 +263,7 @@ def index(
 
     INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a stopped run is continued.
     """
-    with errors(context), input_file(texts, column, language) as file:
+    with input_file(texts, column, language) as file:
         from disent.index import add, chosen_embeddings, head_record, index_model
         from disent_core.search.build import require_head
         from disent_core.search.contents import read_contents
@@ -150,9 +301,7 @@ def index(
 @_COLUMN
 @ENCODER
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
-@click.pass_context
 def search(
-    context: click.Context,
     index: Path,
     text: str | None,
     queries: str | None,
@@ -172,25 +321,24 @@ def search(
 
     The same template is the same shape, the same residual the same values. TEXT may be - for lines of standard input.
     """
-    with errors(context):
-        if (text is None) == (queries is None):
-            raise ValueError("name either a TEXT or --queries FILE")
-        opened = open_index(index, head, encoder)
-        asked = _queries(text, queries, column, language)
-        results: list[list[Hit]] = [[]] * len(asked)
-        request: SearchRequest = {
-            "other_language": other_language,
-            "only_language": only_language,
-            "except_same_text": except_same_text,
-            "exact": exact,
-        }
-        for code in dict.fromkeys(query.language for query in asked):
-            numbers = [number for number, query in enumerate(asked) if query.language == code]
-            texts = [asked[number].text for number in numbers]
-            answers = opened.search(texts, by, hits, **{**request, "language": code})
-            for number, answer in zip(numbers, answers, strict=True):
-                results[number] = answer
-        print_table(_table([query.text for query in asked], results, style), style)
+    if (text is None) == (queries is None):
+        raise ValueError("name either a TEXT or --queries FILE")
+    opened = open_index(index, head, encoder)
+    asked = _queries(text, queries, column, language)
+    results: list[list[Hit]] = [[]] * len(asked)
+    request: SearchRequest = {
+        "other_language": other_language,
+        "only_language": only_language,
+        "except_same_text": except_same_text,
+        "exact": exact,
+    }
+    for code in dict.fromkeys(query.language for query in asked):
+        numbers = [number for number, query in enumerate(asked) if query.language == code]
+        texts = [asked[number].text for number in numbers]
+        answers = opened.search(texts, by, hits, **{**request, "language": code})
+        for number, answer in zip(numbers, answers, strict=True):
+            results[number] = answer
+    print_table(_table([query.text for query in asked], results, style), style)
 
 
 def _queries(text: str | None, queries: str | None, column: str, language: str | None) -> list["Text"]:
@@ -220,7 +368,7 @@ def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", style: Style)
 
 @contextmanager
 def input_file(name: str, column: str, language: str | None) -> Iterator["TextFile"]:
-    """The texts of a file, or of standard input, which is copied to a temporary file to be read twice."""
+    """Open the texts of a file, or of standard input, which is copied to a temporary file to be read twice."""
     from disent_core.search.texts import TextFile, text_file
 
     if name != "-":
@@ -263,18 +411,16 @@ _HOST = "Another address lets other machines search too, without a login."
 @click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
 @ENCODER
-@click.pass_context
-def serve(context: click.Context, index: Path, port: int, host: str, head: str | None, encoder: Path | None) -> None:
+def serve(index: Path, port: int, host: str, head: str | None, encoder: Path | None) -> None:
     """Serve a search page for an index: same shape, values or meaning as a sentence, side by side.
 
     INDEX is a folder of disent index. Ctrl-C ends it.
     """
-    with errors(context):
-        from disent_assets.web.search_page.app import is_shared, run, warm
+    from disent_assets.web.search_page.app import is_shared, run, warm
 
-        opened = open_index(index, head, encoder)
-        warm(opened)
-        if is_shared(host):
-            click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
-        about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
-        run(opened, about, host, port, lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"))
+    opened = open_index(index, head, encoder)
+    warm(opened)
+    if is_shared(host):
+        click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
+    about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+    run(opened, about, host, port, lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"))

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ MAX_FILES = 100_000
 
 
 def are_settled(stats: FileStats, now: int) -> bool:
-    """Whether every change after `now`, in nanoseconds, must change a stamp."""
+    """Return whether every change after `now`, in nanoseconds, must change a stamp."""
     latest = (max(modified, changed) for _, _, modified, changed, _ in stats)
     return len(stats) <= MAX_FILES and all(moment + SETTLED < now for moment in latest)
 
@@ -49,9 +49,7 @@ def are_settled(stats: FileStats, now: int) -> bool:
 class Observer:
     """Hashes the corpora once: takes a hash from the record if no file has changed, and computes it otherwise.
 
-    Args:
-        record: JSON file of the last hashes; if it is missing or damaged, everything is hashed.
-        clock: returns nanoseconds since 1970, by the clock of the file system.
+    If the record, a JSON file, is missing or damaged, everything is hashed. The clock gives nanoseconds since 1970.
     """
 
     def __init__(self, record: Path, clock: Callable[[], int] = time.time_ns) -> None:
@@ -61,28 +59,26 @@ class Observer:
         self.stats: dict[Path, FileStats] = {}
 
     def hash_of(self, path: Path, name: object, read: Callable[[], str]) -> str | None:
-        """The hash of what `read` reads from a path; None if it can't be read.
+        """Return the hash that `read` computes from a file or folder, and from nothing outside it; None if it can't.
 
-        Args:
-            path: file or folder; the hash may depend on nothing outside it.
-            name: distinguishes several hashes of one path.
-            read: computes the hash, or raises a CorpusError.
+        `name` distinguishes several hashes of one path.
         """
-        key, before = fingerprint(str(path), name), self._file_stats(path)
+        if path not in self.stats:
+            self.stats[path] = file_stats(path)
+        key, before = fingerprint(str(path), name), self.stats[path]
         state = fingerprint(CODE_VERSION, before)
         if (last := self.recorded.get(key)) is not None and last[0] == state:
             self.hashes[key] = last
             return last[1]
-        is_settled, content = are_settled(before, self.clock()), _hash(read)
+        is_settled = are_settled(before, self.clock())
+        try:
+            content = read()
+        except CorpusError as error:
+            log.debug("%s", error)
+            content = None
         if is_settled and file_stats(path) == before:
             self.hashes[key] = (state, content)
         return content
-
-    def _file_stats(self, path: Path) -> FileStats:
-        """Return the stats of the files of a path, read once."""
-        if path not in self.stats:
-            self.stats[path] = file_stats(path)
-        return self.stats[path]
 
     def save(self, *, is_complete: bool = True) -> None:
         """Record the hashes; if not everything was hashed, keep the earlier hashes too."""
@@ -91,26 +87,13 @@ class Observer:
             write_text(self.record, json.dumps(hashes, indent=1) + "\n")
 
 
-def _hash(read: Callable[[], str]) -> str | None:
-    try:
-        return read()
-    except CorpusError as error:
-        log.debug("%s", error)
-        return None
-
-
 def _read(record: Path) -> dict[str, tuple[str, str | None]]:
     try:
-        return dict(_checked(json.loads(record.read_text(encoding="utf-8"))))
+        stored = {key: (state, content) for key, (state, content) in json.loads(record.read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
-
-
-def _checked(stored: dict[str, list[str | None]]) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    for key, (state, content) in stored.items():
-        if not isinstance(state, str) or not isinstance(content, str | None):
-            raise TypeError(f"{state!r}, {content!r}")
-        yield key, (state, content)
+    is_whole = all(isinstance(state, str) and isinstance(content, str | None) for state, content in stored.values())
+    return stored if is_whole else {}
 
 
 READ_BY = {FILES: UTTERANCES, PAIR_FILES: SENTENCE_PAIRS, MTEB_FILES: MTEB_RESULTS}
@@ -132,10 +115,7 @@ class CorpusVersions:
 def read_source(workspace: Workspace, source: Source, *, seconds: float = math.inf) -> CorpusVersions:
     """Return the version of every partition of a source: the hash of what is read from its files.
 
-    Args:
-        workspace: the workspace whose corpora are hashed; its cache keeps the hashes.
-        source: of its configuration.
-        seconds: limit of hashing; the next call continues from there.
+    After so many seconds of hashing it stops; the next call continues from there, as the workspace caches the hashes.
     """
     observer, until = Observer(record_of(workspace, source.key)), time.monotonic() + seconds
     by_name: dict[str, str | None] = {}

@@ -3,51 +3,47 @@
 What belongs here: what differs there. What does not: what the assets are, and how they are refreshed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import dagster as dg
 
 from disent_assets.definitions import build
-from disent_assets.lineage.automation import definitions_signature, look_sensor, nightly_schedule
-from disent_assets.lineage.compute import GPU_POOL
-from disent_assets.lineage.factory import prefixed_name
+from disent_assets.lineage.factory import GPU_POOL, prefixed_name
 from disent_assets.lineage.metadata import is_served, user_errors
-from disent_assets.lineage.refresh import refresh_job
+from disent_assets.lineage.refresh import definitions_signature, look_sensor, nightly_schedule, refresh_job
 from disent_assets.run.dagster_private import step_function
-from disent_assets.settings.homes import claim, prepare
+from disent_assets.settings.instance import claim, prepare
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
 
 def hosted(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
-    """The assets of a workspace, a job that refreshes them, and what starts it once somebody has switched it on.
+    """Return the assets of a workspace, a job that refreshes them, and what starts it once somebody has switched it on.
 
-    Names of the job, the sensor, the schedule, steps, groups and the pool begin with the prefix of the workspace.
-
-    Args:
-        workspace: whose prefix is that of its assets in the project.
-        pool: of the steps that take the accelerator; by default `gpu`, after the prefix.
+    Names of the job, the sensor, the schedule, steps, groups and the pool begin with the prefix of the workspace. The
+    steps that take the accelerator are in `pool`, by default `gpu` after the prefix.
     """
     load = partial(hosted_assets, pool=pool)
     assets = load(workspace)
     refresh = refresh_job(load, assets, workspace, workers=1, pool=pool or prefixed_name(workspace.prefix, GPU_POOL))
     loaded = fingerprint(definitions_signature(assets))
-    own = sorted(assets.resolve_asset_graph().materializable_asset_keys)
+    keys = sorted(assets.resolve_asset_graph().materializable_asset_keys)
     return dg.Definitions(
         assets=assets.assets,
         jobs=[refresh],
         schedules=[nightly_schedule(workspace, refresh, starts=False)],
-        sensors=[look_sensor(workspace, refresh, loaded, own)],
+        sensors=[look_sensor(workspace, refresh, loaded, keys)],
     )
 
 
 def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
-    """The assets of a workspace under its prefix; arguments as `hosted`."""
-    assets = build(workspace).assets or ()
+    """Return the assets of a workspace under its prefix; arguments as `hosted`."""
     return dg.Definitions(
-        assets=[_hosted(one, workspace, pool) if isinstance(one, dg.AssetsDefinition) else one for one in assets]
+        assets=[
+            _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) else asset
+            for asset in build(workspace).assets or ()
+        ]
     )
 
 
@@ -55,14 +51,17 @@ def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitio
 
 
 def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) -> dg.AssetsDefinition:
-    """The same asset under the prefix; its step first claims the folder of results for its configuration."""
-    prefix, function = workspace.prefix, _function(asset)
+    """Return the same asset under the prefix; its step first claims the folder of results for its configuration."""
+    prefix, function = workspace.prefix, step_function(asset)
 
     @dg.multi_asset(
         name=prefixed_name(prefix, asset.op.name),
         specs=[_spec(spec, prefix) for spec in asset.specs],
         partitions_def=asset.partitions_def,
-        check_specs=[check.replace_key(_check_key(check.key, prefix)) for check in asset.check_specs],
+        check_specs=[
+            check.replace_key(dg.AssetCheckKey(_under(prefix, check.key.asset_key), check.name))
+            for check in asset.check_specs
+        ],
         pool=asset.op.pool and (pool or prefixed_name(prefix, asset.op.pool)),
         op_tags=asset.op.tags,
         retry_policy=asset.op.retry_policy,
@@ -71,21 +70,11 @@ def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) 
         with user_errors():
             prepare(workspace.home)
             claim(workspace.config, workspace.home)
-        for result in function(context):
+        made = function(context)
+        for result in [made] if isinstance(made, dg.MaterializeResult) else made:
             yield _result(result, result.asset_key or asset.key, prefix)
 
     return step
-
-
-def _function(asset: dg.AssetsDefinition) -> Callable[[Any], Iterator[dg.MaterializeResult]]:
-    """Return the function of an asset, of its context."""
-    function = step_function(asset)
-
-    def run(context: Any) -> Iterator[dg.MaterializeResult]:
-        made = function(context)
-        yield from [made] if isinstance(made, dg.MaterializeResult) else made
-
-    return run
 
 
 def _spec(spec: dg.AssetSpec, prefix: Key) -> dg.AssetSpec:
@@ -98,16 +87,12 @@ def _spec(spec: dg.AssetSpec, prefix: Key) -> dg.AssetSpec:
 
 
 def _result(result: dg.MaterializeResult, key: dg.AssetKey, prefix: Key) -> dg.MaterializeResult:
-    own = _under(prefix, key)
+    key = _under(prefix, key)
     return result._replace(
-        asset_key=own,
+        asset_key=key,
         metadata={name: value for name, value in (result.metadata or {}).items() if not is_served(value)},
-        check_results=[check._replace(asset_key=own) for check in result.check_results or ()],
+        check_results=[check._replace(asset_key=key) for check in result.check_results or ()],
     )
-
-
-def _check_key(key: dg.AssetCheckKey, prefix: Key) -> dg.AssetCheckKey:
-    return dg.AssetCheckKey(_under(prefix, key.asset_key), key.name)
 
 
 def _under(prefix: Key, key: dg.AssetKey) -> dg.AssetKey:

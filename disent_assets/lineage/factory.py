@@ -1,24 +1,95 @@
-"""Build an asset from a step: its spec, its checks, and the function that Dagster calls."""
+"""Build an asset from a step: where it runs, its spec, its checks, and the function that Dagster calls."""
 
+import math
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
-from disent_assets.lineage.compute import on_device, on_processor
 from disent_assets.lineage.corpus_versions import read_source
 from disent_assets.lineage.metadata import materialized, user_errors
 from disent_assets.run.step import check_configuration, freed_memory_kept, make_recorded
-from disent_assets.settings.environment import SQL
+from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
+from disent_core.config.model import Config
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.step import Output, Read, Source, Step
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint
+
+GPU_POOL = "gpu"
+"""Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
+GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
+"""Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
+
+
+@dataclass(frozen=True)
+class Place:
+    device: str
+    """`cpu`, or `cuda` if it takes the accelerator of this machine."""
+    pool: str | None
+    """Limits how many of its kind run at once on one machine; a cluster counts GPUs itself."""
+    tags: Mapping[str, Any]
+    """What it asks of Ray and of Kubernetes."""
+
+
+def on_processor(memory: float) -> Place:
+    """Return the place of a step that uses no accelerator, with so many GB of memory."""
+    return Place("cpu", None, _tags(0.0, memory * step_share()[1]))
+
+
+def on_device(config: Config, memory: float) -> Place:
+    """Return the place of a step that uses the accelerator, if there is one, with so many GB of memory."""
+    gpus, factor = step_share()
+    may_use, has = config.experiment.device != "cpu", device_pool(config) is not None
+    pool = GPU_POOL if has and is_local() else None
+    return Place("cuda" if has else "cpu", pool, _tags(gpus * may_use, memory * factor))
+
+
+def device_pool(config: Config) -> str | None:
+    """Return the pool of steps that take the whole accelerator; None on a CPU, where steps can run side by side."""
+    return GPU_POOL if config.experiment.device != "cpu" and _has_gpu() else None
+
+
+@cache
+def _has_gpu() -> bool:
+    """Return whether torch can use a GPU; torch, which loads for a second, is asked only if Linux has a driver."""
+    if sys.platform == "linux" and not any(any(Path("/dev").glob(pattern)) for pattern in GPU_DRIVERS):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _tags(gpus: float, memory: float) -> dict[str, Any]:
+    """Ray starts an entry point that asks for nothing on the head, hence the processor. Kubernetes shares no GPU.
+
+    A Job never starts a second pod: Dagster would take the end of that one for the end of the step
+    (https://github.com/dagster-io/dagster/issues/33755). Dagster's own retries begin it anew.
+    """
+    asked = {"cpu": "1", "memory": f"{math.ceil(memory * 1024)}Mi"}
+    limits: dict[str, str] = {"memory": asked["memory"]}
+    ray: dict[str, Any] = {"num_cpus": 1, "memory": math.ceil(memory * 2**30)}
+    k8s: dict[str, Any] = {
+        "container_config": {"resources": {"requests": asked, "limits": limits}},
+        "job_spec_config": {"backoff_limit": 0},
+    }
+    if gpus:
+        limits["nvidia.com/gpu"] = str(math.ceil(gpus))
+        ray["num_gpus"] = gpus
+        tainted = ("nvidia.com/gpu", "disent/spot")
+        k8s["pod_spec_config"] = {"tolerations": [{"key": key, "operator": "Exists"} for key in tainted]}
+    return {"dagster-ray/config": ray, "dagster-k8s/config": k8s}
+
+
+# --- assets -----------------------------------------------------------------------------------------------------------
 
 OWNERS = ["team:disent"]
 LOST_PROCESS = dg.RetryPolicy(max_retries=4, delay=20, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
@@ -32,11 +103,8 @@ Show = Callable[[str, StepResult], Mapping[str, Any]]
 def step_asset(step: Step, workspace: Workspace | None = None, show: Show | None = None) -> dg.AssetsDefinition:
     """Return the assets that a step makes.
 
-    Args:
-        step: that is made.
-        workspace: whose configuration must be that of the run, and whose records have what the step reads, makes and
-            takes; None: nothing is checked or recorded.
-        show: returns further metadata of a result.
+    The configuration of the workspace must be that of the run, and its records get what the step reads, makes and
+    takes; without a workspace nothing is checked or recorded.
     """
     place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor(step.memory)
     names = None if step.partitions is None else dg.StaticPartitionsDefinition(list(step.partitions))
@@ -137,13 +205,13 @@ def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[
 
 
 def group_name(key: Sequence[str]) -> str:
-    """The stage of an asset is its group; an encoder has a group of its own in each stage: `scratch_heads`."""
+    """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `scratch_heads`."""
     stage, *encoder = key[:-1]
     return _OTHER_CHARACTER.sub("_", "_".join([*encoder, stage]))
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
-    """An Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
+    """Return an Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
     return _columns(next((name for name, known in SCHEMAS.items() if known is schema), "embeddings"), schema)
 
 
@@ -168,7 +236,7 @@ def _descriptions() -> tuple[Description, ...]:
 
 
 def step_name(key: Sequence[str]) -> str:
-    """Name of the step that makes an asset: only letters, digits and _, and unique to the key."""
+    """Return the name of the step that makes an asset: only letters, digits and _, and unique to the key."""
     plain = "__".join(key)
     if all(_PLAIN_PART.fullmatch(part) for part in key):
         return plain
@@ -176,7 +244,7 @@ def step_name(key: Sequence[str]) -> str:
 
 
 def prefixed_name(prefix: Sequence[str], name: str) -> str:
-    """Name of a group, step, job or the like of a workspace: no two workspaces of a Dagster project share one."""
+    """Return the name of a group, step, job or the like: no two workspaces of a Dagster project share one."""
     return step_name([*prefix, name]) if prefix else name
 
 

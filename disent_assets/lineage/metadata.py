@@ -14,7 +14,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from disent_assets.run.error_messages import description_of
-from disent_assets.settings.environment import pictures_address
+from disent_assets.settings.environment import value
 from disent_assets.settings.profiles.retry_database import database_errors
 from disent_core.lineage.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
@@ -47,7 +47,7 @@ def user_errors() -> Iterator[None]:
 def materialized(
     key: Sequence[str], result: StepResult, metadata: Mapping[str, Any] | None = None
 ) -> dg.MaterializeResult:
-    """The result of a step as Dagster records it; the data version is the hash of the content."""
+    """Return the result of a step as Dagster records it; the data version is the hash of the content."""
     if result.summary:
         log.info("%s: %s", "/".join(key), result.summary)
     figures = {name: shown(value) for name, value in result.figures.items()}
@@ -67,7 +67,7 @@ def materialized(
 
 
 def shown(value: Any) -> Any:
-    """A figure as metadata: numbers are rounded, rows (mappings with equal keys) become a table."""
+    """Return a figure as metadata: numbers are rounded, rows (mappings with equal keys) become a table."""
     if isinstance(value, float):
         return round(value, 4)
     if isinstance(value, list) and value and isinstance(value[0], Mapping):
@@ -76,7 +76,7 @@ def shown(value: Any) -> Any:
 
 
 def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dg.MetadataValue:
-    """A table of Markdown cells under a title, cut to the first rows that the UI shows without a click."""
+    """Return a table of Markdown cells under a title, cut to the first rows that the UI shows without a click."""
     lines = ["", f"| {' | '.join(header)} |", f"|{' --- |' * len(header)}"]
     body = [f"| {' | '.join(row)} |" for row in rows]
     text = ""
@@ -89,12 +89,12 @@ def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[st
 
 
 def literal(text: str) -> str:
-    """The text as Markdown that shows every character as it is."""
+    """Return the text as Markdown that shows every character as it is."""
     return _MARKDOWN.sub(r"\\\1", text)
 
 
 def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResult:
-    """The outcome of a check as Dagster records it; a failed check is an error if it blocks, else a warning."""
+    """Return the outcome of a check as Dagster records it; a failed check is an error if it blocks, else a warning."""
     return dg.AssetCheckResult(
         passed=outcome.passed,
         check_name=outcome.check.name,
@@ -108,19 +108,15 @@ def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResul
 def pictures(
     plots: Path, made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]]
 ) -> dict[str, dg.MetadataValue]:
-    """Pictures by the names of their files; a picture is drawn again unless its file was drawn from `made_of`.
+    """Return pictures by the names of their files; a picture is drawn again unless its file was drawn from `made_of`.
 
     The fingerprint `made_of` is stored in the file. So a run that was killed between its results and their pictures
     leaves no outdated picture that passes for a new one. If there is nothing to draw, the file is removed.
-
-    Args:
-        plots: folder of all pictures, which `web_server` serves.
-        made_of: fingerprint of what the pictures show.
-        drawings: by the file of the picture, a function that draws it.
+    `web/server.py` serves the folder of all pictures, `plots`.
     """
     shown: dict[str, dg.MetadataValue] = {}
     for path, draw in drawings.items():
-        small = _small(path)
+        small = path.with_name(f"{path.stem}.small.png")
         if open_result(path) is None or png_made_of(path) != made_of:
             figure = draw()
             if figure is None:
@@ -138,26 +134,23 @@ def pictures(
     return shown
 
 
-def _small(path: Path) -> Path:
-    return path.with_name(f"{path.stem}.small.png")
-
-
 def _write(path: Path, picture: bytes) -> None:
     with write_result(path) as beside:
         beside.write_bytes(picture)
 
 
 def is_served(value: Any) -> bool:
-    """Whether metadata shows a picture that only the web server of disent gives."""
+    """Return whether metadata shows a picture that only the web server of disent gives."""
     return isinstance(value, dg.MarkdownMetadataValue) and "](/pictures/" in (value.md_str or "")
 
 
 def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
-    """Markdown that shows the small picture, and opens the full one at a click.
+    """Return Markdown that shows the small picture, and opens the full one at a click.
 
     The UI shows Markdown of under 1,000 characters without a click, and scales no picture: hence two files.
     """
     version = sha256_of(path)[:8]  # without it, the browser shows the old one
     names = (quote(file.relative_to(plots).as_posix()) for file in (path, small))
-    full, inline = (f"{pictures_address()}/{name}?v={version}" for name in names)
+    address = value("DISENT_PICTURES").rstrip("/")
+    full, inline = (f"{address}/{name}?v={version}" for name in names)
     return dg.MetadataValue.md(f"[![{path.stem}]({inline})]({full})")  # noqa: TID251 - names of our own

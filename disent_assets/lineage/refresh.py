@@ -1,29 +1,38 @@
-"""The job `refresh`: one run that makes what is stale or missing, independent partitions side by side.
+"""The job `refresh`, one run that makes what is stale or missing, and when it starts: sensors, and a schedule at night.
 
-The command `disent materialize` runs the same job. When a refresh starts is in `automation.py`.
+The command `disent materialize` runs the same job. `docs/operations.md`, section Refresh, describes it for users.
 """
 
-from collections.abc import Callable, Sequence
+import fcntl
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import dagster as dg
 from pydantic import Field
 
-from disent_assets.lineage.compute import device_pool
-from disent_assets.lineage.corpus_versions import read_sources
-from disent_assets.lineage.factory import prefixed_name
-from disent_assets.run.asset_steps import AssetStep, command, steps_in, steps_of
-from disent_assets.run.dagster_private import prepare_runs
-from disent_assets.run.events import RunLog
-from disent_assets.run.plan import StepRun, plan
+from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
+from disent_assets.lineage.factory import device_pool, prefixed_name
+from disent_assets.run.dagster_private import LOCATION, prepare_runs
+from disent_assets.run.plan import StepRun, command, plan, steps_in, steps_of
+from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
 from disent_assets.run.status import find_states, forget_versions, observe, record_states
 from disent_assets.run.step import compute
-from disent_assets.settings.environment import is_local
+from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
+from disent_assets.web.alerts import alert_sensor
+from disent_core.config.load import load_config
+from disent_core.config.model import signature
+from disent_core.corpora.paths import file_stats
+from disent_core.errors import DisentError
 from disent_core.lineage.state import State, stale_inputs
-from disent_core.lineage.workspace import Workspace
+from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.tables import fingerprint
 
 Load = Callable[[Workspace], dg.Definitions]
 REFRESH = "refresh"
@@ -67,8 +76,8 @@ def refresh_job(
     Args:
         load: makes the assets in other processes.
         assets: of the workspace.
-        workspace: its configuration and folder of results.
-        workers: how many steps run at once; None as for `run_steps`.
+        workspace: to run in.
+        workers: as for `run_steps`.
         submits: whether they run elsewhere, each in a run of its own; this job then only waits for them.
         pool: of the accelerator, if the steps take it; by default that of the profile.
         report: receives what happens, beside the log of the run.
@@ -76,10 +85,36 @@ def refresh_job(
     """
     of_device = None if submits or device_pool(workspace.config) is None else pool or device_pool(workspace.config)
 
+    def make(context: dg.OpExecutionContext, extent: Extent) -> Result:
+        began = context.run.tags.get(BEGAN)
+        began_at = datetime.fromisoformat(began) if began else datetime.now(UTC)
+        command.set((context.run_id, began_at))
+        if extent.everything:
+            forget_versions(workspace)
+        versions = read_sources(workspace)
+        for event in observe(workspace, context.instance, versions):
+            context.log_event(event)
+        steps, found = steps_of(workspace, assets), find_states(workspace, versions)
+        runs = plan(steps, extent.selection, extent.partition)
+        if not (extent.everything or extent.look_at_fresh):
+            runs = due(runs, found)
+        log = RunLog(context, workspace, {step.key: step for step in steps}, report)
+        elsewhere = (context.instance, {**OF_STEPS, BEGAN: began_at.isoformat()}) if submits else None
+        result = run_steps(load, workspace, steps, runs, found, workers=workers, report=log, submitted_by=elsewhere)
+        if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
+            # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
+            log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
+        found = find_states(workspace)
+        record_states(workspace, found)
+        chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
+        by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
+        result.stale_inputs = stale_inputs(found, lambda asset, name: by_output[asset].parents(name), chosen)
+        return result
+
     @dg.op(name=prefixed_name(workspace.prefix, STEP), pool=of_device)
     def step(context: dg.OpExecutionContext, config: Extent) -> None:
         with used(context.instance, workspace.home):
-            result = _make(context, config, load, steps_of(workspace, assets), workspace, workers, submits, report)
+            result = make(context, config)
         ended(result)
         if result.failed:
             raise failure_of(result.failed)
@@ -106,16 +141,9 @@ def run_command(
     workers: int | None,
     report: Report,
 ) -> Result:
-    """Run the job in this process on a selection; return what came of its steps, also if some failed.
+    """Run the job in this process on a selection as for `plan`; return what came of its steps, also if some failed.
 
-    Args:
-        load: makes the assets of a workspace.
-        workspace: to run in.
-        name: of the command, for the UI.
-        selections: as for `plan`.
-        partition: as for `plan`.
-        workers: as for `run_steps`.
-        report: receives what happens.
+    The UI shows the name of the command; other arguments as for `refresh_job`.
     """
     results: list[Result] = []
     assets, submits = load(workspace), not is_local()
@@ -134,51 +162,6 @@ def run_command(
     return results[0]
 
 
-def _make(
-    context: dg.OpExecutionContext,
-    extent: Extent,
-    load: Load,
-    steps: list[AssetStep],
-    workspace: Workspace,
-    workers: int | None,
-    submits: bool,
-    report: Report | None,
-) -> Result:
-    began = context.run.tags.get(BEGAN)
-    began_at = datetime.fromisoformat(began) if began else datetime.now(UTC)
-    command.set((context.run_id, began_at))
-    if extent.everything:
-        forget_versions(workspace)
-    versions = read_sources(workspace)
-    for event in observe(workspace, context.instance, versions):
-        context.log_event(event)
-    found = find_states(workspace, versions)
-    runs = plan(steps, extent.selection, extent.partition)
-    if not (extent.everything or extent.look_at_fresh):
-        runs = due(runs, found)
-    log = RunLog(context, workspace, {step.key: step for step in steps}, report)
-    tags = {**OF_STEPS, BEGAN: began_at.isoformat()}
-    result = run_steps(
-        load,
-        workspace,
-        steps,
-        runs,
-        found,
-        workers=workers,
-        report=log,
-        submitted_by=(context.instance, tags) if submits else None,
-    )
-    if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
-        # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
-        log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
-    found = find_states(workspace)
-    record_states(workspace, found)
-    chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
-    by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
-    result.stale_inputs = stale_inputs(found, lambda asset, name: by_output[asset].parents(name), chosen)
-    return result
-
-
 def due(runs: list[StepRun], found: list[State]) -> list[StepRun]:
     """Return the steps with an asset that is not fresh, or depends on one that is not."""
     open_ = {(state.asset, state.partition) for state in found if not state.is_settled}
@@ -190,3 +173,195 @@ def failure_of(failed: dict[StepRun, str]) -> dg.Failure:
     listed = [{"step": step.name, "partition": step.partition, "error": error} for step, error in failed.items()]
     lines = [f"{step}: {error}" for step, error in failed.items()]
     return dg.Failure("\n".join(lines), metadata={"failed": dg.MetadataValue.json(listed)}, allow_retries=False)
+
+
+# --- sensors and schedule ---------------------------------------------------------------------------------------------
+
+LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 5
+"""Limit of hashing in one tick of the sensor (Dagster ends a tick after a minute), and the time between two ticks."""
+RELOAD_EVERY_SECONDS = 15
+NIGHTLY = "0 3 * * *"
+"""At 03:00 UTC."""
+RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"""
+REQUESTED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
+
+
+def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Definitions:
+    """Return the assets of a workspace, the job that refreshes them, and what starts it."""
+    assets = load(workspace)
+    elsewhere = settings.profile != "local"
+    refresh = refresh_job(load, assets, workspace, workers=settings.workers, submits=elsewhere)
+    alerts = [alert_sensor(settings.alerts, settings.ui)] if settings.alerts else []
+    loaded = fingerprint(definitions_signature(assets), settings.started)
+    look = look_sensor(workspace, refresh, loaded)
+    return dg.Definitions(
+        assets=assets.assets,
+        jobs=[refresh],
+        schedules=[nightly_schedule(workspace, refresh)],
+        sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],
+    )
+
+
+def definitions_signature(assets: dg.Definitions) -> str:
+    """Return the fingerprint of what is to be made: every asset with its partitions and the version of its code."""
+    graph = assets.resolve_asset_graph()
+    nodes = [(node, node.partitions_def) for node in map(graph.get, sorted(graph.get_all_asset_keys()))]
+    return fingerprint(
+        [(node.key.path, node.code_version, names and names.get_partition_keys()) for node, names in nodes]
+    )
+
+
+# --- what starts a refresh --------------------------------------------------------------------------------
+
+
+def look_sensor(
+    workspace: Workspace, refresh: dg.JobDefinition, loaded: str, keys: Sequence[dg.AssetKey] | None = None
+) -> dg.SensorDefinition:
+    """Return the sensor that starts one refresh after a change of what the workspace is made from.
+
+    Args:
+        workspace: whose published files are looked at.
+        refresh: the job that it starts.
+        loaded: fingerprint of the assets.
+        keys: of the assets, in an instance with other assets; there, somebody has to start the sensor.
+    """
+
+    @dg.sensor(
+        name=prefixed_name(workspace.prefix, "start_refresh"),
+        job=refresh,
+        minimum_interval_seconds=LOOK_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING if keys is None else dg.DefaultSensorStatus.STOPPED,
+        description="Starts one refresh if published files, the configuration or the code have changed, or a result "
+        "was made by hand. If you stop it, only the nightly refresh runs by itself.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        by_key = read_sources(workspace, seconds=LOOK_SECONDS)
+        events = observe(workspace, context.instance, by_key)
+        by_hand = newest_by_hand(context.instance, keys) or (context.cursor or "").partition(" ")[0]
+        # Whatever changes while a refresh runs is not in its cursor, so the next tick after it asks for another.
+        contents = [(key, sorted(read.versions.items()), read.unreadable) for key, read in by_key.items()]
+        seen = f"{by_hand} {fingerprint(loaded, contents)}"
+        is_due = bool(context.instance.get_runs(dg.RunsFilter(job_name=refresh.name, statuses=REQUESTED), limit=1))
+        reason = _reason_to_wait(workspace, by_key, is_new=seen != context.cursor, is_due=is_due)
+        if reason is not None:
+            return dg.SensorResult(skip_reason=reason, asset_events=events)
+        return dg.SensorResult([dg.RunRequest()], cursor=seen, asset_events=events)
+
+    return look
+
+
+def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> str:
+    """Return the run that made the newest result of these assets (None: all); empty if it is a refresh, or goes on.
+
+    What depends on a result that was made by hand may be stale.
+    """
+    log = instance.event_log_storage
+    if keys is None:
+        records = log.get_event_records(dg.EventRecordsFilter(dg.DagsterEventType.ASSET_MATERIALIZATION), limit=1)
+    else:
+        records = [record.asset_entry.last_materialization_record for record in log.get_asset_records(keys)]
+    newest = max(filter(None, records), key=lambda record: record.storage_id, default=None)
+    if newest is None:
+        return ""
+    run = instance.get_run_by_id(newest.run_id)
+    is_by_hand = run is None or (run.is_finished and not OF_STEPS.items() <= run.tags.items())
+    return (newest.run_id or str(newest.storage_id)) if is_by_hand else ""
+
+
+def _reason_to_wait(
+    workspace: Workspace, by_key: Mapping[Key, CorpusVersions], *, is_new: bool, is_due: bool
+) -> str | None:
+    if not all(read.is_complete for read in by_key.values()):
+        return "Hashing is not finished; the next tick continues it."
+    if not is_new:
+        unreadable = [f"{key[-1]} [{name}]" for key, read in by_key.items() for name in read.unreadable]
+        return f"Nothing has changed. Can't be read: {', '.join(unreadable)}" if unreadable else "Nothing has changed."
+    if is_due:
+        return "A refresh is about to start."
+    if _is_busy(workspace):
+        return "Something has changed; waits for the refresh or the command that runs."
+    return None
+
+
+def _is_busy(workspace: Workspace) -> bool:
+    """Return whether a refresh or a command has opened the results; the system notices if it is killed."""
+    lock = workspace.home / "dagster" / "processes.lock"
+    if not lock.is_file():
+        return False
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts: bool = True) -> dg.ScheduleDefinition:
+    """Return the schedule of a refresh that looks at everything; unless it `starts`, somebody has to start it."""
+    return dg.ScheduleDefinition(
+        name=prefixed_name(workspace.prefix, "refresh_at_night"),
+        job=refresh,
+        run_config=dg.RunConfig(ops={prefixed_name(workspace.prefix, STEP): Extent(everything=True)}),
+        cron_schedule=NIGHTLY,
+        default_status=dg.DefaultScheduleStatus.RUNNING if starts else dg.DefaultScheduleStatus.STOPPED,
+        description="Repairs what the sensors can't see, such as a deleted file of results.",
+    )
+
+
+# --- configuration ----------------------------------------------------------------------------------------
+
+
+def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="load_changed_configuration",
+        minimum_interval_seconds=RELOAD_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Reloads the configuration when it, or the languages and pairs of the corpora, have changed: "
+        "partitions are made at load.",
+    )
+    def reload(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        state = _file_state(workspace)
+        if state is not None and state == context.cursor:
+            return dg.SkipReason("Nothing has changed.")
+        reason, is_done = _reload_if_changed(load, workspace, ui)
+        return dg.SensorResult(skip_reason=reason, cursor=state if is_done else None)
+
+    return reload
+
+
+def _file_state(workspace: Workspace) -> str | None:
+    """Return the fingerprint of the loaded configuration and of the stats of its files; None while they are too young.
+
+    Stats of files that were just written do not show every change, see `corpus_versions`.
+    """
+    config = workspace.config
+    paths = [config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]
+    stats = [stat for path in paths for stat in file_stats(path)]
+    return fingerprint(signature(config), stats) if are_settled(stats, time.time_ns()) else None
+
+
+def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:
+    """Reload a changed configuration; returns the message for the UI, and whether nothing is left to do.
+
+    A configuration with errors is not loaded: a code location that fails to load has no sensor that could repair it.
+    """
+    try:
+        config = load_config(workspace.config.path)
+        if signature(config) == signature(workspace.config):
+            return "Nothing has changed.", True
+        load(Workspace(config, workspace.home)).resolve_asset_graph()
+    except (DisentError, ValueError, dg.DagsterError) as error:
+        return f"The last configuration stays: {error}", False
+    if ui is None or not _request_reload(ui):
+        return f"The configuration has changed. Reload the code location '{LOCATION}' on the page Deployment.", False
+    return "The configuration has changed and is loaded again.", False
+
+
+def _request_reload(ui: str) -> bool:
+    """Ask the web server to reload the code location; returns whether it has answered."""
+    query = json.dumps({"query": RELOAD, "variables": {"name": LOCATION}}).encode()
+    try:
+        with urlopen(Request(f"{ui}/graphql", query, {"Content-Type": "application/json"}), timeout=30) as answer:
+            return answer.status == 200
+    except (URLError, TimeoutError, ConnectionError):
+        return False

@@ -6,15 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from disent_core.errors import TableError
-from disent_core.lineage.keys import HEAD, METRICS
-from disent_core.lineage.workspace import Workspace
-from disent_core.methods.cost import machine
+from disent_core.lineage.workspace import HEAD, METRICS, Workspace
+from disent_core.methods.spec import machine
 from disent_core.storage.results import none_if_damaged, sole_maker
 from disent_core.storage.schemas import STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
@@ -26,18 +26,12 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class StepCost:
-    """What a step took.
-
-    Attributes:
-        seconds: of the clock.
-        processor_seconds: of all threads of its process, and of processes that it started and that ended.
-        peak_memory: the most resident memory of its process while it ran, in bytes; None where only the highest since
-            the start of the process is known.
-    """
-
     seconds: float
+    """Of the clock."""
     processor_seconds: float
+    """Of all threads of its process, and of processes that it started and that ended."""
     peak_memory: int | None
+    """Bytes of its process while it ran; None where only the most since the start of the process is known."""
 
     @property
     def metadata(self) -> dict[str, float]:
@@ -50,42 +44,37 @@ class Meter:
     """Measures this process from its creation on; one step at a time runs in a process."""
 
     def __init__(self) -> None:
-        self.knows_peak = _forget_peak()
+        try:
+            RESET_PEAK.write_text("5", encoding="ascii")
+            self.knows_peak = True
+        except OSError:  # another system, or a sandbox
+            self.knows_peak = False
         self.began = time.monotonic(), _processor_seconds()
 
     def cost(self) -> StepCost:
-        """What was taken since."""
         seconds, processor = time.monotonic() - self.began[0], _processor_seconds() - self.began[1]
         return StepCost(seconds, processor, _peak_memory() if self.knows_peak else None)
 
 
 def _processor_seconds() -> float:
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def _forget_peak() -> bool:
-    try:
-        RESET_PEAK.write_text("5", encoding="ascii")
-    except OSError:  # another system, or a sandbox
-        return False
-    return True
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _peak_memory() -> int | None:
-    found = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"), re.MULTILINE)
-    return int(found[1]) << 10 if found else None
+    peak = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"), re.MULTILINE)
+    return int(peak[1]) << 10 if peak else None
 
 
 # --- tables about runs ------------------------------------------------------------------------------------
 
 
 def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Table:
-    """Read a table by stage, name and partition; it has no rows if there is none, or it is damaged."""
+    """Read a table by stage, name and partition; without rows if nothing was recorded yet, or it is damaged."""
     schema, path = SCHEMAS[table[1]], workspace.table(*table)
     try:
         rows = none_if_damaged(lambda: read_table(path, schema))
-    except TableError:  # nothing was recorded yet
+    except TableError:
         rows = None
     return schema.empty_table() if rows is None else rows
 
@@ -99,16 +88,7 @@ def write_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Seq
 def record_cost(
     workspace: Workspace, key: Sequence[str], partition: str, cost: StepCost, made: Mapping[str, Any], device: str
 ) -> None:
-    """Replace the row of a step that has made something.
-
-    Args:
-        workspace: of the run.
-        key: of the first asset that the step makes, without the prefix of the workspace.
-        partition: that was made; empty if the asset has none.
-        cost: of the step.
-        made: metadata of that asset, of which the row has the counts.
-        device: on which it computed, `cpu` or `cuda`.
-    """
+    """Replace the row of a step that has made something; `made` is the metadata of its first asset."""
     row = {
         "asset": "/".join(key),
         "partition": partition or None,
@@ -122,15 +102,14 @@ def record_cost(
         "steps": made.get("steps"),
         "machine": machine(device),
     }
-    name = ("asset", "partition")
+    name = itemgetter("asset", "partition")
     with sole_maker(workspace.table(*STEP_COSTS)):
-        others = read_run_table(workspace, STEP_COSTS).to_pylist()
-        kept = [other for other in others if any(other[part] != row[part] for part in name)]
-        write_run_table(workspace, STEP_COSTS, [*kept, row])
+        others = (other for other in read_run_table(workspace, STEP_COSTS).to_pylist() if name(other) != name(row))
+        write_run_table(workspace, STEP_COSTS, [*others, row])
 
 
 def parts(key: Sequence[str]) -> dict[str, str | None]:
-    """Stage of an asset, its encoder and its method, if it belongs to one."""
+    """Return the stage of an asset, its encoder and its method, if it belongs to one."""
     stage, *rest = key
     suffix = {"heads": HEAD, "evaluation": METRICS}.get(stage)
     return {

@@ -57,7 +57,6 @@ def code_locations(instance: dg.DagsterInstance, file: Path) -> Iterator[Any]:
 
 
 def load_errors(context: Any) -> list[str]:
-    """Return why code locations can't be loaded."""
     entries = context.get_code_location_entries().values()
     return [entry.load_error.message.strip() for entry in entries if entry.load_error]
 
@@ -82,7 +81,6 @@ def is_daemon_alive(instance: dg.DagsterInstance, daemon: str) -> bool:
 
 
 def dev_module() -> Any:
-    """Return the module of `dagster dev`."""
     from dagster._cli import dev
 
     return dev

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import dagster as dg
 
 from disent_core.errors import DisentError, StorageError
-from disent_core.lineage.keys import head_key
+from disent_core.lineage.workspace import head_key
 
 _INSTALLED = re.compile(r"/(site|dist)-packages/(?P<package>\w+)")
 _LACKING = re.compile(
@@ -52,7 +52,6 @@ def is_of_disk(error: BaseException) -> bool:
 
 
 def failure_text(event: dg.DagsterEvent) -> str:
-    """Return the message of a failed step of a run."""
     failure = event.step_failure_data
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return failure.user_failure_data.description

@@ -1,17 +1,82 @@
-"""Plan the steps that materialise a selection, each on one partition, and what each of them waits for."""
+"""Pair the steps of the lineage with their assets, and plan those of a selection: what each of them waits for."""
 
 import difflib
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cached_property
 from graphlib import TopologicalSorter
 
 import dagster as dg
 
-from disent_assets.run.asset_steps import AssetStep
+from disent_assets.settings.instance import BEGAN
+from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.lineage.state import Node, Partition, name_of
-from disent_core.lineage.workspace import Key
+from disent_core.lineage.step import Step
+from disent_core.lineage.steps import Warehouse, steps
+from disent_core.lineage.workspace import Key, Workspace
+
+command: ContextVar[tuple[str, datetime | None]] = ContextVar("command", default=("", None))
+"""Dagster's id of the run that this process works for, and when its command began."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AssetStep(Step):
+    """A step with the asset that Dagster materialises; the keys of the asset may begin with a prefix."""
+
+    asset: dg.AssetsDefinition
+
+    @cached_property
+    def asset_keys(self) -> tuple[tuple[str, ...], ...]:
+        """Keys of the assets, with the prefix of the workspace."""
+        return tuple(tuple(spec.key.path) for spec in self.asset.specs)
+
+    @property
+    def uses_device(self) -> bool:
+        """Whether it takes the whole accelerator, if there is one."""
+        return self.asset.op.pool is not None
+
+
+_STEPS: dict[int, tuple[Workspace, tuple[Step, ...]]] = {}
+"""The steps of the workspaces of this process; each holds its workspace, so that no other gets its id."""
+
+
+def steps_in(workspace: Workspace) -> tuple[Step, ...]:
+    """Return the steps of a workspace, upstream first; they are listed once."""
+    if id(workspace) not in _STEPS:
+        checks = tuple(warehouse_checks().values())
+        warehouse = Warehouse(CODE_VERSION, checks, lambda of: refresh_warehouse(of, *_run()))
+        _STEPS[id(workspace)] = workspace, steps(workspace, warehouse)
+    return _STEPS[id(workspace)][1]
+
+
+def _run() -> tuple[str, datetime | None]:
+    """Return Dagster's id of the run, and when its command began, if that is known."""
+    if (of_command := command.get())[0]:
+        return of_command
+    try:
+        run = dg.AssetExecutionContext.get().run
+    except dg.DagsterInvariantViolationError:
+        return "", None
+    return run.run_id, datetime.fromisoformat(run.tags[BEGAN]) if BEGAN in run.tags else None
+
+
+def steps_of(
+    workspace: Workspace, definitions: dg.Definitions, declared: Iterable[Step] | None = None
+) -> list[AssetStep]:
+    """Return the steps with their assets, upstream first: `declared`, by default those of the workspace."""
+    assets = (asset for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition))
+    by_key = {tuple(key.path[len(workspace.prefix) :]): asset for asset in assets for key in asset.keys}
+    return [
+        AssetStep(**{field.name: getattr(step, field.name) for field in fields(Step)}, asset=by_key[step.key])
+        for step in (steps_in(workspace) if declared is None else declared)
+    ]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
 
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 _STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?({'|'.join(STAGES)})\"?(?![\w/*\"])")
@@ -19,25 +84,18 @@ _STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?({'|'.join(STAGES)})\"?(?![\w
 
 @dataclass(frozen=True)
 class StepRun:
-    """A step on one of its partitions.
-
-    Attributes:
-        key: of the step.
-        outputs: keys of the assets that it makes.
-        partition: of them; None if they have no partitions.
-        after: names of what it waits for; a name that is not in the plan is done.
-        uses_device: whether it takes the whole accelerator, if there is one.
-    """
+    """A step on one of its partitions."""
 
     key: Key
     outputs: tuple[Key, ...]
     partition: Partition = None
     after: frozenset[str] = frozenset()
+    """Names of what it waits for; a name that is not in the plan is done."""
     uses_device: bool = False
+    """Whether it takes the whole accelerator, if there is one."""
 
     @property
     def name(self) -> str:
-        """Key and partition."""
         return name_of((self.key, self.partition))
 
     def __str__(self) -> str:
@@ -45,12 +103,9 @@ class StepRun:
 
 
 def plan(steps: Sequence[AssetStep], selections: Sequence[str] = (), partition: str | None = None) -> list[StepRun]:
-    """Return what materialises a selection, upstream first.
+    """Return what materialises the selections (names of stages, or Dagster's syntax; none: everything), upstream first.
 
-    Args:
-        steps: of the lineage, upstream first.
-        selections: in Dagster's syntax, or names of stages; everything if there are none.
-        partition: only this partition and what it is made from, as a pair is from its languages.
+    With a partition, only that and what it is made from, as a pair is from its languages.
     """
     selected = {step.key for step in steps}
     if selections:

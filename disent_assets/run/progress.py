@@ -1,19 +1,23 @@
-"""Show what a run of many steps is doing: live in a terminal, as plain lines in a file."""
+"""Show what a run of many steps is doing: live in a terminal, as plain lines in a file, as events of Dagster."""
 
 import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
+import dagster as dg
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from disent_assets.run.plan import StepRun
+from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.run.runner import LOOK, Report
-from disent_assets.run.step import Outcome
+from disent_assets.run.step import DATA_VERSION, Outcome
+from disent_core.lineage.state import Records, name_of
+from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.tables import fingerprint
 from disent_core.text import printable
 
 LINE_EVERY = 30.0
@@ -31,11 +35,9 @@ class Done:
         self.ended: set[str] = set()
 
     def begin(self, step: StepRun, now: float) -> None:
-        """A step begins."""
         self.running[step.name] = now
 
     def end(self, step: StepRun) -> None:
-        """A step has ended, or can't be run."""
         self.running.pop(step.name, None)
         self.ended.add(step.name)
 
@@ -52,19 +54,13 @@ class Done:
         return max(self.total - done, 0.0) / speed
 
     def shown(self, now: float) -> str:
-        """Return how much is done, and how long the rest takes."""
         percent = 100 if len(self.ended) == len(self.seconds) else int(99 * self.done(now) / max(self.total, 1e-3))
         steps = f"{len(self.ended)} of {len(self.seconds)} steps"
         return f"{steps}, {percent} %, {duration(now)}, about {duration(self.left(now))} left"
 
 
 class Shown(Report):
-    """Follows the steps of a run; the subclasses show it.
-
-    Args:
-        check: called often; may raise to stop the run.
-        clock: gives the time in seconds.
-    """
+    """Follows the steps of a run; the subclasses show it. `check` is called often, and may raise to stop the run."""
 
     def __init__(self, check: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.monotonic) -> None:
         self.check, self.clock, self.started = check, clock, clock()
@@ -98,7 +94,6 @@ class Shown(Report):
         return is_new
 
     def took(self, step: StepRun) -> str:
-        """Return how long a step has been running."""
         return duration(self.now - self.began[step])
 
     @property
@@ -108,7 +103,6 @@ class Shown(Report):
 
 
 def state_of(outcome: Outcome) -> str:
-    """Return what came of a step, in a word or two."""
     return "failed" if outcome.failure else "done" if outcome.made else "up to date"
 
 
@@ -211,3 +205,118 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+# --- the log of a run of Dagster --------------------------------------------------------------------------------------
+
+REUSED_AT_ONCE = 25
+"""Steps that were up to date in one line of the log."""
+
+
+class RunLog(Shown):
+    """Writes what happens into the log of a run, and what steps made as its events; `shown` receives everything too."""
+
+    def __init__(
+        self,
+        context: dg.OpExecutionContext,
+        workspace: Workspace,
+        steps: Mapping[Key, AssetStep],
+        shown: Report | None = None,
+    ) -> None:
+        super().__init__()
+        self.context, self.workspace, self.steps = context, workspace, steps
+        self.shown = shown or Report()
+        self.reused: list[str] = []
+        self.last: dict[StepRun, float] = {}
+        self.known: dict[dg.AssetKey, dict[str | None, str | None]] = {}
+
+    def start(self, steps: Sequence[StepRun], seconds: Mapping[str, float], workers: int) -> None:
+        super().start(steps, seconds, workers)
+        self.shown.start(steps, seconds, workers)
+        self.context.log.info("%s, %d at once", self.done.shown(self.now), workers)
+
+    def begin(self, step: StepRun) -> None:
+        super().begin(step)
+        self.shown.begin(step)
+        self.last[step] = self.now
+
+    def end(self, step: StepRun, outcome: Outcome) -> None:
+        super().end(step, outcome)
+        self.shown.end(step, outcome)
+        self.report(step, outcome.events, is_news=outcome.is_news)
+        if outcome.failure is not None:
+            self.context.log.error("%s: %s", step, outcome.failure)
+        elif outcome.made:
+            made = f"{outcome.made} of {len(step.outputs)} made" if outcome.reused else "made"
+            text = f"{step}: {made} in {self.took(step)} ({self.done.shown(self.now)})"
+            self.context.log.info("%s", text)
+        else:
+            self.reused.append(step.name)
+        is_last = len(self.done.ended) == len(self.done.seconds)
+        if self.reused and (is_last or len(self.reused) == REUSED_AT_ONCE):
+            self.context.log.info("up to date: %s (%s)", ", ".join(self.reused), self.done.shown(self.now))
+            self.reused = []
+
+    def block(self, step: StepRun) -> None:
+        super().block(step)
+        self.shown.block(step)
+        self.context.log.warning("%s: not made, because something that it needs has failed", step)
+
+    def log(self, step: StepRun, level: int, text: str) -> None:
+        self.shown.log(step, level, text)
+        is_due = level < logging.WARNING and self.now - self.last.get(step, 0.0) >= LINE_EVERY
+        if self.is_new_warning(level, text) or is_due:
+            self.last[step] = self.now
+            self.context.log.log(level, "%s: %s", step, text)
+
+    def tick(self) -> None:
+        self.shown.tick()
+
+    def report(
+        self, step: StepRun, events: Sequence[dg.AssetMaterialization | dg.AssetCheckEvaluation], *, is_news: bool
+    ) -> None:
+        """Report assets and their checks, unless Dagster knows them."""
+        is_known = False
+        for event in events:
+            if isinstance(event, dg.AssetMaterialization):
+                tags = event.tags or {}
+                is_known = not is_news and self._known(event.asset_key, step.partition) == tags[DATA_VERSION]
+                if not is_known:
+                    self.context.log_event(event._replace(tags={**tags, **dict(self._tags(event.asset_key, step))}))
+            elif not is_known:  # the checks of an asset stand after it
+                self.context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
+
+    def _known(self, key: dg.AssetKey, partition: str | None) -> str | None:
+        """Return the data version that Dagster has recorded last."""
+        instance, kind = self.context.instance, dg.DagsterEventType.ASSET_MATERIALIZATION
+        if key not in self.known:
+            if partition is None:
+                entry = instance.get_latest_materialization_event(key)
+                event = entry.asset_materialization if entry else None
+                self.known[key] = {None: (event.tags or {}).get(DATA_VERSION)} if event else {}
+            else:
+                tags = instance.event_log_storage.get_latest_tags_by_partition(key, kind, [DATA_VERSION])
+                self.known[key] = {name: of_name.get(DATA_VERSION) for name, of_name in tags.items()}
+        return self.known[key].get(partition)
+
+    def _tags(self, key: dg.AssetKey, step: StepRun) -> Iterator[tuple[str, str]]:
+        """Return the tags by which Dagster finds out what is stale: versions of the code and the inputs."""
+        spec = self.steps[step.key].asset.specs_by_key[key]
+        yield "dagster/data_version_is_user_provided", "true"
+        if spec.code_version:
+            yield "dagster/code_version", spec.code_version
+        records = Records(self.workspace, steps_in(self.workspace))
+        read = list(self.steps[step.key].parents(step.partition))
+        for dep in spec.deps:
+            unprefixed = tuple(dep.asset_key.path[len(self.workspace.prefix) :])
+            nodes = [node for node in read if node[0] == unprefixed]
+            contents = [records.content(node) or "" for node in nodes]
+            of_input = contents[0] if len(contents) == 1 else fingerprint(*map(name_of, nodes), *contents)
+            kind = "ASSET_MATERIALIZATION" if unprefixed in records.step_of else "ASSET_OBSERVATION"
+            ids: dict[Any, int] = dict(
+                self.context.instance.get_latest_storage_id_by_partition(dep.asset_key, dg.DagsterEventType[kind])
+            )
+            newest = max((ids[name] for _, name in nodes if name in ids), default=None)
+            name = dep.asset_key.to_user_string()
+            yield f"dagster/input_data_version/{name}", of_input
+            yield f"dagster/input_event_pointer/{name}", "NULL" if newest is None else str(newest)

@@ -8,8 +8,7 @@ from graphlib import TopologicalSorter
 
 import dagster as dg
 
-from disent_assets.run.asset_steps import AssetStep, steps_in
-from disent_assets.run.plan import StepRun
+from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.run.step import Outcome, record_failure
 from disent_assets.run.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.lineage.state import State, name_of, read_record
@@ -21,16 +20,8 @@ STARTING_WORKERS = 6.0
 """Seconds of processor time that starting two workers takes, which one process does not need."""
 LOOK = 0.05
 """Seconds of looking at the files of a step that is fresh."""
-FIRST_TIME = {
-    "corpora": 1.0,
-    "negatives": 1.0,
-    "targets": 1.0,
-    "embeddings": 15.0,
-    "heads": 15.0,
-    "evaluation": 3.0,
-    "warehouse": 5.0,
-}
-"""Seconds that a step of a stage is expected to take before it has ever made something."""
+FIRST_TIME = {"embeddings": 15.0, "heads": 15.0, "evaluation": 3.0, "warehouse": 5.0}
+"""Seconds that a step of a stage is expected to take before it has ever made something; 1 in other stages."""
 
 
 class Report:
@@ -69,13 +60,11 @@ class Result:
         return {step: outcome.failure for step, outcome in self.outcomes.items() if outcome.failure is not None}
 
     def summary(self, seconds: float) -> str:
-        """Return the counts of all steps."""
         ended = self.outcomes.values()
         made, reused = sum(outcome.made for outcome in ended), sum(outcome.reused for outcome in ended)
         encoded, steps = sum(outcome.encoded for outcome in ended), sum(outcome.steps for outcome in ended)
-        return (
-            f"{made} tables made, {reused} up to date; {encoded} texts encoded, {steps} steps trained; {seconds:.1f} s"
-        )
+        tables = f"{made} tables made, {reused} up to date"
+        return f"{tables}; {encoded} texts encoded, {steps} steps trained; {seconds:.1f} s"
 
     @property
     def warnings(self) -> dict[str, list[StepRun]]:
@@ -88,7 +77,6 @@ class Result:
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -113,14 +101,16 @@ def run_steps(
         steps: of the lineage.
         runs: the plan, or a part of it.
         found: the states of all partitions before.
-        workers: how many steps run at once; None for one a core, or one if more would save less than they cost, and
-            for `AT_ONCE` that are submitted.
+        workers: None for one a core, or one if more would save less than they cost, and for `AT_ONCE` submitted ones.
         report: receives what happens.
         submitted_by: instance and tags of the runs, if the steps run elsewhere, wherever the profile has them run.
     """
     report, by_key = report or Report(), {step.key: step for step in steps}
     fresh = fresh_runs(runs, found)
-    settled = _settled(runs, fresh)
+    settled: set[str] = set()  # nothing can change a fresh step that depends on settled ones only
+    names = {run.name for run in runs}
+    for run in runs:
+        settled |= {run.name} if run in fresh and run.after & names <= settled else set()
     seconds = expected_seconds(runs, recorded_seconds(workspace), settled)
     schedule = Schedule(runs, fresh, seconds)
     default = AT_ONCE if submitted_by else worthwhile_workers(seconds)
@@ -169,16 +159,6 @@ def fresh_runs(runs: Sequence[StepRun], found: Sequence[State]) -> set[StepRun]:
     return {run for run in runs if all(("/".join(key), run.partition) in fresh for key in run.outputs)}
 
 
-def _settled(runs: Sequence[StepRun], fresh: set[StepRun]) -> set[StepRun]:
-    """Return the fresh steps that depend on fresh ones only, so that nothing can change them."""
-    settled: dict[str, StepRun] = {}
-    names = {run.name for run in runs}
-    for run in runs:
-        if run in fresh and (run.after & names) <= settled.keys():
-            settled[run.name] = run
-    return set(settled.values())
-
-
 def recorded_seconds(workspace: Workspace) -> dict[str, float]:
     """Return how long steps took when they last made something, by name."""
     nodes = [(step.key, name) for step in steps_in(workspace) for name in step.partitions or [None]]
@@ -187,11 +167,11 @@ def recorded_seconds(workspace: Workspace) -> dict[str, float]:
 
 
 def expected_seconds(
-    runs: Sequence[StepRun], recorded: Mapping[str, float], settled: Collection[StepRun] = ()
+    runs: Sequence[StepRun], recorded: Mapping[str, float], settled: Collection[str] = ()
 ) -> dict[str, float]:
     """Return how long each step takes, by name: as long as the last time, or what is usual in its stage."""
     usual = {run.name: FIRST_TIME.get(run.key[0], 1.0) for run in runs}
-    return {run.name: LOOK if run in settled else recorded.get(run.name, usual[run.name]) for run in runs}
+    return {name: LOOK if name in settled else recorded.get(name, seconds) for name, seconds in usual.items()}
 
 
 def worthwhile_workers(seconds: Mapping[str, float]) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
-from disent_assets.run.asset_steps import steps_in
 from disent_assets.run.costs import parts, read_run_table, write_run_table
+from disent_assets.run.plan import steps_in
 from disent_assets.run.step import DATA_VERSION
 from disent_core.lineage import corpora
 from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, states, write_published
@@ -17,8 +17,6 @@ from disent_core.lineage.steps import DOWNLOADS
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import sole_maker
 from disent_core.storage.schemas import ASSET_STATE
-
-# --- published files --------------------------------------------------------------------------------------
 
 
 def observe(
@@ -45,7 +43,6 @@ def forget_versions(workspace: Workspace) -> None:
 
 
 def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
-    """Return the versions of the published files by name."""
     return {name_of((key, name)): version for key, read in versions.items() for name, version in read.versions.items()}
 
 
@@ -53,12 +50,7 @@ def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
 
 
 def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | None = None) -> list[State]:
-    """Return the state of every partition of every asset, upstream first.
-
-    Args:
-        workspace: of the run.
-        versions: of the published files, if they have been read.
-    """
+    """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
     read, steps = read_sources(workspace) if versions is None else versions, steps_in(workspace)
     found = states(
         Records(workspace, steps, observed_contents(read)),

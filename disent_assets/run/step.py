@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 
-from disent_assets.run.asset_steps import AssetStep, steps_in
 from disent_assets.run.costs import Meter, record_cost
 from disent_assets.run.dagster_private import step_function
 from disent_assets.run.error_messages import failed_checks, failure_of, is_of_disk
-from disent_assets.run.plan import StepRun
+from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.settings.profiles.retry_database import database_errors
-from disent_core.config.model import Config
-from disent_core.config.signature import signature
+from disent_core.config.model import Config, signature
 from disent_core.errors import ConfigError, StorageError, located
-from disent_core.lineage.state import Records, StepRecord, read_record, write_record
+from disent_core.lineage.state import Records, StepRecord, name_of, read_record, write_record
 from disent_core.lineage.workspace import Key, Workspace
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
@@ -41,18 +40,9 @@ Make = Callable[[str], Iterable[dg.MaterializeResult]]
 def make_recorded(
     workspace: Workspace, key: Key, partition: str, make: Make, device: str
 ) -> list[dg.MaterializeResult]:
-    """Make the outputs of a step; record its cost if it computed something, and its state.
-
-    Args:
-        workspace: of the run.
-        key: of the step.
-        partition: to make; empty if the step has none.
-        make: returns the results.
-        device: on which it computes.
-    """
-    steps, name = steps_in(workspace), partition or None
-    step = next(step for step in steps if step.key == key)
-    records = Records(workspace, steps)
+    """Make the outputs of a step on a partition (empty if it has none); record its cost, and its state."""
+    records, name = Records(workspace, steps_in(workspace)), partition or None
+    step = records.step_of[key]
     last = records.of(step, name)
     # Read before anything is made: what changes meanwhile counts as a change.
     record = replace(last or StepRecord("", {}), version=step.version, reads=records.reads(step, name), error=None)
@@ -66,7 +56,10 @@ def make_recorded(
         raise
     if made := [result for result in results if is_made(result)]:
         cost = meter.cost()
-        results = [_with_metadata(result, cost.metadata) if is_made(result) else result for result in results]
+        results = [
+            result._replace(metadata={**cost.metadata, **(result.metadata or {})}) if is_made(result) else result
+            for result in results
+        ]
         record_cost(workspace, key, partition, cost, made[0].metadata or {}, device)
         record = replace(record, seconds=cost.seconds)
     contents = {"/".join(output): version_of(result) for output, result in zip(step.outputs, results, strict=True)}
@@ -79,15 +72,15 @@ def make_recorded(
 
 def record_failure(workspace: Workspace, run: StepRun, failure: str) -> None:
     """Record that a step failed, unless it has done so: its process may have been killed."""
-    records, partition = Records(workspace, steps_in(workspace)), run.partition
-    for step in (step for step in steps_in(workspace) if step.key == run.key):
-        last = records.of(step, partition) or StepRecord("", {})
-        if last.error is None:
-            reads, error = records.reads(step, partition), _first_line(failure)
-            with suppress(StorageError):
-                write_record(
-                    workspace, step.key, partition, replace(last, version=step.version, reads=reads, error=error)
-                )
+    records = Records(workspace, steps_in(workspace))
+    if (step := records.step_of.get(run.key)) is None:
+        return
+    last = records.of(step, run.partition) or StepRecord("", {})
+    if last.error is None:
+        reads = records.reads(step, run.partition)
+        record = replace(last, version=step.version, reads=reads, error=_first_line(failure))
+        with suppress(StorageError):
+            write_record(workspace, run.key, run.partition, record)
 
 
 def is_made(result: dg.MaterializeResult) -> bool:
@@ -96,12 +89,7 @@ def is_made(result: dg.MaterializeResult) -> bool:
 
 
 def version_of(result: dg.MaterializeResult) -> str:
-    """Return the data version of a result."""
     return result.data_version.value if result.data_version else ""
-
-
-def _with_metadata(result: dg.MaterializeResult, cost: Mapping[str, Any]) -> dg.MaterializeResult:
-    return result._replace(metadata={**cost, **(result.metadata or {})})  # above what may be long
 
 
 def _first_line(text: str) -> str:
@@ -153,16 +141,12 @@ class Outcome:
     """What came of a step.
 
     Attributes:
-        made: tables that were made.
-        reused: tables that were up to date.
-        encoded: texts that were encoded.
-        steps: optimiser steps that were trained.
+        made, reused: tables that were made, and that were up to date.
+        encoded, steps: texts that were encoded, and optimiser steps that were trained.
         changed: whether any content differs from what was recorded before.
         is_news: whether Dagster has to be told.
-        events: the materialisation of every asset, and the evaluations of its checks.
+        events: the materialisation of every asset, each before the evaluations of its checks.
         warnings: the checks that failed but stop nothing.
-        failure: why the step failed, if it did.
-        traceback: of the failure, with those of its causes.
         is_of_disk: whether the disk failed or is full, so that other steps would fail too.
     """
 
@@ -179,34 +163,20 @@ class Outcome:
     is_of_disk: bool = False
 
 
-@dataclass(frozen=True)
-class _Context:
-    """What the function of an asset reads of its context."""
-
-    partition_key: str | None
-
-    @property
-    def has_partition_key(self) -> bool:
-        """Whether the asset has partitions."""
-        return self.partition_key is not None
-
-    @property
-    def run(self) -> dg.DagsterRun:
-        """A run without tags."""
-        return dg.DagsterRun("disent")
-
-
 def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Outcome:
     """Make the assets of a step by their function; a failure is part of the outcome."""
     before = read_record(workspace, step.key, partition)
+    has_partitions, run_without_tags = partition is not None, dg.DagsterRun("disent")
+    context = SimpleNamespace(partition_key=partition, has_partition_key=has_partitions, run=run_without_tags)
     try:
-        made = step_function(step.asset)(_Context(partition))
+        made = step_function(step.asset)(context)
         results = [made] if isinstance(made, dg.MaterializeResult) else list(made)
     except (dg.Failure, *database_errors()) as error:
         text = "".join(traceback.format_exception(error))
         return Outcome(failure=failure_of(error), traceback=text, is_of_disk=is_of_disk(error))
     after = read_record(workspace, step.key, partition)
-    errors = failed_checks(results, dg.AssetCheckSeverity.ERROR)
+    errors = "; ".join(failed_checks(results, dg.AssetCheckSeverity.ERROR))
+    failure = f"{name_of((step.key, partition))}: {errors}. Nothing downstream is made until the data is corrected"
     outcome = counted(results)
     return replace(
         outcome,
@@ -214,7 +184,7 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
         is_news=bool(outcome.made) or after is None or not after.same_state(before),
         events=[event for result in results for event in _events(result, step, partition)],
         warnings=tuple(failed_checks(results, dg.AssetCheckSeverity.WARN)),
-        failure=check_failure(StepRun(step.key, step.outputs, partition), errors),
+        failure=failure if errors else None,
     )
 
 
@@ -236,13 +206,7 @@ def _events(
         )
 
 
-def check_failure(step: StepRun, errors: Sequence[str]) -> str | None:
-    """Return the message of a step with failed checks, if there are any."""
-    return f"{step}: {'; '.join(errors)}. Nothing downstream is made until the data is corrected" if errors else None
-
-
 def counted(results: Iterable[dg.MaterializeResult | dg.AssetMaterialization]) -> Outcome:
-    """Return the counts over the tables of a step."""
     metadata: list[dict[str, Any]] = [dict(result.metadata or {}) for result in results]
     tables = [{name: getattr(value, "value", value) for name, value in of.items()} for of in metadata]
     made = sum(bool(table.get("recomputed")) for table in tables)

@@ -24,11 +24,7 @@ class Stopped(BaseException):
 
 
 class Stop:
-    """The signal that has arrived, if one has.
-
-    Args:
-        farewell: called when the command stops, whichever way.
-    """
+    """The signal that has arrived, if one has; `farewell` is called when the command stops, whichever way."""
 
     def __init__(self, farewell: Callable[[], None]) -> None:
         self.signal: int | None = None

@@ -13,9 +13,8 @@ from pathlib import Path
 import dagster as dg
 
 from disent_assets.run import dagster_private
-from disent_assets.run.asset_steps import AssetStep, steps_in
 from disent_assets.run.error_messages import failure_text
-from disent_assets.run.plan import StepRun
+from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.run.step import Outcome, configuration_tag, counted
 from disent_assets.run.workers import Log
 from disent_assets.settings.environment import code_locations
@@ -94,7 +93,6 @@ class Submitted:
                 yield followed.step, retried(self._outcome)(run, followed)
 
     def _log_lines(self, run: str, followed: _Run) -> None:
-        """Log the lines that are new."""
         records = self.instance.get_records_for_run(run, followed.cursor)
         followed.cursor = records.cursor
         for entry in (record.event_log_entry for record in records.records):

@@ -25,13 +25,12 @@ from typing import NoReturn, Protocol, cast
 import dagster as dg
 
 from disent.home import open_home
-from disent_assets.run.asset_steps import AssetStep, command, steps_of
-from disent_assets.run.plan import StepRun
+from disent_assets.run.plan import AssetStep, StepRun, command, steps_of
 from disent_assets.run.step import Outcome, compute
 from disent_assets.run.stopping import swallowed_silently
 from disent_assets.settings.environment import ONE_THREAD, address_of, environment, shard_backend
 from disent_core.config.load import load_config
-from disent_core.config.signature import signature
+from disent_core.config.model import signature
 from disent_core.errors import ConfigError, DisentError
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
@@ -54,23 +53,12 @@ Log = Callable[[StepRun, int, str], None]
 
 
 class Executor(Protocol):
-    """Runs steps."""
+    """Runs steps; `ended` waits until at least one step has ended, or for a short while."""
 
-    def is_free(self) -> bool:
-        """Return whether another step can be started now."""
-        ...
-
-    def start(self, step: StepRun, *, is_fresh: bool) -> None:
-        """Begin a step."""
-        ...
-
-    def ended(self) -> Iterator[tuple[StepRun, Outcome]]:
-        """Wait until at least one step has ended, or for a short while."""
-        ...
-
-    def close(self) -> None:
-        """Stop what is still running."""
-        ...
+    def is_free(self) -> bool: ...
+    def start(self, step: StepRun, *, is_fresh: bool) -> None: ...
+    def ended(self) -> Iterator[tuple[StepRun, Outcome]]: ...
+    def close(self) -> None: ...
 
 
 class ThisProcess:
@@ -124,25 +112,21 @@ class _Handler(logging.Handler):
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker has to know.
-
-    Attributes:
-        load: makes the definitions of a workspace.
-        path: file of the configuration.
-        signature: hash of that file, which must be the same for all processes.
-        address: of the folder of results, as in DISENT_HOME.
-        command: id of the run, and when its command began.
-    """
+    """What a worker has to know."""
 
     load: Load
+    """Makes the definitions of a workspace."""
     path: Path
+    """File of the configuration."""
     signature: str | None
+    """Hash of that file, which must be the same for all processes."""
     address: str
+    """Of the folder of results, as in DISENT_HOME."""
     command: tuple[str, datetime | None]
+    """Id of the run, and when its command began."""
 
     @classmethod
     def of(cls, load: Load, workspace: Workspace) -> "Work":
-        """Return the work in a workspace."""
         path = workspace.config.path
         work = cls(load, path, _hash_of(path), address_of(workspace.home), command.get())
         if signature(work.workspace().config) != signature(workspace.config):
@@ -187,14 +171,14 @@ class Processes:
         self.workers = [self._new_worker() for _ in range(count)]
 
     def _new_worker(self) -> _Worker:
-        ours, theirs = self.context.Pipe()
-        process = self.context.Process(target=_serve, args=(theirs, self.work))
+        connection, of_worker = self.context.Pipe()
+        process = self.context.Process(target=_serve, args=(of_worker, self.work))
         try:
             process.start()
         except (EOFError, ConnectionError) as error:  # the process that it is forked from has died
             raise DisentError(NOT_STARTED) from error
-        theirs.close()
-        return _Worker(process, cast(Connection, ours))
+        of_worker.close()
+        return _Worker(process, cast(Connection, connection))
 
     def is_free(self) -> bool:
         return any(worker.step is None for worker in self.workers)
@@ -245,7 +229,6 @@ class Processes:
 
 
 def how_ended(code: int | None) -> str:
-    """Return what the exit code of a worker means."""
     if code == -signal.SIGKILL:
         return "its process was killed; if the memory was full, start again with fewer --workers"
     if code == -signal.SIGBUS:
@@ -285,7 +268,6 @@ def _serve(connection: Connection, work: Work) -> None:
 
 
 def _end_at_signals(handler: Callable[[int, object], NoReturn] | signal.Handlers) -> None:
-    """Handle SIGINT and SIGTERM."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handler)
 
@@ -296,7 +278,6 @@ def _end(number: int, _: object) -> NoReturn:
 
 
 def one_thread() -> None:
-    """Limit torch to one thread in this process."""
     import torch
 
     torch.set_num_threads(1)

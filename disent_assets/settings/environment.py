@@ -30,23 +30,15 @@ _POSTGRES = "postgresql+psycopg2://"
 
 
 class Variable(NamedTuple):
-    """An environment variable.
-
-    Attributes:
-        name: with its prefix.
-        default: of an unset or empty variable.
-        description: what it is, for users.
-        wanted: what a value must be, in an error.
-        is_valid: whether a value is that.
-        is_secret: not shown, and not passed on to other machines, which have it in their own environment.
-    """
-
     name: str
     default: str
+    """Of an unset or empty variable."""
     description: str
     wanted: str = ""
+    """What a value must be, in an error."""
     is_valid: Callable[[str], bool] = bool
     is_secret: bool = False
+    """Not shown, and not passed on to other machines, which have it in their own environment."""
 
 
 def _choice(name: str, choices: tuple[str, ...], description: str) -> Variable:
@@ -58,10 +50,6 @@ def _is_number(text: str) -> bool:
         return 0 <= float(text) < math.inf
     except ValueError:
         return False
-
-
-def _is_positive_number(text: str) -> bool:
-    return _is_number(text) and float(text) > 0
 
 
 def _is_count(text: str) -> bool:
@@ -99,7 +87,8 @@ VARIABLES = {
                  "one of inline, processes, processes:N, ray", _is_shards),
         Variable("DISENT_GPU", "1", "GPUs of a step that encodes, trains or measures; 0 where there are none",
                  _NUMBER, _is_number),
-        Variable("DISENT_MEMORY", "1", "factor of the memory that steps ask for", "a number > 0", _is_positive_number),
+        Variable("DISENT_MEMORY", "1", "factor of the memory that steps ask for", "a number > 0",
+                 lambda text: _is_number(text) and float(text) > 0),
         Variable("DISENT_POSTGRES", "", "database of Dagster's runs and events; default: SQLite in the home",
                  f"an address that begins with {_POSTGRES} (postgresql:// names another driver)",
                  lambda text: text.startswith(_POSTGRES), is_secret=True),
@@ -124,7 +113,6 @@ def value(name: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def described_variables() -> str:
-    """Return all variables as a Markdown table."""
     lines = [
         f"| `{variable.name}` | {variable.description} | {f'`{default}`' if default else ''} |"
         for variable in VARIABLES.values()
@@ -135,16 +123,7 @@ def described_variables() -> str:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How runs are executed and refreshed.
-
-    Attributes:
-        executor: of the steps of a run that the UI starts, if they run on this machine.
-        ui: address of the web server, if there is one.
-        alerts: address of a webhook that is told of failed runs, if there is one.
-        started: names this start of `disent dev`.
-        workers: how many steps of a refresh run at once; None for one a core.
-        profile: where steps run.
-    """
+    """How runs are executed and refreshed: the variables of the same names."""
 
     executor: str
     ui: str | None = None
@@ -155,12 +134,12 @@ class RunSettings:
 
 
 def environment_of(config: Path, home: Path) -> dict[str, str]:
-    """The environment of a process that works with another configuration and folder than this one."""
+    """Return the environment of a process that works with another configuration and folder than this one."""
     return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": address_of(home)}
 
 
 def address_of(home: Path) -> str:
-    """What DISENT_HOME has to be for a process that uses the same home."""
+    """Return what DISENT_HOME has to be for a process that uses the same home."""
     from disent_core.storage.remote import bucket_of
 
     bucket = bucket_of(home)
@@ -168,12 +147,11 @@ def address_of(home: Path) -> str:
 
 
 def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
-    """The settings of this process."""
     workers = value("DISENT_WORKERS", environment)
     return RunSettings(
         value("DISENT_EXECUTOR", environment),
         ui=value("DISENT_UI", environment) or None,
-        alerts=alerts_address(environment),
+        alerts=value("DISENT_ALERTS", environment) or None,
         started=value("DISENT_STARTED", environment),
         workers=int(workers) if workers else None,
         profile=profile_of(environment),
@@ -181,7 +159,6 @@ def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
 
 
 def shard_backend(environment: Mapping[str, str] = os.environ) -> "ShardBackend":
-    """Where the shards of a step are computed."""
     from disent_core.shards.backend import ShardBackend
 
     usual = "ray" if profile_of(environment) in ("ray", "slurm") else "inline"
@@ -195,53 +172,40 @@ def shard_backend(environment: Mapping[str, str] = os.environ) -> "ShardBackend"
 
 
 def profile_of(environment: Mapping[str, str] = os.environ) -> str:
-    """Where steps run; in this machine's processes by default."""
     return value("DISENT_PROFILE", environment)
 
 
 def is_local(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether steps run in processes of this machine."""
+    """Return whether steps run in processes of this machine."""
     return profile_of(environment) == VARIABLES["DISENT_PROFILE"].default
 
 
 def step_share(environment: Mapping[str, str] = os.environ) -> tuple[float, float]:
-    """The GPUs of a step that computes, and the factor of every step's memory."""
+    """Return the GPUs of a step that computes, and the factor of every step's memory."""
     return float(value("DISENT_GPU", environment)), float(value("DISENT_MEMORY", environment))
 
 
 def database(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Address of the Postgres database of Dagster's runs and events, if there is one."""
+    """Return the address of the Postgres database of Dagster's runs and events, if there is one."""
     return value("DISENT_POSTGRES", environment) or None
 
 
 def code_locations(environment: Mapping[str, str] = os.environ) -> Path:
-    """The `workspace.yaml` through which runs are submitted; by default the one that starts a code server here."""
+    """Return the `workspace.yaml` through which runs are submitted; by default it starts a code server here."""
     return path_of("DISENT_WORKSPACE", value("DISENT_WORKSPACE", environment))
 
 
-def pictures_address(environment: Mapping[str, str] = os.environ) -> str:
-    """Where browsers find the folder `plots`; by default below the web server that shows the page."""
-    return value("DISENT_PICTURES", environment).rstrip("/")
-
-
 def passed_on(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Names of the variables that a step on another machine gets from this process."""
+    """Return the names of the variables that a step on another machine gets from this process."""
     secret = {name for name, variable in VARIABLES.items() if variable.is_secret}
     return ["PATH", *sorted(name for name in environment if name.startswith("DISENT_") and name not in secret)]
 
 
-def alerts_address(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The webhook that is sent failed runs, if there is one."""
-    return value("DISENT_ALERTS", environment) or None
-
-
 def configuration(environment: Mapping[str, str] = os.environ) -> Path:
-    """The configuration file."""
     return path_of("DISENT_CONFIG", environment.get("DISENT_CONFIG") or PROJECT / CONFIG)
 
 
 def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """The workspace that the environment names."""
     from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
     from disent_core.lineage.workspace import Workspace
 
@@ -251,18 +215,8 @@ def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
     return workspace
 
 
-def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """The workspace that the environment names, for a run: its corpora are in place, and its folder is this one's."""
-    from disent_assets.settings.homes import claim, prepare
-
-    workspace = open_to_look(environment)
-    prepare(workspace.home)
-    claim(workspace.config, workspace.home)
-    return workspace
-
-
 def open_to_look(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """The workspace that the environment names, with its corpora in place, in a folder that may be read-only."""
+    """Return the workspace, with its corpora in place, in a folder of results that may be read-only."""
     from disent_core.config.checks import check_paths
 
     workspace = open_workspace(environment)
@@ -284,13 +238,11 @@ def use_utf8() -> None:
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
     """Set variables for the processes that are started meanwhile."""
-    before = {name: os.environ.get(name) for name in values}
+    before = dict(os.environ)
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in values:
+            del os.environ[name]
+        os.environ.update({name: before[name] for name in values if name in before})

@@ -1,28 +1,94 @@
-"""Open Dagster's state (runs, events, data versions) in `DISENT_HOME/dagster`.
+"""Check the folder of results, and open Dagster's state (runs, events, data versions) in its folder `dagster`.
 
 The UI reads the same folder.
 """
 
 import fcntl
+import json
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 from weakref import WeakKeyDictionary
 
 import dagster as dg
 import yaml
 
-from disent_assets.settings.environment import database, is_local
-from disent_assets.settings.homes import is_read_only
+from disent.home import OWNER, check_owner, owner_identity, recorded_owner
+from disent_assets.settings.environment import database, is_local, open_to_look
 from disent_assets.settings.profiles import dagster_settings
 from disent_assets.settings.profiles.retry_database import database_errors, wait_for_database
+from disent_core.config.model import Config
 from disent_core.errors import StorageError, located
-from disent_core.storage.files import locked, storage_errors, write_text
+from disent_core.storage.bucket import check_bucket
+from disent_core.storage.files import is_allowed, locked, storage_errors, write_text
+from disent_core.storage.remote import bucket_of
+from disent_core.storage.results import write_text_result
+
+if TYPE_CHECKING:
+    from disent_core.lineage.workspace import Workspace
+
+_UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")
+"""What Dagster's addresses of its SQLite files read as something else."""
+
+
+_OTHER = "Set DISENT_HOME to another folder, or change its permissions"
+
+
+def prepare(home: Path) -> None:
+    """Make the folder of results, unless it is there."""
+    check_name(home)
+    if is_read_only(home):
+        works = "status, sql, leaderboard and report --output can"
+        problem = f"this folder may be read but not written, so this command can't use it ({works})"
+        raise StorageError(located(home, None, problem, _OTHER))
+    try:
+        (home / "dagster").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(located(home, None, f"this can't be the folder of results ({error})", _OTHER)) from error
+
+
+def check_name(home: Path) -> None:
+    if found := _UNUSABLE.search(str(home)):
+        problem = f"a folder of results can't have {found[0]!r} in its path, because Dagster can't use it"
+        raise StorageError(located(home, None, problem, "Set DISENT_HOME to another folder, or rename this one"))
+
+
+def is_read_only(home: Path) -> bool:
+    """Return whether this process may read the results but not add to them."""
+    state = home / "dagster"
+    if not is_allowed(state, os.R_OK | os.X_OK):
+        return False
+    written = [home, state, *state.rglob("*.db"), state / "processes.lock", home / ".dagster.lock"]
+    return not all(is_allowed(path, os.W_OK) for path in written if path.exists())
+
+
+# --- whose folder it is -----------------------------------------------------------------------------------
+
+
+def claim(config: Config, home: Path) -> None:
+    """Record that the results in a folder are of this configuration."""
+    check_owner(config, home)
+    identity = owner_identity(config, home)
+    recorded = recorded_owner(home)
+    if recorded == identity:
+        return
+    text = json.dumps(identity, indent=1) + "\n"
+    bucket = bucket_of(home)
+    if bucket is None:
+        write_text(home / OWNER, text)
+        return
+    if not recorded:  # the first write to this bucket
+        check_bucket(bucket)
+    write_text_result(home / OWNER, text)
+
+
+# --- Dagster's state --------------------------------------------------------------------------------------------------
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 _NAME = "home.id"
@@ -40,12 +106,8 @@ HOME = f"{HIDDEN}_home"
 """Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
 _STATE_OF: WeakKeyDictionary[dg.DagsterInstance, Path] = WeakKeyDictionary()
 """The folder `dagster` of the results that an instance records; its own settings may lie elsewhere."""
-UNFINISHED = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
+_STATUS = dg.DagsterRunStatus
+UNFINISHED = [_STATUS.NOT_STARTED, _STATUS.STARTING, _STATUS.STARTED, _STATUS.CANCELING]
 
 
 def dagster_home(home: Path) -> Path:
@@ -64,8 +126,8 @@ def settings_folder(home: Path) -> Path:
 
     A `DAGSTER_HOME` with a `home.id` is not the user's: a process of disent has set it for those that it starts.
     """
-    own, folder = os.environ.get("DAGSTER_HOME"), dagster_home(home)
-    return folder if not own or is_local() or Path(own, _NAME).exists() else Path(own)
+    of_user, folder = os.environ.get("DAGSTER_HOME"), dagster_home(home)
+    return folder if not of_user or is_local() or Path(of_user, _NAME).exists() else Path(of_user)
 
 
 @contextmanager
@@ -90,13 +152,6 @@ def used(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
         _end_killed_runs(instance, lock)
         fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
         yield
-
-
-@contextmanager
-def open_copy(home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open a copy of the Dagster instance of a read-only folder; what is added to it is lost."""
-    with _state_errors(home / "dagster"), _copied(home) as copy, dg.DagsterInstance.from_config(str(copy)) as instance:
-        yield instance
 
 
 @contextmanager
@@ -165,3 +220,11 @@ def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
     """Return the tag of the runs of processes that have opened this folder of results."""
     name = (_STATE_OF.get(instance) or Path(instance.root_directory)) / _NAME
     return {HOME: name.read_text(encoding="utf-8") if name.exists() else ""}
+
+
+def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
+    """Return the workspace for a run: its corpora are in place, and its folder of results is its own."""
+    workspace = open_to_look(environment)
+    prepare(workspace.home)
+    claim(workspace.config, workspace.home)
+    return workspace

@@ -1,24 +1,25 @@
 """Build the DuckDB warehouse, without Dagster; `disent.query` reads it.
 
-`sql_folder` reads the tables and views that it consists of, `warehouse_inputs` has what they are made from, and
-`sql/checks` one check a file.
+`sql_files` reads the tables and views that it consists of; they are made from the tables of a run, `INPUTS`: their
+rows, or the files of a large one, over which the warehouse has a view. `sql/checks` has one check a file.
 """
 
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from disent.query import NO_BAR, NO_EXTENSIONS, one_line, text_literal
-from disent_assets.warehouse.inputs import attach_inputs, keep_files, over_files
+from disent.query import FOLDER, NO_BAR, NO_EXTENSIONS, file_literal, files_folder, one_line, text_literal
 from disent_assets.warehouse.sql_files import (
     Description,
     Relation,
@@ -29,7 +30,9 @@ from disent_assets.warehouse.sql_files import (
     relations,
 )
 from disent_core.errors import DisentError, TableError, located
-from disent_core.storage.results import write_result
+from disent_core.storage.files import storage_errors
+from disent_core.storage.results import fetch, sha256_of, write_result
+from disent_core.storage.tables import SCHEMAS
 
 STORAGE_VERSION = "v1.2.0"
 """The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
@@ -39,22 +42,40 @@ Severity = Literal["error", "warning"]
 SAMPLE = 5
 """Number of offending rows that the result of a check carries."""
 
+INPUTS = (
+    "metrics",
+    "rankings",
+    "comparisons",
+    "mteb_results",
+    "configured_methods",
+    "encoders",
+    "scored_embeddings",
+    "utterances",
+    "sentence_pairs",
+    "negative_pool",
+    "masked_utterances",
+    "template_pairs",
+    "training_template_pairs",
+    "parallel_mates",
+    "code_switched_pairs",
+    "training_curve",
+    "training_costs",
+    "metric_history",
+    "asset_state",
+    "step_costs",
+)
+"""Tables that the warehouse is built from, by their names in `SCHEMAS`."""
+
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """The outcome of one check of `sql/checks`.
-
-    Attributes:
-        name: name of its file.
-        severity: `error` keeps the old warehouse in place, `warning` is only reported.
-        offending: number of rows that the check returned.
-        sample: the first of these rows.
-    """
+    """The outcome of one check of `sql/checks`: the number of rows that it returned, and the first of them."""
 
     name: str
     severity: Severity
+    """`error` keeps the old warehouse in place, `warning` is only reported."""
     offending: int
     sample: tuple[Mapping[str, Any], ...]
 
@@ -64,18 +85,11 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseReport:
-    """Outcome of a build.
-
-    Attributes:
-        rows: number of rows of each relation, tables first.
-        checks: their results.
-        files: names of the files beside the warehouse that its views read.
-        seconds: time of the build.
-    """
-
     rows: Mapping[str, int]
+    """Of each relation, tables first."""
     checks: tuple[CheckResult, ...]
     files: tuple[str, ...]
+    """Names of the files beside the warehouse that its views read."""
     seconds: float
 
 
@@ -96,8 +110,7 @@ def build_warehouse(
         sql_root: folder with `tables`, `views`, `checks` and `published`.
         destination: the DuckDB file. It changes only if every check of severity `error` passes.
         before_swap: is called when the checks have passed, before `destination` changes.
-        large: names of inputs whose rows are not copied: a table that only chooses columns of one is a view over its
-            files.
+        large: inputs whose rows are not copied: a table that only chooses columns of one is a view over its files.
     """
     started = time.monotonic()
     published = published_tables(sql_root / "published")
@@ -105,7 +118,8 @@ def build_warehouse(
     chosen = {relation.chosen_from for relation in ordered}
     with _new_database(destination) as connection:
         attach_inputs(connection, {**inputs, **published}, published)
-        files = {name: keep_files(inputs[name], destination) for name in large if name in chosen}
+        keep = partial(_keep, folder=files_folder(destination))
+        files = {name: tuple(map(keep, inputs[name])) for name in large if name in chosen}
         ordered = [over_files(relation, files, destination) for relation in ordered]
         for relation in ordered:
             _create(connection, relation)
@@ -123,7 +137,7 @@ def build_warehouse(
 
 @contextmanager
 def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a new file beside `destination`, which replaces it if nothing is raised."""
+    """Open a new file beside `destination`, which replaces it if nothing is raised."""
     with write_result(destination) as beside:
         spill = beside.with_name(beside.name + ".tmp")
         connection = duckdb.connect(":memory:", config={**NO_EXTENSIONS, "temp_directory": str(spill)})
@@ -182,3 +196,102 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> CheckResult:
     offending = [row.pop("offending_") for row in rows]
     total = offending[0] if offending else 0
     return CheckResult(name=path.stem, severity=level, offending=total, sample=tuple(rows))
+
+
+# --- what it is built from --------------------------------------------------------------------------------
+
+
+def attach_inputs(
+    connection: duckdb.DuckDBPyConnection, inputs: Mapping[str, Sequence[Path] | pa.Table], published: Iterable[str]
+) -> None:
+    """Create `inputs.NAME` for each name of `INPUTS`, and for `published`, in memory: not in the file.
+
+    A name without rows is an empty table, one with files a view over exactly these.
+    """
+    if unknown := sorted(set(inputs) - {*INPUTS, *published}):
+        raise TableError(f"{unknown} are not inputs of the warehouse; choose from {list(INPUTS)}")
+    connection.execute("attach ':memory:' as inputs")
+    for name in (*INPUTS, *published):
+        rows = inputs.get(name, ())
+        if isinstance(rows, pa.Table):
+            _input_table(connection, name, rows)
+        elif rows:
+            for path in rows:
+                _require_schema(fetch(path), name)
+            connection.execute(f"create view inputs.{name} as from {_scan(map(file_literal, rows))}")
+        else:
+            _input_table(connection, name, SCHEMAS[name].empty_table())
+
+
+def _input_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    connection.register("rows", rows)
+    connection.execute(f"create table inputs.{name} as from rows")
+    connection.unregister("rows")
+
+
+def _require_schema(path: Path, name: str) -> None:
+    try:
+        schema = pq.read_schema(path)  # noqa: TID251 - a fetched file
+    except FileNotFoundError as error:
+        raise TableError(located(path, None, "this table does not exist", "Materialise its asset")) from error
+    except (pa.ArrowInvalid, OSError) as error:
+        remedy = "Delete the file and materialise its asset again"
+        raise TableError(located(path, None, f"this table is damaged ({error})", remedy)) from error
+    if not schema.equals(SCHEMAS[name]):
+        odd = sorted(str(field) for field in {*schema} ^ {*SCHEMAS[name]})
+        remedy = "Materialise its asset again"
+        raise TableError(located(path, None, f"the schema is not that of {name}, see {odd[:4]}", remedy))
+
+
+def _scan(files: Iterable[str]) -> str:
+    return f"read_parquet([{', '.join(files)}], hive_partitioning = false)"
+
+
+# --- views over files -------------------------------------------------------------------------------------
+# A view reads its files at each query, so they have to stay as they were when the warehouse was built. They lie in a
+# folder beside it (`warehouse.files`), named by their SHA-256: hard links, which take no space and keep the rows when
+# the table is replaced.
+
+
+def over_files(relation: Relation, files: Mapping[str, Sequence[str]], database: Path) -> Relation:
+    """Return the relation; as a view if it is a table that only chooses columns of one of these inputs.
+
+    The view finds the files beside the database, also where both were moved if the program tells it the folder.
+    """
+    name = relation.chosen_from
+    if name not in files:
+        return relation
+    folder = f"coalesce(getvariable('{FOLDER}'), {file_literal(database.parent)})"
+    below = (text_literal(f"/{files_folder(database).name}/{file}") for file in files[name])
+    before, _, _ = relation.sql.rpartition(f"inputs.{name}")
+    return replace(relation, kind="view", sql=before + _scan(f"{folder} || {path}" for path in below))
+
+
+def _keep(path: Path, folder: Path) -> str:
+    """Link to a file under its SHA-256, or copy it if the file system has no links; return the name."""
+    kept = folder / f"{sha256_of(path)}.parquet"
+    with storage_errors(kept):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not _is_whole(kept):
+            kept.unlink(missing_ok=True)
+            try:
+                kept.hardlink_to(path)
+            except OSError:
+                shutil.copyfile(path, kept)
+    return kept.name
+
+
+def _is_whole(kept: Path) -> bool:
+    return kept.is_file() and sha256_of(kept) == kept.stem
+
+
+def are_whole(database: Path, files: Iterable[str]) -> bool:
+    """Return whether the files that the views read are there, as they were."""
+    return all(_is_whole(files_folder(database) / name) for name in files)
+
+
+def remove_others(database: Path, files: Collection[str]) -> None:
+    """Remove the files that neither the warehouse nor the one before it reads."""
+    for path in files_folder(database).glob("*"):
+        if path.name not in files:
+            path.unlink(missing_ok=True)

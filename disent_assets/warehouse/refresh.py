@@ -29,31 +29,23 @@ HISTORY = Check("history_is_complete", "No file of the history of metrics was da
 
 
 def warehouse_checks() -> dict[str, Check]:
-    """The check of the history, and those of `sql/checks`, by name.
+    """Return the check of the history, and those of `sql/checks`, by name.
 
     None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
     """
     paths = sorted((SQL / "checks").glob("*.sql"))
-    return {HISTORY.name: HISTORY, **{path.stem: Check(path.stem, _first_line(path), blocking=False) for path in paths}}
-
-
-def _first_line(path: Path) -> str:
-    return path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ")
+    texts = {path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ") for path in paths}
+    return {HISTORY.name: HISTORY, **{name: Check(name, text, blocking=False) for name, text in texts.items()}}
 
 
 def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime | None = None) -> StepResult:
     """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
 
     The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
-    in between builds the warehouse again and finds nothing new to record.
-
-    Args:
-        workspace: of the run.
-        run_id: Dagster's id of the run.
-        began_at: when the command began that it is a part of, if that is known.
+    in between builds the warehouse again and finds nothing new to record. `run_id` is Dagster's, and the command of the
+    run began at `began_at`, if that is known.
     """
-    from disent_assets.warehouse.build import build_warehouse
-    from disent_assets.warehouse.inputs import INPUTS, are_whole, remove_others
+    from disent_assets.warehouse.build import INPUTS, are_whole, build_warehouse, remove_others
     from disent_core.lineage.history import append, history_files, new_rows, read_history
 
     with sole_maker(workspace.warehouse):
@@ -99,7 +91,7 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
 
 
 def _large_tables(workspace: Workspace, infos: Mapping[str, Sequence[TableInfo]]) -> list[str]:
-    """The tables over whose files the warehouse has views. In a bucket it has none: readers fetch one file there."""
+    """Return the tables over whose files the warehouse has views: none in a bucket, where readers fetch one file."""
     if remote_of(workspace.warehouse) is not None:
         return []
     bound = workspace.config.warehouse.copy_rows_below

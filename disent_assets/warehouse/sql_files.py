@@ -102,7 +102,13 @@ def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
 def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
     """Every table and view by its name; the schema is `main` if its file is in no subfolder."""
     by_name: dict[str, Relation] = {}
-    for path, relation in (*_of_files(sql_root), *_of_values(sql_root, published), *_of_papers(sql_root, published)):
+    # A table for each CSV file of `sql/published`, but not for the papers' figures: `sql/tables` has their query.
+    values = [
+        (sql_root / "published" / f"{name}.csv", Relation(f"parts.{name}", "table", f"from inputs.{name}"))
+        for name in published
+        if name != "published_metrics"
+    ]
+    for path, relation in (*_of_files(sql_root), *values, *_of_papers(sql_root, published)):
         if relation.name in by_name:
             raise DisentError(located(path, None, f"{relation.name} is defined twice", "Rename one of the files"))
         by_name[relation.name] = relation
@@ -120,13 +126,6 @@ def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
             yield path, Relation(name, kind, path.read_text(encoding="utf-8"))
 
 
-def _of_values(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """A table for each CSV file of `sql/published`, but not for the papers' figures: `sql/tables` has their query."""
-    for name in published:
-        if name != "published_metrics":
-            yield sql_root / "published" / f"{name}.csv", Relation(f"parts.{name}", "table", f"from inputs.{name}")
-
-
 def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
     """A view such as `fmda_table2` for each table of a paper with labels; the panels `T2a`, `T2b` share one view."""
     path, listing = sql_root / "templates" / "paper_table.sql", sql_root / "published" / "paper_tables.csv"
@@ -137,13 +136,10 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
                 raise TableError(located(listing, line, f"labels are given, but not {missing}", "Give these too"))
             paper, number = row["paper"], re.sub(r"\D", "", row["table"])
             labels = ", ".join(f"'{label}'" for label in row["labels"].split())
-            sql = _filled_in(path.read_text(encoding="utf-8"), {**row, "number": number, "labels": labels})
+            values = {**row, "number": number, "labels": labels}
+            # Each `$name` or `"$name"` is replaced; thanks to the quotes linters read the template as SQL.
+            sql = _PLACEHOLDER.sub(lambda match, values=values: values[match[1]], path.read_text(encoding="utf-8"))
             yield path, Relation(f"papers.{paper}_table{number}", "view", sql)
-
-
-def _filled_in(template: str, values: Mapping[str, str]) -> str:
-    """The template with each `$name` or `"$name"` replaced; thanks to the quotes linters read the template as SQL."""
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def in_order(named: Mapping[str, Relation]) -> list[Relation]:
@@ -174,7 +170,6 @@ class Description:
     text: str
 
     def fits(self, relation: str, column: str) -> bool:
-        """Whether the line describes this column."""
         is_of_column = self.column == column or ("*" in self.column and fnmatchcase(column, self.column))
         return is_of_column and fnmatchcase(relation, self.relation)  # which takes longer
 
@@ -185,7 +180,6 @@ class Description:
 
 
 def descriptions(sql_root: Path) -> tuple[Description, ...]:
-    """The lines of `columns.csv`."""
     path = sql_root / "columns.csv"
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.reader(file))[1:]
@@ -202,7 +196,6 @@ def described(lines: Sequence[Description], relation: str, column: str = "") -> 
 
 
 def sql_hash(sql_root: Path) -> str:
-    """Hash of all files of the folder."""
     digest = hashlib.sha256()
     for path in sorted(path for path in sql_root.rglob("*") if path.suffix in {".sql", ".csv"}):
         digest.update(path.relative_to(sql_root).as_posix().encode() + path.read_bytes())

@@ -18,13 +18,10 @@ DIED = "its process has died; the end of its log says how"
 
 
 def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
-    """Return the sensor that posts a message for each failed run.
+    """Return the sensor that posts a message for each failed run, with a link to it if there is a UI.
 
-    Commands report to the terminal; a refresh lists its failed steps.
-
-    Args:
-        address: of the webhook. It may contain a secret, so no message shows it.
-        ui: address of the web server, for a link to the run.
+    Commands report to the terminal; a refresh lists its failed steps. The address may contain a secret, so no message
+    shows it.
     """
 
     @dg.run_failure_sensor(
@@ -36,10 +33,8 @@ def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
     def alert(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         if FACE.items() <= context.dagster_run.tags.items():
             return dg.SkipReason("The command that started this run reports it.")
-        post(
-            address,
-            message(context.dagster_run, context.get_step_failure_events(), context.failure_event.message or "", ui),
-        )
+        failures, reason = context.get_step_failure_events(), context.failure_event.message or ""
+        post(address, message(context.dagster_run, failures, reason, ui))
         return None
 
     return alert
@@ -48,11 +43,7 @@ def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
 def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, ui: str | None) -> dict[str, Any]:
     """Return what is posted: a text, as chat programs read it, and its parts.
 
-    Args:
-        run: that failed.
-        events: the failures of its steps.
-        reason: why it failed if no step did, for instance because its process was killed.
-        ui: address of the web server.
+    `reason` is why the run failed if no step did, for instance because its process was killed.
     """
     partition = run.tags.get("dagster/partition")
     failures = [failure for event in events for failure in _failures(event, partition)]
@@ -69,7 +60,6 @@ def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, 
 
 
 def _reason(run: dg.DagsterRun, reason: str) -> str:
-    """Return why a run failed of which no step failed."""
     cause = DIED if "from outside the execution context" in reason else _first_line(reason)
     return f"{cause}. It is started once more" if run.tags.get("dagster/will_retry") == "true" else cause
 
@@ -78,7 +68,7 @@ def _failures(event: dg.DagsterEvent, partition: str | None) -> list[dict[str, s
     failure = event.step_failure_data
     listed = failure.user_failure_data.metadata.get("failed") if failure.user_failure_data else None
     if isinstance(listed, dg.JsonMetadataValue) and isinstance(listed.value, list):  # a refresh
-        return [{**one, "error": _first_line(one["error"])} for one in listed.value]
+        return [{**failed, "error": _first_line(failed["error"])} for failed in listed.value]
     return [{"step": event.step_key, "partition": partition, "error": _first_line(failure_text(event))}]
 
 
@@ -93,7 +83,6 @@ def _first_line(text: str) -> str:
 
 
 def post(address: str, content: dict[str, Any]) -> None:
-    """Send a message."""
     request = Request(address, json.dumps(content).encode(), {"Content-Type": "application/json"})
     try:
         with urlopen(request, timeout=SECONDS_TO_ANSWER):

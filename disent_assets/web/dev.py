@@ -41,16 +41,14 @@ def serve(home: Path, port: int) -> int:
         quiet = ["--log-level", "warning"]
         command = [sys.executable, "-m", __name__, "--workspace", str(SHARED / "workspace.yaml"), *address, *quiet]
         click.echo(f"In a few seconds the UI is at http://127.0.0.1:{port}. Ctrl-C ends it and its runs.")
-        return run_group(command, environment={**os.environ, **_environment(home, port)}, lock=lock)
-
-
-def _environment(home: Path, port: int) -> Mapping[str, str]:
-    return {
-        "DISENT_HOME": address_of(home),
-        "DAGSTER_HOME": str(settings_folder(home)),
-        "DISENT_UI": f"http://127.0.0.1:{port}",
-        "DISENT_STARTED": uuid4().hex,
-    }
+        environment = {
+            **os.environ,
+            "DISENT_HOME": address_of(home),
+            "DAGSTER_HOME": str(settings_folder(home)),
+            "DISENT_UI": f"http://127.0.0.1:{port}",
+            "DISENT_STARTED": uuid4().hex,
+        }
+        return run_group(command, environment=environment, lock=lock)
 
 
 @contextmanager
@@ -72,9 +70,8 @@ def end_lost_runs(home: Path) -> None:
     with open_instance(home) as instance:
         if not has_own_database(instance):
             return
-        for run in instance.get_runs(
-            dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
-        ):
+        begun = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
+        for run in instance.get_runs(begun):
             if not FACE.items() <= run.tags.items():
                 instance.report_run_failed(run, "`disent dev` was killed during this run.")
         for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.CANCELING])):
@@ -86,14 +83,8 @@ def run_group(
 ) -> int:
     """Run a command in a process group of its own, and end the group if this process gets a signal.
 
-    Args:
-        command: its standard input ends when this process does.
-        environment: of the command.
-        lock: a file that the command keeps open.
-        grace: seconds in which the group has to end after the first signal.
-
-    Returns:
-        The exit code of the command; 0 after a signal.
+    The standard input of the command ends when this process does, and it keeps the lock open. After the first signal
+    the group has `grace` seconds to end. Return the exit code of the command; 0 after a signal.
     """
     # A script in the background starts its commands with SIGINT ignored. Dagster's processes would inherit that, and
     # use the same for SIGTERM. With a handler in this process, its children start with the default.

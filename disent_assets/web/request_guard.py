@@ -27,9 +27,7 @@ NO_FOREIGN_USE = {
 class Guard:
     """Reject requests that the user's browser and programs do not send, and forbid other pages to embed answers.
 
-    Args:
-        app: answers all other requests.
-        shared: a name or address under which other machines may ask as well; None: this machine only.
+    `shared` is a name or address under which other machines may ask as well; None: this machine only.
     """
 
     def __init__(self, app: ASGIApp, shared: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from disent_core.config.model import Config, MethodConfig
@@ -43,12 +44,12 @@ def check_paths(config: Config) -> None:
 
 
 def absent_corpora(config: Config) -> dict[str, Path]:
-    """Name -> path of every corpus that is not downloaded and does not lie there."""
+    """Return name -> path of every corpus that is not downloaded and does not lie there."""
     return {corpus.name: path for corpus in config.corpora if (path := _absent(config, corpus))}
 
 
 def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
-    """The path of a corpus if nothing lies there and nothing is downloaded to it."""
+    """Return the path of a corpus if nothing lies there and nothing is downloaded to it."""
     if corpus.path is None or corpus.url is not None:
         return None
     path = config.resolve(corpus.path)
@@ -71,7 +72,7 @@ def _check_needs(config: Config, toml: TomlErrors) -> None:
 
 
 def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
-    """Names, for messages, of what the method needs and the encoder lacks."""
+    """Return in words what the method needs and the encoder lacks."""
     return [description for need, description in config.encoders[encoder].lacks.items() if need in method.needs]
 
 
@@ -81,12 +82,10 @@ def _check_parts(config: Config, toml: TomlErrors) -> None:
         *((("corpora", index, "name"), corpus.name) for index, corpus in enumerate(config.corpora)),
         *((("encoders", index, "name"), name) for index, name in enumerate(config.encoders)),
         *((("methods", name), name) for name in config.methods),
+        *((("mteb", "results", name), name) for name in config.mteb.results),
     ]
     for key_path, name in named_keys:
-        try:
-            safe_part(name)
-        except ValueError as error:
-            toml.fail(key_path, str(error))
+        _check_part(name, key_path, toml)
     for kind in ("corpora", "encoders", "methods"):
         of_lower: dict[str, str] = {}
         for key_path, name in named_keys:
@@ -94,6 +93,13 @@ def _check_parts(config: Config, toml: TomlErrors) -> None:
                 toml.fail(key_path, f"{name!r} and {first!r} differ in case only, so on some disks they are one folder")
     if "comparisons" in config.methods:
         toml.fail(("methods", "comparisons"), "'comparisons' is the name of the comparison of methods; rename it")
+
+
+def _check_part(name: str, key_path: tuple[str | int, ...], toml: TomlErrors) -> None:
+    try:
+        safe_part(name)
+    except ValueError as error:
+        toml.fail(key_path, str(error))
 
 
 def _check_pairs(config: Config, toml: TomlErrors) -> None:
@@ -104,18 +110,13 @@ def _check_pairs(config: Config, toml: TomlErrors) -> None:
     name_of_pair: dict[frozenset[str], str] = {}
     for key_path, training_sets, corpora in [(("experiment", "pairs"), config.experiment.pairs, ()), *of_methods]:
         for training_set in training_sets:
-            try:
-                safe_part(training_set)
-            except ValueError as error:
-                toml.fail(key_path, str(error))
+            _check_part(training_set, key_path, toml)
         _check_training_sets(config, toml, training_sets, key_path, corpora)
         for pair in (pair for training_set in training_sets for pair in training_set.split("+")):
             first_name = name_of_pair.setdefault(frozenset(split_pair(pair, config.languages)), pair)
             if pair != first_name:
-                toml.fail(
-                    key_path,
-                    f"{pair!r} is {first_name!r} turned round, the same training; write {first_name!r} here too",
-                )
+                problem = f"{pair!r} is {first_name!r} turned round, the same training"
+                toml.fail(key_path, f"{problem}; write {first_name!r} here too")
 
 
 def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> None:
@@ -123,20 +124,14 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
     key_path = ("methods", method.name, "corpora")
     for name in method.corpora:
         if name not in config.locales:
-            suggestion = nearest(name, config.locales)
-            toml.fail(
-                key_path,
-                f"there is no corpus of utterances {name!r}{suggestion}; choose of {', '.join(config.locales)}",
-            )
+            remedy = f"{nearest(name, config.locales)}; choose of {', '.join(config.locales)}"
+            toml.fail(key_path, f"there is no corpus of utterances {name!r}{remedy}")
     for training_set in config.training_sets_of(method) if method.corpora else ():
-        for language in (
-            language for pair in training_set.split("+") for language in split_pair(pair, config.languages)
-        ):
+        pairs = (split_pair(pair, config.languages) for pair in training_set.split("+"))
+        for language in chain.from_iterable(pairs):
             if not config.trained_corpora(method, language):
-                remedy = f"choose others, or set pairs in [methods.{method.name}]"
-                toml.fail(
-                    key_path, f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}; {remedy}"
-                )
+                problem = f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}"
+                toml.fail(key_path, f"{problem}; choose others, or set pairs in [methods.{method.name}]")
 
 
 def _check_training_sets(

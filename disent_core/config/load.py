@@ -7,19 +7,21 @@ Each stage keeps its settings beside its code, as a frozen dataclass; this modul
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from disent_core import methods
 from disent_core.config.checks import check_names
-from disent_core.config.corpora import complete_corpora
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
 from disent_core.config.toml_lines import TomlErrors
+from disent_core.corpora import pair_reader, reader
+from disent_core.corpora.languages import language_code, split_codes
 from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.encoders.contract import EncoderConfig
-from disent_core.errors import ConfigError, located
+from disent_core.errors import ConfigError, CorpusError, located, quoted
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
 from disent_core.registry import is_import
@@ -28,6 +30,8 @@ from disent_core.settings import Seed, Settings
 _LONGEST_LINE = 20_000
 """Characters: `tomllib` takes time in the square of the parts of a dotted key."""
 
+_SECTIONS = ("experiment", "negatives", "targets", "evaluation", "mteb", "warehouse")
+"""Sections that need nothing but their own keys."""
 _COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 """Keys of `[methods.NAME]` that every method has, beside its own settings."""
 
@@ -52,53 +56,48 @@ def load_config(path: Path) -> Config:
     if not path.is_file():
         remedy = "Check the path (DISENT_CONFIG names it for the command line)"
         raise ConfigError(located(path, None, "there is no such file", remedy))
-    text = _read(path)
-    for number, line in enumerate(text.splitlines(), start=1):
-        if len(line) > _LONGEST_LINE:
-            problem = f"a line of {len(line):,} characters, where {_LONGEST_LINE:,} is the most"
-            raise ConfigError(located(path, number, problem, "Write a list over several lines"))
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        number = (
-            int(line.group(1)) if line else len(text.splitlines())
-        )  # errors without a line are at the end of the file
-        raise ConfigError(located(path, number, str(error), "Fix the TOML syntax")) from error
-    except (ValueError, RecursionError) as error:
-        problem = f"a value is too long or nested too deeply ({error})"
-        raise ConfigError(located(path, None, problem, "Shorten it")) from error
-    toml = TomlErrors(path, text)
-    parsed = toml.validate(_File, raw, ())
-    for index, corpus in enumerate(parsed.corpora):
-        _check_path(corpus.path, ("corpora", index, "path"), toml)
-    _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), toml)
-    for name, folder in parsed.mteb.results.items():
-        _check_path(folder, ("mteb", "results", name), toml)
-    config = Config(
-        path=path.resolve(),
-        corpora=complete_corpora(parsed.corpora, toml),
-        encoders=_encoders(parsed.encoders, toml),
-        experiment=parsed.experiment,
-        methods=_methods(parsed, toml),
-        negatives=parsed.negatives,
-        targets=parsed.targets,
-        evaluation=parsed.evaluation,
-        mteb=parsed.mteb,
-        warehouse=parsed.warehouse,
-    )
-    check_names(config, toml)
-    return config
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
     except OSError as error:
         remedy = "Check the permissions of the file and the disk"
         raise ConfigError(located(path, None, f"can't be read ({error})", remedy)) from error
+    toml = TomlErrors(path, text)
+    parsed = toml.validate(_File, _parsed(path, text), ())
+    for index, corpus in enumerate(parsed.corpora):
+        _check_path(corpus.path, ("corpora", index, "path"), toml)
+    _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), toml)
+    for name, folder in parsed.mteb.results.items():
+        _check_path(folder, ("mteb", "results", name), toml)
+    sections = {name: getattr(parsed, name) for name in _SECTIONS}
+    names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
+    corpora = [_complete(corpus, ("corpora", index), toml) for index, corpus in enumerate(parsed.corpora)]
+    config = Config(
+        path=path.resolve(),
+        corpora=tuple(corpora),
+        encoders=_encoders(parsed.encoders, toml),
+        methods={name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names},
+        **sections,
+    )
+    check_names(config, toml)
+    return config
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(line) > _LONGEST_LINE:
+            problem = f"a line of {len(line):,} characters, where {_LONGEST_LINE:,} is the most"
+            raise ConfigError(located(path, number, problem, "Write a list over several lines"))
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        number = int(line.group(1)) if line else len(text.splitlines())  # an error without a line is at the end
+        raise ConfigError(located(path, number, str(error), "Fix the TOML syntax")) from error
+    except (ValueError, RecursionError) as error:
+        problem = f"a value is too long or nested too deeply ({error})"
+        raise ConfigError(located(path, None, problem, "Shorten it")) from error
 
 
 def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErrors) -> None:
@@ -106,6 +105,66 @@ def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErr
         (toml.path.parent / Path(path or "").expanduser()).resolve().exists()
     except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
         toml.fail(key_path, f"this is no path: {error}")
+
+
+# --- corpora --------------------------------------------------------------------------------------------
+
+
+def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlErrors) -> CorpusConfig:
+    """Return the corpus with the languages, or pairs, that are used: those that it names, or all at its path."""
+    key = "pairs" if corpus.is_of_pairs and corpus.pairs else "languages"
+    available = _available(corpus, toml.path.parent, key_path, toml)
+    if corpus.is_of_pairs and not corpus.pairs:
+        languages = set(corpus.languages)
+        pairs = tuple(pair for pair in available or () if not languages or languages.issuperset(split_codes(pair)))
+        if not pairs:
+            toml.fail((*key_path, key), f"no pair of {sorted(languages)}; it has {', '.join(available or ())}")
+        return replace(corpus, pairs=pairs, languages=())
+    named = corpus.pairs if corpus.is_of_pairs else _locales(corpus, available)
+    for name in named:
+        if available is not None and name not in available:
+            suggestions = get_close_matches(name, available, n=1, cutoff=0)
+            toml.fail((*key_path, key), f"{corpus.format} has no {quoted(name)}; did you mean {suggestions[0]!r}? "
+                       f"It has {', '.join(available)}")  # fmt: skip
+        try:  # a name becomes a folder
+            split_codes(name) if corpus.is_of_pairs else language_code(name)
+        except ValueError as error:
+            toml.fail((*key_path, key), str(error))
+    if named:
+        return replace(corpus, languages=() if corpus.is_of_pairs else named)
+    return replace(corpus, languages=tuple(available or ()))
+
+
+def _locales(corpus: CorpusConfig, available: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the named locales. `yo` stands for the locale `yor` if the format does not list its locales."""
+    module = reader(corpus.format)
+    if module.LOCALES is not None or available is None:
+        return corpus.languages
+    by_language = {module.language_of(locale): locale for locale in available}
+    return tuple(name if name in available else by_language.get(name, name) for name in corpus.languages)
+
+
+def _available(
+    corpus: CorpusConfig, folder: Path, key_path: tuple[str | int, ...], toml: TomlErrors
+) -> Sequence[str] | None:
+    """Return the locales or pairs that the corpus has; None if some are named but the corpus can't be listed yet."""
+    is_named = bool(corpus.pairs if corpus.is_of_pairs else corpus.languages)
+    if not corpus.is_of_pairs and is_named and (locales := reader(corpus.format).LOCALES) is not None:
+        return locales
+    if corpus.path is None:
+        return None
+    path = (folder / Path(corpus.path).expanduser()).resolve()
+    if is_named and not path.exists():
+        return None  # the corpus asset reports the missing file
+    try:
+        return pair_reader(corpus.format).pairs(path) if corpus.is_of_pairs else reader(corpus.format).locales(path)
+    except CorpusError as error:
+        if is_named:
+            return None
+        toml.fail((*key_path, "path"), str(error))
+
+
+# --- encoders and methods -------------------------------------------------------------------------------
 
 
 def _encoders(tables: Sequence[dict[str, Any]], toml: TomlErrors) -> dict[str, EncoderConfig]:
@@ -128,11 +187,6 @@ def _encoders(tables: Sequence[dict[str, Any]], toml: TomlErrors) -> dict[str, E
         except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
             toml.fail((*key_path, "path"), f"this is no path: {error}")
     return encoders
-
-
-def _methods(parsed: _File, toml: TomlErrors) -> dict[str, MethodConfig]:
-    names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
-    return {name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names}
 
 
 def _method(name: str, table: dict[str, Any], toml: TomlErrors) -> MethodConfig:

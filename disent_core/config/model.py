@@ -1,13 +1,13 @@
 """A configuration as the stages read it: names are resolved, and derived lists are computed here."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
-from disent_core.config.corpora import languages_of_locales
 from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
@@ -16,6 +16,7 @@ from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.methods.contract import Method
 from disent_core.negatives.config import BleuConfig
 from disent_core.settings import Settings
+from disent_core.storage.tables import fingerprint
 from disent_core.training.needs import Need
 
 
@@ -75,7 +76,7 @@ class Config:
     @cached_property
     def locales(self) -> dict[str, dict[str, str]]:
         """Corpus of utterances -> language -> locale as published."""
-        return {corpus.name: languages_of_locales(corpus) for corpus in self.corpora if not corpus.is_of_pairs}
+        return {corpus.name: _languages_of_locales(corpus) for corpus in self.corpora if not corpus.is_of_pairs}
 
     @cached_property
     def sentence_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -130,42 +131,42 @@ class Config:
         return _by_name((corpus, pair) for corpus in self.corpora if corpus.is_of_pairs for pair in corpus.pairs)
 
     def languages_of(self, training_set: str) -> tuple[str, ...]:
-        """Languages of a training set, each once."""
+        """Return the languages of a training set, each once."""
         return tuple(dict.fromkeys(language for pair in self.pair_languages[training_set] for language in pair))
 
     def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
-        """Corpora that have utterances of the language; with `training`, only those that heads train on."""
+        """Return the corpora that have utterances of the language; with `training`, only those that heads train on."""
         corpora = self._corpora_by_language.get(language, ())
         return tuple(corpus for corpus in corpora if corpus.trains or not training)
 
     def trained_corpora(self, method: MethodConfig, language: str) -> tuple[CorpusConfig, ...]:
-        """Corpora whose utterances of the language the method trains on."""
+        """Return the corpora whose utterances of the language the method trains on."""
         if not method.corpora:
             return self.corpora_of(language, training=True)
         return tuple(corpus for corpus in self.corpora_of(language) if corpus.name in method.corpora)
 
     def corpora_of_pair(self, left: str, right: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
-        """Corpora that have parallel utterances of both languages."""
+        """Return the corpora that have parallel utterances of both languages."""
         of_left = self.corpora_of(left, training=training)
         of_both = [corpus for corpus in of_left if right in self.locales[corpus.name]]
         return tuple(corpus for corpus in of_both if reader(corpus.format).PARALLEL != "none" and left != right)
 
     def corpora_of_sentence_pair(self, pair: str) -> tuple[CorpusConfig, ...]:
-        """Corpora of sentence pairs that have this one, in this direction."""
+        """Return the corpora of sentence pairs that have this one, in this direction."""
         return self._corpora_by_sentence_pair.get(pair, ())
 
     def switchable_corpora(self, pair: str) -> tuple[CorpusConfig, ...]:
-        """Corpora of this sentence pair whose words can be code-switched, because its pairs are translations."""
+        """Return the corpora of this pair whose words can be code-switched, because its pairs are translations."""
         return tuple(corpus for corpus in self.corpora_of_sentence_pair(pair) if corpus.is_switchable)
 
     def training_pairs(self, left: str, right: str) -> tuple[tuple[CorpusConfig, str], ...]:
-        """Corpora of sentence pairs that heads train on, each with its name of the pair: `de-en` is `en-de` too."""
+        """Return the corpora of pairs that heads train on, each with its name of the pair: `de-en` is `en-de` too."""
         names = dict.fromkeys((f"{left}-{right}", f"{right}-{left}"))
         candidates = ((corpus, name) for name in names for corpus in self.corpora_of_sentence_pair(name))
         return tuple((corpus, name) for corpus, name in candidates if corpus.trains and left != right)
 
     def methods_of(self, encoder: str) -> tuple[MethodConfig, ...]:
-        """The experiment's methods that run on the encoder."""
+        """Return the experiment's methods that run on the encoder."""
         methods = (self.methods[name] for name in self.experiment.methods)
         is_base = self.encoders[encoder].is_base_of_heads(self)
         return tuple(
@@ -175,15 +176,15 @@ class Config:
         )
 
     def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
-        """Training sets that the method is trained and measured on."""
+        """Return the training sets that the method is trained and measured on."""
         return method.pairs or self.experiment.pairs
 
     def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:
-        """Seeds that the method is trained with: only one if the method is deterministic."""
+        """Return the seeds that the method is trained with: only one if the method is deterministic."""
         return (method.seeds or self.experiment.seeds) if method.method.is_seeded else (0,)
 
     def needs(self, encoder: str) -> frozenset[Need]:
-        """What the methods of an encoder read."""
+        """Return what the methods of an encoder read."""
         return frozenset().union(*(method.needs for method in self.methods_of(encoder)))
 
     def resolve(self, path: str) -> Path:
@@ -191,9 +192,41 @@ class Config:
         return (self.path.parent / Path(path).expanduser()).resolve()
 
 
+def _languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:
+    """Map languages to locales. A language is the locale's language part, or the locale if two share that part."""
+    language_of = reader(corpus.format).language_of
+    parts = [language_of(locale) for locale in corpus.languages]
+    return {
+        language if parts.count(language) == 1 else locale: locale
+        for language, locale in zip(parts, corpus.languages, strict=True)
+    }
+
+
 def _by_name(named: Iterable[tuple[CorpusConfig, str]]) -> dict[str, tuple[CorpusConfig, ...]]:
-    """Corpora by a name of theirs, in their order."""
+    """Return the corpora by a name of theirs, in their order."""
     corpora: dict[str, dict[str, CorpusConfig]] = defaultdict(dict)
     for corpus, name in named:
         corpora[name][corpus.name] = corpus
     return {name: tuple(of_name.values()) for name, of_name in corpora.items()}
+
+
+def signature(config: Config) -> str:
+    """Return a fingerprint of everything in a configuration; equal configurations have one in every process."""
+    return fingerprint(_parts(config))
+
+
+def _parts(value: object) -> object:
+    """Return what a value consists of, in words that do not depend on the process.
+
+    The `repr` of a set has the order of hashes that each process draws anew, that of a function has its address.
+    """
+    if is_dataclass(value):
+        named = ((field.name, _parts(getattr(value, field.name))) for field in fields(value))
+        return [type(value).__name__, *named]
+    if isinstance(value, Mapping):
+        return [(_parts(key), _parts(inner)) for key, inner in value.items()]
+    if isinstance(value, Set):
+        return sorted(map(repr, value))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(map(_parts, value))
+    return f"{value.__module__}:{value.__qualname__}" if isinstance(value, FunctionType) else repr(value)

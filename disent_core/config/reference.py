@@ -114,15 +114,13 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
 
 def _of_users(kind: type, values: Mapping[str, Any]) -> list[str]:
     """Return the table of the keys that a class adds, and a line that names its keys of published code."""
-    hidden = [field.name for field in fields(kind) if field.metadata == OF_PUBLISHED_CODE]
-    names = _declared(kind)
-    shown_names, hidden_names = (
-        [name for name in names if (name in hidden) == is_hidden] for is_hidden in (False, True)
-    )
-    table = [_table(kind, values, shown_names), ""] if shown_names else []
-    listed = ", ".join(f"`{name}`" for name in hidden_names)
+    declared = [field for field in fields(kind) if field.name in _declared(kind)]
+    hidden = [field.name for field in declared if field.metadata == OF_PUBLISHED_CODE]
+    shown = [field.name for field in declared if field.name not in hidden]
+    table = [_table(kind, values, shown), ""] if shown else []
+    listed = ", ".join(f"`{name}`" for name in hidden)
     introduction = "To repeat the code of papers where it differs from them (`disent settings METHOD` has the values)"
-    return [*table, *([f"{introduction}: {listed}.\n"] if hidden_names else [])]
+    return [*table, *([f"{introduction}: {listed}.\n"] if hidden else [])]
 
 
 def _inherited(settings: Any, groups: Mapping[type, Sequence[str]]) -> list[str]:
@@ -160,7 +158,8 @@ def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str
     for field in (field for field in fields(kind) if field.name in names):
         default = values.get(field.name, default_of(field))
         shown = "required" if default is MISSING else "its own section" if is_dataclass(default) else _code(default)
-        meaning = meanings.get(field.name) or _elsewhere(kind, field.name)
+        owner = _owner(kind, field.name)
+        meaning = meanings.get(field.name) or ("" if owner is kind else f"see `{owner.__name__}`")
         rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name])} | {meaning} |")
     return "\n".join(rows)
 
@@ -168,12 +167,6 @@ def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str
 def default_of(field: Field[Any]) -> Any:
     """Return the default of a key, `MISSING` without one."""
     return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _elsewhere(kind: type, name: str) -> str:
-    """Return where a key without its own description is described, if a base class has it."""
-    owner = _owner(kind, name)
-    return "" if owner is kind else f"see `{owner.__name__}`"
 
 
 def _owner(kind: type, name: str) -> type:

@@ -17,13 +17,12 @@ from disent_core.settings import hints_of
 FILE_NAME = "disent.schema.json"
 _IMPORT = {"type": "string", "pattern": "[.:]"}
 """A part of a user's own, as `package.module:ATTRIBUTE`."""
+_NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 1}
 _KEYS: Mapping[str, Any] = {
     "method": {"type": "string"},
     "preset": {"type": "string", "default": "paper"},
-    "encoders": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 1},
-    "pairs": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 1},
-    "seeds": {"type": "array", "items": {"type": "integer", "minimum": 0}, "uniqueItems": True, "minItems": 1},
-    "corpora": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 1},
+    **dict.fromkeys(("encoders", "pairs", "corpora"), _NAMES),
+    "seeds": _NAMES | {"items": {"type": "integer", "minimum": 0}},
 }
 
 
@@ -52,8 +51,11 @@ def json_schema() -> dict[str, Any]:
         encoder["required"] = ["kind", *encoder["required"]]
     known = {name: {"$ref": f"#/$defs/{name}"} for name in methods.METHODS}
     former = {alias: known[name] for alias, name in methods.ALIASES.items() if name in known}
-    variants = [_of_method(name, of_method) for name, of_method in (known | former).items()]
-    own = {"type": "object", "properties": {"method": _IMPORT}, "required": ["method"]}
+    variants = [  # tables that say which method they are a variant of
+        {"allOf": [of_method, {"properties": {"method": {"const": name}}, "required": ["method"]}]}
+        for name, of_method in (known | former).items()
+    ]
+    imported = {"type": "object", "properties": {"method": _IMPORT}, "required": ["method"]}
     variant = {"$ref": "#/$defs/NAME"}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -71,13 +73,8 @@ def json_schema() -> dict[str, Any]:
         },
         "required": ["corpora", "encoders", "experiment"],
         "additionalProperties": False,
-        "$defs": {"NAME": {"anyOf": [*variants, own]}, **{name: _method(name) for name in methods.METHODS}},
+        "$defs": {"NAME": {"anyOf": [*variants, imported]}, **{name: _method(name) for name in methods.METHODS}},
     }
-
-
-def _of_method(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a table that says which method it is a variant of."""
-    return {"allOf": [settings, {"properties": {"method": {"const": name}}, "required": ["method"]}]}
 
 
 def _method(name: str) -> dict[str, Any]:

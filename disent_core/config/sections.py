@@ -11,7 +11,6 @@ from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
 from disent_core.errors import ConfigError, quoted
 from disent_core.settings import DISTINCT, NOT_EMPTY, Names, Positive, Seed, Settings, SomeNames
-from disent_core.storage.tables import safe_part
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
 from disent_core.targets.parallel_mates import ParallelMateConfig
@@ -127,14 +126,6 @@ class MtebConfig(Settings):
 
     results: dict[str, str] = field(default_factory=dict)
     tasks: Names = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in self.results:
-            try:
-                safe_part(name)
-            except ValueError as error:
-                raise ValueError(f"results: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

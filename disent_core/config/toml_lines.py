@@ -37,9 +37,8 @@ class TomlErrors:
             more = [f"and {len(mistakes) - len(messages):,} more"] if len(mistakes) > len(messages) else []
             raise ConfigError("\n".join([*messages, *more])) from error
         except RecursionError as error:
-            raise ConfigError(
-                f"{self.path}:1: a table is nested too deeply; no key has more than four parts"
-            ) from error
+            problem = "a table is nested too deeply; no key has more than four parts"
+            raise ConfigError(f"{self.path}:1: {problem}") from error
 
     def fail(self, key_path: tuple[str | int, ...], problem: str) -> NoReturn:
         """Raise a `ConfigError` at a key."""
@@ -72,30 +71,27 @@ class TomlErrors:
         return 0, min((number for number, _ in headers), default=len(self.lines)), key_path
 
     def _message(self, key_path: tuple[str | int, ...], mistake: Mapping[str, Any], allowed: Sequence[str]) -> str:
-        unknown_key = f"unknown key{nearest(key_path[-1] if key_path else '', allowed)}"
-        problems = {
-            "extra_forbidden": unknown_key,
-            "unexpected_keyword_argument": unknown_key,
-            "missing": "this key is missing",
-            "missing_argument": "this key is missing",
-        }
         if mistake["type"] == "value_error":  # an error of a section begins with its key: `key must` or `key:`
             problem = mistake["msg"].removeprefix("Value error, ")
             key = re.split("[ :]", problem, maxsplit=1)[0]
             key_path = (*key_path, key) if key in mistake["input"] else key_path
             problem = problem.removeprefix(f"{key}: ")
+        elif mistake["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            problem = f"unknown key{nearest(key_path[-1] if key_path else '', allowed)}"
+        elif mistake["type"] in ("missing", "missing_argument"):
+            problem = "this key is missing"
         else:
-            problem = problems.get(mistake["type"]) or f"{mistake['msg']} (found {quoted(mistake['input'])})"
+            problem = f"{mistake['msg']} (found {quoted(mistake['input'])})"
         return f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {shortened(problem)}"
 
 
 def _allowed_keys(kind: Any, path: Sequence[str | int], also: Sequence[str]) -> list[str]:
     """Return the keys that may stand where the last one of the path does, `also` in the outermost section."""
     for part in path[:-1]:
-        inner = (
-            get_args(kind) if isinstance(part, int) else (get_type_hints(kind).get(part),) if is_dataclass(kind) else ()
-        )
-        kind = inner[0] if inner else None
+        if isinstance(part, int):
+            kind = next(iter(get_args(kind)), None)
+        else:
+            kind = get_type_hints(kind).get(part) if is_dataclass(kind) else None
     keys = [field.name for field in fields(kind)] if is_dataclass(kind) else []
     return keys if len(path) > 1 else [*keys, *also]
 

@@ -71,16 +71,12 @@ def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[st
         inner = edges[bisect_right(edges, start) : bisect_left(edges, end)]
         for cut, following in pairwise(dict.fromkeys((start, *inner, end))):
             tokens.append(text[cut:following])
-            index = bisect_right(starts, cut) - 1
-            tags.append(_tag(slots[index], cut) if index >= 0 else OUTSIDE)
+            index = bisect_right(starts, cut) - 1  # of the last slot that begins there or before
+            if index < 0 or cut >= slots[index].end:
+                tags.append(OUTSIDE)
+            else:
+                tags.append(f"{'B' if cut == slots[index].start else 'I'}-{slots[index].type}")
     return tokens, tags
-
-
-def _tag(slot: Slot, position: int) -> str:
-    """Return the tag of a token at a position after which no other slot begins before it."""
-    if position >= slot.end:
-        return OUTSIDE
-    return f"{'B' if position == slot.start else 'I'}-{slot.type}"
 
 
 def tagged_slots(tags: Sequence[str]) -> list[Slot]:

@@ -15,7 +15,7 @@ from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from disent_core.corpora.paths import absent, missing
+from disent_core.corpora.paths import absent, missing, read_bytes
 from disent_core.errors import CorpusError, located
 
 # tarfile does not check the numbers of extended headers, and recurses for each header before a member.
@@ -30,17 +30,26 @@ MOST_MEMBERS = 100_000
 
 
 def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
-    """Return the location (for messages) and content of the file `data/NAME`.
+    """Return the location (for messages) and content of the file `data/NAME`, such as `en-US.jsonl`.
 
-    Args:
-        path: a tar archive, compressed or not; or the folder `data`, the one around it, or one further up.
-        name: of the file, e.g. `en-US.jsonl`.
+    The path is a tar archive, compressed or not; or the folder `data`, the one around it, or one further up.
     """
+    suffix = PurePosixPath(name).suffix
     if path.is_dir():
-        return _from_folder(path, name)
-    if path.is_file():
-        return _from_archive(path, name)
-    raise missing(path)
+        folders = _folders(path)
+        for folder in folders:
+            if (folder / name).is_file():
+                return str(folder / name), read_bytes(folder / name)
+        present = [file.name for folder in folders for file in folder.glob(f"*{suffix}")]
+    elif path.is_file():
+        members = _members(path, name)
+        if file := members.get(name):
+            return file
+        present = list(members)
+    else:
+        raise missing(path)
+    stems = {PurePosixPath(file).stem for file in present if PurePosixPath(file).suffix == suffix}
+    raise absent(path, f"data/{name}", stems)
 
 
 def data_files(path: Path) -> set[str]:
@@ -57,27 +66,6 @@ def _folders(path: Path) -> list[Path]:
     return [path, path / "data", *sorted(path.glob("*/data"), reverse=True)]
 
 
-def _from_folder(path: Path, name: str) -> tuple[str, bytes]:
-    folders = _folders(path)
-    for folder in folders:
-        if (folder / name).is_file():
-            try:
-                return str(folder / name), (folder / name).read_bytes()
-            except OSError as error:
-                remedy = "Check the permissions of the file and the disk"
-                raise CorpusError(located(folder / name, None, f"can't be read ({error})", remedy)) from error
-    present = [file.name for folder in folders for file in folder.glob(f"*{PurePosixPath(name).suffix}")]
-    raise _absent(path, name, present)
-
-
-def _from_archive(path: Path, name: str) -> tuple[str, bytes]:
-    members = _members(path, name)
-    file = members.get(name)
-    if file is None:
-        raise _absent(path, name, list(members))
-    return file
-
-
 def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, bytes] | None]:
     """Return the files in a folder `data` of the archive by name, with location and content of the file named `wanted`.
 
@@ -85,7 +73,10 @@ def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, byte
     """
     members: dict[str, tuple[str, bytes] | None] = {}
     try:
-        with _unpacked(path) as file, tarfile.open(fileobj=cast(Any, _Bounded(path, file)), mode="r:") as archive:
+        with path.open("rb") as packed:
+            head = packed.read(6)
+        unpacked = next((unpack for magic, unpack in _COMPRESSIONS.items() if head.startswith(magic)), open)
+        with unpacked(path, "rb") as file, tarfile.open(fileobj=cast(Any, _Bounded(path, file)), mode="r:") as archive:
             for count, member in enumerate(archive):
                 if count == MOST_MEMBERS:
                     raise _too_large(path, f"it has more than {MOST_MEMBERS:,} members")
@@ -103,14 +94,6 @@ def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, byte
     return members
 
 
-def _unpacked(path: Path) -> BufferedIOBase:
-    """Open a tar archive, decompressed if it is compressed."""
-    with path.open("rb") as file:
-        head = file.read(6)
-    open_archive = next((open_archive for magic, open_archive in _COMPRESSIONS.items() if head.startswith(magic)), open)
-    return open_archive(path, "rb")
-
-
 class _Bounded:
     """A file for tarfile to read, with a limit on the unpacked bytes."""
 
@@ -119,14 +102,12 @@ class _Bounded:
         self._most = max(UNPACKED_TIMES * path.stat().st_size, UNPACKED_LEAST)
 
     def read(self, size: int = -1) -> bytes:
-        """Read as a file does."""
         if not 0 <= size <= MOST_AT_ONCE:
             raise _too_large(self._path, f"a part of it claims {size:,} bytes")
         self._require(self.tell() + size)
         return self._file.read(size)
 
     def seek(self, position: int) -> int:
-        """Seek from the start, as a file does."""
         self._require(position)
         return self._file.seek(position)
 
@@ -138,9 +119,3 @@ class _Bounded:
 def _too_large(path: Path, problem: str) -> CorpusError:
     remedy = "This does not look like an archive of this corpus; if it is one, unpack it and set the path to the folder"
     return CorpusError(located(path, None, problem, remedy))
-
-
-def _absent(path: Path, name: str, present: list[str]) -> CorpusError:
-    suffix = PurePosixPath(name).suffix
-    stems = {PurePosixPath(file).stem for file in present if PurePosixPath(file).suffix == suffix}
-    return absent(path, f"data/{name}", stems)

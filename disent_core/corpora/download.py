@@ -8,7 +8,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
-from email.message import Message
 from http.client import HTTPException, HTTPMessage
 from io import BufferedWriter
 from pathlib import Path
@@ -50,17 +49,12 @@ def file_name(url: str) -> str:
 
 
 def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int | None = None) -> Path:
-    """Download a file unless it exists already; `destination` is either the complete file or absent.
+    """Download a file, or an object in a store such as s3://bucket/key, unless it exists already and is as expected.
 
-    Received bytes are kept in `DESTINATION.part`. A later call resumes from them if a checksum or the server's
-    validator (ETag, Last-Modified) can prove that the file has not changed. Calls of several processes for one
+    `destination` is either the complete file or absent. Received bytes are kept in `DESTINATION.part`. A later call
+    resumes from them if a checksum or the server's validator (ETag, Last-Modified) can prove that the file has not
+    changed. Nothing is received beyond `size`, in bytes, or beyond `MOST_BYTES`. Calls of several processes for one
     destination wait for each other.
-
-    Args:
-        url: http, https or file, or an object in a store, such as s3://bucket/key.
-        destination: path of the file; an existing file that passes the checks is kept.
-        sha256: its hex digest, if known.
-        size: in bytes, if known; nothing is received beyond it, or beyond `MOST_BYTES`.
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise CorpusError(located(url, None, "can't be downloaded", f"Use {', '.join(SCHEMES)}"))
@@ -103,14 +97,14 @@ def _receive_object(url: str, part: Path, size: int | None) -> None:
     """Receive an object of a store from its beginning; its requests are repeated where they fail."""
     address, _, key = url.rpartition("/")
     bucket = Bucket(address)
-    found = bucket.size(key)
-    if found is None:
+    actual = bucket.size(key)
+    if actual is None:
         raise CorpusError(located(url, None, "there is no such object", "Check bucket and key"))
     most = MOST_BYTES if size is None else size
-    if found > most:
-        raise _unexpected(url, f"it has {found:,} bytes, where {most:,} is the most")
+    if actual > most:
+        raise _unexpected(url, f"it has {actual:,} bytes, where {most:,} is the most")
     with storage_errors(part):
-        bucket.download(key, part, found)
+        bucket.download(key, part, actual)
 
 
 def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> None:
@@ -190,7 +184,9 @@ def _receive(url: str, part: Path, *, resumable: bool, size: int | None) -> None
         start = received if getattr(response, "status", None) == _PARTIAL_CONTENT else 0
         if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             raise HTTPException(f"asked for bytes from {start}, got {response.headers.get('Content-Range')}")
-        _keep_validator(part, response.headers)
+        etag = response.headers.get("ETag") or ""  # a weak one does not say that bytes are equal
+        strong = "" if etag.startswith("W/") else etag
+        _validator_path(part).write_text(strong or response.headers.get("Last-Modified") or "")
         length = response.headers.get("Content-Length") or ""
         total = start + int(length) if _LENGTH.fullmatch(length) else None
         most = MOST_BYTES if size is None else size
@@ -220,12 +216,6 @@ def _copy(
             if done - done_then < _LEAST_BYTES:
                 raise _RefusedError(f"the server sent {done - done_then:,} bytes in {now - then:.0f} s")
             then, done_then = now, done
-
-
-def _keep_validator(part: Path, headers: Message) -> None:
-    etag = headers.get("ETag") or ""
-    strong = "" if etag.startswith("W/") else etag
-    _validator_path(part).write_text(strong or headers.get("Last-Modified") or "")
 
 
 def _validator_path(part: Path) -> Path:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from disent_core.errors import CorpusError, located, quoted
@@ -62,8 +62,7 @@ def is_language_code(published: str) -> bool:
 
 def split_codes(pair: str) -> tuple[str, str]:
     """Split the name of a pair into source and target language; if ambiguous, the source is the shortest possible."""
-    for hyphen in re.finditer("-", pair):
-        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
+    for left, right in _cuts(pair):
         if _CODE.fullmatch(left) and _CODE.fullmatch(right):
             return left, right
     raise ValueError(f"{pair!r} is not two codes of languages such as en-de")
@@ -73,39 +72,31 @@ def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
     """`en-de` -> (`en`, `de`), also if a code contains a hyphen (`en-zh-TW`); `en` -> (`en`, `en`)."""
     if pair in languages:
         return pair, pair
-    for hyphen in re.finditer("-", pair):
-        left, right = pair[: hyphen.start()], pair[hyphen.end() :]
+    for left, right in _cuts(pair):
         if left in languages and right in languages and left != right:
             return left, right
     raise ValueError(f"{pair!r} is not a pair of two of the languages {', '.join(languages)}")
 
 
+def _cuts(pair: str) -> Iterator[tuple[str, str]]:
+    return ((pair[: hyphen.start()], pair[hyphen.end() :]) for hyphen in re.finditer("-", pair))
+
+
 # --- languages of columns ---------------------------------------------------------------------------------
 
-_SCRIPTS = {
-    "ARABIC": "ar arz ary arq fa ps sd ug ur ckb",
-    "BENGALI": "as bn",
-    "CJK": "zh yue wuu ja",
-    "CYRILLIC": "be bg ky mk ru tg uk",
-    "DEVANAGARI": "awa bho hi mai mr ne sa",
-    "ETHIOPIC": "am ti",
-    "GEORGIAN": "ka",
-    "GREEK": "el",
-    "GUJARATI": "gu",
-    "HANGUL": "ko",
-    "HEBREW": "he yi",
-    "KANNADA": "kn",
-    "KHMER": "km",
-    "LATIN": "ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv nb nl nn no pl pt ro sk sl sq sv tl tr vi",
-    "MALAYALAM": "ml",
-    "ARMENIAN": "hy",
-    "MYANMAR": "my",
-    "SINHALA": "si",
-    "TAMIL": "ta",
-    "TELUGU": "te",
-    "THAI": "th",
+_SCRIPTS = """
+    ARABIC=ar,arz,ary,arq,fa,ps,sd,ug,ur,ckb BENGALI=as,bn CJK=zh,yue,wuu,ja CYRILLIC=be,bg,ky,mk,ru,tg,uk
+    DEVANAGARI=awa,bho,hi,mai,mr,ne,sa ETHIOPIC=am,ti GEORGIAN=ka GREEK=el GUJARATI=gu HANGUL=ko HEBREW=he,yi
+    KANNADA=kn KHMER=km
+    LATIN=ca,cs,cy,da,de,en,es,et,eu,fi,fr,ga,gl,hr,hu,id,is,it,lt,lv,nb,nl,nn,no,pl,pt,ro,sk,sl,sq,sv,tl,tr,vi
+    MALAYALAM=ml ARMENIAN=hy MYANMAR=my SINHALA=si TAMIL=ta TELUGU=te THAI=th
+"""
+"""Name of a script in Unicode = languages that are written in it alone."""
+_SCRIPT_OF = {
+    language: script
+    for script, languages in (assignment.split("=") for assignment in _SCRIPTS.split())
+    for language in languages.split(",")
 }
-_SCRIPT_OF = {language: script for script, languages in _SCRIPTS.items() for language in languages.split()}
 _KANA = {"HIRAGANA": "CJK", "KATAKANA": "CJK"}
 _ENGLISH = re.compile(r"\b(the|and|is|are|was|of|with|to|an|on|at|for|his|her|their)\b")
 
@@ -129,13 +120,9 @@ def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languag
     parts = [language_part(language) for language in languages]
     if parts.count("en") != 1:
         return False
-    leanings = [_english(left) - _english(right) for left, right in rows]
-    first_is_english = sum((leaning > 0) - (leaning < 0) for leaning in leanings)
+    counts = [[len(_ENGLISH.findall(text.lower())) for text in row] for row in rows]
+    first_is_english = sum((left > right) - (left < right) for left, right in counts)
     return first_is_english < 0 if parts[0] == "en" else first_is_english > 0
-
-
-def _english(text: str) -> int:
-    return len(_ENGLISH.findall(text.lower()))
 
 
 def _fits(scripts: tuple[str, ...], languages: tuple[str, str]) -> bool:

@@ -1,11 +1,9 @@
 """Read lines of text files strictly and build tables of their rows, for readers of line-based formats."""
 
-import hashlib
-import os
+import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +11,41 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from disent_core.corpora.paths import missing
+from disent_core.corpora.paths import open_file, unreadable
 from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import AlignmentError, CorpusError, located, quoted
 from disent_core.storage.schemas import SCHEMAS
 from disent_core.storage.tables import conform, rows_table
 from disent_core.storage.text_columns import TextCollector, key_strings
-from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise, text_key
+from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, normalise, parsed_json, text_key
 
 _RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BLOCK_BYTES = 1 << 20
 
 MOST_LINE_BYTES = 100 * MOST_CHARACTERS
 """Of a line, which may have more fields than the text."""
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file."""
-    try:
-        with _opened(path) as file:
-            return file.read()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _opened(path: Path) -> BufferedReader:
-    if not path.is_file():
-        raise missing(path, "file")
-    return path.open("rb")
-
-
-def _unreadable(path: Path, error: OSError) -> CorpusError:
-    return CorpusError(
-        located(path, None, f"can't be read ({error})", "Check the permissions of the file and the disk")
-    )
 
 
 def check_line(line: bytes) -> None:
     """Check a line before it is parsed."""
     if len(line) > MOST_LINE_BYTES:
         raise ValueError(f"a line of {len(line):,} bytes, where {MOST_LINE_BYTES:,} is the most")
+
+
+def number_in(text: str) -> float:
+    """Return the number that a text is, NaN if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Parse a line of JSON that is an object."""
+    value = parsed_json(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+    return value
 
 
 def check_length(text: str) -> None:
@@ -74,7 +66,7 @@ def iter_lines(path: Path) -> Iterator[str]:
     """Yield the lines of `read_lines`."""
     number = 0
     try:
-        with _opened(path) as file:
+        with open_file(path) as file:
             if not file.peek(1).removeprefix(_BYTE_ORDER_MARK):
                 problem = "this file is empty"
                 raise CorpusError(located(path, None, problem, "Take it from the published corpus again"))
@@ -86,21 +78,7 @@ def iter_lines(path: Path) -> Iterator[str]:
         problem = f"not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
         raise CorpusError(located(path, number, problem, REMEDY)) from error
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def files_hash(files: Iterable[Path]) -> str:
-    """Return the SHA-256, 64 hex digits, of the names and bytes of the files, in this order."""
-    digest = hashlib.sha256()
-    for path in files:
-        try:
-            with _opened(path) as file:
-                digest.update(f"{path.name}\n{os.fstat(file.fileno()).st_size}\n".encode())
-                while block := file.read(_BLOCK_BYTES):
-                    digest.update(block)
-        except OSError as error:
-            raise _unreadable(path, error) from error
-    return digest.hexdigest()
+        raise unreadable(path, error) from error
 
 
 def stored_text(text: str) -> str:
@@ -158,18 +136,17 @@ def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -
 
 
 def utterance(
+    utterance_id: str,
     split: str,
-    number: str,
     text: str,
     tokens: Sequence[str],
     tags: Sequence[str],
-    *,
     intent: str | None = None,
     domain: str | None = None,
 ) -> dict[str, Any]:
-    """Return a row for `utterances_table`; `number` is its id within its split, `text` as `stored_text` gives it."""
+    """Return a row for `utterances_table`; `text` is as `stored_text` gives it."""
     return {
-        "utterance_id": f"{split}-{number}", "split": split, "domain": domain, "intent": intent, "text": text,
+        "utterance_id": utterance_id, "split": split, "domain": domain, "intent": intent, "text": text,
         "tokens": tokens, "slot_tags": tags, "text_key": text_key(text),
     }  # fmt: skip
 
@@ -195,8 +172,7 @@ def sentence_pairs_table(
 ) -> pa.Table:
     """Build a table in the schema `sentence_pairs` from columns of equal length, with texts in NFC."""
     rows = len(pair_ids)
-    schema = SCHEMAS["sentence_pairs"]
-    columns: dict[str, Values] = {
+    columns = {
         "corpus": pa.repeat(corpus, rows),
         "pair": pa.repeat(pair, rows),
         "pair_id": pair_ids,
@@ -208,8 +184,4 @@ def sentence_pairs_table(
         "source_key": key_strings(sources),
         "target_key": key_strings(targets),
     }
-    arrays = {
-        name: column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, schema.field(name).type)
-        for name, column in columns.items()
-    }
-    return conform(pa.table(arrays), schema, "sentence_pairs")
+    return conform(pa.table(columns), SCHEMAS["sentence_pairs"], "sentence_pairs")

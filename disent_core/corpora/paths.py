@@ -1,9 +1,12 @@
-"""List and check the files of corpora, and notice that they have changed without reading them."""
+"""List, read and hash the files of corpora, and notice that they have changed without reading them."""
 
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
+from io import BufferedReader
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +14,7 @@ from disent_core.errors import CorpusError, located
 
 MOST_FILES = 100_000
 """In a folder and below it."""
+_BLOCK_BYTES = 1 << 20
 
 
 def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "file or folder") -> CorpusError:
@@ -19,50 +23,136 @@ def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "fil
     return CorpusError(located(path, None, f"this {kind} does not exist", remedy))
 
 
-def check_folder(path: Path) -> None:
-    """Check that a folder exists."""
-    if not path.is_dir():
-        raise missing(path, "folder")
-
-
-def files_below(path: Path, pattern: str) -> list[Path]:
-    """Return the files and folders in a folder or below it whose names match, sorted."""
-    remedy = "Set the path to the folder of the corpus alone"
-    try:
-        files = list(islice(_names_below(path), MOST_FILES + 1))
-        if len(files) > MOST_FILES:
-            problem = f"more than {MOST_FILES:,} files and folders are in it or below it"
-            raise CorpusError(located(path, None, problem, remedy))
-        return sorted(Path(folder, name) for folder, name in files if fnmatchcase(name, pattern))
-    except OSError as error:
-        remedy = f"{remedy}, or try again when nothing changes there"
-        raise CorpusError(located(path, None, f"its files can't be listed ({error})", remedy)) from error
-
-
-def _names_below(path: Path) -> Iterator[tuple[str, str]]:
-    """Folder and name of each file and folder below a path, but in folders that may not be read."""
-
-    def tell(error: OSError) -> None:
-        if not isinstance(error, PermissionError):
-            raise error
-
-    for folder, folders, files in os.walk(path, onerror=tell):
-        yield from ((folder, name) for name in (*folders, *files))
-
-
 def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:
     """Return the error that `what` (`the pair 'en-fr'`) is not among the items of a path, which the message lists."""
     items = ", ".join(sorted(present)) or "no such files at all: is this the right path?"
     return CorpusError(located(path, None, f"{what} is not in it", f"It has {items}"))
 
 
-def split_files(
-    path: Path, what: str, name: str, files: Mapping[str, Mapping[str, Path]], splits: Iterable[str]
-) -> dict[str, Path]:
-    """Return split -> file of one language or pair, in the order of `splits`."""
-    if name not in files:
-        raise absent(path, what, files)
-    return {split: files[name][split] for split in splits if split in files[name]}
+def no_files(path: Path, problem: str, examples: str) -> CorpusError:
+    """Return the error that a folder has no files with the names of a format."""
+    return CorpusError(located(path, None, problem, f"Files are named like {examples}; is this the right path?"))
+
+
+# --- read -------------------------------------------------------------------------------------------------
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a file of a corpus."""
+    if not path.is_file():
+        raise missing(path, "file")
+    return path.open("rb")
+
+
+def unreadable(path: Path, error: OSError) -> CorpusError:
+    """Return the error for a file that the system can't read."""
+    remedy = "Check the permissions of the file and the disk"
+    return CorpusError(located(path, None, f"can't be read ({error})", remedy))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file."""
+    try:
+        with open_file(path) as file:
+            return file.read()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def files_hash(files: Iterable[Path]) -> str:
+    """Return the SHA-256, 64 hex digits, of the names and bytes of the files, in this order."""
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            with open_file(path) as file:
+                digest.update(f"{path.name}\n{os.fstat(file.fileno()).st_size}\n".encode())
+                while block := file.read(_BLOCK_BYTES):
+                    digest.update(block)
+        except OSError as error:
+            raise unreadable(path, error) from error
+    return digest.hexdigest()
+
+
+# --- list -------------------------------------------------------------------------------------------------
+
+
+def files_below(path: Path, pattern: str) -> list[Path]:
+    """Return the files and folders in an existing folder or below it whose names match, sorted."""
+    if not path.is_dir():
+        raise missing(path, "folder")
+    remedy = "Set the path to the folder of the corpus alone"
+    files: list[Path] = []
+    count = 0
+    try:
+        for folder, folders, names in os.walk(path, onerror=_reject_unless_forbidden):
+            count += len(folders) + len(names)
+            if count > MOST_FILES:
+                problem = f"more than {MOST_FILES:,} files and folders are in it or below it"
+                raise CorpusError(located(path, None, problem, remedy))
+            files += [Path(folder, name) for name in (*folders, *names) if fnmatchcase(name, pattern)]
+    except OSError as error:
+        remedy = f"{remedy}, or try again when nothing changes there"
+        raise CorpusError(located(path, None, f"its files can't be listed ({error})", remedy)) from error
+    return sorted(files)
+
+
+def _reject_unless_forbidden(error: OSError) -> None:
+    if not isinstance(error, PermissionError):  # folders that may not be read are skipped
+        raise error
+
+
+@dataclass(frozen=True)
+class SplitFiles:
+    """The files of a format that has one for each split of a language or pair.
+
+    Attributes:
+        listed: lists the files of a folder.
+        parse: gives language or pair and the split of a file; None for other files.
+        splits: in the order in which they are read.
+        examples: of names of files, for messages.
+        what: describes a language or pair in messages.
+        first_counts: whether of several files of a split the first is read, or they are an error.
+    """
+
+    listed: Callable[[Path], Iterable[Path]]
+    parse: Callable[[Path], tuple[str, str] | None]
+    splits: Sequence[str]
+    examples: str
+    what: str = "{!r}"
+    first_counts: bool = False
+
+    def names(self, path: Path) -> list[str]:
+        """Return the languages or pairs in the folder or below it, sorted."""
+        return sorted(self._by_name(path))
+
+    def of(self, path: Path, name: str) -> dict[str, Path]:
+        """Return split -> file of a language or pair."""
+        files = self._by_name(path)
+        if name not in files:
+            raise absent(path, self.what.format(name), files)
+        return {split: files[name][split] for split in self.splits if split in files[name]}
+
+    def content_hash(self, path: Path, name: str) -> str:
+        """Return the SHA-256, 64 hex digits, of the files of all splits of a language or pair."""
+        return files_hash(self.of(path, name).values())
+
+    def _by_name(self, path: Path) -> dict[str, dict[str, Path]]:
+        by_name: dict[str, dict[str, Path]] = {}
+        for file in self.listed(path):
+            if name_and_split := self.parse(file):
+                name, split = name_and_split
+                first = by_name.setdefault(name, {}).setdefault(split, file)
+                if first != file and not self.first_counts:
+                    raise two_files(path, file, first)
+        if not by_name:
+            raise no_files(path, "it has no such files", self.examples)
+        return by_name
+
+
+def two_files(path: Path, file: Path, first: Path) -> CorpusError:
+    """Return the error that two files are of one language and split."""
+    problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
+    return CorpusError(located(path, None, problem, "Keep one of them, or set the path to the folder of one version"))
 
 
 FileStats = list[tuple[str, int, int, int, int]]
@@ -75,12 +165,9 @@ def file_stats(path: Path) -> FileStats:
     Links to files are followed, links to folders are not.
     """
     files = [path] if path.is_file() else [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-    return sorted(stats for file in files if (stats := _stats(file)) is not None)
-
-
-def _stats(file: Path) -> tuple[str, int, int, int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:  # the file was just deleted, or is a dangling link
-        return None
-    return str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    stats: FileStats = []
+    for file in files:
+        with suppress(OSError):  # the file was just deleted, or is a dangling link
+            status = file.stat()
+            stats.append((str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    return sorted(stats)

@@ -8,7 +8,6 @@ import json
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,29 +34,25 @@ class RowError(ValueError):
         self.fault = fault
 
 
-@dataclass
-class _Counted:
-    first_line: int
-    count: int = 0
-
-
 class RowErrors:
     """The faults of the files of one language or pair."""
 
     def __init__(self) -> None:
-        self._counted: dict[tuple[str, str], _Counted] = {}
-        self._left_out: Counter[str] = Counter()
-        self._errors: dict[str, CorpusError] = {}
+        self._counts: Counter[tuple[Path, str]] = Counter()
+        self._first_lines: dict[tuple[Path, str], int] = {}
+        self._left_out: Counter[Path] = Counter()
+        self._errors: dict[Path, CorpusError] = {}
 
     def repair(self, path: Path, line: int, fault: str) -> None:
         """Count a row that is read in another way than it is written; `fault` says which."""
-        self._counted.setdefault((str(path), fault), _Counted(line)).count += 1
+        self._counts[path, fault] += 1
+        self._first_lines.setdefault((path, fault), line)
 
     def leave_out(self, path: Path, line: int, problem: RowError, error: type[CorpusError] = CorpusError) -> None:
         """Count a row that can't be used."""
         self.repair(path, line, problem.fault)
-        self._left_out[str(path)] += 1
-        self._errors.setdefault(str(path), error(located(path, line, str(problem), REMEDY)))
+        self._left_out[path] += 1
+        self._errors.setdefault(path, error(located(path, line, str(problem), REMEDY)))
 
     def parsed(
         self, path: Path, items: Iterable[tuple[int, Item]], parse: Callable[[Item], Row]
@@ -78,56 +73,60 @@ class RowErrors:
 
     def check(self, kept: int, *paths: Path) -> None:
         """Check that a file, or several that are read together, are what their publisher made."""
-        left_out = sum(self._left_out[str(path)] for path in paths)
+        left_out = sum(self._left_out[path] for path in paths)
         if left_out and left_out >= kept:
-            raise next(self._errors[str(path)] for path in paths if str(path) in self._errors)
+            raise next(self._errors[path] for path in paths if path in self._errors)
 
     def log(self) -> None:
         """Log each fault of each file once."""
-        for (path, fault), counted in self._counted.items():
-            _LOG.warning("%s:%d: %s (%d in this file)", path, counted.first_line, fault, counted.count)
+        for (path, fault), count in self._counts.items():
+            _LOG.warning("%s:%d: %s (%d in this file)", path, self._first_lines[path, fault], fault, count)
 
     def noted(self, table: pa.Table) -> pa.Table:
         """Log the faults, and return the table with their counts as its notes."""
         self.log()
         rows = [
-            {"file": Path(path).name, "fault": fault, "count": counted.count, "first_line": counted.first_line}
-            for (path, fault), counted in self._counted.items()
+            {"file": path.name, "fault": fault, "count": count, "first_line": self._first_lines[path, fault]}
+            for (path, fault), count in self._counts.items()
         ]
         return table.replace_schema_metadata({NOTES: json.dumps(rows)}) if rows else table
 
+    def distinct(self, rows: Sequence[tuple[Location, str, Row]], *paths: Path) -> list[tuple[str, Row]]:
+        """Return the rows of files with their ids, of which none occurs twice; check that enough rows are kept.
+
+        The first row of an id keeps it. A row that is equal to an earlier one of its id is left out; any other row gets
+        the id `ID-2` (or the next number that is free), so that it is no translation of what has its id in another
+        language. Rows are compared by their representation.
+        """
+        distinct = list(self._distinct(rows))
+        self.check(len(distinct), *paths)
+        return distinct
+
+    def _distinct(self, rows: Sequence[tuple[Location, str, Row]]) -> Iterator[tuple[str, Row]]:
+        counts = Counter(published for _, published, _ in rows)
+        numbers: defaultdict[str, int] = defaultdict(lambda: 2)
+        first_locations: dict[str, Location] = {}
+        seen: defaultdict[str, set[str]] = defaultdict(set)
+        for location, published, row in rows:
+            if counts[published] == 1:
+                yield published, row
+                continue
+            content = repr(row)
+            file, line = first_locations.setdefault(published, location)
+            if not seen[published]:
+                yield published, row
+            elif content in seen[published]:
+                problem = f"id {quoted(published)} is already at {file.name}:{line}"
+                self.leave_out(*location, RowError(problem, "a row that is there twice is left out"))
+            else:
+                while (new := f"{published}-{numbers[published]}") in counts:
+                    numbers[published] += 1
+                numbers[published] += 1
+                self.repair(*location, "a row whose id an earlier one has gets an id of its own")
+                yield new, row
+            seen[published].add(content)
+
 
 def row_errors_of(info: TableInfo) -> list[dict[str, Any]]:
-    """The faults that were read around when a table was made: file, fault, count and first line."""
+    """Return the faults that were read around when a table was made: file, fault, count and first line."""
     return json.loads(info.notes) if info.notes else []
-
-
-def distinct_ids(row_errors: RowErrors, rows: Sequence[tuple[Location, str, Row]]) -> Iterator[tuple[str, Row]]:
-    """Yield rows with their ids, of which none occurs twice.
-
-    The first row of an id keeps it. A row that is equal to an earlier one of its id is left out; any other row gets
-    the id `ID-2` (or the next number that is free), so that it is no translation of what has its id in another
-    language. Rows are compared by their representation.
-    """
-    counts = Counter(published for _, published, _ in rows)
-    numbers: defaultdict[str, int] = defaultdict(lambda: 2)
-    first_locations: dict[str, Location] = {}
-    seen: defaultdict[str, set[str]] = defaultdict(set)
-    for location, published, row in rows:
-        if counts[published] == 1:
-            yield published, row
-            continue
-        content = repr(row)
-        file, line = first_locations.setdefault(published, location)
-        if not seen[published]:
-            yield published, row
-        elif content in seen[published]:
-            problem = f"id {quoted(published)} is already at {file.name}:{line}"
-            row_errors.leave_out(*location, RowError(problem, "a row that is there twice is left out"))
-        else:
-            while (new := f"{published}-{numbers[published]}") in counts:
-                numbers[published] += 1
-            numbers[published] += 1
-            row_errors.repair(*location, "a row whose id an earlier one has gets an id of its own")
-            yield new, row
-        seen[published].add(content)

@@ -13,20 +13,20 @@ KEY = np.dtype("S32")
 """Type of text keys in arrays: 32 hex digits."""
 
 
-def _positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " sought"], Bool[np.ndarray, " sought"]]:
-    """Position of each key among sorted ones, and whether it is there."""
+def positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " sought"], Bool[np.ndarray, " sought"]]:
+    """Return the position of each key sought among sorted keys, and whether it is one of them."""
     order = np.argsort(sought, kind="stable")  # keys in order are found several times faster
-    positions = np.empty(len(sought), dtype=np.int64)
-    positions[order] = np.searchsorted(keys, sought[order])
-    is_there = positions < len(keys)
-    is_there[is_there] = keys[positions[is_there]] == sought[is_there]
-    return positions, is_there
+    position = np.empty(len(sought), dtype=np.int64)
+    position[order] = np.searchsorted(keys, sought[order])
+    is_there = position < len(keys)
+    is_there[is_there] = keys[position[is_there]] == sought[is_there]
+    return position, is_there
 
 
 def mark_present(sought: np.ndarray, keys: np.ndarray, is_present: Bool[np.ndarray, " sought"]) -> None:
     """Set `is_present` where one of the keys is sought; `sought` is sorted and distinct."""
-    positions, is_there = _positions(sought, keys)
-    is_present[positions[is_there]] = True
+    position, is_there = positions(sought, keys)
+    is_present[position[is_there]] = True
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,16 @@ class _Keyed:
     def rows(self, keys: Sequence[str] | np.ndarray) -> Int[np.ndarray, " keys"]:
         """Return the row of each key; a key that is not in the table is a TableError."""
         sought = np.asarray(keys, dtype=KEY)
-        positions, is_there = _positions(self.keys, sought)
+        position, is_there = positions(self.keys, sought)
         if count := int((~is_there).sum()):
             example = bytes(sought[is_there.argmin()]).decode()
             problem = f"{count} of {len(sought)} texts are missing, e.g. {example}"
             remedy = "Materialise the embeddings of this encoder and language again"
             raise TableError(located(self.name, None, problem, remedy))
-        return positions
+        return position
 
     def has(self, keys: Sequence[str] | np.ndarray) -> Bool[np.ndarray, " keys"]:
-        """Whether each key is in the table."""
-        return _positions(self.keys, np.asarray(keys, dtype=KEY))[1]
+        return positions(self.keys, np.asarray(keys, dtype=KEY))[1]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class VectorTable(_Keyed):
     order: Int[np.ndarray, " texts"] | None = None
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> Float[np.ndarray, "rows dim"]:
-        """Vectors of some rows."""
         return self.matrix[rows if self.order is None else self.order[rows]]
 
 
@@ -80,17 +78,15 @@ class StateTable(_Keyed):
 
     @property
     def spans(self) -> tuple[Int[np.ndarray, " texts"], Int[np.ndarray, " texts"]]:
-        """First row in `values`, and number of rows, of each text."""
+        """Return the first row in `values`, and the number of rows, of each text."""
         stored = slice(None) if self.order is None else self.order
         return self.offsets[:-1][stored], np.diff(self.offsets)[stored]
 
 
-# --- keys -------------------------------------------------------------------------------------------------
-
-
 def keys_array(column: pa.ChunkedArray) -> np.ndarray:
     """Convert keys to 32 bytes each, without a Python object per key."""
-    joined = binary_keys(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+    keys = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    joined = keys.cast(pa.binary()).cast(pa.binary(KEY.itemsize))
     return np.frombuffer(joined.buffers()[1], dtype=KEY, count=len(joined), offset=joined.offset * KEY.itemsize)
 
 
@@ -100,8 +96,3 @@ def key_column(keys: np.ndarray) -> pa.StringArray:
         pa.binary(KEY.itemsize), len(keys), [None, pa.py_buffer(np.ascontiguousarray(keys))]
     )
     return binary.cast(pa.binary()).cast(pa.string())
-
-
-def binary_keys(keys: pa.StringArray) -> pa.FixedSizeBinaryArray:
-    """Return keys as 32 bytes each."""
-    return keys.cast(pa.binary()).cast(pa.binary(KEY.itemsize))

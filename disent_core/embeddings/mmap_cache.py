@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from disent_core.embeddings.arrays import KEY, keys_array
+from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, keys_array
 from disent_core.errors import TableError, located
 from disent_core.storage.files import atomic_path, locked, storage_errors, write_text
-from disent_core.storage.lru_cache import touch
+from disent_core.storage.remote import touch
 from disent_core.storage.results import fetch, quarantine
 from disent_core.storage.tables import fingerprint, read_parquet
 
@@ -33,19 +33,6 @@ GROUP_BYTES = 1 << 27
 _STALE_SECONDS = 3_600.0
 _RECORD = "record.json"
 _LENGTH = np.dtype(np.int32)
-
-
-@dataclass(frozen=True)
-class MappedArrays:
-    """The arrays of a table: distinct sorted keys, and their place among the stored rows (`None`: the same).
-
-    Stored text i has one row of `values`, or `values[offsets[i] : offsets[i + 1]]` if there are offsets.
-    """
-
-    keys: np.ndarray
-    values: Float[np.ndarray, "rows dim"]
-    offsets: Int[np.ndarray, " stored_and_one"] | None
-    order: Int[np.ndarray, " texts"] | None
 
 
 @dataclass(frozen=True)
@@ -79,21 +66,13 @@ class _Record:
         return sum(group.rows for group in self.groups)
 
     def bytes_of(self, name: str, group: _Group) -> int:
-        """Bytes of a group in a file."""
         if name == "values":
             return group.rows * self.dim * np.dtype(self.kind).itemsize
         return group.texts * (KEY if name == "keys" else _LENGTH).itemsize
 
 
-def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) -> MappedArrays:
-    """Open the arrays of a table; parts that they lack are appended first.
-
-    Args:
-        cache: folder of the arrays.
-        table: name of the table.
-        parts: its Parquet parts.
-        source: their folder, for the message.
-    """
+def open_table(cache: Path, table: str, parts: Sequence[Path], source: Path) -> VectorTable | StateTable:
+    """Open a table's arrays in the folder `cache`, after appending `parts` in the folder `source` that they lack."""
     if not parts:
         remedy = "Materialise the embeddings of this encoder and language first"
         raise TableError(located(source, None, "no embeddings are stored here", remedy))
@@ -105,14 +84,18 @@ def open_arrays(cache: Path, table: str, parts: Sequence[Path], source: Path) ->
             if record is not None and not _is_intact(folder, record):
                 quarantine(folder, "is not as it was written")
                 record = None
-            folder, record = _completed(folder, record, cache / f"{table}-{_name(names)}", parts)
-        _remove_older(folder, table)
+            if record is None:
+                folder = cache / f"{table}-{fingerprint('growing', sorted(names))[:16]}"
+                with atomic_path(folder) as temporary:
+                    temporary.mkdir()
+                    record = _append(temporary, None, parts)
+            elif lacking := [part for part in parts if part.name not in record.parts]:
+                record = _append(folder, record, lacking)
+        for older in cache.glob(f"{table}-*"):  # too old for another process to be about to open it
+            if older != folder and time.time() - older.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(older, ignore_errors=True)
     touch(folder / _RECORD)
-    return _mapped(folder, record)
-
-
-def _name(parts: set[str]) -> str:
-    return fingerprint("growing", sorted(parts))[:16]
+    return _mapped(folder, record, str(source))
 
 
 def _current(cache: Path, table: str, names: set[str]) -> tuple[Path, _Record | None]:
@@ -136,7 +119,7 @@ def _read_record(folder: Path) -> _Record | None:
 
 
 def _is_intact(folder: Path, record: _Record) -> bool:
-    """Whether the bytes of every group are as they were written; a record that is not agrees with no bytes."""
+    """Return whether the bytes of every group are as they were written; a damaged record agrees with no bytes."""
     try:
         with storage_errors(folder):
             for name in record.groups[0].sha256:
@@ -150,7 +133,6 @@ def _is_intact(folder: Path, record: _Record) -> bool:
 
 
 def _sha256(file: IO[bytes], size: int) -> str:
-    """Hash the next bytes of a file."""
     digest = hashlib.sha256()
     while size > 0 and (block := file.read(min(size, 1 << 20))):
         digest.update(block)
@@ -158,32 +140,18 @@ def _sha256(file: IO[bytes], size: int) -> str:
     return digest.hexdigest() if size == 0 else ""
 
 
-def _completed(folder: Path, record: _Record | None, new: Path, parts: Sequence[Path]) -> tuple[Path, _Record]:
-    """Append the parts that a folder lacks, or make a new folder with all of them."""
-    if record is not None:
-        lacking = [part for part in parts if part.name not in record.parts]
-        return folder, _append(folder, record, lacking) if lacking else record
-    with atomic_path(new) as temporary:
-        temporary.mkdir()
-        record = _append(temporary, None, parts)
-    return new, record
-
-
 def _append(folder: Path, record: _Record | None, parts: Sequence[Path]) -> _Record:
     """Write groups of parts behind those of the record; bytes that a killed process left there are overwritten."""
-    for some in _grouped(parts):
-        table = pa.concat_tables([read_part(part) for part in some])
-        kind = _vector_type(table)
-        values_type, dim = np.dtype(kind.value_type.to_pandas_dtype()), kind.list_size
+    for parts_of_group in _grouped(parts):
+        keys, lengths, values = _sorted_rows(pa.concat_tables([read_part(part) for part in parts_of_group]))
         if record is None:
-            record = _Record(values_type.name, dim, [])
-        keys, lengths, values = _sorted_rows(table)
+            record = _Record(values.dtype.name, values.shape[1], [])
         columns = {"keys": keys, "values": values, **({} if lengths is None else {"lengths": lengths})}
         sha256 = {}
         for name, column in columns.items():
             start = sum(record.bytes_of(name, group) for group in record.groups)
             sha256[name] = _write(folder / f"{name}.bin", start, column)
-        group = _Group([part.name for part in some], len(keys), len(values), sha256)
+        group = _Group([part.name for part in parts_of_group], len(keys), len(values), sha256)
         record = _Record(record.kind, record.dim, [*record.groups, group])
     assert record is not None  # there is a part
     write_text(folder / _RECORD, json.dumps(asdict(record)) + "\n")
@@ -191,20 +159,18 @@ def _append(folder: Path, record: _Record | None, parts: Sequence[Path]) -> _Rec
 
 
 def _grouped(parts: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield parts that are sorted together."""
-    some: list[Path] = []
+    group: list[Path] = []
     size = 0
     for part in parts:
         size += (part_size := fetch(part).stat().st_size)
-        if some and size > GROUP_BYTES:
-            yield some
-            some, size = [], part_size
-        some.append(part)
-    yield some
+        if group and size > GROUP_BYTES:
+            yield group
+            group, size = [], part_size
+        group.append(part)
+    yield group
 
 
 def _write(path: Path, start: int, column: np.ndarray) -> str:
-    """Write an array from a byte on, and return its SHA-256."""
     data = np.ascontiguousarray(column).reshape(-1).view(np.uint8).data
     with storage_errors(path), path.open("r+b" if path.exists() else "wb") as file:
         file.seek(start)
@@ -214,14 +180,7 @@ def _write(path: Path, start: int, column: np.ndarray) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _remove_older(folder: Path, table: str) -> None:
-    """Remove other folders of the table that are too old for another process to be about to open them."""
-    for older in folder.parent.glob(f"{table}-*"):
-        if older != folder and time.time() - older.stat().st_mtime > _STALE_SECONDS:
-            shutil.rmtree(older, ignore_errors=True)
-
-
-def _mapped(folder: Path, record: _Record) -> MappedArrays:
+def _mapped(folder: Path, record: _Record, name: str) -> VectorTable | StateTable:
     # Copy on write: torch does not accept read-only memory, and the file must not change.
     keys = np.memmap(folder / "keys.bin", KEY, "c", shape=(record.texts,))
     values = np.memmap(folder / "values.bin", record.kind, "c", shape=(record.rows, record.dim))
@@ -235,27 +194,20 @@ def _mapped(folder: Path, record: _Record) -> MappedArrays:
         keys = keys[order]
         is_first = np.concatenate([[True], keys[1:] != keys[:-1]])
         keys, order = (keys, order) if is_first.all() else (keys[is_first], order[is_first])
-    return MappedArrays(keys, values, offsets, order)
-
-
-# --- rows of parts ----------------------------------------------------------------------------------------
+    return VectorTable(name, keys, values, order) if offsets is None else StateTable(name, keys, values, offsets, order)
 
 
 def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """Rows of one Parquet part."""
     return read_parquet(part, "Materialise the embeddings again: only its texts are encoded", columns)
 
 
-def _vector_type(table: pa.Table) -> pa.FixedSizeListType:
-    kind = table.schema.field(1).type
-    return kind.value_type if pa.types.is_list(kind) else kind
-
-
 def _sorted_rows(table: pa.Table) -> tuple[np.ndarray, Int[np.ndarray, " texts"] | None, Float[np.ndarray, "rows dim"]]:
-    """Distinct sorted keys, the number of rows of each text (None: one), and the rows; of a repeated text the first."""
+    """Return distinct sorted keys, each text's number of rows (None: one), and the rows; repeats are dropped."""
     keys, first = np.unique(keys_array(table["text_key"]), return_index=True)
     column = table.column(1)
-    values = np.concatenate([_values(chunk) for chunk in column.chunks])
+    vectors = [chunk if pa.types.is_fixed_size_list(chunk.type) else chunk.flatten() for chunk in column.chunks]
+    dim = vectors[0].type.list_size
+    values = np.concatenate([chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim) for chunk in vectors])
     if pa.types.is_fixed_size_list(column.type):
         return keys, None, values[first]
     lengths = np.concatenate([chunk.value_lengths().to_numpy() for chunk in column.chunks]).astype(np.int64)
@@ -263,8 +215,3 @@ def _sorted_rows(table: pa.Table) -> tuple[np.ndarray, Int[np.ndarray, " texts"]
     # For each row of a text: its number within the text, and the first row of that text.
     within = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
     return keys, kept.astype(_LENGTH), values[np.repeat(starts, kept) + within]
-
-
-def _values(column: pa.Array) -> Float[np.ndarray, "rows dim"]:
-    vectors = column if pa.types.is_fixed_size_list(column.type) else column.flatten()
-    return vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, vectors.type.list_size)

@@ -10,18 +10,18 @@ deleted at any time. Texts are encoded in the order of their keys.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array, mark_present
-from disent_core.embeddings.mmap_cache import MappedArrays, open_arrays, read_part
+from disent_core.embeddings.mmap_cache import open_table, read_part
 from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
@@ -40,12 +40,9 @@ TEXTS_OF_SHARD = 50_000
 """Texts that are encoded in one shard."""
 
 
-# --- the store --------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class EncodeResult:
-    """Counts of one call of `encode_missing`: `reused` texts were stored already, `tokens` were encoded."""
+    """Counts of one call of `EmbeddingStore.add`: `reused` texts were stored already, `tokens` were encoded."""
 
     encoded: int
     reused: int
@@ -55,13 +52,9 @@ class EncodeResult:
 
 
 class EmbeddingStore:
-    """Embeddings of the texts of one language by one encoder.
+    """Embeddings of the texts of one language by one encoder, whose fingerprint is part of the path.
 
-    Args:
-        home: folder of results, with the tables and, in its cache, the arrays.
-        encoder: name of the encoder.
-        fingerprint: of the encoder; it is part of the path, so vectors of different encoders never mix.
-        language: of the texts.
+    So vectors of different encoders never mix. `home` has the tables and, in its cache, the arrays.
     """
 
     def __init__(self, home: Path, *, encoder: str, fingerprint: str, language: str) -> None:
@@ -70,15 +63,14 @@ class EmbeddingStore:
         self._keys_of: dict[Path, np.ndarray] = {}
 
     def folder(self, table: str) -> Path:
-        """Folder of the parts of `sentence_vectors` or `token_states`."""
         return self._home / "tables" / "embeddings" / table / self._path
 
     def parts(self, table: str) -> list[Path]:
-        """Parts of a table, in a fixed order."""
+        """Return the parts of a table, in a fixed order."""
         return list_results(self.folder(table), "part-*.parquet")
 
     def keys(self, table: str) -> np.ndarray:
-        """Keys of the texts that a table holds, sorted."""
+        """Return the keys of the texts that a table holds, sorted."""
         return np.unique(np.concatenate([np.zeros(0, KEY), *map(self._part_keys, self.parts(table))]))
 
     def quarantine_damaged(self) -> None:
@@ -87,33 +79,23 @@ class EmbeddingStore:
             none_if_damaged(lambda part=part: self._part_keys(part))
 
     def lacks(self, keys: np.ndarray, *, states: bool) -> Bool[np.ndarray, " keys"]:
-        """Whether each of the distinct sorted keys has no vector yet (or no states, if `states`)."""
+        """Return whether each of the distinct sorted keys has no vector yet (or no states, if `states`)."""
         is_stored = np.zeros(len(keys), dtype=bool)
         for part in self.parts(STATES if states else VECTORS) if len(keys) else ():
             mark_present(keys, self._part_keys(part), is_stored)
         return ~is_stored
 
-    def encode_missing(
-        self, encoder: Encoder, texts: Mapping[str, str], *, state_keys: Collection[str] = ()
-    ) -> EncodeResult:
-        """As `add`, of texts by their keys; those of `state_keys` need token states too."""
-        return self.add(encoder, Texts.of_mapping(texts, state_keys))
-
     def add(self, encoder: Encoder, texts: Texts) -> EncodeResult:
         """Encode and store the vectors and token states that are not there yet.
 
         A text that needs both is encoded once. Parts are written as they fill, so a call after a crash continues. If
-        two runs encode at once, one waits for the other.
-
-        Args:
-            encoder: must have the fingerprint of this store.
-            texts: those that must be stored afterwards.
+        two runs encode at once, one waits for the other. The encoder must have the fingerprint of this store.
         """
         with sole_maker(self.folder(VECTORS)):
             return self._add(encoder, texts)
 
     def add_in_shards(self, load: Callable[[], Encoder], texts: Texts, *, on_gpu: bool = False) -> EncodeResult:
-        """As `add`, of the encoder that `load` gives, in shards if the backend of the step cuts them (`sharded`).
+        """Do what `add` does, with the encoder that `load` gives, in shards if the step's backend is `sharded`.
 
         Each shard stores its parts. A killed call, or shard, continues with the texts that no part has.
         """
@@ -130,81 +112,66 @@ class EmbeddingStore:
         return EncodeResult(len(rows), len(texts) - len(rows), time.monotonic() - started, tokens, truncated)
 
     def _add(self, encoder: Encoder, texts: Texts) -> EncodeResult:
-        """As `add`, for a caller that holds the lock."""
+        """Do what `add` does, for a caller that holds the lock."""
         started = time.monotonic()
         if encoder.fingerprint[:12] != self._path.parts[1]:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._path}")
         lacks_vector, lacks_states = self._lacking(texts)
-        total, what = int((lacks_vector | lacks_states).sum()), f"{encoder.name}, {self._path.name}"
-        counts = _Counts(Progress(logger, total, "texts", what=what))
+        total = int((lacks_vector | lacks_states).sum())
+        counts = _Counts(Progress(logger, total, "texts", what=f"{encoder.name}, {self._path.name}"))
         for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
             rows = np.flatnonzero(chosen)
-            batches = encoder.encode(texts.of(rows), states=states)
-            self._store(encoder, texts.keys[rows], batches, counts, lacks_vector[rows])
+            for batches in _chunks(encoder.encode(texts.of(rows), states=states), counts):
+                self._write(encoder, texts.keys[rows], batches, lacks_vector[rows])
         seconds = time.monotonic() - started
         return EncodeResult(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
     def _lacking(self, texts: Texts) -> tuple[Bool[np.ndarray, " texts"], Bool[np.ndarray, " texts"]]:
-        """Which texts have no vector yet, and which lack states that they need."""
+        """Return which texts have no vector yet, and which lack states that they need."""
         lacks_states = texts.with_states.copy()
         lacks_states[texts.with_states] = self.lacks(texts.keys[texts.with_states], states=True)
         return self.lacks(texts.keys, states=False), lacks_states
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
-        """Open all stored vectors as one memory-mapped matrix, to which new parts are appended first.
-
-        Args:
-            keys: that must all be stored.
-        """
-        arrays = self._arrays(VECTORS)
-        table = VectorTable(str(self.folder(VECTORS)), arrays.keys, arrays.values, arrays.order)
-        table.rows(list(keys))
+        """Open all stored vectors, those of `keys` among them, as one memory-mapped matrix; new parts are appended."""
+        table = self._open(VECTORS, keys)
+        assert isinstance(table, VectorTable)
         return table
 
     def open_states(self, keys: Collection[str] = ()) -> StateTable:
         """Open all stored token states, as `open_vectors` does."""
-        arrays = self._arrays(STATES)
-        assert arrays.offsets is not None  # states are ragged
-        table = StateTable(str(self.folder(STATES)), arrays.keys, arrays.values, arrays.offsets, arrays.order)
-        table.rows(list(keys))
+        table = self._open(STATES, keys)
+        assert isinstance(table, StateTable)
         return table
 
-    # --- writing ---
+    def _open(self, table: str, keys: Collection[str]) -> VectorTable | StateTable:
+        cache = self._home / "cache" / "arrays" / self._path
+        opened = open_table(cache, table, self.parts(table), self.folder(table))
+        opened.rows(list(keys))
+        return opened
 
-    def _store(
+    def _write(
         self,
         encoder: Encoder,
         keys: np.ndarray,
-        batches: Iterable[EncodedBatch],
-        counts: "_Counts",
+        batches: Sequence[EncodedBatch],
         lacks_vector: Bool[np.ndarray, " texts"],
     ) -> None:
-        """Write the output of the encoder part by part, but no vector of texts that have one."""
-        chunk = _Chunk()
-        for batch in batches:
-            chunk.add(batch)
-            counts.add(batch)
-            if chunk.is_full():
-                self._write(encoder, keys, chunk, lacks_vector)
-                chunk = _Chunk()
-        if chunk.batches:
-            self._write(encoder, keys, chunk, lacks_vector)
+        """Write a part, without vectors of texts that have one.
 
-    def _write(
-        self, encoder: Encoder, keys: np.ndarray, chunk: "_Chunk", lacks_vector: Bool[np.ndarray, " texts"]
-    ) -> None:
-        """Write states before vectors: after a kill in between, the texts still lack vectors and are encoded again."""
-        batches = chunk.batches
+        States come before vectors: after a kill in between, the texts still lack vectors and are encoded again.
+        """
         rows = np.concatenate([batch.indices for batch in batches])
         if batches[0].states is not None:
             values = np.concatenate([batch.states for batch in batches if batch.states is not None])
             offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
-            column = _states_column(_cast(values, encoder.states_dtype), offsets)
+            states = _fixed_size_lists(values, encoder.states_dtype)
+            column = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), states)
             self._write_part(STATES, keys[rows], column, states_schema(encoder.dim, encoder.states_dtype))
         vectors = np.concatenate([batch.vectors for batch in batches])
         is_new = lacks_vector[rows]
         if is_new.any():
-            column = _vectors_column(_cast(vectors[is_new], encoder.vector_dtype))
+            column = _fixed_size_lists(vectors[is_new], encoder.vector_dtype)
             self._write_part(VECTORS, keys[rows[is_new]], column, vectors_schema(encoder.dim, encoder.vector_dtype))
 
     def _write_part(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
@@ -214,18 +181,10 @@ class EmbeddingStore:
         with write_result(self.folder(table) / f"part-{name}.parquet", rows=len(rows)) as temporary:
             pq.write_table(rows, temporary, compression="zstd", compression_level=1, use_dictionary=False)  # noqa: TID251 - without a dictionary
 
-    # --- reading ---
-
     def _part_keys(self, part: Path) -> np.ndarray:
         if part not in self._keys_of:
             self._keys_of[part] = np.sort(keys_array(read_part(part, ["text_key"])["text_key"]))
         return self._keys_of[part]
-
-    def _cache(self) -> Path:
-        return self._home / "cache" / "arrays" / self._path
-
-    def _arrays(self, table: str) -> MappedArrays:
-        return open_arrays(self._cache(), table, self.parts(table), self.folder(table))
 
 
 @dataclass
@@ -244,28 +203,7 @@ class _Encode:
 
 
 @dataclass
-class _Chunk:
-    """Batches of the next part."""
-
-    batches: list[EncodedBatch] = field(default_factory=list)
-    texts: int = 0
-    bytes: int = 0
-    started: float = field(default_factory=time.monotonic)
-
-    def add(self, batch: EncodedBatch) -> None:
-        self.batches.append(batch)
-        self.texts += len(batch.indices)
-        self.bytes += batch.vectors.nbytes + (0 if batch.states is None else batch.states.nbytes)
-
-    def is_full(self) -> bool:
-        late = time.monotonic() - self.started >= CHUNK_SECONDS
-        return late or self.texts >= CHUNK_TEXTS or self.bytes >= CHUNK_BYTES
-
-
-@dataclass
 class _Counts:
-    """Counts of texts and tokens encoded so far."""
-
     progress: Progress
     texts: int = 0
     tokens: int = 0
@@ -278,48 +216,37 @@ class _Counts:
         self.progress.advance(self.texts)
 
 
-# --- parts ------------------------------------------------------------------------------------------------
+def _chunks(batches: Iterable[EncodedBatch], counts: _Counts) -> Iterator[list[EncodedBatch]]:
+    chunk, texts, size, started = [], 0, 0, time.monotonic()
+    for batch in batches:
+        counts.add(batch)
+        chunk.append(batch)
+        texts += len(batch.indices)
+        size += batch.vectors.nbytes + (0 if batch.states is None else batch.states.nbytes)
+        if texts >= CHUNK_TEXTS or size >= CHUNK_BYTES or time.monotonic() - started >= CHUNK_SECONDS:
+            yield chunk
+            chunk, texts, size, started = [], 0, 0, time.monotonic()
+    if chunk:
+        yield chunk
 
 
-def _vectors_column(vectors: Float[np.ndarray, "texts dim"]) -> pa.Array:
-    return pa.FixedSizeListArray.from_arrays(_finite(vectors), vectors.shape[1])
+def _fixed_size_lists(rows: Float[np.ndarray, "rows dim"], kind: FloatName) -> pa.FixedSizeListArray:
+    import torch  # `isfinite` is several times faster than NumPy's, on half precision above all
 
-
-def _states_column(values: Float[np.ndarray, "tokens dim"], offsets: Int[np.ndarray, " texts_and_one"]) -> pa.Array:
-    states = pa.FixedSizeListArray.from_arrays(_finite(values), values.shape[1])
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), states)
-
-
-def _cast(values: np.ndarray, kind: FloatName) -> np.ndarray:
-    with np.errstate(over="ignore"):  # too large values become infinite, which `_finite` rejects
-        return values.astype(kind, copy=False)
-
-
-def _finite(values: np.ndarray) -> pa.Array:
-    import torch  # several times faster than NumPy here, on half precision above all
-
-    flat = np.ascontiguousarray(values).reshape(-1)
+    with np.errstate(over="ignore"):  # too large values become infinite
+        flat = np.ascontiguousarray(rows.astype(kind, copy=False)).reshape(-1)
     if not bool(torch.isfinite(torch.from_numpy(flat)).all()):
         raise EncoderError(
             f"a value is not finite in {flat.dtype}: the encoder fails, or its values are beyond what the type "
             "holds. Set vector_dtype and states_dtype to 'float32'"
         )
-    return pa.array(flat)
-
-
-# --- in memory --------------------------------------------------------------------------------------------
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat), rows.shape[1])
 
 
 def encoded_tables(
     encoder: Encoder, texts: Mapping[str, str], *, states: bool
 ) -> tuple[VectorTable, StateTable | None]:
-    """Encode a few texts in memory, to the bit as the store does; `states` asks for their token states too.
-
-    Args:
-        encoder: a loaded encoder; values have its storage types.
-        texts: at least one text, by key.
-        states: whether to return token states.
-    """
+    """Encode at least one text in memory, to the bit as the store does; `states` asks for token states too."""
     batches = list(encoder.encode(list(texts.values()), states=states))
     keys = np.asarray(list(texts), dtype=KEY)[np.concatenate([batch.indices for batch in batches])]
     order = keys.argsort()

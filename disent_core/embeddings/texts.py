@@ -25,16 +25,15 @@ class Texts:
         return len(self.keys)
 
     def of(self, rows: Int[np.ndarray, " texts"]) -> TextColumn:
-        """Texts of some rows."""
         return TextColumn(self.column, rows)
 
     def take(self, rows: Int[np.ndarray, " some"]) -> "Texts":
-        """Some of the texts, by ascending row."""
+        """Return some of the texts, by ascending row."""
         return Texts(self.keys[rows], self.column.take(pa.array(rows)), self.with_states[rows])
 
     @classmethod
     def of_mapping(cls, texts: Mapping[str, str], state_keys: Collection[str] = ()) -> "Texts":
-        """Texts by their keys."""
+        """Return texts that are given by their keys; those of `state_keys` need token states."""
         wanted = set(state_keys)
         if textless := wanted - texts.keys():
             raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
@@ -60,12 +59,11 @@ def distinct_texts(parts: Iterable[tuple[np.ndarray, pa.Array | pa.ChunkedArray,
 
 
 def keys_of_texts(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Compute the keys of the texts of a column."""
     return keys_array(key_strings(column))
 
 
 def keys_fingerprint(name: str, keys: np.ndarray) -> str:
-    """`storage.tables.fingerprint` of a name and the list of keys, without the list."""
+    """Return `storage.tables.fingerprint` of a name and the list of keys, without the list."""
     digest = hashlib.sha256(f"[{json.dumps(name, ensure_ascii=False)},[".encode())
     for start in range(0, len(keys), BLOCK):
         block = b'","'.join(keys[start : start + BLOCK].tolist())

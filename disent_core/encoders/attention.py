@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+_Heads = Float[Tensor, "texts heads width dim"]
 _EXACT, _BATCHED = "disent_exact", "disent_batched"
 """Names of `_exact` and `_batched` in transformers' register of attentions."""
 _SHORT, _ALIGNED = 32, 16
@@ -81,10 +82,7 @@ def _batched(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tenso
 
 
 def _in_two_products(
-    query: Float[Tensor, "texts heads width dim"],
-    key: Float[Tensor, "texts heads width dim"],
-    value: Float[Tensor, "texts heads width dim"],
-    scaling: float,
+    query: _Heads, key: _Heads, value: _Heads, scaling: float
 ) -> Float[Tensor, "texts width heads dim"]:
     texts, heads, width, dim = query.shape
     padded = -(-width // _ALIGNED) * _ALIGNED
@@ -97,5 +95,5 @@ def _in_two_products(
     return states.transpose(1, 2).to(query.dtype, memory_format=torch.contiguous_format).contiguous()
 
 
-def _matrices(values: Float[Tensor, "texts heads width dim"]) -> Float[Tensor, "matrices width dim"]:
+def _matrices(values: _Heads) -> Float[Tensor, "matrices width dim"]:
     return values.to(torch.float32, memory_format=torch.contiguous_format).flatten(0, 1)

@@ -1,7 +1,7 @@
-"""Load model and tokeniser of a checkpoint, and refuse missing weights."""
+"""Load and save model and tokeniser of a checkpoint, and refuse missing weights."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from disent_core.encoders.attention import use_attention
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.kinds.huggingface import DENSE, is_dense
 from disent_core.errors import EncoderError, located
+from disent_core.storage.results import write_folder
 
 
 @contextmanager
@@ -119,10 +120,19 @@ def save_dense(pooler: DensePooler, folder: Path) -> None:
     """Write a layer that `load_dense` reads."""
     dense_folder = folder / DENSE
     dense_folder.mkdir()
-    save_file({name: value.detach().contiguous() for name, value in pooler.state_dict().items()},
-              dense_folder / "model.safetensors")  # fmt: skip
+    weights = {name: value.detach().contiguous() for name, value in pooler.state_dict().items()}
+    save_file(weights, dense_folder / "model.safetensors")
     settings = {"activation_function": "torch.nn.modules.activation.Tanh"}
     (dense_folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def save_model(model: Any, tokeniser: Any, folder: Path, records: Mapping[str, str]) -> None:
+    """Write a transformers model with its tokeniser and texts by file name, completely or not at all."""
+    with quiet_transformers(), write_folder(folder) as beside:
+        model.save_pretrained(beside)
+        tokeniser.save_pretrained(beside)
+        for name, content in records.items():
+            (beside / name).write_text(content, encoding="utf-8")
 
 
 def load_tokeniser(folder: Path) -> Any:
@@ -145,3 +155,10 @@ def longest_input(model: Any, tokeniser: Any) -> int:
     positions = getattr(model.config, "max_position_embeddings", None) or tokeniser.model_max_length
     first = getattr(getattr(getattr(model, "embeddings", None), "position_embeddings", None), "padding_idx", None)
     return min(tokeniser.model_max_length, positions - (0 if first is None else first + 1))
+
+
+def check_length(model: Any, tokeniser: Any, max_length: int, folder: Path) -> None:
+    """Refuse to read more tokens of a text than the model has positions for."""
+    if (longest := longest_input(model, tokeniser)) < max_length:
+        problem = f"max_length is {max_length} and the model reads {longest} tokens"
+        raise EncoderError(located(folder, None, problem, "Lower max_length"))

@@ -23,21 +23,17 @@ class LazyEncoder:
 
     @property
     def saved_config(self) -> EncoderConfig:
-        """See `EncoderConfig.saved`."""
         return self.config.saved(self.folder)
 
     @property
     def fingerprint(self) -> str:
-        """See `EncoderConfig.fingerprint`."""
         return self.config.fingerprint(self.folder)
 
     @property
     def files(self) -> EncoderFiles:
-        """See `EncoderConfig.files`."""
         return self.config.files(self.folder)
 
     def load(self, language: str) -> Encoder:
-        """See `EncoderConfig.load`."""
         return self.config.load(self.folder, language, self.device)
 
 

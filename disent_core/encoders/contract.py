@@ -183,7 +183,7 @@ class EncoderInputs(Protocol):
         ...
 
     def folder(self, encoder: str, part: str = "encoder") -> Path:
-        """Folder of a model that a step makes."""
+        """Return the folder of a model that a step makes."""
         ...
 
     def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:

@@ -2,20 +2,21 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
+from disent_core.encoders.checkpoint import check_length, load_model, load_tokeniser
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.encoders.layers import run_model, states_width
+from disent_core.encoders.layers import States, Visible, run_model, states_width
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
 from disent_core.encoders.transformer import BATCH_TOKENS, batch_shapes, padded, pool_states, to_device
-from disent_core.errors import EncoderError, TrainingError, located
+from disent_core.errors import TrainingError, located
 from disent_core.matmul import arithmetic
 from disent_core.progress import Progress
 from disent_core.settings import Precision
@@ -36,18 +37,12 @@ class VectorMap(nn.Module):
     def __init__(self, dim: int, kind: Literal["linear", "mlp"]) -> None:
         super().__init__()
         self.dim, self.kind = dim, kind
-        if kind == "linear":
-            self.map: nn.Module = nn.Linear(dim, dim)
-            nn.init.eye_(self.map.weight)
-            nn.init.zeros_(self.map.bias)
-            return
         last = nn.Linear(dim, dim)
-        nn.init.zeros_(last.weight)
+        (nn.init.eye_ if kind == "linear" else nn.init.zeros_)(last.weight)
         nn.init.zeros_(last.bias)
-        self.map = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), last)
+        self.map = last if kind == "linear" else nn.Sequential(nn.Linear(dim, dim), nn.GELU(), last)
 
     def forward(self, inputs: Float[Tensor, "texts dim"], rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return the mapped vectors of some of the texts."""
         vectors = inputs[rows.to(inputs.device)]
         return self.map(vectors) if self.kind == "linear" else vectors + self.map(vectors)
 
@@ -80,9 +75,7 @@ class TunableEncoder(nn.Module):
         tokeniser = load_tokeniser(files.folder)
         self.model = load_model(files.folder, pooling=files.pooling).requires_grad_(True).to(device)
         self.model.get_input_embeddings().requires_grad_(train_embeddings)
-        if (longest := longest_input(self.model, tokeniser)) < files.max_length:
-            problem = f"max_length is {files.max_length} and the model reads {longest} tokens"
-            raise EncoderError(located(files.folder, None, problem, "Lower max_length"))
+        check_length(self.model, tokeniser, files.max_length, files.folder)
         self.tokeniser = tokeniser.backend_tokenizer
         self._tokenise = TextTokeniser(self.tokeniser, tokeniser.mask_token, files.max_length)
         self.pad = tokeniser.pad_token_id or 0
@@ -105,20 +98,15 @@ class TunableEncoder(nn.Module):
 
     def forward(self, inputs: TokenisedTexts, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return the vectors of some of the texts; texts of similar length are run together."""
-        rows = rows.cpu()
+        rows, run = rows.cpu(), self._run
         order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
         with arithmetic(self.device, self.precision):  # one context, so each weight is cast once
-            groups = [self._group(inputs, group) for group in rows[order].split(_GROUP[self.device])]
+            if self.recompute and torch.is_grad_enabled():
+                # Gradient caching (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
+                # The second pass draws the dropout of the first, so that the gradient is that of the whole batch.
+                run = partial(checkpoint, self._run, use_reentrant=False)
+            groups = [run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
         return torch.cat(groups)[order.argsort().to(self.device)]
-
-    def _group(self, inputs: TokenisedTexts, rows: Tensor) -> Tensor:
-        """Run a group, with `recompute` as gradient caching does (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
-
-        The second pass draws the dropout of the first, so that the gradient is that of the whole batch.
-        """
-        if self.recompute and torch.is_grad_enabled():
-            return checkpoint(self._run, inputs, rows, use_reentrant=False)
-        return self._run(inputs, rows)
 
     def _run(self, inputs: TokenisedTexts, rows: Tensor, width: int | None = None) -> Tensor:
         arrays = padded(inputs, rows.numpy(), self.pad, width)
@@ -146,10 +134,7 @@ class TunableEncoder(nn.Module):
                     progress.advance(done)
         return vectors
 
-    def states(
-        self, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"]
-    ) -> Float[Tensor, "rows length dim"]:
-        """Return the state of every token."""
+    def states(self, ids: Int[Tensor, "rows length"], visible: Visible) -> States:
         with arithmetic(self.device, self.precision):
             hidden, _ = run_model(self.model, ids, visible, layer=self.files.layer)
         return hidden.float()

@@ -10,21 +10,25 @@ from torch import Tensor, nn
 
 from disent_core.encoders.contract import Layers
 
+States = Float[Tensor, "rows length dim"]
+Visible = Bool[Tensor, "rows length"]
+"""Which positions tokens attend to."""
+
 
 def run_model(
-    model: Any, ids: Int[Tensor, "rows length"], visible: Bool[Tensor, "rows length"] | None, *, layer: Layers
-) -> tuple[Float[Tensor, "rows length dim"], Tensor | None]:
+    model: Any, ids: Int[Tensor, "rows length"], visible: Visible | None, *, layer: Layers
+) -> tuple[States, Tensor | None]:
     """Return the states of a layer, or of several side by side, and the output of the model's own pooler.
 
     The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
     from the highest layer on are not run. `visible` of None stands for all positions.
     """
-    blocks = list(block_list(model) or ())
+    mask, blocks = None if visible is None else visible.long(), list(block_list(model) or ())
     layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
     if layers and max(layers) < len(blocks):
-        return torch.cat(_inputs_of([blocks[number] for number in layers], model, ids, visible), dim=-1), None
+        return torch.cat(_inputs_of([blocks[number] for number in layers], model, ids, mask), dim=-1), None
     every_layer = layer != -1
-    output = model(input_ids=ids, attention_mask=_mask(visible), output_hidden_states=every_layer)
+    output = model(input_ids=ids, attention_mask=mask, output_hidden_states=every_layer)
     if every_layer:
         hidden = torch.cat([output.hidden_states[number] for number in _listed(layer)], dim=-1)
     else:
@@ -32,17 +36,12 @@ def run_model(
     return hidden, getattr(output, "pooler_output", None)
 
 
-def _mask(visible: Tensor | None) -> Tensor | None:
-    return None if visible is None else visible.long()
-
-
 def states_width(model: Any, layer: Layers) -> int:
-    """Columns of the states that `run_model` returns."""
+    """Return the number of columns of the states that `run_model` returns."""
     return int(model.config.hidden_size) * len(_listed(layer))
 
 
 def missing_layers(model: Any, layer: Layers) -> list[int]:
-    """Return the layers that the model does not have."""
     count = model.config.num_hidden_layers
     return [number for number in _listed(layer) if not -count - 1 <= number <= count]
 
@@ -64,7 +63,7 @@ class _StopError(Exception):
     """The highest block that is watched has its input."""
 
 
-def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, visible: Tensor | None) -> list[Tensor]:
+def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, mask: Tensor | None) -> list[Tensor]:
     """Run the model until all of these blocks have their inputs, and return those."""
     inputs: dict[nn.Module, Tensor] = {}
 
@@ -77,5 +76,5 @@ def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, visib
         for block in set(blocks):
             hooks.callback(block.register_forward_pre_hook(watched, with_kwargs=True).remove)
         with suppress(_StopError):
-            model(input_ids=ids, attention_mask=_mask(visible))
+            model(input_ids=ids, attention_mask=mask)
     return [inputs[block] for block in blocks]

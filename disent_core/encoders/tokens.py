@@ -16,9 +16,8 @@ from disent_core.errors import EncoderError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_MASKED = (text.SUBWORD_MASK_OPEN, text.SUBWORD_MASK_CLOSE)
-_HIDDEN = (text.HIDDEN_OPEN, text.HIDDEN_CLOSE)
-_SPECIAL = re.compile("|".join(map(re.escape, (text.MASK, *sorted(text.MARKERS)))))
+_CLOSING = {text.SUBWORD_MASK_OPEN: text.SUBWORD_MASK_CLOSE, text.HIDDEN_OPEN: text.HIDDEN_CLOSE}
+_SPECIAL = re.compile(f"({'|'.join(map(re.escape, (text.MASK, *sorted(text.MARKERS))))})")
 
 Span = tuple[int, int]
 Result = TypeVar("Result")
@@ -44,7 +43,7 @@ class TokenisedTexts:
 
 
 def joined_tokens(parts: Sequence[TokenisedTexts]) -> TokenisedTexts:
-    """The texts of all parts, one after another."""
+    """Return the texts of all parts, one after another."""
     nothing = TokenisedTexts(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(1, np.int64), np.zeros(0, bool))
     every = [nothing, *parts]
     ids, hidden, lengths, truncated = (
@@ -59,12 +58,16 @@ def ids_of(
     """Return the token ids of texts or pairs, which come in blocks, one after another, and how many each has."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for block in texts:
-        encoded = [
-            encoding.ids for encoding in tokeniser.encode_batch_fast(block, add_special_tokens=add_special_tokens)
-        ]
-        lengths.append(np.fromiter(map(len, encoded), np.int64))
-        ids.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+        encodings = tokeniser.encode_batch_fast(block, add_special_tokens=add_special_tokens)
+        lengths.append(np.fromiter(map(len, encodings), np.int64))
+        ids.append(np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int32))
     return np.concatenate(ids), np.concatenate(lengths)
+
+
+def equal_runs(rows: Int[np.ndarray, " rows"], *values: np.ndarray) -> list[Int[np.ndarray, " run"]]:
+    """Split rows, which are sorted by some values of theirs, where one of the values changes."""
+    changes = np.any([np.diff(value[rows]) != 0 for value in values], axis=0)
+    return np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else []
 
 
 def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
@@ -80,46 +83,31 @@ def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts
 
 def parse_marks(stored: str, mask_token: str) -> tuple[str, list[Span], list[Span]]:
     """Return the text with the model's mask token for marks, and the spans to mask and to hide, in characters."""
-    pieces, spans, length, position = [], {_MASKED: [], _HIDDEN: []}, 0, 0
-    opened: tuple[str, int] | None = None
-    for match in chain(_SPECIAL.finditer(stored), [None]):
-        piece = stored[position : match.start() if match else None]
-        mark = match.group() if match else None
-        if mark == text.MASK:
-            piece += mask_token
-        pieces.append(piece)
-        length += len(piece)
-        position = match.end() if match else position
-        opened = _after_mark(opened, mark, length, spans, stored)
-    return "".join(pieces), spans[_MASKED], spans[_HIDDEN]
+    clean, mark, start = "", "", 0
+    spans: dict[str, list[Span]] = {opening: [] for opening in _CLOSING}
+    for piece in _SPECIAL.split(stored):  # texts and marks in turn
+        if piece not in text.MARKERS:
+            clean += mask_token if piece == text.MASK else piece
+        elif not mark and piece in _CLOSING:
+            mark, start = piece, len(clean)
+        elif mark and piece == _CLOSING[mark]:
+            spans[mark].append((start, len(clean)))
+            mark = ""
+        else:
+            raise _unpaired(stored)
+    if mark:
+        raise _unpaired(stored)
+    return clean, spans[text.SUBWORD_MASK_OPEN], spans[text.HIDDEN_OPEN]
 
 
-def _after_mark(
-    opened: tuple[str, int] | None,
-    mark: str | None,
-    position: int,
-    spans: dict[tuple[str, str], list[Span]],
-    stored: str,
-) -> tuple[str, int] | None:
-    """Return the open mark and its position after `mark` (None: the end of the text)."""
-    if (mark is None and opened is None) or mark == text.MASK:
-        return opened
-    for kind in (_MASKED, _HIDDEN):
-        if mark == kind[0] and opened is None:
-            return kind[0], position
-        if mark == kind[1] and opened is not None and opened[0] == kind[0]:
-            spans[kind].append((opened[1], position))
-            return None
-    raise EncoderError(f"text {stored!r}: marks are not in pairs. Make the masked texts again")
+def _unpaired(stored: str) -> EncoderError:
+    return EncoderError(f"text {stored!r}: marks are not in pairs. Make the masked texts again")
 
 
 class TextTokeniser:
-    """A fast tokeniser of stored texts.
+    """A fast tokeniser of stored texts: a copy of the model's, whose saved padding and truncation are ignored.
 
-    Args:
-        tokeniser: the model's tokeniser; it is copied, and its saved padding or truncation is ignored.
-        mask_token: the model's mask token, or None if it has none.
-        max_length: tokens that are kept of a text, special tokens included.
+    `mask_token` is the model's, if it has one; of a text `max_length` tokens are kept, special tokens included.
     """
 
     def __init__(self, tokeniser: "Tokenizer", mask_token: str | None, max_length: int) -> None:
@@ -130,7 +118,6 @@ class TextTokeniser:
         self._mask_id = -1 if mask_token is None else (tokeniser.token_to_id(mask_token) or 0)
 
     def __call__(self, texts: Sequence[str]) -> TokenisedTexts:
-        """Return the ids of all texts."""
         marked = [index for index, stored in enumerate(texts) if _SPECIAL.search(stored)]
         parsed = [parse_marks(texts[index], self._checked_mask(texts[index])) for index in marked]
         plain = list(texts)
@@ -165,7 +152,7 @@ class TextTokeniser:
 def _inside(
     starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray, " tokens"], spans: Sequence[Span]
 ) -> Bool[np.ndarray, " tokens"]:
-    """Which tokens share a character with a span; special tokens cover no character."""
+    """Return which tokens share a character with a span; special tokens cover no character."""
     inside = np.zeros(len(starts), dtype=bool)
     for start, end in spans:
         inside |= (ends > start) & (starts < end) & (ends > starts)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from disent_core.encoders.attention import use_attention
-from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input, round_weights
+from disent_core.encoders.checkpoint import check_length, load_model, load_tokeniser, round_weights
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.kinds.huggingface import (
     HuggingFaceConfig,
@@ -21,8 +20,8 @@ from disent_core.encoders.kinds.huggingface import (
     files_fingerprint,
     model_folder,
 )
-from disent_core.encoders.layers import missing_layers, run_model, states_width
-from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, one_ahead, padded_widths
+from disent_core.encoders.layers import States, Visible, missing_layers, run_model, states_width
+from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, equal_runs, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import pack_weights, use_onednn
 from disent_core.text import text_key
@@ -34,32 +33,20 @@ _WINDOW_TEXTS = 65_536
 BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
 
 
-_Computed = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, Int[np.ndarray, " rows"]]
+_Rows = Int[np.ndarray, " rows"]
+_Computed = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, _Rows]
 """Vectors, token states and visible lengths of a batch."""
-
-
-class _Launched(NamedTuple):
-    """A batch that is on its way to the CPU; from a GPU it has arrived once `event` has happened."""
-
-    rows: Int[np.ndarray, " rows"]
-    truncated: int
-    computed: _Computed
-    event: torch.cuda.Event | None
+_Launched = tuple[_Computed, torch.cuda.Event | None]
+"""A batch on its way to the CPU, where it has arrived from a GPU once the event has happened."""
 
 
 def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":
-    """Load the encoder, ready to encode.
-
-    Args:
-        config: which model and how.
-        device: `auto` is a GPU where there is one.
-    """
     folder = model_folder(config.path, config.id, config.revision)
     return HuggingFaceEncoder(config, folder, resolve_device(device))
 
 
 def resolve_device(device: Device) -> str:
-    """Return `cpu` or `cuda`."""
+    """Return `cpu` or `cuda`; `auto` is a GPU where there is one."""
     if device == "cuda" and not torch.cuda.is_available():
         raise EncoderError("device is 'cuda' and there is no usable GPU. Set device to 'auto' or 'cpu'")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
@@ -78,7 +65,10 @@ class HuggingFaceEncoder:
         self._config, self._device = config, device
         tokeniser = load_tokeniser(folder)
         model = load_model(folder, pooling=config.pooling)
-        _check_limits(config, model, tokeniser, folder)
+        check_length(model, tokeniser, config.max_length, folder)
+        if missing := missing_layers(model, config.layer):
+            remedy = f"Choose 0 (embeddings) to {model.config.num_hidden_layers}, or -1 for the last"
+            raise EncoderError(located(folder, None, f"there is no layer {missing[0]}", remedy))
         self._model = model.to(device)
         if config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda"):
             round_weights(self._model, device)
@@ -116,22 +106,21 @@ class HuggingFaceEncoder:
                 rows = group[position : position + self._rows(width)]
                 launched = self._launch(tokens, rows, width, states=states)
                 if launched is None:
-                    self._shrink()
+                    self._budget //= 2
+                    torch.cuda.empty_cache()
+                    logger.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
                     continue
                 position += len(rows)
                 if pending is not None:  # fetch a batch while the device computes the next one
-                    yield self._fetch(pending, texts)
-                pending = launched
+                    yield pending()
+                pending = partial(self._fetch, texts, rows, int(tokens.truncated[rows].sum()), launched)
         if pending is not None:
-            yield self._fetch(pending, texts)
+            yield pending()
 
     def _rows(self, width: int) -> int:
-        """Rows of every batch of this width."""
         return max(self._budget // width, 1)
 
-    def _launch(
-        self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], width: int, *, states: bool
-    ) -> _Launched | None:
+    def _launch(self, tokens: TokenisedTexts, rows: _Rows, width: int, *, states: bool) -> _Launched | None:
         """Start a batch, and its way to the CPU; None if the GPU has too little memory.
 
         The caller makes room after the error is gone, which holds all that the batch has computed so far.
@@ -149,17 +138,10 @@ class HuggingFaceEncoder:
             computed = (vectors.to("cpu", non_blocking=True), kept, lengths)
             event = torch.cuda.Event()
             event.record()
-        return _Launched(rows, int(tokens.truncated[rows].sum()), computed, event)
-
-    def _shrink(self) -> None:
-        self._budget //= 2
-        torch.cuda.empty_cache()
-        logger.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
+        return computed, event
 
     @torch.inference_mode()
-    def _forward(
-        self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], width: int, *, states: bool
-    ) -> _Computed:
+    def _forward(self, tokens: TokenisedTexts, rows: _Rows, width: int, *, states: bool) -> _Computed:
         filled = np.resize(rows, self._rows(width))  # repeats rows, so that every batch of a width has the same shape
         arrays = padded(tokens, filled, self._pad, width)
         ids, visible = (to_device(array, self._device) for array in arrays)
@@ -173,10 +155,10 @@ class HuggingFaceEncoder:
             kept = hidden.flatten(0, 1).index_select(0, positions).to(getattr(torch, self.states_dtype))
         return vectors[: len(rows)], kept, seen.sum(1)
 
-    def _fetch(self, launched: _Launched, texts: Sequence[str]) -> EncodedBatch:
-        if launched.event is not None:
-            launched.event.synchronize()
-        rows, (on_cpu, states, lengths) = launched.rows, launched.computed
+    def _fetch(self, texts: Sequence[str], rows: _Rows, truncated: int, launched: _Launched) -> EncodedBatch:
+        (on_cpu, states, lengths), event = launched
+        if event is not None:
+            event.synchronize()
         vectors = on_cpu.numpy()
         if not (finite := np.isfinite(vectors).all(axis=1)).all():
             text = texts[int(rows[np.flatnonzero(~finite)[0]])]
@@ -184,7 +166,7 @@ class HuggingFaceEncoder:
                 f"encoder {self.name!r}: the vector of text {text[:80]!r} (key {text_key(text)}) is not finite. "
                 "Set precision to 'float32', or correct the text"
             )
-        return EncodedBatch(rows, vectors, None if states is None else states.numpy(), lengths, launched.truncated)
+        return EncodedBatch(rows, vectors, None if states is None else states.numpy(), lengths, truncated)
 
 
 def to_device(array: np.ndarray, device: str) -> Tensor:
@@ -194,11 +176,7 @@ def to_device(array: np.ndarray, device: str) -> Tensor:
 
 
 def pool_states(
-    hidden: Float[Tensor, "rows length dim"],
-    pooled: Tensor | None,
-    visible: Bool[Tensor, "rows length"],
-    *,
-    pooling: Pooling,
+    hidden: States, pooled: Tensor | None, visible: Visible, *, pooling: Pooling
 ) -> Float[Tensor, "rows dim"]:
     """Return one vector a text: the state at position 0, the mean over visible positions, or the pooler's output."""
     if pooling == "cls":
@@ -212,35 +190,24 @@ def pool_states(
     return torch.bmm(weights.unsqueeze(1), hidden).squeeze(1)
 
 
-def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, Int[np.ndarray, " rows"]]]:
+def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, _Rows]]:
     """Yield groups of texts that may share a batch, and the width to which they are padded, the widest first.
 
-    Widths are `padded_widths`, at most `longest`. Texts that fill the width are kept
-    apart from those with masked positions: transformers runs another kernel if nothing in a batch is masked.
+    Widths are `padded_widths`, at most `longest`. Texts that fill the width are kept apart from those with masked
+    positions: transformers runs another kernel if nothing in a batch is masked.
     """
     widths = np.minimum(padded_widths(tokens.lengths), np.maximum(longest, tokens.lengths).clip(1))
     seen = np.concatenate([[0], np.cumsum(~tokens.hidden)])
     is_full = np.diff(seen[tokens.offsets]) == widths
-    order = np.lexsort((is_full, -widths))
-    starts = np.flatnonzero(np.diff(widths[order] * 2 + is_full[order], prepend=-1))
-    for group in np.split(order, starts[1:]):
+    for group in equal_runs(np.lexsort((is_full, -widths)), widths, is_full):
         yield int(widths[group[0]]), group
 
 
 def padded(
-    tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"], pad: int, width: int | None = None
+    tokens: TokenisedTexts, rows: _Rows, pad: int, width: int | None = None
 ) -> tuple[Int[np.ndarray, "rows length"], Bool[np.ndarray, "rows length"]]:
     """Return ids and which positions a token may attend to, padded to `width` or else to the longest of the rows."""
     steps = np.arange(tokens.lengths[rows].max() if width is None else width)
     is_token = steps < tokens.lengths[rows][:, None]
     positions = tokens.offsets[rows][:, None] + np.where(is_token, steps, 0)
     return np.where(is_token, tokens.ids[positions], pad), is_token & ~tokens.hidden[positions]
-
-
-def _check_limits(config: HuggingFaceConfig, model: Any, tokeniser: Any, folder: Path) -> None:
-    if missing := missing_layers(model, config.layer):
-        remedy = f"Choose 0 (embeddings) to {model.config.num_hidden_layers}, or -1 for the last"
-        raise EncoderError(located(folder, None, f"there is no layer {missing[0]}", remedy))
-    if (longest := longest_input(model, tokeniser)) < config.max_length:
-        problem = f"max_length is {config.max_length} and the model reads {longest} tokens"
-        raise EncoderError(located(folder, None, problem, "Lower max_length"))

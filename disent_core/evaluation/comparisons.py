@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,10 +58,8 @@ class _System:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tested:
-    """The value of each system; for each pair of systems `first` and `second` (indices) its interval, p and test."""
+    """The value of each system; for each pair of systems its interval, p and the name of the test."""
 
-    first: Int[np.ndarray, " pairs"]
-    second: Int[np.ndarray, " pairs"]
     values: Float[np.ndarray, " systems"]
     low: Float[np.ndarray, " pairs"]
     high: Float[np.ndarray, " pairs"]
@@ -94,21 +92,17 @@ def compare(
     What can't be compared is left out and logged: a metric of several columns without a statistic, methods with
     different numbers of items.
 
-    Args:
-        outcomes: tables of that schema, which hold whole families; only ranked embeddings are kept.
-        ranked: `Task.ranked` by task; the outcomes of other tasks are left out.
-        samples: resamplings of a bootstrap.
-        seed: of the resamplings.
-        fingerprint: of all inputs.
-        created_at: time of the run, with its zone.
+    Outcomes hold whole families; those of tasks and embeddings that are not in `ranked` (`Task.ranked` by task) are
+    left out. `samples` and `seed` are of the bootstrap, `fingerprint` is of all inputs.
     """
     problems = _items_by_problem(outcomes, ranked)
     progress = Progress(_log, len(problems), "problems compared")
     tables, families, p = [], [], []
     for done, (problem, methods) in enumerate(sorted(problems.items()), start=1):
         for systems in _comparable(problem, methods, ranked[problem.task]):
-            tested = _tested(problem, systems, samples=samples, seed=seed)
-            tables.append(_table(problem, systems, tested))
+            pairs = _fair_pairs(systems)
+            tested = _tested(problem, systems, pairs, samples=samples, seed=seed)
+            tables.append(_table(problem, systems, pairs, tested))
             families += [problem.family] * len(tested.p)
             p.append(tested.p)
         progress.advance(done)
@@ -124,13 +118,15 @@ def compare(
 # --- what is compared -------------------------------------------------------------------------------------
 
 _Runs = dict[int | None, Float[np.ndarray, "n columns"]]
-_Outcomes = dict[_Problem, dict[tuple[str, str], dict[str, _Runs]]]
-"""Items by problem, then method and `trained_on`, then embedding, then seed."""
+_Pairs = tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]
+"""Indices of the first and of the second system of each pair."""
+_Methods = dict[tuple[str, str], dict[str, _Runs]]
+"""Items by method and `trained_on`, then embedding, then seed."""
 
 
-def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequence[str]]) -> _Outcomes:
-    by_problem: _Outcomes = {}
-    for row, items in (row_and_items for table in outcomes for row_and_items in _rows(table)):
+def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequence[str]]) -> dict[_Problem, _Methods]:
+    by_problem: dict[_Problem, _Methods] = {}
+    for row, items in chain.from_iterable(map(_rows, outcomes)):
         if row["embedding"] not in ranked.get(row["task"], ()):
             continue
         problem = _Problem(*(row[name] for name in _Problem._fields))
@@ -143,37 +139,27 @@ def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequenc
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Return each row without its items, and its items."""
-    rows = table.drop_columns(["items"]).to_pylist()
-    items = (values for chunk in table["items"].chunks for values in _lists(chunk))
-    return zip(rows, items, strict=True)
+    """Yield each row without its items, and a view of its items."""
+    rows = iter(table.drop_columns(["items"]).to_pylist())
+    for chunk in table["items"].chunks:
+        values = chunk.values.to_numpy()
+        for start, end in pairwise(chunk.offsets.to_numpy()):
+            yield next(rows), values[start:end]
 
 
-def _lists(chunk: pa.ListArray) -> Iterator[np.ndarray]:
-    """Views of the lists of an Arrow array, without a copy."""
-    values, ends = chunk.values.to_numpy(), chunk.offsets.to_numpy()
-    return (values[start:end] for start, end in pairwise(ends))
-
-
-def _system(
-    problem: _Problem, name: tuple[str, str], embeddings: Mapping[str, _Runs], ranked: Sequence[str]
-) -> _System:
-    embedding = min(embeddings, key=list(ranked).index)
-    runs = embeddings[embedding]
-    if len(shapes := {items.shape for items in runs.values()}) > 1:
-        raise TableError(f"outcomes of {name[0]} on {problem}: seeds have items of different shapes {sorted(shapes)}")
-    items = np.stack(list(runs.values())).astype(float)
-    return _System(method=name[0], trained_on=name[1], embedding=embedding, items=items)
-
-
-def _comparable(
-    problem: _Problem, methods: Mapping[tuple[str, str], Mapping[str, _Runs]], ranked: Sequence[str]
-) -> Iterator[list[_System]]:
+def _comparable(problem: _Problem, methods: _Methods, ranked: Sequence[str]) -> Iterator[list[_System]]:
     """Yield groups of systems, by name, with the same shape of items; none if the metric has no statistic."""
     groups: dict[tuple[int, ...], list[_System]] = {}
-    for name, embeddings in sorted(methods.items()):
-        system = _system(problem, name, embeddings, ranked)
-        groups.setdefault(system.items.shape[1:], []).append(system)
+    for (method, trained_on), embeddings in sorted(methods.items()):
+        embedding = min(embeddings, key=list(ranked).index)
+        runs = embeddings[embedding]
+        if len(shapes := {items.shape for items in runs.values()}) > 1:
+            raise TableError(
+                f"outcomes of {method} on {problem}: seeds have items of different shapes {sorted(shapes)}"
+            )
+        items = np.stack(list(runs.values())).astype(float)
+        system = _System(method=method, trained_on=trained_on, embedding=embedding, items=items)
+        groups.setdefault(items.shape[1:], []).append(system)
     if len(groups) > 1:
         sizes = {shape: [system.method for system in group] for shape, group in groups.items()}
         _log.warning("%s: methods with unequal items (number, columns) are not compared: %s", problem, sizes)
@@ -184,8 +170,8 @@ def _comparable(
             yield group
 
 
-def _pairs(systems: Sequence[_System]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-    """Return indices of every two systems with the same training set, or of which one is untrained."""
+def _fair_pairs(systems: Sequence[_System]) -> _Pairs:
+    """Return the indices of every two systems with the same training set, or of which one is untrained."""
     trained_on = np.array([system.trained_on for system in systems])
     # systems x systems; the upper triangle has each pair once.
     is_fair = (trained_on[:, None] == trained_on) | (trained_on[:, None] == "") | (trained_on == "")
@@ -194,19 +180,18 @@ def _pairs(systems: Sequence[_System]) -> tuple[Int[np.ndarray, " pairs"], Int[n
 
 
 # --- tests ------------------------------------------------------------------------------------------------
-def _tested(problem: _Problem, systems: Sequence[_System], *, samples: int, seed: int) -> _Tested:
-    first, second = _pairs(systems)
+
+
+def _tested(problem: _Problem, systems: Sequence[_System], pairs: _Pairs, *, samples: int, seed: int) -> _Tested:
     if all(system.items.shape[2] == 1 and np.isin(system.items, (0.0, 1.0)).all() for system in systems):
-        return _hits_tested(systems, first, second)
+        return _hits_tested(systems, pairs)
     statistic = statistic_of(problem.metric, systems[0].items.shape[2])
     assert statistic is not None
-    return _bootstrapped(systems, first, second, statistic, samples=samples, seed=seed)
+    return _bootstrapped(systems, pairs, statistic, samples=samples, seed=seed)
 
 
-def _hits_tested(
-    systems: Sequence[_System], first: Int[np.ndarray, " pairs"], second: Int[np.ndarray, " pairs"]
-) -> _Tested:
-    """McNemar's tests on the hits of each system, summed over its runs."""
+def _hits_tested(systems: Sequence[_System], pairs: _Pairs) -> _Tested:
+    """Run McNemar's tests on the hits of each system, summed over its runs."""
     from scipy.special import ndtri
 
     runs = np.array([len(system.items) for system in systems])
@@ -215,28 +200,22 @@ def _hits_tested(
     p, once = mcnemar(hits), np.flatnonzero(runs == 1)
     p[np.ix_(once, once)] = mcnemar_exact(hits[once] / scale)
     low, high = mean_intervals(hits, z=float(ndtri(0.5 + CONFIDENCE / 2)))
+    first, second = pairs
     is_exact = (runs[first] == 1) & (runs[second] == 1)
     return _Tested(
-        first=first,
-        second=second,
         values=hits.mean(axis=1) / scale,
-        low=low[first, second] / scale,
-        high=high[first, second] / scale,
-        p=p[first, second],
+        low=low[pairs] / scale,
+        high=high[pairs] / scale,
+        p=p[pairs],
         test=np.where(is_exact, "mcnemar_exact", "mcnemar"),
     )
 
 
 def _bootstrapped(
-    systems: Sequence[_System],
-    first: Int[np.ndarray, " pairs"],
-    second: Int[np.ndarray, " pairs"],
-    statistic: Statistic,
-    *,
-    samples: int,
-    seed: int,
+    systems: Sequence[_System], pairs: _Pairs, statistic: Statistic, *, samples: int, seed: int
 ) -> _Tested:
-    """Paired bootstrap: all runs of all systems are resampled at once, then averaged over the runs of a system."""
+    """Resample all runs of all systems at once, then average over the runs of a system: the paired bootstrap."""
+    first, second = pairs
     items = [system.items[..., 0] if statistic is mean_of_items else system.items for system in systems]
     counts = np.array([len(runs) for runs in items])
     drawn = resampled(np.concatenate(items), samples=samples, seed=seed, statistic=statistic)
@@ -250,8 +229,6 @@ def _bootstrapped(
         ends[:, block] = np.percentile(differences, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)], axis=1)
         p[block], is_normal[block] = bootstrap_p(differences)
     return _Tested(
-        first=first,
-        second=second,
         values=np.array([statistic(runs).mean() for runs in items]),
         low=ends[0],
         high=ends[1],
@@ -263,24 +240,18 @@ def _bootstrapped(
 # --- rows -------------------------------------------------------------------------------------------------
 
 
-def _table(problem: _Problem, systems: Sequence[_System], tested: _Tested) -> pa.Table:
+def _table(problem: _Problem, systems: Sequence[_System], pairs: _Pairs, tested: _Tested) -> pa.Table:
     """Return one row per pair, without the columns that are the same for the whole table."""
     columns = {name: pa.repeat(pa.scalar(value), len(tested.p)) for name, value in problem._asdict().items()}
-    for side, places in (("a", tested.first), ("b", tested.second)):
+    for side, indices in zip("ab", pairs, strict=True):
         for name in ("method", "trained_on", "embedding"):
-            columns[f"{name}_{side}"] = pa.array([getattr(system, name) for system in systems]).take(pa.array(places))
-        columns[f"value_{side}"] = pa.array(tested.values[places])
-    return pa.table(
-        {
-            **columns,
-            "difference": pa.array(tested.values[tested.first] - tested.values[tested.second]),
-            "ci_low": pa.array(tested.low),
-            "ci_high": pa.array(tested.high),
-            "n": pa.array(np.full(len(tested.p), systems[0].items.shape[1])),
-            "test": pa.array(tested.test.tolist(), pa.string()),
-            "p_value": pa.array(tested.p),
-        }
-    )
+            columns[f"{name}_{side}"] = pa.array([getattr(system, name) for system in systems]).take(pa.array(indices))
+        columns[f"value_{side}"] = pa.array(tested.values[indices])
+    columns["difference"] = pa.array(tested.values[pairs[0]] - tested.values[pairs[1]])
+    columns["ci_low"], columns["ci_high"] = pa.array(tested.low), pa.array(tested.high)
+    columns["n"] = pa.array(np.full(len(tested.p), systems[0].items.shape[1]))
+    columns["test"], columns["p_value"] = pa.array(tested.test.tolist(), pa.string()), pa.array(tested.p)
+    return pa.table(columns)
 
 
 def _corrected(p: Float[np.ndarray, " tests"], families: Sequence[tuple[str, ...]]) -> Float[np.ndarray, " tests"]:

@@ -37,9 +37,9 @@ TASKS: Mapping[str, str] = {
     "code_switched_retrieval": "disent_core.evaluation.tasks.code_switched_retrieval",
     "bitext_mining": "disent_core.evaluation.tasks.bitext_mining",
     "ner": "disent_core.evaluation.tasks.slot_labelling:NER",
-    "language_identification": "disent_core.evaluation.tasks.language_identification",
-    "language_leakage": "disent_core.evaluation.tasks.language_identification:LEAKAGE",
-    "intent_probe": "disent_core.evaluation.tasks.intent_probe",
+    "language_identification": "disent_core.evaluation.tasks.probes:IDENTIFICATION",
+    "language_leakage": "disent_core.evaluation.tasks.probes:LEAKAGE",
+    "intent_probe": "disent_core.evaluation.tasks.probes:INTENT",
     "clustering": "disent_core.evaluation.tasks.clustering",
 }
 """Module of each task, or `module:ATTRIBUTE`, by its name; imported when the task is asked for."""
@@ -63,13 +63,12 @@ SearchBackend = Literal["exact", "hnsw", "ivf"]
 """What searches for nearest neighbours: exactly, or with faiss, which may miss some (`metrics.approximate_search`)."""
 Setting = str | int | float | bool | None
 
-
 TRANSDUCTIVE: tuple[Hubness, ...] = ("csls", "dual_softmax")
 """Corrections for which the answer to one query depends on the others."""
 
 
 def hubness_of(settings: str) -> str:
-    """The correction for hubs in the settings of a metric row: `none`, `train_bias`, `csls (transductive)`, ..."""
+    """Return the correction for hubs in the settings of a metric row: `none`, `csls (transductive)`, ..."""
     name = json.loads(settings).get("hubness", "none")
     return f"{name} (transductive)" if name in TRANSDUCTIVE else name
 
@@ -109,9 +108,7 @@ class EvaluationConfig(Settings):
     split: Literal["dev", "test"] = "test"
     ties: Ties = "lowest"
     equal_text_counts: bool = False
-    hubness: Annotated[tuple[Hubness, ...], DISTINCT] = field(
-        default=("none",), repr=False
-    )  # `experiment.evaluation` hashes it apart
+    hubness: Annotated[tuple[Hubness, ...], DISTINCT] = field(default=("none",), repr=False)  # hashed apart
     top_k: Count = 5
     bootstrap_samples: Annotated[int, Ge(1), Le(1_000_000)] = 1_000
     bootstrap_seed: Seed = 0
@@ -121,7 +118,7 @@ class EvaluationConfig(Settings):
     mining_neighbours: Count = 4
     mining_retrieval: Literal["max", "intersection"] = "max"
     rankings_seeds: Literal["first", "all"] = "first"
-    heldout_search: Literal["exact", "ivf"] = field(default="exact", repr=False)  # hashed apart as well
+    heldout_search: Literal["exact", "ivf"] = field(default="exact", repr=False)  # hashed apart
     unseen: bool = False
 
     def __post_init__(self) -> None:
@@ -163,10 +160,10 @@ class Texts:
         """Fingerprint of all texts, in order."""
         return fingerprint(self.language, self.keys)
 
-    def take(self, places: Sequence[int]) -> "Texts":
-        """Select texts by place, in that order."""
-        texts = None if self.texts is None else [self.texts[place] for place in places]
-        return Texts(self.language, [self.keys[place] for place in places], texts)
+    def take(self, rows: Sequence[int]) -> "Texts":
+        """Select texts by row, in that order."""
+        texts = None if self.texts is None else [self.texts[row] for row in rows]
+        return Texts(self.language, [self.keys[row] for row in rows], texts)
 
     def then(self, other: "Texts") -> "Texts":
         """Append other texts of the same language."""
@@ -210,7 +207,7 @@ class LateInteraction(Protocol):
     """
 
     def __len__(self) -> int:
-        """Number of texts."""
+        """Return the number of texts."""
         ...
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "LateInteraction":
@@ -265,20 +262,17 @@ class Problem(ABC):
         """Return measurements from one matrix per role, whose rows are the texts of the role in order."""
 
     def applies_to(self, embedding: str) -> bool:
-        """Whether this embedding is to be scored."""
+        """Return whether this embedding is to be scored."""
         return self.embeddings is None or embedding in self.embeddings
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelProblem(ABC):
-    """One evaluation set of sentences whose words are to be tagged.
+    """One evaluation set of sentences whose words are to be tagged; what is not said here is as in `Problem`.
 
     Attributes:
-        task: name of the task.
-        dataset: name of the corpus.
         evaluated_on: the language.
         sentences: their words.
-        settings: what else tells this problem from another of its task; goes into the metric rows.
     """
 
     task: str
@@ -323,18 +317,14 @@ class Task:
             raise ValueError(f"task {self.name!r} reads tables {unreadable}; a task can read {', '.join(READABLE)}")
 
     def partitions(self, kind: Kind, languages: Sequence[str]) -> list[tuple[str, str]]:
-        """Keys of `Inputs.tables` that the task needs for these languages of a corpus of that kind."""
+        """Return the keys of `Inputs.tables` that the task needs for these languages of a corpus of that kind."""
         is_paired = KINDS[kind] == "sentence_pairs"
         parts = ["-".join(languages)] if is_paired else list(dict.fromkeys(languages))
         return [(name, part) for name in self.tables if (name in PAIRED) == is_paired for part in parts]
 
 
 def task(name: str) -> Task:
-    """Return the task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package.
-
-    Raises:
-        ConfigError: if there is none, or it is no task, or it has the name of one of the library's.
-    """
+    """Return the task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package."""
     loaded = find("task", name, TASKS, "TASK")
     if not isinstance(loaded, Task):
         remedy = "export an instance of disent_core.evaluation.Task"

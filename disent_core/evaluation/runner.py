@@ -32,19 +32,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Tables of the results of one method.
-
-    Attributes:
-        metrics: one row per number, with its interval.
-        rankings: one row for each query and rank of a retrieval task.
-        outcomes: one row per metric and seed (null: untrained) with the items of the metric, flattened: `columns`
-            values per item. float32 holds hits and counts exactly; a correlation recomputed from it is the same to
-            1e-6.
-    """
+    """Tables of the results of one method."""
 
     metrics: pa.Table
+    """One row per number, with its interval."""
     rankings: pa.Table
+    """One row for each query and rank of a retrieval task."""
     outcomes: pa.Table
+    """One row per metric and seed (null: untrained) with the items of the metric, flattened: `columns` values per item.
+    float32 holds hits and counts exactly; a correlation recomputed from it is the same to 1e-6."""
 
 
 def evaluate(
@@ -65,19 +61,12 @@ def evaluate(
 
     For each problem, embedding and metric there is one row whose seed is null, the mean over seeds, and one row per
     seed. Texts are embedded once per seed, however many problems share them. Problems that the method can't handle,
-    because it does not embed or does not tag, are left out.
+    because it does not embed (`embed` is None) or does not tag (`label` is None), are left out.
 
     Args:
-        problems: problems to score the method on.
-        embed: embeds texts; None if the method has no embeddings.
-        label: tags sentences; None if the method does not tag.
-        method: name of the method.
-        encoder: name of the encoder beneath it.
         trained_on: `en-de`, `en-de+en-es`, or empty.
         seeds: training seeds; None: the method is not trained, and has only the rows whose seed is null.
-        config: of the evaluation.
         fingerprint: of config and inputs.
-        created_at: time of the run, with its zone.
         settings: further keys of the settings column.
     """
     if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
@@ -86,18 +75,16 @@ def evaluate(
     runs: Sequence[int | None] = (None,) if seeds is None else seeds
     measured: dict[tuple[int, str], list[list[Measurement]]] = {}
     rankings = []
-    for seed, place, embedding, measurements in _scored(problems, embed, label, runs):
-        problem = problems[place]
+    for seed, index, embedding, measurements in _scored(problems, embed, label, runs):
         without_rankings = [replace(measurement, ranking=None) for measurement in measurements]
-        measured.setdefault((place, embedding), []).append(without_rankings)
-        if seed != runs[0] and config.rankings_seeds == "first":
-            continue
-        ranking_columns = {**_identity(problem, embedding), **subject, "seed": seed}
-        rankings += [ranking_table(m.ranking, ranking_columns) for m in measurements if m.ranking]
+        measured.setdefault((index, embedding), []).append(without_rankings)
+        if seed == runs[0] or config.rankings_seeds == "all":
+            ranking_columns = {**_identity(problems[index], embedding), **subject, "seed": seed}
+            rankings += [_ranking_table(m.ranking, ranking_columns) for m in measurements if m.ranking]
     run_columns = {**subject, "fingerprint": fingerprint, "created_at": created_at}
     rows, outcomes = [], []
-    for (place, embedding), by_seed in sorted(measured.items(), key=lambda item: item[0][0]):
-        problem = problems[place]
+    for (index, embedding), by_seed in sorted(measured.items(), key=lambda item: item[0][0]):
+        problem = problems[index]
         settings_json = json.dumps({**(settings or {}), **problem.settings}, sort_keys=True)
         identity = {**_identity(problem, embedding), "settings": settings_json}
         rows += [{**identity, **run_columns, **row} for row in _rows(by_seed, seeds, config)]
@@ -111,37 +98,31 @@ def evaluate(
 
 
 def _identity(problem: Problem | LabelProblem, embedding: str) -> dict[str, str]:
-    return {
-        "task": problem.task,
-        "dataset": problem.dataset,
-        "evaluated_on": problem.evaluated_on,
-        "embedding": embedding,
-    }
+    of_problem = {name: getattr(problem, name) for name in ("task", "dataset", "evaluated_on")}
+    return {**of_problem, "embedding": embedding}
 
 
 # --- scores -----------------------------------------------------------------------------------------------
 
-_Scored = tuple[int | None, int, str, list[Measurement]]
-"""Seed, index of the problem, embedding, measurements."""
-
 
 def _scored(
-    problems: Sequence[Problem | LabelProblem],
-    embed: Embed | None,
-    label: Label | None,
-    seeds: Sequence[int | None],
-) -> Iterator[_Scored]:
-    places = enumerate(problems)
-    scorable = [(place, item) for place, item in places if (embed if isinstance(item, Problem) else label) is not None]
+    problems: Sequence[Problem | LabelProblem], embed: Embed | None, label: Label | None, seeds: Sequence[int | None]
+) -> Iterator[tuple[int | None, int, str, list[Measurement]]]:
+    """Yield seed, index of the problem, embedding and measurements."""
+    scorable = [
+        (index, problem)
+        for index, problem in enumerate(problems)
+        if (embed if isinstance(problem, Problem) else label) is not None
+    ]
     progress = Progress(_log, len(seeds) * len(scorable), "problems scored")
     for turn, seed in enumerate(seeds):
         cache = _EmbeddingCache([problem for _, problem in scorable if isinstance(problem, Problem)], embed, seed)
-        for done, (place, problem) in enumerate(scorable, start=1):
+        for done, (index, problem) in enumerate(scorable, start=1):
             if isinstance(problem, Problem):
                 for embedding, matrices in cache.matrices(problem):
-                    yield seed, place, embedding, problem.score(matrices)
+                    yield seed, index, embedding, problem.score(matrices)
             elif label is not None and (tags := label(problem, seed)) is not None:
-                yield seed, place, "sentence", problem.score(tags)
+                yield seed, index, "sentence", problem.score(tags)
             progress.advance(turn * len(scorable) + done)
 
 
@@ -154,12 +135,18 @@ class _EmbeddingCache:
         self.uses = Counter(address for problem in problems for address in _addresses(problem))
 
     def matrices(self, problem: Problem) -> Iterator[tuple[str, dict[str, Embedded]]]:
-        """Return matrices by role, for each embedding."""
+        """Yield matrices by role for each embedding that all roles have and the problem can score, in their order."""
         assert self.embed is not None
         for texts in problem.texts.values():
             if texts.address not in self.embedded:
                 self.embedded[texts.address] = _checked(self.embed(texts, self.seed), texts, self.seed)
-        yield from _by_embedding(problem, self.embedded)
+        by_role = {role: self.embedded[texts.address] for role, texts in problem.texts.items()}
+        for name in next(iter(by_role.values())):
+            matrices = {role: embedded[name] for role, embedded in by_role.items() if name in embedded}
+            is_matrix = all(isinstance(matrix, np.ndarray) for matrix in matrices.values())
+            is_usable = (is_matrix or problem.takes_late_interaction) and problem.applies_to(name)
+            if is_usable and len(matrices) == len(by_role):
+                yield name, matrices
         for address in _addresses(problem):
             self.uses[address] -= 1
             if not self.uses[address]:
@@ -172,35 +159,21 @@ def _addresses(problem: Problem) -> set[str]:
 
 def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -> Mapping[str, Embedded]:
     for name, matrix in embedded.items():
-        what = f"embedding {name!r} of {len(texts)} {texts.language} texts, seed {seed}"
+        title = f"embedding {name!r} of {len(texts)} {texts.language} texts, seed {seed}"
         shape = matrix.shape if isinstance(matrix, np.ndarray) else (len(matrix), 1)
         if len(shape) != 2 or shape[0] != len(texts):
-            raise EncoderError(f"{what}: the matrix has shape {shape}, not one row for each text")
+            raise EncoderError(f"{title}: the matrix has shape {shape}, not one row for each text")
         if isinstance(matrix, np.ndarray):
-            check_finite(matrix, what)
+            check_finite(matrix, title)
         share(matrix)
     return embedded
-
-
-def _by_embedding(
-    problem: Problem, embedded_texts: Mapping[str, Mapping[str, Embedded]]
-) -> Iterator[tuple[str, dict[str, Embedded]]]:
-    """Yield matrices by role for each embedding that all roles have and the problem can score, in their order."""
-    by_role = {role: embedded_texts[texts.address] for role, texts in problem.texts.items()}
-    for name in next(iter(by_role.values())):
-        matrices = {role: embedded[name] for role, embedded in by_role.items() if name in embedded}
-        usable = problem.takes_late_interaction or all(isinstance(matrix, np.ndarray) for matrix in matrices.values())
-        if usable and problem.applies_to(name) and len(matrices) == len(by_role):
-            yield name, matrices
 
 
 # --- rows -------------------------------------------------------------------------------------------------
 
 
 def _rows(
-    by_seed: Sequence[Sequence[Measurement]],
-    seeds: Sequence[int] | None,
-    config: EvaluationConfig,
+    by_seed: Sequence[Sequence[Measurement]], seeds: Sequence[int] | None, config: EvaluationConfig
 ) -> Iterator[dict[str, object]]:
     """Yield the row of the mean over seeds of each metric, then one row per seed."""
     for measurements in zip(*by_seed, strict=True):
@@ -211,14 +184,7 @@ def _rows(
 
 def _row(measurements: Sequence[Measurement], seed: int | None, config: EvaluationConfig) -> dict[str, object]:
     mean = aggregate(measurements, samples=config.bootstrap_samples, seed=config.bootstrap_seed)
-    return {
-        "metric": mean.metric,
-        "value": mean.value,
-        "ci_low": mean.ci_low,
-        "ci_high": mean.ci_high,
-        "n": mean.n,
-        "seed": seed,
-    }
+    return {name: getattr(mean, name) for name in ("metric", "value", "ci_low", "ci_high", "n")} | {"seed": seed}
 
 
 def _outcomes(by_seed: Sequence[Sequence[Measurement]], runs: Sequence[int | None]) -> Iterator[dict[str, object]]:
@@ -234,13 +200,8 @@ def _outcomes(by_seed: Sequence[Sequence[Measurement]], runs: Sequence[int | Non
                 yield {"metric": measurement.metric, "seed": seed, "columns": columns, "items": values}
 
 
-def ranking_table(ranking: Ranking, where: Mapping[str, str | int | None]) -> pa.Table:
-    """Return rows of `rankings`, one for each query and rank.
-
-    Args:
-        ranking: queries, candidates and scores.
-        where: value of every other column of the table.
-    """
+def _ranking_table(ranking: Ranking, others: Mapping[str, str | int | None]) -> pa.Table:
+    """Return rows of `rankings`, one for each query and rank, with the values of the other columns of the table."""
     queries, k = ranking.indices.shape
     schema = SCHEMAS["rankings"]
     columns = {
@@ -250,6 +211,6 @@ def ranking_table(ranking: Ranking, where: Mapping[str, str | int | None]) -> pa
         "score": pa.array(ranking.scores.ravel().astype(np.float32)),
         "is_gold": pa.array(ranking.is_gold.ravel()),
     }
-    for name, value in where.items():
+    for name, value in others.items():
         columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), queries * k)
     return conform(pa.table(columns), schema, "rankings")

@@ -1,13 +1,19 @@
-"""Render the model card of an exported folder."""
+"""Render the model card of an exported folder, with what a run has measured of the head."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from disent_core.export.routes import Routes
+from disent_core.export.saved_folder import RECORD, read_record
+from disent_core.lineage.headline import LANGUAGE
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.spec import ENCODER_CONFIG
+from disent_core.storage.results import fetch, list_results
 
 
 @dataclass(frozen=True)
@@ -32,34 +38,29 @@ class Measured:
         return f"{self.metric} with {self.gold}" if self.gold else self.metric
 
 
-_ABOUT = {
-    "meaning": "what the text says, whatever its language",
-    "language": "the language of the text",
-    "template": "what the text says without its slot values",
-    "residual": "the slot values of the text",
-    "sentence": "the text",
-}
-
-
 def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[Measured], *, onnx: bool = False) -> str:
-    """Return the card: Markdown with a YAML header, whose values are JSON, which is YAML too."""
-    rows = [row for row in measured if routes.by_language or row.embedding in routes.steps]
-    header = _header(head, rows, "sentence-transformers", "sentence-similarity")
-    first = routes.default or next(iter(routes.steps))
-    return _render(head, seed, rows, header, onnx=onnx, routes=routes, first=first, about=_ABOUT)
+    """Return the card of a head, or of a tagger if there are no routes: Markdown with a YAML header.
 
-
-def tagger_card(head: SavedHead, seed: int | None, measured: Sequence[Measured], *, onnx: bool) -> str:
-    """Return the card of a tagger."""
-    header = _header(head, measured, "transformers", "token-classification")
-    return _render(head, seed, measured, header, onnx=onnx, routes=None)
-
-
-def _render(
-    head: SavedHead, seed: int | None, rows: Sequence[Measured], header: Iterator[tuple[str, Any]], **values: Any
-) -> str:
+    The values of the header are JSON, which is YAML too.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    description: Any = head.description
+    title = f"{description['name']} on {description['encoder']}, {description['trained_on']}"
+    library, pipeline = "sentence-transformers", "sentence-similarity"
+    if not routes.steps:
+        library, pipeline = "transformers", "token-classification"
+    rows = [row for row in measured if not routes.steps or routes.by_language or row.embedding in routes.steps]
+    header: dict[str, Any] = {
+        "library_name": library,
+        "pipeline_tag": pipeline,
+        "language": list(dict.fromkeys(name.split("-")[0] for name in description["languages"])),
+    }
+    if base := description[ENCODER_CONFIG].get("id"):
+        header["base_model"] = base
+    header["tags"] = [library, "disent", head.method.name]
+    if rows:
+        header["model-index"] = [{"name": title, "results": [_result(row) for row in rows]}]
     # Markdown, not HTML: nothing is escaped.
     templates = Environment(
         loader=PackageLoader("disent_core.export", "."),
@@ -68,49 +69,58 @@ def _render(
         autoescape=False,
     )
     templates.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
-    description: Any = head.description
     return templates.get_template("card.md.j2").render(
-        header=header,
-        title=_title(head),
-        method=description["name"],
-        encoder=description["encoder"],
-        trained_on=description["trained_on"],
-        languages=", ".join(description["languages"]),
-        max_length=head.source.saved_config.max_length,  # pyright: ignore[reportAttributeAccessIssue]
-        seed=seed,
-        fingerprint=head.content,
-        measured=[_row(row) for row in rows],
-        **values,
+        head=head, title=title, header=header.items(), seed=seed, routes=routes, measured=rows, onnx=onnx
     )
 
 
-def _title(head: SavedHead) -> str:
-    description: Any = head.description
-    return f"{description['name']} on {description['encoder']}, {description['trained_on']}"
-
-
-def _header(head: SavedHead, rows: Sequence[Measured], library: str, pipeline: str) -> Iterator[tuple[str, Any]]:
-    yield "library_name", library
-    yield "pipeline_tag", pipeline
-    yield "language", list(dict.fromkeys(name.split("-")[0] for name in head.description["languages"]))
-    if base := head.description[ENCODER_CONFIG].get("id"):
-        yield "base_model", base
-    yield "tags", [library, "disent", head.method.name]
-    if rows:
-        yield "model-index", [{"name": _title(head), "results": [_result(row) for row in rows]}]
-
-
 def _result(row: Measured) -> dict[str, Any]:
-    where = f"{row.dataset} {row.evaluated_on}"
-    metric = {"type": row.metric, "value": row.value, "name": f"{row.score} of {row.embedding or 'tags'}"}
     return {
         "task": {"type": row.task},
-        "dataset": {"type": row.dataset, "name": where},
-        "metrics": [metric],
+        "dataset": {"type": row.dataset, "name": f"{row.dataset} {row.evaluated_on}"},
+        "metrics": [{"type": row.metric, "value": row.value, "name": f"{row.score} of {row.embedding or 'tags'}"}],
     }
 
 
-def _row(row: Measured) -> str:
-    interval = "" if row.ci_low is None else f" [{row.ci_low:.3f}, {row.ci_high:.3f}]"
-    where = f"{row.task} | {row.dataset} | {row.evaluated_on} | {row.embedding} | {row.score}"
-    return f"| {where} | {row.value:.3f}{interval} | {row.n} |"
+# --- what a run has measured --------------------------------------------------------------------------------
+
+_NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
+_VALUES = ("value", "ci_low", "ci_high", "n")
+_MAIN = ("accuracy_at_1", "map", "spearman", "span_f1", "accuracy")  # metrics of the figures in `experiment.headline`
+
+
+def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
+    """Return the numbers with an interval that the history of the head's run has for these weights and this seed.
+
+    Figures of other weights under the same name are left out. There are none of a head outside a folder of results; an
+    exported folder keeps those that it was written with.
+    """
+    if head.path.name == RECORD:
+        return [Measured(**row) for row in read_record(head.path.parent)["measured"]]
+    files = list_results(head.path.resolve().parents[3] / "tables" / "warehouse" / "history", "[!.]*.parquet")
+    tables = [pq.read_table(fetch(file)) for file in files]  # noqa: TID251 - fetched files
+    with_weights = [table for table in tables if "weights" in table.column_names]
+    rows = [row for table in with_weights for row in table.filter(pc.field("weights") == head.content).to_pylist()]
+    latest = {
+        (*(row[name] for name in _NAMES), row["settings"], row["seed"]): row
+        for row in sorted(rows, key=lambda row: row["refresh"])
+    }
+    kept = [
+        row
+        for row in latest.values()
+        if row["seed"] == seed and row["value"] is not None and row["ci_low"] is not None
+        if _settings(row).get("hubness", "none") == "none"  # without a correction
+    ]
+    return [
+        Measured(**{name: row[name] for name in (*_NAMES, *_VALUES)}, gold=_settings(row).get("gold", ""))
+        for row in sorted(kept, key=_order)
+    ]
+
+
+def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
+    return json.loads(row["settings"] or "{}")
+
+
+def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Main scores come first, what the language embedding leaks last."""
+    return row["embedding"] == LANGUAGE, row["metric"] not in _MAIN, *(row[name] or "" for name in _NAMES)

@@ -14,7 +14,7 @@ from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, model_folder
 from disent_core.encoders.layers import block_list, run_model
 from disent_core.encoders.transformer import HuggingFaceEncoder
-from disent_core.export.routes import Route, States, pooling_steps, refusal
+from disent_core.export.routes import Route, pooling_steps, refusal, states_of
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.seed_by_seed import FineTuned
 
@@ -32,13 +32,8 @@ class ExportedEncoder:
     model: Any
     tokeniser: Any
     config: HuggingFaceConfig
-    pooled: Route
     layers: tuple[int, ...]
-
-    def save(self, folder: Path) -> None:
-        """Write model and tokeniser in the format of transformers."""
-        self.model.save_pretrained(folder)
-        self.tokeniser.save_pretrained(folder)
+    pooled: Route = ()
 
     def described(self) -> dict[str, Any]:
         """Return settings by which disent reads the model from the folder that they lie in, cut as it is there."""
@@ -49,48 +44,42 @@ class ExportedEncoder:
 
 def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
     """Return the head's encoder with products and results in float32 on the CPU, however results are stored."""
-    config = _model_config(head)
+    config, folder = _model_config(head)
     exact = replace(config, vector_dtype="float32", states_dtype="float32", precision="float32", products="torch")
-    return HuggingFaceEncoder(exact, model_folder(config.path, config.id, config.revision), "cpu")
+    return HuggingFaceEncoder(exact, folder, "cpu")
 
 
 def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
     """Return the encoder to export: the frozen one, or the one that the head has fine-tuned."""
-    config, trained = _model_config(head), head.trained
-    folder = model_folder(config.path, config.id, config.revision)
+    (config, folder), trained = _model_config(head), head.trained
     tuned = trained.with_weights_of(seed) if isinstance(trained, FineTuned) else None
     model = tuned.model.eval() if isinstance(tuned, TunableEncoder) else load_model(folder, pooling=config.pooling)
-    steps = pooling_steps(config.pooling, model)
+    width = model.config.hidden_size * np.size(config.layer)
+    steps = pooling_steps(config.pooling, model, width)
     if steps is None:
         raise refusal(head, f"sentence-transformers has no module for the pooler of a {type(model).__name__}")
-    return _cut_encoder(head, model, steps)
+    encoder = cut_encoder(head, model)
+    states = (states_of(encoder.layers, width),) if len(encoder.layers) > 1 else ()
+    return replace(encoder, pooled=states + steps)
 
 
-def exported_tagger_encoder(head: SavedHead, model: Any) -> ExportedEncoder:
-    """Return the encoder that a tagger has fine-tuned; no sentence vector is read of it."""
-    return _cut_encoder(head, model, ())
-
-
-def _cut_encoder(head: SavedHead, model: Any, steps: Route) -> ExportedEncoder:
-    config = _model_config(head)
+def cut_encoder(head: SavedHead, model: Any) -> ExportedEncoder:
+    """Return the encoder of a head with a model that is cut off after the layer that the head reads."""
+    config, folder = _model_config(head)
     count = model.config.num_hidden_layers + 1
     layers = tuple(layer % count for layer in np.atleast_1d(config.layer).tolist())
     if not _cut(model, layers):
-        reason = (
-            f"a {type(model).__name__} changes its last states once more, so layer {max(layers)} can't become the last"
-        )
-        raise refusal(head, reason)
-    if len(layers) > 1:
-        steps = (States(layers, model.config.hidden_size * len(layers)), *steps)
-    tokeniser = load_tokeniser(model_folder(config.path, config.id, config.revision))
-    return ExportedEncoder(model, tokeniser, config, steps, layers)
+        name = type(model).__name__
+        raise refusal(head, f"a {name} changes its last states once more, so layer {max(layers)} can't become the last")
+    return ExportedEncoder(model, load_tokeniser(folder), config, layers)
 
 
-def _model_config(head: SavedHead) -> HuggingFaceConfig:
+def _model_config(head: SavedHead) -> tuple[HuggingFaceConfig, Path]:
+    """Return the settings of the encoder and the folder of its model."""
     config = head.source.saved_config
     if not isinstance(config, HuggingFaceConfig):
         raise refusal(head, "its vectors were imported, so there is no encoder")
-    return config
+    return config, model_folder(config.path, config.id, config.revision)
 
 
 @torch.no_grad()

@@ -1,53 +1,166 @@
-"""Export a head as a folder, and check a folder against what it was when it was written."""
+"""Export a head as a folder, and check a folder against what it was when it was written.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+The output of a folder on a few texts has to be that of the head itself, and so has that of its ONNX graph.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import nn
 
-from disent_core.errors import TrainingError, located
+from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX
+from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.export.card import Measured, card
-from disent_core.export.comparing import (
-    PROBES,
-    Outputs,
+from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
+from disent_core.export.onnx_graph import GRAPH, Graph, TaggerGraph, graph_vectors, open_graph, write_graph
+from disent_core.export.routes import Routes, refusal, routes_of
+from disent_core.export.saved_folder import CARD, checked_record, index_weights, write_record
+from disent_core.export.transformers_folder import (
     Vectors,
-    check_compared,
-    described,
-    difference_of,
-    exact_head,
-    write_compared,
+    folder_vectors,
+    forget_origin,
+    load_folder,
+    loadable,
+    quiet,
+    write_folder,
 )
-from disent_core.export.encoder import exact_encoder, exported_encoder
-from disent_core.export.onnx_graph import Graph, graph_vectors
-from disent_core.export.record import checked_record
-from disent_core.export.routes import Routes, routes_of
-from disent_core.export.tagger_folder import check_tagger, write_tagger
-from disent_core.export.transformers_folder import folder_vectors, load_folder, quiet, write_folder
 from disent_core.lineage.saved_heads import SavedHead
+from disent_core.methods.families.tagger import TrainedTaggers
+from disent_core.methods.spec import ENCODER_CONFIG
+from disent_core.methods.token_classification_head import TokenTagger
+from disent_core.storage.files import atomic_path
 from disent_core.training.data import features_of
 from disent_core.training.needs import Need
+
+PROBES = (
+    "",
+    "a",
+    "wake me up at nine on friday",
+    "weck mich am freitag um neun auf",
+    "despiértame el viernes a las nueve",
+    "金曜日の九時に起こして",
+    "Play 'So What' (live), please!",
+    " ".join(["what is the weather in rome"] * 40),
+)
+"""Texts whose vectors a folder has to reproduce: empty, short, in several scripts, longer than an encoder reads."""
+SENTENCES = (*(tuple(text.split()) for text in PROBES if text), tuple("金曜日の九時"))
+"""Sentences whose tags a folder has to reproduce: the words of the probes, and the characters of one."""
+
+TOLERANCE = 2e-6
+"""Largest difference to the head's own vectors, as a share of their largest value."""
+ELSEWHERE = 1e-4
+"""The same for a folder on another machine, whose processor may round in another order."""
+
+
+def difference_of(expected: Vectors, vectors: Vectors) -> float:
+    """Return the largest difference of any route, as a share of its largest expected value."""
+    return max(float(np.abs(matrix - vectors[name]).max() / max(np.abs(matrix).max(), 1e-12))
+               for name, matrix in expected.items())  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Probes(ABC):
+    """Texts with the head's own output, and how a folder of one kind computes it."""
+
+    what: ClassVar[str]  # name of the output in messages
+    library: ClassVar[str]  # that computes it
+    texts: Sequence[Any]  # of a tagger, sentences as lists of words
+    vectors: Vectors  # the head's own output
+    max_length: int  # tokens of a text that the encoder reads
+
+    @abstractmethod
+    def difference(self, folder: Path) -> float:
+        """Return the largest difference of a folder's output."""
+
+    @abstractmethod
+    def graph(self, folder: Path) -> Graph | TaggerGraph:
+        """Return the module of a folder that becomes its ONNX graph."""
+
+    @abstractmethod
+    def graph_difference(self, folder: Path) -> float:
+        """Return the largest difference of the output of a folder's ONNX graph."""
+
+
+class VectorProbes(Probes):
+    """Texts with their vectors by route."""
+
+    what, library = "vectors", "torch and sentence-transformers"
+
+    def difference(self, folder: Path) -> float:
+        return difference_of(self.vectors, folder_vectors(folder, self.texts, list(self.vectors)))
+
+    def graph(self, folder: Path) -> Graph:
+        return Graph(load_folder(folder))
+
+    def graph_difference(self, folder: Path) -> float:
+        """Return the largest difference over batches of several shapes."""
+        batches = graph_vectors(folder, self.texts, self.max_length)
+        return max(difference_of({name: self.vectors[name][rows] for name in self.vectors}, of_graph)
+                   for rows, of_graph in batches)  # fmt: skip
+
+
+class TaggerProbes(Probes):
+    """Sentences with the logits of their words."""
+
+    what, library = "logits", "torch and transformers"
+
+    def difference(self, folder: Path) -> float:
+        model = _load_tagger(folder)
+
+        @torch.no_grad()
+        def run(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
+            return model(**{name: torch.from_numpy(value) for name, value in inputs.items()}).logits.numpy()
+
+        return self._difference(folder, run)
+
+    def graph(self, folder: Path) -> TaggerGraph:
+        return TaggerGraph(_load_tagger(folder))
+
+    def graph_difference(self, folder: Path) -> float:
+        session = open_graph(folder)
+        return self._difference(folder, lambda inputs: session.run(["logits"], dict(inputs))[0])
+
+    def _difference(
+        self, folder: Path, run: Callable[[Mapping[str, np.ndarray]], Float[np.ndarray, "texts tokens tags"]]
+    ) -> float:
+        """Compare the logits of all words that have a sub-word, a sentence at a time, as the code on the card does.
+
+        `run` computes the logits of tokens from `input_ids` and `attention_mask`.
+        """
+        from transformers import AutoTokenizer
+
+        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        options = {"is_split_into_words": True, "truncation": True, "max_length": self.max_length}
+        rows: list[np.ndarray] = []
+        for words in self.texts:
+            inputs = tokeniser(list(words), **options, return_tensors="np")
+            numbers = inputs.word_ids()
+            first = [at for at, word in enumerate(numbers) if word is not None and word not in numbers[:at]]
+            rows.append(run({name: inputs[name].astype(np.int64) for name in TaggerGraph.inputs})[0][first])
+        return difference_of(self.vectors, {"logits": np.concatenate(rows).astype(np.float32)})
+
+
+# --- writing ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A folder that was written.
-
-    Attributes:
-        folder: the folder.
-        routes: what is in it.
-        difference: largest difference to the head's own vectors, as a share of their largest value.
-        graph_difference: the same of its ONNX graph; None if it has none.
-        tags: the tags of a tagger, which has no routes.
-    """
+    """A folder that was written."""
 
     folder: Path
-    routes: Routes
-    difference: float
-    graph_difference: float | None = None
-    tags: tuple[str, ...] = ()
+    routes: Routes  # what is in it
+    difference: float  # largest difference to the head's own vectors, as a share of their largest value
+    graph_difference: float | None = None  # the same of its ONNX graph; None if it has none
+    tags: tuple[str, ...] = ()  # of a tagger, which has no routes
 
 
 def export_head(
@@ -61,87 +174,98 @@ def export_head(
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
-    A tagger becomes a folder that transformers' `AutoModelForTokenClassification` loads.
-
-    Embeddings that its own modules do not compute need a module in the folder, and `trust_remote_code=True`.
-
-    It appears whole or not at all: before it gets its name it is loaded once, and its vectors must be the head's.
+    A tagger becomes a folder that transformers' `AutoModelForTokenClassification` loads. The folder is new, and appears
+    whole or not at all: before it gets its name it is loaded once, and its vectors must be the head's.
 
     Args:
         head: the head.
         folder: a folder that does not exist yet.
         seed: which of the head's seeds; None if its method is deterministic.
-        embeddings: which of its routes; None: all that need no module in the folder or, if there are none, all.
+        embeddings: which of its routes; None: all that sentence-transformers computes with its own modules or, if there
+            are none, all. Others need a module in the folder, and `trust_remote_code=True`.
         measured: what is known of the head's quality, for its card.
         onnx: whether the folder gets an ONNX graph too.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
-    head = exact_head(head)
-    if head.method.labels:
-        if embeddings is not None:
-            raise ValueError(f"{head.method.name} tags the slots of sentences and has no embeddings to choose from")
-        tags, written = write_tagger(head, folder, seed=seed, measured=measured, onnx=onnx)
-        return Exported(folder, Routes({}), written.difference, written.graph_difference, tags)
-    encoder = exported_encoder(head, seed)
-    routes = routes_of(head, seed, encoder.pooled).chosen(embeddings)
-    with quiet():
-        own = _own_vectors(head, seed, routes)
-    written = write_compared(
-        head,
-        folder,
-        _outputs(own, PROBES, encoder.config.max_length),
-        partial(write_folder, encoder=encoder, routes=routes),
-        described(head, seed, encoder, measured) | _record(routes, own),
-        card(head, seed, routes, measured, onnx=onnx),
-        onnx=onnx,
-    )
-    return Exported(folder, routes, written.difference, written.graph_difference)
+    head = _exact_head(head)
+    if head.method.labels and embeddings is not None:
+        raise ValueError(f"{head.method.name} tags the slots of sentences and has no embeddings to choose from")
+    draft = _tagger(head, seed) if head.method.labels else _embedder(head, seed, embeddings)
+    probes = draft.probes
+    with atomic_path(folder.resolve()) as temporary:
+        draft.write(temporary)
+        difference = probes.difference(temporary)
+        if not difference <= TOLERANCE:
+            raise refusal(head, f"its {probes.what} would differ by {difference:.1e} of their largest value")
+        graph_difference = _write_graph(temporary, head, probes) if onnx else None
+        record = {
+            "description": _of_seed(head.description, seed),
+            "fingerprint": head.content,
+            "seed": seed,
+            "encoder": draft.encoder.described(),
+            "measured": [asdict(row) for row in measured],
+            **draft.record,
+            "probes": {
+                "texts": probes.texts,
+                "vectors": {name: matrix.tolist() for name, matrix in probes.vectors.items()},
+            },
+            "weights": index_weights(temporary, head, seed),
+        }
+        write_record(temporary, record)
+        (temporary / CARD).write_text(card(head, seed, draft.routes, measured, onnx=onnx), encoding="utf-8")
+    return Exported(folder, draft.routes, difference, graph_difference, draft.tags)
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A folder that is as it was written.
+class _Draft:
+    """What is to be written: `write` writes the model, `record` is what its kind of folder records beside the rest."""
 
-    Attributes:
-        routes: names of its routes.
-        graph: whether its ONNX graph was run; None if it has none.
-        tags: those of a tagger, which has no routes.
-    """
-
-    routes: tuple[str, ...]
-    graph: bool | None
+    encoder: ExportedEncoder
+    probes: Probes
+    write: Callable[[Path], None]
+    record: Mapping[str, Any]
+    routes: Routes
     tags: tuple[str, ...] = ()
 
 
-def check_folder(folder: Path) -> Checked:
-    """Check an exported folder: its files, and that it gives the vectors that it gave when it was written.
-
-    An ONNX graph is run where onnxruntime is installed.
-    """
-    record = checked_record(folder)
-    if record.get("tags"):
-        return Checked((), check_tagger(folder, record), tuple(record["tags"]))
-    own = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
-    outputs = _outputs(own, record["probes"]["texts"], record["encoder"]["max_length"])
-    return Checked(tuple(own), check_compared(folder, outputs))
+def _tagger(head: SavedHead, seed: int | None) -> _Draft:
+    tagger = head.trained.tagger(seed) if isinstance(head.trained, TrainedTaggers) else None
+    if not isinstance(tagger, TokenTagger):
+        raise refusal(head, "it tags spans, each by two runs of the encoder, and transformers' models tag tokens")
+    encoder = cut_encoder(head, tagger.encoder.model)
+    with quiet():
+        probes = TaggerProbes(SENTENCES, _own_logits(tagger), encoder.config.max_length)
+    write = partial(_write_tagger, head=head, tagger=tagger, encoder=encoder)
+    return _Draft(encoder, probes, write, {"tags": tagger.classes}, Routes({}), tagger.classes)
 
 
-def _outputs(own: Vectors, texts: Sequence[str], max_length: int) -> Outputs:
-    return Outputs(
-        what="vectors",
-        library="torch and sentence-transformers",
-        own=own,
-        of_folder=lambda folder: folder_vectors(folder, texts, list(own)),
-        graph=lambda folder: Graph(load_folder(folder)),
-        graph_difference=lambda folder: _graph_difference(folder, own, texts, max_length),
-    )
+def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | None) -> _Draft:
+    encoder = exported_encoder(head, seed)
+    routes = routes_of(head, seed, encoder.pooled).chosen(embeddings)
+    with quiet():
+        probes = VectorProbes(PROBES, _own_vectors(head, seed, routes), encoder.config.max_length)
+    names = ("by_language", "default", "left_out", "needs_code")
+    record = {"routes": list(routes.steps), **{name: getattr(routes, name) for name in names}}
+    return _Draft(encoder, probes, partial(write_folder, encoder=encoder, routes=routes), record, routes)
 
 
-def _graph_difference(folder: Path, own: Vectors, texts: Sequence[str], max_length: int) -> float:
-    """Return the largest difference of an ONNX graph, over batches of several shapes."""
-    batches = graph_vectors(folder, texts, max_length)
-    return max(difference_of({name: own[name][rows] for name in own}, vectors) for rows, vectors in batches)
+def _exact_head(head: SavedHead) -> SavedHead:
+    """Return the head on the CPU, with all products in float32."""
+    settings: Any = head.settings
+    if getattr(settings, "precision", "float32") != "float32":
+        settings = replace(settings, precision="float32")
+    return replace(head, device="cpu", source=replace(head.source, device="cpu"), settings=settings)
+
+
+def _of_seed(description: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """Return the description of a head of one seed, without the path of its encoder."""
+    encoder = dict(description[ENCODER_CONFIG])
+    if not str(encoder.get("path")).startswith(PACKAGE_PREFIX):
+        encoder.pop("path", None)
+    seeds = {} if seed is None else {"seeds": [seed]}
+    of_seed = description.get("of_seed", {}).get(str(seed))
+    return {**description, **seeds, ENCODER_CONFIG: encoder} | ({"of_seed": {str(seed): of_seed}} if of_seed else {})
 
 
 def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
@@ -158,12 +282,94 @@ def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
     return {name: embedded[name] for name in routes.steps}
 
 
-def _record(routes: Routes, own: Vectors) -> dict[str, Any]:
-    return {
-        "routes": list(routes.steps),
-        "by_language": routes.by_language,
-        "default": routes.default,
-        "left_out": routes.left_out,
-        "needs_code": routes.needs_code,
-        "probes": {"texts": PROBES, "vectors": {name: matrix.tolist() for name, matrix in own.items()}},
-    }
+def _write_graph(folder: Path, head: SavedHead, probes: Probes) -> float:
+    from torch.onnx import OnnxExporterError
+
+    try:
+        write_graph(probes.graph(folder), folder / GRAPH)
+        difference = probes.graph_difference(folder)
+        if not difference <= TOLERANCE:
+            raise ValueError(f"its {probes.what} would differ by {difference:.1e} of their largest value")
+    except (OnnxExporterError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        problem = f"{head.path}: {head.description['name']} can't be one ONNX graph: {reason}"
+        raise TrainingError(f"{problem}. Export it without the graph") from error
+    return difference
+
+
+# --- taggers ----------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def _own_logits(tagger: TokenTagger) -> Vectors:
+    """Return what the tagger itself computes of `SENTENCES`."""
+    return {"logits": tagger.eval()(tagger.read(SENTENCES)).numpy()}
+
+
+def _write_tagger(folder: Path, head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> None:
+    """Write a folder that `AutoModelForTokenClassification.from_pretrained` loads."""
+    with quiet():
+        _model(head, tagger, encoder).save_pretrained(folder)
+        encoder.tokeniser.save_pretrained(folder)
+    forget_origin(folder)
+
+
+def _load_tagger(folder: Path) -> nn.Module:
+    from transformers import AutoModelForTokenClassification
+
+    with loadable(folder):
+        return AutoModelForTokenClassification.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False
+        )
+
+
+def _model(head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> Any:
+    """Build the model of transformers: the encoder with a linear layer."""
+    from transformers import AutoModelForTokenClassification
+
+    config = deepcopy(encoder.model.config)
+    config.id2label = dict(enumerate(tagger.classes))
+    config.label2id = {tag: number for number, tag in config.id2label.items()}
+    name = type(encoder.model).__name__
+    try:
+        model = AutoModelForTokenClassification.from_config(config)
+    except ValueError as error:
+        raise refusal(head, f"transformers has no token classification with a {name}") from error
+    missing = model.base_model.load_state_dict(encoder.model.state_dict(), strict=False).missing_keys
+    layer = getattr(model, "classifier", None)
+    if missing or not isinstance(layer, nn.Linear) or layer.weight.shape != tagger.linear.weight.shape:
+        raise refusal(head, f"transformers' token classification with a {name} is more than a linear layer")
+    layer.load_state_dict(tagger.linear.state_dict())
+    return model.eval()
+
+
+# --- checking -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A folder that is as it was written."""
+
+    routes: tuple[str, ...]
+    graph: bool | None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
+    tags: tuple[str, ...] = ()  # of a tagger, which has no routes
+
+
+def check_folder(folder: Path) -> Checked:
+    """Check an exported folder: its files, and that it gives the vectors that it gave when it was written."""
+    record = checked_record(folder)
+    tags = tuple(record.get("tags", ()))
+    vectors = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
+    kind = TaggerProbes if tags else VectorProbes
+    probes = kind(record["probes"]["texts"], vectors, record["encoder"]["max_length"])
+    _require_equal(folder, probes.difference(folder), probes.what, probes.library)
+    has_graph, has_runtime = (folder / GRAPH).is_file(), find_spec("onnxruntime") is not None
+    if has_graph and has_runtime:
+        _require_equal(folder / GRAPH, probes.graph_difference(folder), probes.what, "onnxruntime")
+    return Checked(() if tags else tuple(vectors), has_runtime if has_graph else None, tags)
+
+
+def _require_equal(path: Path, difference: float, what: str, library: str) -> None:
+    if not difference <= ELSEWHERE:
+        problem = f"its {what} differ by {difference:.1e} of their largest value from those at the export"
+        raise DamagedError(located(path, None, problem, f"Check the version of {library}"))

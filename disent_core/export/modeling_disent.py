@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from disent_core.methods.modules.word_rows import random_rows, rows_of_text
 
 Features = MutableMapping[str, Any]
-WORDS = ("word_rows", "word_starts")
 
 
 class WordTransformer(Transformer):
@@ -28,15 +27,13 @@ class WordTransformer(Transformer):
         features = super().preprocess(inputs, *args, **kwargs)
         rows = [rows_of_text(text) for text in inputs]
         starts = [0, *accumulate(map(len, rows))][:-1]
-        found = torch.tensor([row for of_text in rows for row in of_text], dtype=torch.int64), torch.tensor(starts)
-        return {**features, **dict(zip(WORDS, found, strict=True))}
+        flat = torch.tensor([row for of_text in rows for row in of_text], dtype=torch.int64)
+        return {**features, "word_rows": flat, "word_starts": torch.tensor(starts)}
 
     def forward(self, features: Features, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run the transformer, which does not know the words."""
-        words = {name: features.pop(name) for name in WORDS if name in features}
-        features = super().forward(features, **kwargs)  # pyright: ignore[reportArgumentType]
-        features.update(words)
-        return features
+        words = {name: features.pop(name) for name in ("word_rows", "word_starts") if name in features}
+        return {**super().forward(features, **kwargs), **words}  # pyright: ignore[reportArgumentType]
 
 
 class LayerStates(Module):
@@ -54,11 +51,9 @@ class LayerStates(Module):
         return features
 
     def get_embedding_dimension(self) -> int:
-        """Width of the states."""
         return self.dimension
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write the configuration; there are no weights."""
         self.save_config(output_path)
 
 
@@ -73,17 +68,15 @@ class Head(Module):
         self.settings, self.default = settings, default
 
     def embed(self, features: Features) -> dict[str, Tensor]:
-        """Return all embeddings by name."""
+        """Return all embeddings by name, [texts, dim]."""
         raise NotImplementedError
 
     def forward(self, features: Features, task: str | None = None, **_: Any) -> Any:
-        """Set `sentence_embedding`."""
         embedded = self.embed(features)
         features["sentence_embedding"] = embedded[task if task in embedded else self.default]
         return features
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Write configuration and weights."""
         self.save_config(output_path)
         self.save_torch_weights(output_path)
 
@@ -91,9 +84,8 @@ class Head(Module):
     def load(cls, model_name_or_path: str, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Read what `save` wrote."""
         names = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
-        where = {name: kwargs[name] for name in names if name in kwargs}
-        head = cls(**cls.load_config(model_name_or_path=model_name_or_path, **where))
-        return cls.load_torch_weights(model_name_or_path=model_name_or_path, model=head, **where)
+        source = {name: kwargs[name] for name in names if name in kwargs} | {"model_name_or_path": model_name_or_path}
+        return cls.load_torch_weights(model=cls(**cls.load_config(**source)), **source)
 
 
 class FacetHead(Head):
@@ -126,15 +118,15 @@ class FacetHead(Head):
             sums = features["word_sums"] if "word_sums" in features else self._words(features)
             parts += sums.split(self.settings["words"], dim=-1)
         parts = [self._erased(number, F.normalize(part, dim=-1)) for number, part in enumerate(parts)]
-        found = {
+        embedded = {
             "meaning": torch.cat(parts, dim=-1) * len(parts) ** -0.5,
             "template": torch.cat(parts[0::2], dim=-1) * (len(parts) / 2) ** -0.5,
             "residual": torch.cat(parts[1::2], dim=-1) * (len(parts) / 2) ** -0.5,
         }
         if self.language is not None:
             logits = self.language(features["sentence_embedding"])
-            found["language"] = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
-        return found
+            embedded["language"] = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
+        return embedded
 
     def _erased(self, number: int, part: Tensor) -> Tensor:
         centre, basis = getattr(self, f"centre_{number}"), getattr(self, f"basis_{number}")
@@ -144,12 +136,12 @@ class FacetHead(Head):
         """Sum of the rows of each text's words: trained ones, and others as they are at random."""
         table: Tensor = self.table  # pyright: ignore[reportAssignmentType]
         known: Tensor = self.known  # pyright: ignore[reportAssignmentType]
-        rows, places = features["word_rows"].unique(return_inverse=True)
+        rows, numbers = features["word_rows"].unique(return_inverse=True)
         vectors = torch.from_numpy(random_rows(rows.cpu().numpy(), table.shape[1], self.settings["seed"]))
         vectors = vectors.to(table.device)
         is_known = torch.isin(rows, known)
         vectors[is_known] = table[torch.searchsorted(known, rows[is_known])].float()
-        return F.embedding_bag(places, vectors, features["word_starts"].to(places.device), mode="sum")
+        return F.embedding_bag(numbers, vectors, features["word_starts"].to(numbers.device), mode="sum")
 
 
 NAMES = ("language", "meaning", "query", "key", "template_value", "residual_value")
@@ -163,11 +155,12 @@ class AttentionHead(Head):
 
     def __init__(self, settings: dict[str, Any], default: str) -> None:
         super().__init__(settings, default)
+        self.is_linear = settings["ffn"] == "linear"
         self.maps = nn.ModuleDict({name: self._map() for name in NAMES})
 
     def _map(self) -> nn.Module:
         dim, activations = self.settings["dim"], {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
-        if self.settings["ffn"] == "linear":
+        if self.is_linear:
             return nn.Linear(dim, dim)
         return nn.Sequential(nn.Linear(dim, dim), activations[self.settings["activation"]](), nn.Linear(dim, dim))
 
@@ -178,7 +171,7 @@ class AttentionHead(Head):
         scale = self.settings["dim"] ** -0.5 if self.settings["attention_scale"] == "sqrt_d" else 1.0
         parts: list[Any] = [maps[name] for name in NAMES[2:]]
         query, key, of_template, of_residual = parts
-        if self.settings["ffn"] == "linear":  # maps of sums, as disent has it: fewer products, and the same rounding
+        if self.is_linear:  # maps of sums, as disent has it: fewer products, and the same rounding
             to_key = key.weight.T @ query.weight
             queries, keys = F.linear(vectors, to_key, key.weight.T @ query.bias), states
         else:
@@ -186,7 +179,7 @@ class AttentionHead(Head):
         scores = torch.einsum("td,tld->tl", queries, keys) * scale
         attention = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
         complement = self._complement(attention, mask)
-        if self.settings["ffn"] == "linear":
+        if self.is_linear:
             template = of_template(torch.einsum("tl,tld->td", attention, states))
             residual = of_residual(torch.einsum("tl,tld->td", complement, states))
         else:
@@ -219,6 +212,5 @@ class ResidualMap(Head):
         self.map = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
 
     def embed(self, features: Features) -> dict[str, Tensor]:
-        """Return the only embedding."""
         vectors = features["sentence_embedding"]
         return {self.default: vectors + self.map(vectors)}

@@ -33,10 +33,10 @@ class WordSums(nn.Module):
     each value: 8 MB for 512 columns.
     """
 
-    bits: Tensor
-    signs: Tensor
-    place: Tensor
-    table: Tensor
+    bits: Tensor  # random rows, a bit for each value
+    signs: Tensor  # of the eight bits of each byte
+    place: Tensor  # number of each row in `table`, -1 if it is random
+    table: Tensor  # trained rows
 
     def __init__(self, head: Any) -> None:
         super().__init__()
@@ -62,43 +62,37 @@ class WordSums(nn.Module):
 class Graph(nn.Module):
     """A model of sentence-transformers, a transformer and a router, as a function of tensors.
 
-    Its outputs are the routes, whose `names` it tells.
+    Its outputs are the routes named in `names`.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         transformer, router = model
-        self.names = list(router.sub_modules)
         self.encoder, self.router = transformer.model, router
-        self._routes: list[list[Any]] = [list(router.sub_modules[name]) for name in self.names]
-        heads = [module for route in self._routes for module in route if hasattr(module, "table")]
+        self._routes: dict[str, list[Any]] = {name: list(route) for name, route in router.sub_modules.items()}
+        self.names = list(self._routes)
+        heads = [module for route in self._routes.values() for module in route if hasattr(module, "table")]
         self.words = WordSums(heads[0]) if heads else None
-        self.reads_tokens = any(len(route) > 1 or not _is_of_words(route[0]) for route in self._routes)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return (*(_TOKENS if self.reads_tokens else ()), *((_WORDS,) if self.words is not None else ()))
+        reads_tokens = any(len(route) > 1 or not _is_of_words(route[0]) for route in self._routes.values())
+        self.inputs = (*(_TOKENS if reads_tokens else ()), *((_WORDS,) if heads else ()))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Return the vectors of each route."""
-        given = dict(zip(self.inputs, inputs, strict=True))
-        features: dict[str, Any] = {}
-        if self.reads_tokens:
-            ids, mask = (given[name] for name in _TOKENS)
-            output = self.encoder(input_ids=ids, attention_mask=mask)
-            features = {"token_embeddings": output.last_hidden_state, "attention_mask": mask}
+        features: dict[str, Any] = dict(zip(self.inputs, inputs, strict=True))
+        if "input_ids" in features:
+            output = self.encoder(**{name: features[name] for name in _TOKENS})
+            features["token_embeddings"] = output.last_hidden_state
             features["all_layer_embeddings"] = output.hidden_states
         if self.words is not None:
-            features["word_sums"] = self.words(given[_WORDS])
-        return tuple(_applied(name, route, features) for name, route in zip(self.names, self._routes, strict=True))
+            features["word_sums"] = self.words(features[_WORDS])
+        return tuple(_applied(name, route, features) for name, route in self._routes.items())
 
 
 def _applied(name: str, route: Sequence[Any], features: Mapping[str, Any]) -> Tensor:
-    found = dict(features)
+    features = dict(features)
     for module in route:
-        found = module(found, task=name) if "task" in getattr(module, "forward_kwargs", ()) else module(found)
-    return found["sentence_embedding"]
+        features = module(features, task=name) if "task" in getattr(module, "forward_kwargs", ()) else module(features)
+    return features["sentence_embedding"]
 
 
 def _is_of_words(module: nn.Module) -> bool:
@@ -170,12 +164,9 @@ def graph_vectors(
 
     session = open_graph(folder)
     tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    inputs, outputs = ([one.name for one in several] for several in (session.get_inputs(), session.get_outputs()))
-    for chosen in (slice(0, len(texts)), slice(0, 2), slice(2, 3)):
-        some = list(texts[chosen])
-        given: dict[str, Any] = dict(
-            tokeniser(some, padding=True, truncation=True, max_length=max_length, return_tensors="np")
-        )
-        given[_WORDS] = word_rows(some)
-        found = session.run(outputs, {name: given[name].astype(np.int64) for name in inputs})
-        yield chosen, dict(zip(outputs, found, strict=True))
+    outputs = [output.name for output in session.get_outputs()]
+    options = {"padding": True, "truncation": True, "max_length": max_length, "return_tensors": "np"}
+    for rows in (slice(0, len(texts)), slice(0, 2), slice(2, 3)):
+        arrays: dict[str, Any] = {**tokeniser(list(texts[rows]), **options), _WORDS: word_rows(list(texts[rows]))}
+        inputs = {source.name: arrays[source.name].astype(np.int64) for source in session.get_inputs()}
+        yield rows, dict(zip(outputs, session.run(outputs, inputs), strict=True))

@@ -1,11 +1,12 @@
-"""What each embedding of a head computes after the encoder, if possible in operations that sentence-transformers has.
+"""Say what each embedding of a head computes after the encoder, as modules of sentence-transformers where possible.
 
-A route is a list of steps from token states to one vector. What its own modules do not give exactly is a step of the
-module that is shipped in the folder: an export that is almost right would rank other neighbours.
+A route is a list of modules from token states to one vector. What sentence-transformers does not compute exactly is a
+module of `modeling_disent`, which is shipped in the folder: an export that is almost right would rank other neighbours.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, Literal
 
 import torch
@@ -15,71 +16,40 @@ from disent_core.encoders.checkpoint import DensePooler
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.fine_tunable import VectorMap
 from disent_core.errors import TrainingError
-from disent_core.export import computed
-from disent_core.export.computed import Computed
 from disent_core.lineage.saved_heads import SavedHead
-from disent_core.methods.dream_head import LinearHead
-from disent_core.methods.facet_first_head import FacetFirstHead
-from disent_core.methods.facet_head import TrainedFacet
+from disent_core.methods.dream_head import LinearHead, OracleHead
+from disent_core.methods.facet_head import FacetFirstHead, FacetHead, TrainedFacet
 from disent_core.methods.families.frozen import TrainedHead
 from disent_core.methods.families.seed_by_seed import FineTuned
 from disent_core.methods.families.unseeded import Solved
 from disent_core.methods.fmda_head import FmdaHead
-from disent_core.methods.lexicon_head import TrainedLexicon
-from disent_core.methods.oracle_head import OracleHead
+from disent_core.methods.lexicon_head import TrainedLexicon, table_seed
+from disent_core.methods.modules.hashed_words import HashedNgramTable
+
+Route = tuple[Any, ...]
+"""Modules of sentence-transformers, or shipped ones. A module that several routes share is saved once."""
+_SHIPPED = "disent_core.export.modeling_disent"
+_PARTS = ("meaning", "template", "residual")
+_UNKNOWN = "no module of sentence-transformers, nor the shipped one, computes its embeddings"
 
 
-@dataclass(frozen=True)
-class Pool:
-    """Token states to one vector: the state at position 0, or the mean or maximum over tokens."""
-
-    mode: Literal["cls", "mean", "max"]
-
-
-@dataclass(frozen=True)
-class Affine:
-    """W x + b of the vector, or of every token's state; then tanh, if `tanh`. `weight` is [outer, inner]."""
-
-    weight: Tensor
-    bias: Tensor | None
-    of_tokens: bool = False
-    tanh: bool = False
-
-
-@dataclass(frozen=True)
-class UnitNorm:
-    """Divide the vector by its length."""
-
-
-@dataclass(frozen=True)
-class States:
-    """The token states of several layers, side by side, instead of those of the last."""
-
-    layers: tuple[int, ...]
-    dim: int
-
-
-Route = tuple[Pool | Affine | UnitNorm | States | Computed, ...]
+def shipped() -> Any:
+    """Return the module that is shipped; it needs sentence-transformers."""
+    return import_module(_SHIPPED)
 
 
 def needs_code(route: Route) -> bool:
     """Whether a step is one of the shipped module, which is loaded with `trust_remote_code=True` only."""
-    return any(isinstance(step, States | Computed) for step in route)
+    return any(type(step).__module__ == _SHIPPED for step in route)
 
 
 @dataclass(frozen=True)
 class Routes:
-    """What a head's folder computes.
+    """What a head's folder computes."""
 
-    Attributes:
-        steps: steps of each route by its name, an embedding or, if the head needs the language of a text, a language.
-        by_language: whether the names are languages.
-        left_out: routes that were not chosen.
-    """
-
-    steps: Mapping[str, Route]
-    by_language: bool = False
-    left_out: tuple[str, ...] = ()
+    steps: Mapping[str, Route]  # by embedding or, if the head needs the language of a text, by language
+    by_language: bool = False  # whether the names are languages
+    left_out: tuple[str, ...] = ()  # routes that were not chosen
 
     @property
     def needs_code(self) -> bool:
@@ -89,8 +59,7 @@ class Routes:
     @property
     def reads_words(self) -> bool:
         """Whether a step reads the words of the texts."""
-        steps = (step for route in self.steps.values() for step in route)
-        return any(isinstance(step, Computed) and step.reads_words for step in steps)
+        return any(getattr(step, "settings", {}).get("words") for route in self.steps.values() for step in route)
 
     def chosen(self, names: Sequence[str] | None) -> "Routes":
         """Return some of the routes; None: those without the shipped module or, if there are none, all."""
@@ -103,9 +72,9 @@ class Routes:
 
     @property
     def default(self) -> str | None:
-        """The route of queries and documents, and of a text without a task; none where a text has to tell its language.
+        """The route of queries, documents and texts without a task: the meaning, or the first that there is.
 
-        The meaning, where there is one.
+        None if the names are languages: a text then has to tell its own.
         """
         if self.by_language:
             return None
@@ -113,12 +82,9 @@ class Routes:
 
 
 def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
-    """Return all routes of a head.
+    """Return all routes of a head; `pooled` are the steps from token states to the encoder's sentence vector.
 
-    Args:
-        head: the head.
-        seed: one of its seeds; None if its method is deterministic.
-        pooled: steps from token states to the encoder's sentence vector.
+    The seed is one of the head's; None if its method is deterministic.
     """
     trained = head.trained
     if isinstance(trained, Solved):
@@ -126,16 +92,14 @@ def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
     if isinstance(trained, FineTuned):
         return Routes({trained.embedding: pooled + _after_tuning(trained.with_weights_of(seed), trained.embedding)})
     if isinstance(trained, TrainedFacet) and seed is not None:
-        return _of_step(computed.facet(trained.head(seed), seed), pooled)
+        return _of_step(_facet(trained.head(seed), seed), pooled)
     if isinstance(trained, TrainedLexicon) and seed is not None:
         widths = [trained.config.template_units, trained.config.residual_units]
-        return _of_step(computed.lexicon(trained.words[seed], widths, head.description["dim"], seed), ())
+        # The width of states, which are not read, is written down too.
+        return _of_step(_views({}, None, [], widths, trained.words[seed], seed, dim=head.description["dim"]), ())
     if isinstance(trained, TrainedHead) and seed is not None:
         return _of_module(trained.heads[seed], pooled, head)
     raise refusal(head, "it tags the slots of sentences" if head.method.labels else _UNKNOWN)
-
-
-_UNKNOWN = "no module of sentence-transformers, nor the shipped one, computes its embeddings"
 
 
 def refusal(head: SavedHead, reason: str) -> TrainingError:
@@ -144,26 +108,51 @@ def refusal(head: SavedHead, reason: str) -> TrainingError:
     return TrainingError(f"{head.path}: {head.description['name']} can't be exported: {reason}. {remedy}")
 
 
-def pooling_steps(pooling: Pooling, model: Any) -> Route | None:
-    """Steps from token states to the encoder's sentence vector; None if sentence-transformers has none for its pooler.
+# --- modules of sentence-transformers -----------------------------------------------------------------------
 
-    Args:
-        pooling: of the encoder.
-        model: the encoder's model, with its pooler if `pooling` uses it.
+
+def pooling_steps(pooling: Pooling, model: Any, dim: int) -> Route | None:
+    """Return the steps from token states to the encoder's sentence vector; None if there are none for its pooler.
+
+    The model has its pooler if `pooling` uses it; `dim` is the width of the states.
     """
     if pooling in ("cls", "mean"):
-        return (Pool("cls" if pooling == "cls" else "mean"),)
+        return (_pool("cls" if pooling == "cls" else "mean", dim),)
     pooler = model.pooler
     if isinstance(pooler, DensePooler):
-        return Pool("cls"), _affine(pooler.linear, tanh=True), UnitNorm()
+        return _pool("cls", dim), _affine(pooler.linear, nn.Tanh()), _sentence_transformers().Normalize()
     dense = getattr(pooler, "dense", None)
     if isinstance(dense, nn.Linear) and isinstance(getattr(pooler, "activation", None), nn.Tanh):
-        return Pool("cls"), _affine(dense, tanh=True)
+        return _pool("cls", dim), _affine(dense, nn.Tanh())
     return None
 
 
-def _affine(layer: nn.Linear, *, tanh: bool = False) -> Affine:
-    return Affine(layer.weight.detach(), None if layer.bias is None else layer.bias.detach(), tanh=tanh)
+def _sentence_transformers() -> Any:
+    return import_module("sentence_transformers.sentence_transformer.modules")
+
+
+def _pool(mode: Literal["cls", "mean", "max"], dim: int) -> nn.Module:
+    """Token states to one vector: the state at position 0, or the mean or maximum over tokens."""
+    return _sentence_transformers().Pooling(dim, mode)
+
+
+def _dense(
+    weight: Tensor, bias: Tensor | None, activation: nn.Module | None = None, *, of_tokens: bool = False
+) -> nn.Module:
+    """W x + b of the vector, or of every token's state; then the activation. `weight` is [outer, inner]."""
+    return _sentence_transformers().Dense(
+        weight.shape[1],
+        weight.shape[0],
+        bias=bias is not None,
+        activation_function=activation or nn.Identity(),
+        init_weight=weight,
+        init_bias=bias,
+        module_input_name="token_embeddings" if of_tokens else "sentence_embedding",
+    )
+
+
+def _affine(layer: nn.Linear, activation: nn.Module | None = None, *, scale: float = 1.0) -> nn.Module:
+    return _dense(scale * layer.weight.detach(), None if layer.bias is None else layer.bias.detach(), activation)
 
 
 def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, Route]:
@@ -172,25 +161,18 @@ def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, 
         raise refusal(head, "it subtracts the mean of the texts that are embedded together: no function of one text")
     solution, routes = trained.solution, {}
     for language in sorted(trained.languages, key=list(head.description["languages"]).index):
-        if (mean := solution.get(f"mean.{language}")) is not None:
+        mean, matrix = (solution.get(f"{name}.{language}") for name in ("mean", "weight"))
+        scaled: Route = ()
+        if mean is not None and matrix is not None:  # an alignment of vectors of norm 1
+            weight, bias, scaled = matrix.T, -(mean @ matrix), (_sentence_transformers().Normalize(),)
+        elif mean is not None:
             weight, bias = torch.eye(len(mean)), -mean
-        elif (matrix := solution.get(f"weight.{language}")) is not None:
+        elif matrix is not None:
             weight, bias = matrix.T, solution[f"bias.{language}"]
         else:
             raise refusal(head, "its formula is not known to be linear")
-        routes[language] = (*pooled, Affine(weight.float().contiguous(), bias.float()))
+        routes[language] = (*pooled, *scaled, _dense(weight.float().contiguous(), bias.float()))
     return routes
-
-
-def _after_tuning(source: nn.Module, embedding: str) -> Route:
-    """Return the steps after the sentence vector: those of a tuned map, none for a tuned encoder."""
-    if not isinstance(source, VectorMap):
-        return ()
-    return (_affine(source.map) if isinstance(source.map, nn.Linear) else computed.residual_map(source, embedding),)
-
-
-def _of_step(step: Computed, pooled: Route) -> Routes:
-    return Routes(dict.fromkeys(step.embeddings, (*pooled, step)))
 
 
 def _of_module(module: nn.Module, pooled: Route, head: SavedHead) -> Routes:
@@ -199,16 +181,103 @@ def _of_module(module: nn.Module, pooled: Route, head: SavedHead) -> Routes:
     if isinstance(module, LinearHead):
         return Routes({name: (*pooled, _affine(getattr(module, name))) for name in ("meaning", "language")})
     if isinstance(module, FmdaHead):
-        return _of_step(computed.attention(module, head.description["dim"]), pooled)
+        return _of_step(_attention(module, head.description["dim"]), pooled)
     if isinstance(module, FacetFirstHead):
-        steps = _of_step(computed.facet_first(module), pooled).steps
-        return Routes({**steps, **_of_units(module, [step for step in pooled if isinstance(step, States)])})
+        units = [module.config.template_units, module.config.residual_units]
+        step = _views(_linear("units", module.units), module.language, units, [], None, 0)  # it erases nothing
+        steps = _of_step(step, pooled).steps
+        return Routes({**steps, **_of_units(module, [step for step in pooled if needs_code((step,))])})
     raise refusal(head, _UNKNOWN)
 
 
-def _of_units(module: FacetFirstHead, states: Sequence[States]) -> dict[str, Route]:
+def _of_units(module: FacetFirstHead, states: Sequence[nn.Module]) -> dict[str, Route]:
+    """Template and residual of facet_first; `states` are the states of several layers, if it reads several."""
     sizes = [module.config.template_units, module.config.residual_units]
     parts = zip(module.units.weight.detach().split(sizes), module.units.bias.detach().split(sizes), strict=True)
     # max_j (W h_j) + b = max_j (W h_j + b): the bias is the same for every token.
-    steps = [(*states, Affine(w.clone(), b.clone(), of_tokens=True), Pool("max"), UnitNorm()) for w, b in parts]
+    steps = [
+        (
+            *states,
+            _dense(w.clone(), b.clone(), of_tokens=True),
+            _pool("max", len(w)),
+            _sentence_transformers().Normalize(),
+        )
+        for w, b in parts
+    ]
     return dict(zip(("template", "residual"), steps, strict=True))
+
+
+# --- modules that are shipped -------------------------------------------------------------------------------
+
+
+def _of_step(step: Any, pooled: Route) -> Routes:
+    """Return a route for each embedding of a step, which has a language unless its settings say that there is none."""
+    names = (*_PARTS, "language") if step.settings.get("languages", 1) else _PARTS
+    return Routes(dict.fromkeys(names, (*pooled, step)))
+
+
+def states_of(layers: Sequence[int], dim: int) -> nn.Module:
+    """Return the step that puts the states of several layers side by side."""
+    return shipped().LayerStates(list(layers), dim)
+
+
+def _after_tuning(source: nn.Module, embedding: str) -> Route:
+    """Return the steps after the sentence vector: those of a tuned map, none for a tuned encoder."""
+    if not isinstance(source, VectorMap):
+        return ()
+    if isinstance(source.map, nn.Linear):
+        return (_affine(source.map),)
+    weights = {f"map.{name}": value for name, value in source.map.state_dict().items()}
+    return (_step("ResidualMap", {"dim": source.dim}, weights, embedding),)
+
+
+def _step(kind: str, settings: dict[str, Any], weights: Mapping[str, Tensor], default: str = "meaning") -> Any:
+    """Return a module with weights; of its buffers those that are not given stay zero."""
+    module = getattr(shipped(), kind)(settings, default)
+    module.load_state_dict({**dict(module.named_buffers()), **weights})
+    return module
+
+
+def _facet(head: FacetHead, seed: int) -> Any:
+    config, weights, units, widths = head.config, {}, [], []
+    if head.units is not None:
+        units, weights = [config.template_units, config.residual_units], _linear("units", head.units)
+    if head.words is not None:
+        widths = [config.template_words, config.residual_words]
+    for number, eraser in enumerate(head.erasers):
+        weights |= {f"{name}_{number}": value for name, value in eraser.state_dict().items()}
+    return _views(weights, head.language, units, widths, head.words, seed)
+
+
+def _views(
+    weights: dict[str, Tensor],
+    language: nn.Linear | None,
+    units: list[int],
+    widths: list[int],
+    words: HashedNgramTable | None,
+    seed: int,
+    dim: int = 0,
+) -> Any:
+    """Return a step of two parts off token states (widths `units`), off words (`widths`), or both."""
+    settings = {"dim": dim, "units": units, "words": widths, "languages": 0, "known": 0, "seed": table_seed(seed)}
+    if language is not None:
+        settings |= {"dim": language.in_features, "languages": language.out_features}
+        weights |= _linear("language", language)
+    if words is not None:
+        settings["known"] = len(words.known)
+        weights |= {"known": words.known, "table": words.table.detach().half()}
+    return _step("FacetHead", settings, weights)
+
+
+def _attention(head: FmdaHead, dim: int) -> Any:
+    """Return the step of FMDA, in one stage or two."""
+    inner = head.attention
+    parts = {"language": head.language, "meaning": head.meaning, "query": inner.query, "key": inner.key}
+    parts |= {"template_value": inner.template_value, "residual_value": inner.residual_value}
+    weights = {f"maps.{name}.{key}": value for name, part in parts.items() for key, value in part.state_dict().items()}
+    switches = ("ffn", "activation", "attention_scale", "attention_special", "residual_attention")
+    return _step("AttentionHead", {"dim": dim} | {name: getattr(head.config, name) for name in switches}, weights)
+
+
+def _linear(name: str, layer: nn.Linear) -> dict[str, Tensor]:
+    return {f"{name}.weight": layer.weight.detach(), f"{name}.bias": layer.bias.detach()}

@@ -1,28 +1,96 @@
-"""Open an exported folder as the head that it was made from; no code of the folder is run.
+"""Write and check the record of an exported folder, and open the folder as the head that it was made from.
 
 The folder has the head's weights where sentence-transformers reads them, or in `REST`, and its record says where. So
-the head itself is put together again, and gives its own vectors to the bit.
+the head itself is put together again, and gives its own vectors to the bit; no code of the folder is run.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from disent_core.encoders.configured import LazyEncoder, described_config
-from disent_core.encoders.contract import Device
+from disent_core.encoders.contract import Device, EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.export.record import RECORD, checked_record
+from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.lineage.saved_heads import SavedHead, saved_head
 from disent_core.methods.families.seed_by_seed import FineTuned
 from disent_core.methods.families.tagger import TrainedTaggers
+from disent_core.storage.results import sha256_of
+from disent_core.storage.tables import fingerprint
+from disent_core.storage.weights import INDEX as RECORD
 from disent_core.storage.weights import read_weights
 
+CARD = "README.md"
+"""The model card, the only file that may change after the export."""
 REST = "disent_head.safetensors"
 """Weights of the head that no module of sentence-transformers has as they are."""
+_CHECKSUM = "checksum"
+_READ = ("*.json", "*.safetensors", "*.txt", "*.model", "*.py")
+"""Files that transformers or sentence-transformers may read from a folder, also if the export did not write them."""
+
+# --- the record ---------------------------------------------------------------------------------------------
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write the record with the checksums of all files that are there, and of itself."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    full = {**record, "files": {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}}
+    write_json(folder / RECORD, full | {_CHECKSUM: checksum(full)})
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read the record of an exported folder: what head it is, and what its files were when it was written."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        is_intact = record.get(_CHECKSUM) == checksum(record)
+    except (OSError, ValueError, AttributeError) as error:
+        problem = f"this is no folder of an exported head: it has no readable {RECORD}"
+        raise TrainingError(located(folder, None, problem, "Make one with disent export HEAD FOLDER")) from error
+    if not is_intact:
+        raise _changed(folder / RECORD, "it has changed since the export, or an earlier version of disent wrote it")
+    return record
+
+
+def checked_record(folder: Path) -> dict[str, Any]:
+    """Read the record, if every file is as it was when the folder was written."""
+    record = read_record(folder)
+    for name, wanted in record["files"].items():
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise _changed(folder / RECORD, f"it names a file outside the folder, {name!r}")
+        file = folder / name
+        if not file.is_file():
+            raise _changed(file, "it is missing")
+        if sha256_of(file) != wanted:
+            raise _changed(file, "it has changed since the export")
+    names = {file.name for pattern in _READ for file in folder.glob(pattern)}
+    if added := sorted(names - set(record["files"]) - {RECORD}):
+        raise _changed(folder / added[0], "it was added after the export")
+    if not {entry["file"] for entry in record["weights"].values()} <= set(record["files"]):
+        raise _changed(folder / RECORD, "it names weights in files that it does not list")
+    return record
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """Return the checksum of a record, which it has as its last value."""
+    return fingerprint({name: value for name, value in record.items() if name != _CHECKSUM})
+
+
+def _changed(file: Path, problem: str) -> DamagedError:
+    return DamagedError(located(file, None, problem, "Copy the folder again, or export the head again"))
+
+
+# --- the head -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -33,8 +101,13 @@ class CopiedEncoder(LazyEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """That of the encoder that the head was trained on."""
+        """Return that of the encoder that the head was trained on."""
         return self.original
+
+    @property
+    def files(self) -> EncoderFiles:
+        """Return the files, as those of the original: weights that were tuned from it fit this copy."""
+        return replace(super().files, fingerprint=self.original)
 
 
 def open_folder(folder: Path, *, device: Device = "auto") -> SavedHead:
@@ -52,27 +125,28 @@ def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, 
     for file in sorted(folder.rglob("*.safetensors")):
         for name, value in load_file(file).items():
             stored.setdefault(value.shape, []).append((file.relative_to(folder).as_posix(), name, value))
-    places, rest = {}, {}
+    index, rest = {}, {}
     prefix = "" if seed is None else f"{seed}."
     for name, value in _weights(head, seed).items():
-        kind = str(value.dtype).removeprefix("torch.")
-        same = (place for *place, other in stored.get(value.shape, ()) if torch.equal(other.to(value.dtype), value))
-        file, inside = next(same, (REST, name))
+        equal = (
+            (file, key) for file, key, other in stored.get(value.shape, ()) if torch.equal(other.to(value.dtype), value)
+        )
+        file, key = next(equal, (REST, name))
         if file == REST:
             rest[name] = value
-        places[f"{prefix}{name}"] = {"file": file, "name": inside, "dtype": kind}
+        index[f"{prefix}{name}"] = {"file": file, "name": key, "dtype": str(value.dtype).removeprefix("torch.")}
     if rest:
         save_file(rest, folder / REST)
-    return places
+    return index
 
 
 def _weights(head: SavedHead, seed: int | None) -> Mapping[str, Tensor]:
     """Return weights of a seed, without those of the blocks of a tuned encoder that the export has cut off."""
     weights, trained = read_weights(head.path, seed)[0], head.trained
     if isinstance(trained, TrainedTaggers):
-        read = trained.tagger(seed).state_dict()
+        kept = trained.tagger(seed).state_dict()
     elif isinstance(trained, FineTuned) and isinstance(trained.source, TunableEncoder):
-        read = dict(trained.source.named_parameters())
+        kept = dict(trained.source.named_parameters())
     else:
         return weights
-    return {name: value for name, value in weights.items() if name in read}
+    return {name: value for name, value in weights.items() if name in kept}

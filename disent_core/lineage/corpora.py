@@ -13,8 +13,7 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import READERS, code_version, pair_reader, reader
 from disent_core.corpora.download import fetch
 from disent_core.corpora.languages import split_codes
-from disent_core.corpora.lines import read_bytes
-from disent_core.corpora.paths import FileStats, file_stats
+from disent_core.corpora.paths import file_stats, read_bytes
 from disent_core.corpora.row_errors import row_errors_of
 from disent_core.errors import CorpusError, located
 from disent_core.lineage.result import Check, CheckResult, StepResult, result_of
@@ -46,12 +45,9 @@ def remote_corpora(config: Config) -> list[CorpusConfig]:
 
 
 def due(workspace: Workspace) -> list[str]:
-    """Return the names of the corpora to download.
-
-    A corpus that the user has put at its `path` is not replaced.
-    """
-    named = [(corpus, workspace.corpus_path(corpus.name)) for corpus in remote_corpora(workspace.config)]
-    return [corpus.name for corpus, path in named if corpus.path is None or not path.exists()]
+    """Return the names of the corpora to download; one that the user has put at its `path` is not replaced."""
+    remote = remote_corpora(workspace.config)
+    return [corpus.name for corpus in remote if corpus.path is None or not workspace.corpus_path(corpus.name).exists()]
 
 
 def download(workspace: Workspace) -> StepResult:
@@ -69,7 +65,7 @@ def download(workspace: Workspace) -> StepResult:
 
 
 def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
-    """The path of a corpus; one with a URL is downloaded unless this machine has it, as another may have instead."""
+    """Return the path of a corpus; one with a URL is downloaded unless this machine has it, as another may instead."""
     path = workspace.corpus_path(corpus.name)
     is_shared = corpus.path is None and remote_of(workspace.tables) is not None  # then another may have a newer one
     if corpus.url is not None and (is_shared or not path.exists()):
@@ -81,7 +77,7 @@ def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
 
 
 def utterances_version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine `utterances`."""
+    """Return the fingerprint of the code and settings that determine `utterances`."""
     corpora = [
         (corpus.name, corpus.format, config.locales[corpus.name], *code_version(corpus.format))
         for corpus in config.corpora
@@ -104,9 +100,11 @@ def _refresh(
     check: Callable[[Sequence[Path]], Sequence[CheckResult]],
 ) -> StepResult:
     """Read a language, or a pair, of every corpus."""
-    refreshed = [_refresh_corpus(workspace, key, corpus, part) for corpus in corpora]
-    paths = [workspace.table(*key, corpus.name, part) for corpus in corpora]
-    return result_of(refreshed, figures=_faults(refreshed), checks=check(paths))
+    tables = [_refresh_corpus(workspace, key, corpus, part) for corpus in corpora]
+    # Faults of the published files that were read around, also by runs before.
+    faults = [fault for table in tables for fault in row_errors_of(table.info)]
+    checks = check([workspace.table(*key, corpus.name, part) for corpus in corpora])
+    return result_of(tables, figures={"faults_of_files": faults} if faults else {}, checks=checks)
 
 
 def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: str) -> RefreshResult:
@@ -120,8 +118,19 @@ def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: 
         return reader(corpus.format).read_utterances(path, name, corpus=corpus.name, language=part)
 
     def make() -> pa.Table:
-        table = _unchanged(path, before, content, lambda: published_hash(workspace, corpus, part), read)
-        return _prepared(table, corpus, part)
+        return _prepared(read_unchanged(), corpus, part)
+
+    def read_unchanged() -> pa.Table:
+        """Read while no file changes: a table must be of the content whose hash is recorded with it."""
+        known = before
+        for _ in range(READ_ATTEMPTS):
+            table = read()
+            if (after := file_stats(path)) == known:
+                return table
+            known = after
+            if published_hash(workspace, corpus, part) != content:
+                break  # otherwise another file of the corpus has changed, or the old content is back
+        raise CorpusError(located(path, None, "this corpus was changed while it was read", "Start the same run again"))
 
     return refresh_table(
         workspace.table(*key, corpus.name, part),
@@ -131,36 +140,10 @@ def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: 
     )
 
 
-def _unchanged(
-    path: Path, before: FileStats, content: str, hash_again: Callable[[], str], read: Callable[[], pa.Table]
-) -> pa.Table:
-    """What `read` reads, while no file changes: a table must be of the content whose hash is recorded with it.
-
-    Args:
-        path: of the corpus.
-        before: the stats of its files before they were hashed.
-        content: their hash.
-        hash_again: computes it again.
-        read: reads the files.
-    """
-    for _ in range(READ_ATTEMPTS):
-        table = read()
-        if (after := file_stats(path)) == before:
-            return table
-        before = after
-        if hash_again() != content:
-            break  # otherwise another file of the corpus has changed, or the old content is back
-    raise CorpusError(located(path, None, "this corpus was changed while it was read", "Start the same run again"))
-
-
 def _of_rows(corpus: CorpusConfig) -> tuple[object, ...]:
-    """What determines the rows beside the published files: the version of the reader, and the selection."""
-    return (*_selection(corpus), *code_version(corpus.format))
-
-
-def _selection(corpus: CorpusConfig) -> tuple[object, ...]:
-    """Settings that select a part of a corpus; empty if all rows and the published splits are used."""
-    return (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
+    """Return what determines the rows beside the published files: the selection, and the version of the reader."""
+    selection = (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
+    return (*selection, *code_version(corpus.format))
 
 
 def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
@@ -172,12 +155,6 @@ def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
     if corpus.shares is not None:
         table = draw_splits(table, corpus.shares)
     return limited(table, corpus.limit)
-
-
-def _faults(tables: Sequence[RefreshResult]) -> dict[str, object]:
-    """The faults of the published files that were read around, also by runs before; empty if there are none."""
-    faults = [fault for table in tables for fault in row_errors_of(table.info)]
-    return {"faults_of_files": faults} if faults else {}
 
 
 def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
@@ -198,7 +175,7 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
 
 
 def sentence_pairs_version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine `sentence_pairs`."""
+    """Return the fingerprint of the code and settings that determine `sentence_pairs`."""
     corpora = [(corpus.name, corpus.format, *_of_rows(corpus)) for corpus in config.corpora if corpus.is_of_pairs]
     return fingerprint(CODE_VERSION, corpora)
 
@@ -223,12 +200,11 @@ def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
 
 
 def _in_two_splits(rows: "pl.DataFrame", side: str) -> int:
-    """Number of training sentences that another split of the same corpus has."""
+    """Count the training sentences that another split of the same corpus has."""
     import polars as pl
 
     is_train = pl.col("split") == "train"
-    counts = rows.group_by("corpus", side).agg(is_shared=is_train.any() & ~is_train.all())
-    return int(counts["is_shared"].sum())
+    return int(rows.group_by("corpus", side).agg(is_train.any() & ~is_train.all())["split"].sum())
 
 
 # --- versions of the published files ----------------------------------------------------------------------
@@ -246,13 +222,13 @@ def published_hash(workspace: Workspace, corpus: CorpusConfig, part: str) -> str
 
 
 def word_list_hash(workspace: Workspace, pair: str) -> str | None:
-    """Hash of the word list of a pair; None if it has none."""
+    """Return the hash of the word list of a pair; None if it has none."""
     path = word_list(workspace, pair)
     return None if path is None else sha256(read_bytes(path)).hexdigest()
 
 
 def word_list(workspace: Workspace, pair: str) -> Path | None:
-    """Path of the word list that code-switches the sentences of a pair; None if it has none."""
+    """Return the path of the word list that code-switches the sentences of a pair; None if it has none."""
     folder = workspace.config.targets.code_switching.dictionaries
     left, right = split_codes(pair)
     if folder is None or (left == "en") == (right == "en"):

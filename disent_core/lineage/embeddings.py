@@ -22,16 +22,8 @@ from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Device, EncoderFiles, EncoderStep
 from disent_core.errors import TableError, located
 from disent_core.lineage.result import Check, StepResult
-from disent_core.lineage.workspace import (
-    MASKED,
-    MATES,
-    SENTENCE_PAIRS,
-    SWITCHED,
-    TEMPLATES,
-    TRAINING_TEMPLATES,
-    UTTERANCES,
-    Workspace,
-)
+from disent_core.lineage.workspace import MASKED, MATES, SENTENCE_PAIRS, SWITCHED, TEMPLATES, UTTERANCES, Key, Workspace
+from disent_core.lineage.workspace import TRAINING_TEMPLATES as TRAINED
 from disent_core.registry import imported
 from disent_core.shards.backend import sharded
 from disent_core.storage.files import atomic_path
@@ -42,13 +34,18 @@ from disent_core.training.needs import Need
 from disent_core.training.text_plan import texts_to_encode
 
 CODE_VERSION = "1"
-SOURCES = (UTTERANCES, MASKED, TEMPLATES, TRAINING_TEMPLATES)
-"""Tables of a language whose texts are encoded."""
+SOURCES = {
+    UTTERANCES: ["corpus", "utterance_id", "split", "text", "text_key"],
+    MASKED: ["corpus", "utterance_id", "template_text", "template_key", "residual_text", "residual_key"],
+    TEMPLATES: ["source_text", "target_text"],
+    TRAINED: ["source_text", "target_text"],
+}
+"""Tables of a language whose texts are encoded, with the columns that are read."""
 ALL_ENCODED = Check("every_text_is_encoded", "Every text that a later stage reads is encoded.", True)
 
 
 def version(config: Config, encoder: str) -> str:
-    """Fingerprint of the code and settings that determine the embeddings of an encoder."""
+    """Return the fingerprint of the code and settings that determine the embeddings of an encoder."""
     return fingerprint(CODE_VERSION, config.encoders[encoder], sorted(config.needs(encoder)))
 
 
@@ -135,7 +132,7 @@ def make_encoder(workspace: Workspace, encoder: str, part: str = "encoder") -> S
 
 
 def tables_of(config: Config, encoder: str) -> list[str]:
-    """Tables of the encoder: sentence vectors, and token states if a method needs them."""
+    """Return the tables of the encoder: sentence vectors, and token states if a method needs them."""
     return [VECTORS, STATES] if Need.TOKEN_STATES in config.needs(encoder) else [VECTORS]
 
 
@@ -182,45 +179,43 @@ def _result(
     embedding_store: EmbeddingStore, table: str, plan: Texts, encoder: str, figures: dict[str, Any]
 ) -> StepResult:
     is_states = table == STATES
-    wanted = plan.keys[plan.with_states] if is_states else plan.keys
-    missing = int(embedding_store.lacks(wanted, states=is_states).sum())
+    keys = plan.keys[plan.with_states] if is_states else plan.keys
+    missing = int(embedding_store.lacks(keys, states=is_states).sum())
     return StepResult(
-        rows=len(wanted),
-        content=fingerprint(keys_fingerprint(encoder, wanted)),
+        rows=len(keys),
+        content=fingerprint(keys_fingerprint(encoder, keys)),
         is_reused=figures["encoded"] == 0,
         figures=figures,
-        checks=(ALL_ENCODED.result(not missing, missing=missing, texts=len(wanted)),),
+        checks=(ALL_ENCODED.result(not missing, missing=missing, texts=len(keys)),),
     )
 
 
 # --- texts ------------------------------------------------------------------------------------------------
 
 
-_READ = {
-    UTTERANCES: ["corpus", "utterance_id", "split", "text", "text_key"],
-    MASKED: ["corpus", "utterance_id", "template_text", "template_key", "residual_text", "residual_key"],
-    TEMPLATES: ["source_text", "target_text"],
-    TRAINING_TEMPLATES: ["source_text", "target_text"],
-}
-"""Columns of `SOURCES` that are read."""
-
-
 def text_plan(workspace: Workspace, encoder: str, language: str) -> Texts:
-    """Texts of the language that the methods and tasks of the encoder read."""
-    config = workspace.config
-    utterances, masked, templates, training_templates = (
-        [
-            read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], _READ[key])
-            for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
-        ]
-        for key in SOURCES
+    """Return the texts of the language that the methods and tasks of the encoder read."""
+    tables = (
+        [read_table(path, SCHEMAS[key[1]], SOURCES[key]) for path in paths]
+        for key, paths in _paths(workspace, language).items()
     )
     texts_of_pairs = chain(_texts_of_pairs(workspace, language), _texts_of_mates(workspace, encoder, language))
-    return texts_to_encode(utterances, masked, templates, training_templates, config.needs(encoder), texts_of_pairs)
+    return texts_to_encode(*tables, workspace.config.needs(encoder), texts_of_pairs)
+
+
+def _paths(workspace: Workspace, language: str) -> dict[Key, list[Path]]:
+    """Return the files of the language of each of `SOURCES`."""
+    return {
+        key: [
+            workspace.table(*key, corpus.name, language)
+            for corpus in workspace.config.corpora_of(language, training=key in (MASKED, TRAINED))
+        ]
+        for key in SOURCES
+    }
 
 
 def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
-    """Keys and texts of the language in all sentence pairs and code-switched sentences.
+    """Yield keys and texts of the language in all sentence pairs and code-switched sentences.
 
     The training split of a corpus that no head trains on is left out, because nothing reads it.
     """
@@ -230,8 +225,8 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.nd
             if language not in pair:
                 continue
             path = workspace.table(*SENTENCE_PAIRS, corpus.name, "-".join(pair))
-            sides = [side for side, own in zip(("source", "target"), pair, strict=True) if own == language]
-            names = ["split", *(f"{side}{what}" for side in sides for what in ("", "_key"))]
+            sides = [side for side, spoken in zip(("source", "target"), pair, strict=True) if spoken == language]
+            names = ["split", *(f"{side}{ending}" for side in sides for ending in ("", "_key"))]
             table = read_table(path, SCHEMAS["sentence_pairs"], names)
             table = table if corpus.trains else table.filter(pc.not_equal(table["split"], "train"))
             for side in sides:
@@ -246,7 +241,7 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.nd
 
 
 def _texts_of_mates(workspace: Workspace, encoder: str, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
-    """Keys and texts of the language in the parallel mates of train, if a method of the encoder reads their states."""
+    """Yield keys and texts of the language in the parallel mates of train, if a method of the encoder reads them."""
     for path in _mates_of(workspace, encoder, language):
         mates = read_table(path, SCHEMAS["parallel_mates"])
         mates = mates.filter(pc.equal(mates["split"], "train"))
@@ -265,12 +260,9 @@ def _mates_of(workspace: Workspace, encoder: str, language: str) -> list[Path]:
 
 
 def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Table:
-    """Distinct texts that an encoder has to embed: `text_key`, `language`, `text`.
+    """Return the distinct texts that an encoder has to embed: `text_key`, `language`, `text`.
 
-    Args:
-        workspace: its tables up to the targets must exist.
-        encoder: name of the encoder.
-        only_missing: leave out texts that the files of imported vectors have.
+    The tables up to the targets must exist. `only_missing` leaves out texts that the files of imported vectors have.
     """
     if encoder not in workspace.config.encoders:
         raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
@@ -292,19 +284,13 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
 
 def _check_made(workspace: Workspace, encoder: str, language: str) -> None:
     """Raise TableError if a table that texts come from does not exist."""
-    config = workspace.config
-    paths = [
-        workspace.table(*key, corpus.name, language)
-        for key in SOURCES
-        for corpus in config.corpora_of(language, training=key in (MASKED, TRAINING_TEMPLATES))
-    ]
-    paths += [
+    of_pairs = (
         workspace.table(*SENTENCE_PAIRS, corpus, "-".join(pair))
-        for corpus, pairs in config.sentence_pairs.items()
+        for corpus, pairs in workspace.config.sentence_pairs.items()
         for pair in pairs
         if language in pair
-    ]
-    for path in (*paths, *_mates_of(workspace, encoder, language)):
+    )
+    for path in chain(*_paths(workspace, language).values(), of_pairs, _mates_of(workspace, encoder, language)):
         if not result_exists(path):
             remedy = "Run `disent materialize '+group:targets'` first"
             raise TableError(located(path, None, "this table does not exist yet", remedy))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +18,9 @@ from disent_core.encoders.transformer import resolve_device
 from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
+from disent_core.lineage import evaluation_inputs
 from disent_core.lineage.embeddings import open_embeddings
-from disent_core.lineage.evaluation_inputs import (
-    IN_INTERVAL,
-    TABLES,
-    comparisons_version,
-    made,
-    metrics_inputs,
-    ranked_by,
-    tasks_of,
-)
-from disent_core.lineage.evaluation_sets import Scope, scopes
+from disent_core.lineage.evaluation_inputs import Scope, Scopes, ranked_by, tasks_of
 from disent_core.lineage.headline import headline, table
 from disent_core.lineage.heads import load_head
 from disent_core.lineage.result import CheckResult, StepResult, result_of
@@ -41,41 +34,31 @@ from disent_core.training.data import text_features
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredMethod(StepResult):
-    """The result of measuring a method: rows of `metrics`, and their fingerprint `metrics_content`."""
+    """The result of measuring a method: rows of `metrics`, and their fingerprint."""
 
     metrics: pa.Table
     metrics_content: str
 
 
 def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> MeasuredMethod:
-    """Measure a method on everything that belongs to a training set (see `scopes`), unless that is up to date.
-
-    Args:
-        workspace: its tables up to the head must exist.
-        encoder: name of the encoder.
-        method: the method with its settings.
-        training_set: what it was trained on.
-    """
-    config = workspace.config
-    paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in TABLES}
-    inputs = metrics_inputs(workspace, encoder, method, training_set)
+    """Measure a method on everything that belongs to a training set (see `Scopes.of`), unless that is up to date."""
+    config, names = workspace.config, evaluation_inputs.TABLES
+    paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in names}
+    inputs = evaluation_inputs.provenance(workspace, encoder, method, training_set).inputs
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
     with sole_maker(paths["metrics"].with_suffix("")):  # one lock for all three: one measurement makes them
         refreshed = {
             name: refresh_table(
                 paths[name], SCHEMAS[name], inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
             )
-            for name in TABLES
+            for name in names
         }
     rows = read_table(paths["metrics"], SCHEMAS["metrics"])
-    result = result_of(
-        [refreshed["metrics"]],
-        figures={
-            **headline(rows.to_pylist(), config.pair_languages[training_set]),
-            "by_task": table(rows.to_pylist(), ranked_by(config)),
-        },
-        checks=[_check_intervals(rows)],
-    )
+    figures = {
+        **headline(rows.to_pylist(), config.pair_languages[training_set]),
+        "by_task": table(rows.to_pylist(), ranked_by(config)),
+    }
+    result = result_of([refreshed["metrics"]], figures=figures, checks=[_check_intervals(rows)])
     return MeasuredMethod(**vars(result), metrics=rows, metrics_content=refreshed["metrics"].info.content_hash)
 
 
@@ -84,7 +67,7 @@ def _check_intervals(metrics: pa.Table) -> CheckResult:
         pc.less_equal(metrics["ci_low"], metrics["value"]), pc.less_equal(metrics["value"], metrics["ci_high"])
     )
     outside = len(metrics) - (pc.sum(pc.fill_null(inside, True)).as_py() or 0)
-    return IN_INTERVAL.result(outside == 0, rows=outside)
+    return evaluation_inputs.IN_INTERVAL.result(outside == 0, rows=outside)
 
 
 def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, inputs: str) -> Evaluated:
@@ -137,23 +120,21 @@ def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabell
 def problems(
     workspace: Workspace, tasks: Sequence[Task], training_set: str, method: MethodConfig
 ) -> list[Problem | LabelProblem]:
-    """Return all problems of the tasks for a method with a training set (see `scopes`)."""
-    return problems_of(workspace, tasks, scopes(workspace.config, method, training_set))
+    """Return all problems of the tasks for a method with a training set (see `Scopes.of`)."""
+    return problems_of(workspace, tasks, Scopes(workspace.config).of(method, training_set))
 
 
-def problems_of(workspace: Workspace, tasks: Sequence[Task], of: Iterable[Scope]) -> list[Problem | LabelProblem]:
+def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Scope]) -> list[Problem | LabelProblem]:
     """Return all problems of the tasks in these scopes."""
     config, all_problems = workspace.config, []
-    for scope in of:
-        for configured in tasks:
-            if scope.has(configured):
-                tables = {
-                    (table, part): read_table(
-                        workspace.table(READABLE[table], table, scope.corpus, part), SCHEMAS[table]
-                    )
-                    for table, part in made(config, scope.partitions([configured]))
-                }
-                all_problems += configured.problems(scope.inputs(tables), config.evaluation)
+    for scope, task in product(scopes, tasks):
+        if scope.has(task):
+            paths = {
+                (table, part): workspace.table(READABLE[table], table, scope.corpus, part)
+                for table, part in evaluation_inputs.made(config, scope.partitions([task]))
+            }
+            tables = {name: read_table(path, SCHEMAS[name[0]]) for name, path in paths.items()}
+            all_problems += task.problems(scope.inputs(tables), config.evaluation)
     return all_problems
 
 
@@ -171,7 +152,7 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
     ]
     paths = [workspace.table("evaluation", "outcomes", *of) for of in measured]
     paths = [path for path in paths if result_exists(path)]
-    inputs = fingerprint(comparisons_version(config), [content_of(path) for path in paths])
+    inputs = fingerprint(evaluation_inputs.comparisons_version(config), [content_of(path) for path in paths])
     refreshed = refresh_table(
         workspace.comparisons(encoder),
         SCHEMAS["comparisons"],

@@ -1,19 +1,28 @@
-"""Stage `evaluation`: what is measured, and what metrics and comparisons are made from. `measuring` computes them."""
+"""Stage `evaluation`: what each method is measured on, and what metrics and comparisons are made from.
 
-from collections.abc import Callable, Sequence
+`evaluation` computes them.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import chain, product
 from pathlib import Path
 
+import pyarrow as pa
+
 from disent_core.config.model import Config, MethodConfig
+from disent_core.corpora import format_module, reader
+from disent_core.corpora.contract import Kind, Parallel
 from disent_core.errors import TableError, located
 from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION
-from disent_core.evaluation.contract import READABLE, TASKS, Task, task
+from disent_core.evaluation.contract import READABLE, TASKS, Inputs, Task, task
 from disent_core.lineage.embeddings import lazy_encoder
-from disent_core.lineage.evaluation_sets import scopes
-from disent_core.lineage.result import Check
+from disent_core.lineage.result import Check, StepResult, gate_result
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.spec import describe_head, settings_fingerprint
-from disent_core.storage.tables import content_of, fingerprint
+from disent_core.storage.tables import content_of, fingerprint, read_info
 
 CODE_VERSION = "2"
 TABLES = ("outcomes", "rankings", "metrics")
@@ -22,17 +31,22 @@ IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.
 
 
 def tasks_of(config: Config) -> list[Task]:
-    """The configured tasks."""
+    """Return the configured tasks."""
     return [task(name) for name in config.evaluation.tasks]
 
 
 def task_names(config: Config) -> tuple[str, ...]:
-    """Names of all tasks in display order: those of the library, then the others."""
+    """Return the names of all tasks in display order: those of the library, then the others."""
     return tuple(dict.fromkeys((*TASKS, *(configured.name for configured in tasks_of(config)))))
 
 
+def ranked_by(config: Config) -> dict[str, tuple[str, ...]]:
+    """Return the embeddings by which each task ranks methods."""
+    return {configured.name: configured.ranked for configured in tasks_of(config)}
+
+
 def version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine the measurement of a method."""
+    """Return the fingerprint of the code and settings that determine the measurement of a method."""
     return fingerprint(*_measure_version(config))
 
 
@@ -46,7 +60,154 @@ def _measure_version(config: Config) -> tuple[object, ...]:
     return CODE_VERSION, evaluation, [configured.code_version for configured in tasks_of(config)], *later
 
 
-# --- what metrics are made from ------------------------------------------------------------------------------
+def comparisons_version(config: Config) -> str:
+    """Return the fingerprint of the code and settings that determine comparisons."""
+    return fingerprint(
+        COMPARISONS_VERSION, ranked_by(config), config.evaluation.bootstrap_samples, config.evaluation.bootstrap_seed
+    )
+
+
+# --- corpora, languages and pairs that a method is measured on --------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A language, or a pair of languages, of a corpus."""
+
+    corpus: str
+    kind: Kind
+    parallel: Parallel
+    languages: tuple[str, ...]
+    is_of_sentence_pairs: bool = False
+    trains: bool = True
+
+    def has(self, task: Task) -> bool:
+        """Return whether the task applies to the scope."""
+        scope = "pair" if len(self.languages) == 2 else "language"
+        return self.kind in task.kinds and (self.is_of_sentence_pairs or task.scope in (scope, "both"))
+
+    def partitions(self, tasks: Sequence[Task]) -> list[tuple[str, str]]:
+        """Return table and partition of everything that the tasks read of the scope."""
+        parts = (part for task in tasks if self.has(task) for part in task.partitions(self.kind, self.languages))
+        return list(dict.fromkeys(parts))
+
+    def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
+        """Return the inputs of a task on the scope."""
+        return Inputs(self.corpus, self.languages, tables, self.kind, self.parallel, trains=self.trains)
+
+
+class Scopes:
+    """The scopes of a configuration. Build it once to ask for many training sets: what they share is kept."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._first = cache(self._first_of)
+
+    def of(self, method: MethodConfig, training_set: str) -> list[Scope]:
+        """Return the scopes on which the method is measured with the training set.
+
+        A trained method is measured on the languages and pairs of the training set, and with `evaluation.unseen` on
+        all others too. An untrained method is the same for every training set, so each scope is measured once: with
+        the first training set that has it, or else with the first of all.
+        """
+        seen, training_sets = list(dict.fromkeys(self._seen(training_set))), self.config.training_sets_of(method)
+        if method.method.is_trained:
+            return list(dict.fromkeys((*seen, *self.all))) if self.config.evaluation.unseen else seen
+        first = self._first(training_sets)
+        others = self.all if training_set == training_sets[0] else ()
+        return [scope for scope in seen if first[scope] == training_set] + [s for s in others if s not in first]
+
+    def measured(self, method: MethodConfig) -> Iterator[tuple[Scope, Sequence[str]]]:
+        """Yield scopes, each with training sets of the method that it is measured with; a scope may come again."""
+        training_sets = self.config.training_sets_of(method)
+        if method.method.is_trained and self.config.evaluation.unseen:
+            yield from ((scope, training_sets) for scope in self.all)
+        else:
+            yield from ((scope, (name,)) for name in training_sets for scope in self.of(method, name))
+
+    @cached_property
+    def all(self) -> tuple[Scope, ...]:
+        """Every scope once: of the pairs of training sets, of languages, of sentence pairs."""
+        pairs = dict.fromkeys(pair for pairs in self.config.pair_languages.values() for pair in pairs)
+        languages = ((language,) for language in self.config.utterance_languages)
+        of_utterances = chain.from_iterable(map(self._of_utterances, chain(pairs, languages)))
+        return tuple(dict.fromkeys((*of_utterances, *self._of_sentence_pairs)))
+
+    def _first_of(self, training_sets: tuple[str, ...]) -> dict[Scope, str]:
+        """Scope -> the first of the training sets that has it."""
+        return {scope: name for name in reversed(training_sets) for scope in self._seen(name)}
+
+    def _seen(self, training_set: str) -> Iterator[Scope]:
+        languages = self.config.languages_of(training_set)
+        for part in (*self.config.pair_languages[training_set], *((language,) for language in languages)):
+            yield from self._of_utterances(part)
+        between = chain.from_iterable(self._between.get(pair, ()) for pair in product(languages, repeat=2))
+        yield from sorted(between, key=self._of_sentence_pairs.__getitem__)
+
+    def _of_utterances(self, languages: tuple[str, ...]) -> Iterator[Scope]:
+        """Yield a language, or a pair of parallel languages, of every corpus that has it."""
+        find = self.config.corpora_of_pair if len(languages) == 2 else self.config.corpora_of
+        for corpus in find(*languages):
+            form = reader(corpus.format)
+            yield Scope(corpus.name, form.KIND, form.PARALLEL, languages)
+
+    @cached_property
+    def _of_sentence_pairs(self) -> dict[Scope, int]:
+        """Every corpus and pair of sentences, with its place among them."""
+        scopes = (
+            Scope(
+                corpus.name,
+                format_module(corpus.format).KIND,
+                "all",
+                pair,
+                is_of_sentence_pairs=True,
+                trains=corpus.trains,
+            )
+            for corpus in self.config.corpora
+            for pair in self.config.sentence_pairs.get(corpus.name, ())
+        )
+        return {scope: place for place, scope in enumerate(scopes)}
+
+    @cached_property
+    def _between(self) -> dict[tuple[str, ...], list[Scope]]:
+        """The same by source and target."""
+        scopes: dict[tuple[str, ...], list[Scope]] = defaultdict(list)
+        for scope in self._of_sentence_pairs:
+            scopes[scope.languages].append(scope)
+        return dict(scopes)
+
+
+def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Keep the tables that the configuration makes: without word lists nothing is code-switched."""
+    has_words = config.targets.code_switching.dictionaries is not None
+    return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
+
+
+def _sources(workspace: Workspace, method: MethodConfig, training_set: str) -> list[tuple[str, ...]]:
+    """Return every table file that the tasks read for a training set."""
+    config = workspace.config
+    files = (
+        (READABLE[table], table, scope.corpus, part)
+        for scope in Scopes(config).of(method, training_set)
+        for table, part in made(config, scope.partitions(tasks_of(config)))
+    )
+    return list(dict.fromkeys(files))
+
+
+def evaluation_sets(workspace: Workspace, encoder: str, training_set: str) -> StepResult:
+    """State what the tasks read to measure the methods of an encoder."""
+    config = workspace.config
+    methods = [method for method in config.methods_of(encoder) if training_set in config.training_sets_of(method)]
+    read = []
+    for source in dict.fromkeys(source for method in methods for source in _sources(workspace, method, training_set)):
+        path = workspace.table(*source)
+        if (info := read_info(path)) is None:
+            raise TableError(located(path, None, "this table does not exist", "Materialise its asset first"))
+        read.append((source, info.rows, info.content_hash))
+    return gate_result(lazy_encoder(workspace, encoder).fingerprint, read)
+
+
+# --- what metrics are made from ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -68,11 +229,6 @@ class Provenance:
     vectors: str
 
 
-def metrics_inputs(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
-    """Fingerprint of everything that the metrics of a method depend on, from the current files."""
-    return provenance(workspace, encoder, method, training_set).inputs
-
-
 def provenance(
     workspace: Workspace,
     encoder: str,
@@ -80,13 +236,18 @@ def provenance(
     training_set: str,
     content: Callable[[Path], str | None] = content_of,
 ) -> Provenance:
-    """What the metrics of a method depend on, from the current files; `content` gives the content hash of a table."""
+    """Return what the metrics of a method depend on, from the current files; `content` hashes a table."""
     config = workspace.config
     measuring = _measure_version(config)
     untrained = fingerprint(method.name, method.method.code_version, settings_fingerprint(method.settings))
-    weights = _weights(workspace, encoder, method, training_set) if method.method.is_trained else None
+    weights = None
+    if method.method.is_trained:
+        path = workspace.head(encoder, method.name, training_set)
+        if (described := describe_head(path)) is None:
+            raise TableError(located(path, None, "this head does not exist", "Materialise its asset first"))
+        weights = described[1]
     vectors = lazy_encoder(workspace, encoder).fingerprint
-    data = [content(workspace.table(*source)) for source in sources(workspace, training_set, method)]
+    data = [content(workspace.table(*source)) for source in _sources(workspace, method, training_set)]
     learned = method.corpora if method.method.is_trained else config.training_sets_of(method)
     of_method = untrained if weights is None else fingerprint(untrained, weights)
     return Provenance(
@@ -96,47 +257,3 @@ def provenance(
         weights=weights,
         vectors=vectors,
     )
-
-
-def _weights(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> str:
-    weights = workspace.head(encoder, method.name, training_set)
-    described = describe_head(weights)
-    if described is None:
-        raise TableError(located(weights, None, "this head does not exist", "Materialise its asset first"))
-    return described[1]
-
-
-# --- what is measured -------------------------------------------------------------------------------------
-
-
-def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the tables that the configuration makes: without word lists nothing is code-switched."""
-    has_words = config.targets.code_switching.dictionaries is not None
-    return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
-
-
-def sources(workspace: Workspace, training_set: str, method: MethodConfig) -> list[tuple[str, ...]]:
-    """Every table file that the tasks read for a training set."""
-    config = workspace.config
-    return list(
-        dict.fromkeys(
-            (READABLE[table], table, scope.corpus, part)
-            for scope in scopes(config, method, training_set)
-            for table, part in made(config, scope.partitions(tasks_of(config)))
-        )
-    )
-
-
-# --- comparisons ------------------------------------------------------------------------------------------
-
-
-def comparisons_version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine comparisons."""
-    return fingerprint(
-        COMPARISONS_VERSION, ranked_by(config), config.evaluation.bootstrap_samples, config.evaluation.bootstrap_seed
-    )
-
-
-def ranked_by(config: Config) -> dict[str, tuple[str, ...]]:
-    """Embeddings by which each task ranks methods."""
-    return {configured.name: configured.ranked for configured in tasks_of(config)}

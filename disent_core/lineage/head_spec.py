@@ -1,21 +1,15 @@
-"""Stage `heads`: what a head is and where it lies. `training` computes it."""
+"""Stage `heads`: what a head is, where it lies and what it is trained on. `heads` trains it."""
 
-from disent_core.config.model import MethodConfig
+from disent_core.config.model import Config, MethodConfig
 from disent_core.encoders.configured import describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
 from disent_core.lineage.embeddings import lazy_encoder
-from disent_core.lineage.keys import head_key
-from disent_core.lineage.result import Check
-from disent_core.lineage.workspace import TRAINING_TEMPLATES, UTTERANCES, Key, Workspace
-from disent_core.methods.spec import (
-    WARM_START_KEY,
-    HeadFiles,
-    HeadSpec,
-    describe_head,
-    settings_fingerprint,
-)
-from disent_core.training.needs import Need
+from disent_core.lineage.result import Check, StepResult, gate_result
+from disent_core.lineage.workspace import ALIGNED, MATES, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace, head_key
+from disent_core.methods.spec import WARM_START_KEY, HeadFiles, HeadSpec, describe_head, settings_fingerprint
+from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_table
+from disent_core.training.needs import Need, in_training_splits
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
 """Tables of a language that only some methods read, by need."""
@@ -23,12 +17,12 @@ CONVERGED = Check("training_has_converged", "No seed's best epoch is its last on
 
 
 def version(method: MethodConfig) -> str:
-    """Version of the code and settings of a method."""
+    """Return the version of the code and settings of a method."""
     return f"{method.method.code_version}-{settings_fingerprint(method.settings)[:8]}"
 
 
 def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> HeadSpec:
-    """Identity of a head without the fingerprint of its texts, which is left empty."""
+    """Return the identity of a head without the fingerprint of its texts, which is left empty."""
     lazy = lazy_encoder(workspace, encoder)
     return HeadSpec(
         name=method.name,
@@ -45,10 +39,10 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
 
 
 def head_files(workspace: Workspace, run: HeadSpec) -> HeadFiles:
-    """Paths of the files of a head."""
-    place = (run.encoder, run.name, run.trained_on)
+    """Return the paths of the files of a head."""
+    names = (run.encoder, run.name, run.trained_on)
     return HeadFiles(
-        weights=workspace.head(*place), curve=workspace.training_curve(*place), checkpoint=workspace.checkpoint(*place)
+        weights=workspace.head(*names), curve=workspace.training_curve(*names), checkpoint=workspace.checkpoint(*names)
     )
 
 
@@ -67,5 +61,31 @@ def require_trained(workspace: Workspace, run: HeadSpec) -> None:
 
 
 def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> EncoderFiles | None:
-    """Files of the model, for methods that fine-tune it; else None."""
+    """Return the files of the model, for methods that fine-tune it; else None."""
     return lazy_encoder(workspace, encoder).files if Need.ENCODER in method.needs else None
+
+
+def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
+    """Return the methods of an encoder that have heads."""
+    return [method for method in config.methods_of(encoder) if method.method.is_trained]
+
+
+def training_data(workspace: Workspace, encoder: str, training_set: str) -> StepResult:
+    """State what the heads of an encoder read of a training set; texts of the test split do not change it."""
+    config = workspace.config
+    methods = [m for m in trained_methods(config, encoder) if training_set in config.training_sets_of(m)]
+    needs_mates = any(Need.PARALLEL_MATES in method.needs for method in methods)
+    sources = [(*table, training_set) for table in ([ALIGNED, MATES] if needs_mates else [ALIGNED])]
+    sources += [
+        (*table, corpus.name, language)
+        for need, table in TABLES.items()
+        for method in methods
+        if need in method.needs
+        for language in config.languages_of(training_set)
+        for corpus in config.trained_corpora(method, language)
+    ]
+    read = []
+    for source in dict.fromkeys(sources):
+        table = in_training_splits(read_table(workspace.table(*source), SCHEMAS[source[1]]))
+        read.append((source, len(table), content_fingerprint(table)))
+    return gate_result(lazy_encoder(workspace, encoder).fingerprint, read)

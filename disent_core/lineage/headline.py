@@ -20,29 +20,23 @@ LANGUAGE = "language"
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean over the languages, or directions, of a training set.
-
-    Attributes:
-        name: of the figure.
-        tasks: the tasks that it may come from, the preferred one first.
-        metric: of the task.
-        where: languages, or pairs, on which the task was measured.
-        embedding: None stands for the one by which the task ranks the method.
-    """
+    """A mean over the languages, or directions, of a training set."""
 
     name: str
     tasks: Sequence[str]
+    """Tasks that it may come from, the preferred one first."""
     metric: str
     where: Sequence[str]
+    """Languages, or pairs, on which the task was measured."""
     embedding: str | None = None
+    """None stands for the embedding by which the task ranks the method."""
 
 
 def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """The figures that there are.
+    """Return the figures that there are.
 
-    Args:
-        rows: of `metrics`, of one method; those of single seeds are left out.
-        pairs: of languages, that the method was trained on.
+    `rows` are those of `metrics`, of one method; those of single seeds are left out. `pairs` are of languages, that the
+    method was trained on.
     """
     means = _means(rows)
     forth, back = (["-".join(pair) for pair in turned] for turned in (pairs, [pair[::-1] for pair in pairs]))
@@ -62,45 +56,38 @@ def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str,
 
 
 def _means(rows: Iterable[Row]) -> list[Row]:
-    """Means over the seeds, without those of corrected retrieval."""
+    """Keep means over the seeds, without those of corrected retrieval."""
     means = [row for row in rows if row["seed"] is None and row["value"] is not None]
     return [row for row in means if hubness_of(row["settings"]) == "none"]
 
 
 def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
-    """The rows of a figure, all of the first corpus of the first task that has any."""
+    """Return the rows of a figure, all of the first corpus of the first task that has any."""
     for name in figure.tasks:
         of_task = [row for row in rows if (row["task"], row["metric"]) == (name, figure.metric)]
         measured = [row["embedding"] for row in of_task]
         embedding = figure.embedding or next((ranked for ranked in task(name).ranked if ranked in measured), "")
-        found = [row for row in of_task if row["embedding"] == embedding and row["evaluated_on"] in figure.where]
-        if found:
-            return [row for row in found if row["dataset"] == found[0]["dataset"]]
+        kept = [row for row in of_task if row["embedding"] == embedding and row["evaluated_on"] in figure.where]
+        if kept:
+            return [row for row in kept if row["dataset"] == kept[0]["dataset"]]
     return []
 
 
 def table(rows: Iterable[Row], ranked: Mapping[str, Sequence[str]]) -> list[dict[str, str | float]]:
-    """The number of every task, corpus and language or direction: its first metric, by the embedding that it ranks.
+    """Return one number of every task, corpus and language or direction of a method.
 
+    It is the first metric, by the embedding that the task prefers of those by which it ranks methods, see `ranked`.
     A table of the UI is neither sorted nor scaled, so it has three columns; the view `headline` has all.
-
-    Args:
-        rows: of `metrics`, of one method.
-        ranked: by the name of a task, the embeddings by which it ranks methods, the preferred one first.
     """
-    means = _means(rows)
-    chosen: dict[tuple[str, str, str], Row] = {}
-    for row in means:
-        place = row["task"], row["dataset"], row["evaluated_on"]
-        if place not in chosen or _rank(row, ranked) < _rank(chosen[place], ranked):
-            chosen[place] = row
+
+    def preference(row: Row) -> int:
+        embeddings = ranked[row["task"]]
+        return embeddings.index(row["embedding"]) if row["embedding"] in embeddings else len(embeddings)
+
+    candidates: dict[tuple[str, str, str], list[Row]] = {}
+    for row in _means(rows):
+        candidates.setdefault((row["task"], row["dataset"], row["evaluated_on"]), []).append(row)
     return [
-        {"measured": f"{name}, {where}", "value": round(row["value"], 4), "corpus": corpus}
-        for (name, corpus, where), row in chosen.items()
+        {"measured": f"{name}, {where}", "value": round(min(of_name, key=preference)["value"], 4), "corpus": corpus}
+        for (name, corpus, where), of_name in candidates.items()
     ]
-
-
-def _rank(row: Row, ranked: Mapping[str, Sequence[str]]) -> int:
-    """Place of the embedding among those by which the task ranks methods."""
-    embeddings = ranked[row["task"]]
-    return embeddings.index(row["embedding"]) if row["embedding"] in embeddings else len(embeddings)

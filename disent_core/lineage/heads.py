@@ -16,9 +16,7 @@ from disent_core.lineage.embeddings import open_embeddings
 from disent_core.lineage.head_spec import CONVERGED, TABLES, encoder_files, head_files, head_run
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.workspace import ALIGNED, MATES, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
-from disent_core.methods.spec import (
-    HeadSpec,
-)
+from disent_core.methods.spec import HeadSpec
 from disent_core.methods.train import train_head
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
@@ -35,13 +33,7 @@ SHOWN_EMBEDDINGS = ("sentence", "meaning", "language")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedHead(StepResult):
-    """A head on disk.
-
-    Attributes:
-        run: what was trained.
-        curve: rows of `training_curve`, its losses.
-        fingerprint: of its weights.
-    """
+    """A head on disk: what was trained, the rows of its `training_curve`, and the fingerprint of its weights."""
 
     run: HeadSpec
     curve: pa.Table
@@ -49,14 +41,7 @@ class TrainedHead(StepResult):
 
 
 def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str) -> TrainedHead:
-    """Train one head for every seed, unless an up-to-date one is on disk.
-
-    Args:
-        workspace: its tables up to the embeddings must exist.
-        encoder: name of the encoder.
-        method: the method with its settings.
-        trained_on: training set: a language pair, a mixture of several, or one language.
-    """
+    """Train one head for every seed, unless an up-to-date one is on disk; the embeddings must exist."""
     try:
         run, open_data = head_and_data(workspace, encoder, method, trained_on)
         device = resolve_device(workspace.config.experiment.device)
@@ -88,7 +73,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
 def head_and_data(
     workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str
 ) -> tuple[HeadSpec, Callable[[], TrainingData]]:
-    """What is trained, and what opens the data that it is trained on."""
+    """Return what is trained, and what opens the data that it is trained on."""
     config, needs, paired = workspace.config, method.needs, not method.method.labels
     aligned = _of_set(workspace, ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
     mates = [_of_set(workspace, MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
@@ -121,41 +106,27 @@ def head_and_data(
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
     """Seeds of a method that may stop early whose best epoch is the last one."""
-    best_epochs = {
-        row["seed"]: row["epoch"] for row in best
-    }  # rows are ordered by epoch, so that the last best epoch stays
+    # Rows are ordered by epoch, so that the last best epoch stays.
+    best_epochs = {row["seed"]: row["epoch"] for row in best}
     last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
     may_stop_early = method.method.may_stop_early(method.settings)
     return [seed for seed, epoch in best_epochs.items() if may_stop_early and epoch == last_epochs[seed]]
 
 
 def _of_dev(best: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Dev loss and retrieval at the epoch that was kept, and every term in a table."""
-    final = _final(best)
-    plotted = {name: final[term] for term, name in PLOTTED.items() if term in final}
-    return {**plotted, "dev_terms": [{"term": term, "value": round(value, 4)} for term, value in final.items()]}
-
-
-def _final(best: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Mean over seeds of each dev term at the epoch that was kept, which is the last best one of a seed."""
+    """Return dev loss and retrieval at the epochs that were kept, and every term in a table, as means over seeds."""
     by_term: dict[str, dict[int, float]] = {}
-    for row in best:
+    for row in best:  # the last best epoch of a seed is the one that was kept
         by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
-    return {term: sum(values.values()) / len(values) for term, values in by_term.items()}
+    means = {term: sum(values.values()) / len(values) for term, values in by_term.items()}
+    plotted = {name: means[term] for term, name in PLOTTED.items() if term in means}
+    return {**plotted, "dev_terms": [{"term": term, "value": round(value, 4)} for term, value in means.items()]}
 
 
 def load_head(
     workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, device: str
 ) -> TrainedMethod | TrainedLabeller:
-    """Load a head, ready to embed or tag; an untrained method needs no files.
-
-    Args:
-        workspace: where the head was trained.
-        encoder: name of the encoder.
-        method: the method with its settings.
-        training_set: what it was trained on.
-        device: "cpu" or "cuda".
-    """
+    """Load a head, ready to embed or tag on `cpu` or `cuda`; an untrained method needs no files."""
     files = encoder_files(workspace, encoder, method)
     weights = workspace.head(encoder, method.name, training_set)
     return trainer(method.method).load(weights, method.settings, device, files)
@@ -167,7 +138,7 @@ def load_head(
 def dev_embeddings(
     workspace: Workspace, run: HeadSpec, method: MethodConfig
 ) -> dict[str, Float[np.ndarray, "texts _"]]:
-    """Embeddings of some dev texts by the head's first seed, by language and embedding: `en meaning`."""
+    """Return the embeddings of some dev texts by the head's first seed, by language and embedding: `en meaning`."""
     aligned = _of_set(workspace, ALIGNED, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     head = load_head(workspace, run.encoder, method, run.trained_on, "cpu")

@@ -48,7 +48,7 @@ _LOST = (
 
 
 class HistoryFile(NamedTuple):
-    """A file of the history: its first and last refresh, and its path."""
+    """A file of the history, and its first and last refresh."""
 
     first: int
     last: int
@@ -57,21 +57,16 @@ class HistoryFile(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """The history of a run.
-
-    Attributes:
-        rows: of all refreshes in their order, with the schema `metric_history`.
-        files: names of its files, which never change.
-        damaged: number of files that were set aside and still lie there.
-    """
+    """The rows of all refreshes of a run in their order, and the names of the files that have them and never change."""
 
     rows: pa.Table
     files: tuple[str, ...]
     damaged: int
+    """Number of files that were set aside and still lie there."""
 
 
 def history_files(workspace: Workspace) -> list[HistoryFile]:
-    """The files of the history, in the order of refreshes, without those that others contain."""
+    """Return the files of the history, in the order of refreshes, without those that others contain."""
     files: list[HistoryFile] = []
     for file in sorted(_files(workspace, damaged=False), key=lambda file: (file.first, -file.last)):
         if not files or file.last > files[-1].last:
@@ -102,20 +97,14 @@ def read_history(workspace: Workspace) -> History:
 
 
 def _rows_of(table: pa.Table, path: Path) -> pa.Table:
-    """The rows of a file; older ones do not say when their refresh began."""
+    """Return the rows of a file; older ones do not say when their refresh began."""
     if BEGAN not in table.column_names:
         table = table.append_column(BEGAN, pa.nulls(len(table), SCHEMA.field(BEGAN).type))
     return conform(table, SCHEMA, str(path))
 
 
 def append(workspace: Workspace, rows: pa.Table, *, inputs: str) -> None:
-    """Write the rows of a refresh as one file, unless there are none; the caller holds the lock of the warehouse.
-
-    Args:
-        workspace: of the run.
-        rows: from `new_rows`.
-        inputs: fingerprint of everything that the warehouse is made from.
-    """
+    """Write the `new_rows` of a refresh as one file, unless there are none; the caller holds the warehouse's lock."""
     if rows.num_rows:
         refresh = rows["refresh"][0].as_py()
         write_table(_path(workspace, refresh, refresh), rows, SCHEMA, inputs=inputs)
@@ -150,15 +139,10 @@ def new_rows(
     began_at: datetime | None = None,
     run_id: str,
 ) -> pa.Table:
-    """The rows that a refresh adds to the history; see `events` for what they are.
+    """Return the rows that a refresh adds to the history of those before; see `events` for what they are.
 
-    Args:
-        workspace: of the run.
-        history: of the refreshes before.
-        metrics: all present rows of `metrics`.
-        recorded_at: time of the refresh.
-        began_at: when the command began that it is a part of, if that is known.
-        run_id: Dagster's id of the run.
+    `metrics` are all present rows, `began_at` is when the command began that it is a part of, if that is known, and
+    `run_id` is Dagster's.
     """
     added = events(pl.DataFrame(history.rows), pl.DataFrame(metrics))
     known = [*_files(workspace, damaged=False), *_files(workspace, damaged=True)]
@@ -206,8 +190,8 @@ def events(history: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
         .when(_differs(MEASURED)).then(pl.lit("changed"))
         .when(_differs(("settings", "fingerprint"))).then(pl.lit("confirmed"))
     )  # fmt: skip
-    found = joined.with_columns(event.alias("event"), pl.coalesce("settings", "settings_before").alias("settings"))
-    return found.filter(pl.col("event").is_not_null()).select("event", *columns)
+    named = joined.with_columns(event.alias("event"), pl.coalesce("settings", "settings_before").alias("settings"))
+    return named.filter(pl.col("event").is_not_null()).select("event", *columns)
 
 
 def _differs(names: Iterable[str]) -> pl.Expr:
@@ -215,13 +199,14 @@ def _differs(names: Iterable[str]) -> pl.Expr:
 
 
 def _with_problems(metrics: pl.DataFrame) -> pl.DataFrame:
-    """With the column `problem`: the settings without `COUNTS`, numbered where several numbers share them."""
-    texts = metrics["settings"].unique().to_list()
-    problems = pl.col("settings").replace_strict(
-        {text: _without_counts(text) for text in texts}, return_dtype=pl.String
-    )
-    place = pl.int_range(pl.len()).over(*KEY)
-    numbered = pl.when(place > 0).then(pl.format("{} #{}", "problem", place + 1)).otherwise("problem")
+    """Add the column `problem`: the settings without `COUNTS`, numbered where several numbers share them."""
+    problem_of = {}
+    for text in metrics["settings"].unique():
+        kept = {name: value for name, value in json.loads(text).items() if name not in COUNTS}
+        problem_of[text] = json.dumps(kept, sort_keys=True)
+    problems = pl.col("settings").replace_strict(problem_of, return_dtype=pl.String)
+    index = pl.int_range(pl.len()).over(*KEY)
+    numbered = pl.when(index > 0).then(pl.format("{} #{}", "problem", index + 1)).otherwise("problem")
     return (
         metrics.with_columns(problems.alias("problem"))
         .sort("settings", maintain_order=True)
@@ -229,18 +214,13 @@ def _with_problems(metrics: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _without_counts(settings: str) -> str:
-    kept = {name: value for name, value in json.loads(settings).items() if name not in COUNTS}
-    return json.dumps(kept, sort_keys=True)
-
-
 def _origins(workspace: Workspace, methods: Iterable[tuple[str, str]]) -> Mapping[str, Provenance]:
-    """What the present metrics of methods (encoder and name) are made from, by their fingerprint.
+    """Return what the present metrics of methods (encoder and name) are made from, by their fingerprint.
 
     A row that older code or data made has another fingerprint, so its origin stays unknown.
     """
     config, content = workspace.config, cache(content_of)
-    found: dict[str, Provenance] = {}
+    origins: dict[str, Provenance] = {}
     for encoder, name in methods:
         method = config.methods.get(name)
         if encoder not in config.encoders or method is None:
@@ -250,5 +230,5 @@ def _origins(workspace: Workspace, methods: Iterable[tuple[str, str]]) -> Mappin
                 origin = provenance(workspace, encoder, method, training_set, content)
             except (DisentError, OSError):  # a file that it was made from is gone
                 continue
-            found[origin.inputs] = origin
-    return found
+            origins[origin.inputs] = origin
+    return origins

@@ -4,7 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from disent_core.config.model import Config
-from disent_core.corpora.lines import read_bytes
+from disent_core.corpora.paths import read_bytes
 from disent_core.evaluation.mteb_results import read_results, result_files
 from disent_core.lineage.result import StepResult, result_of
 from disent_core.lineage.workspace import MTEB_RESULTS, Workspace

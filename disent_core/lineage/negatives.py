@@ -11,23 +11,15 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.lineage.result import Check, StepResult, result_of
 from disent_core.lineage.workspace import POOL, UTTERANCES, Workspace
 from disent_core.shards.backend import sharded
-from disent_core.storage.tables import (
-    SCHEMAS,
-    RefreshResult,
-    content_of,
-    fingerprint,
-    read_info,
-    read_table,
-    refresh_table,
-    write_table,
-)
+from disent_core.storage import tables
+from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, fingerprint, read_table
 
 CODE_VERSION = "1"
 POOL_HAS_ROWS = Check("pool_is_not_empty", "The pool has negatives to draw.", False)
 
 
 def version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine the pool."""
+    """Return the fingerprint of the code and settings that determine the pool."""
     return fingerprint(CODE_VERSION, config.negatives)
 
 
@@ -35,21 +27,15 @@ def refresh_pool(workspace: Workspace, language: str) -> StepResult:
     """Make `negative_pool` of a language: one file for each corpus that heads train on."""
     corpora = workspace.config.corpora_of(language, training=True)
     refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
-    rows, training = sum(table.info.rows for table in refreshed), _training_utterances(workspace, language)
+    paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
+    splits = (read_table(path, SCHEMAS["utterances"], ["split"])["split"] for path in paths)
+    training = sum(pc.sum(pc.equal(split, "train")).as_py() or 0 for split in splits)
+    rows = sum(table.info.rows for table in refreshed)
     return result_of(
         refreshed,
         figures={"share_of_training_utterances": rows / max(training, 1)},
         checks=[POOL_HAS_ROWS.result(rows > 1, pool=rows, training_utterances=training)],
     )
-
-
-def _training_utterances(workspace: Workspace, language: str) -> int:
-    paths = [
-        workspace.table(*UTTERANCES, corpus.name, language)
-        for corpus in workspace.config.corpora_of(language, training=True)
-    ]
-    splits = (read_table(path, SCHEMAS["utterances"], ["split"])["split"] for path in paths)
-    return sum(pc.sum(pc.equal(split, "train")).as_py() or 0 for split in splits)
 
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
@@ -63,18 +49,14 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
 
     def make() -> pa.Table:
         utterances = read_table(source, SCHEMAS["utterances"], READ)
-        stored = read_info(scores)
+        stored = tables.read_info(scores)
         is_usable = stored is not None and stored.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
         shards = workspace.shards("negatives", corpus.name, language)
         with sharded(workspace.shard_backend, shards, fingerprint(inputs, is_usable and content_of(scores))):
             state = bleu_state(utterances, workspace.config.negatives, previous)
-            write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
+            tables.write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
         return pool(state, workspace.config.negatives)
 
-    return refresh_table(
-        workspace.table(*POOL, corpus.name, language),
-        SCHEMAS["negative_pool"],
-        inputs=inputs,
-        make=make,
-    )
+    path = workspace.table(*POOL, corpus.name, language)
+    return tables.refresh_table(path, SCHEMAS["negative_pool"], inputs=inputs, make=make)

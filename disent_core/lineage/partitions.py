@@ -4,15 +4,13 @@ A mapping has for each partition of what is read those that depend on it. Encode
 is part of a key, because it has dependencies of its own. Seeds are rows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.evaluation.contract import Task
-from disent_core.lineage.evaluation_sets import Scopes
-
-Dependents = Mapping[str, Iterable[str]]
-"""Partition of what is read -> the partitions that are made from it."""
+from disent_core.lineage.evaluation_inputs import Scopes
+from disent_core.lineage.step import Dependents
 
 
 def training_sets(config: Config, methods: Sequence[MethodConfig] | None = None) -> tuple[str, ...]:
@@ -27,28 +25,9 @@ def training_sets(config: Config, methods: Sequence[MethodConfig] | None = None)
 def same_training_set(
     config: Config, methods: Sequence[MethodConfig], read: Sequence[MethodConfig] | None = None
 ) -> Dependents | None:
-    """Map a training set of the methods to itself.
-
-    Args:
-        config: of the run.
-        methods: the methods that depend.
-        read: the methods whose training sets are read; None for all.
-
-    Returns:
-        None if both have the same training sets, because that is the default.
-    """
+    """Map a training set of the methods to itself; None if `read`, or all methods, have the same ones: the default."""
     dependents = training_sets(config, methods)
     return None if dependents == training_sets(config, read) else {name: {name} for name in dependents}
-
-
-def same_language(config: Config) -> Dependents:
-    """Map a language that has utterances to itself."""
-    return {language: {language} for language in config.utterance_languages}
-
-
-def pair_to_languages(config: Config) -> Dependents:
-    """Map a sentence pair to its languages."""
-    return {"-".join(pair): set(pair) for pairs in config.sentence_pairs.values() for pair in pairs}
 
 
 def language_to_training_sets(
@@ -71,11 +50,6 @@ def pair_to_training_sets(config: Config) -> Dependents:
             for _, name in config.training_pairs(left, right):
                 dependents.setdefault(name, set()).add(training_set)
     return dependents
-
-
-def training_set_to_languages(config: Config) -> Dependents:
-    """Map a training set to its languages."""
-    return {name: set(config.languages_of(name)) for name in config.training_sets}
 
 
 def evaluated(config: Config, methods: Sequence[MethodConfig], tasks: Sequence[Task]) -> dict[str, Dependents]:

@@ -1,6 +1,6 @@
-"""Define the result of a step of a stage: a fingerprint of the content, counts, and checks."""
+"""Define the result of a step: a fingerprint of the content, counts, and checks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,17 +9,12 @@ from disent_core.storage.tables import RefreshResult, fingerprint
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that a table must meet before anything is built on it.
-
-    Attributes:
-        name: of the check.
-        description: one sentence that states the condition.
-        blocking: whether a failure stops everything downstream; otherwise it is a warning.
-    """
+    """A condition that a table must meet before anything is built on it; `description` is a sentence that states it."""
 
     name: str
     description: str
     blocking: bool
+    """Whether a failure stops everything downstream; otherwise it is a warning."""
 
     def result(self, passed: bool, **figures: Any) -> "CheckResult":
         """Return the result of the check, with the figures that show it."""
@@ -67,3 +62,16 @@ def result_of(
         figures=figures or {},
         checks=tuple(checks),
     )
+
+
+def gate_result(encoder: str, read: Iterable[tuple[Sequence[str], int, str]]) -> StepResult:
+    """Return the result of a gate: a step that makes nothing, whose content is a fingerprint of what it reads.
+
+    While that stays the same, nothing behind the gate is stale. `encoder` is the fingerprint of the model, `read` has
+    the stage, table and partition of each file that is read, its number of rows and the fingerprint of its content.
+    """
+    reads = [
+        {"table": source[1], "partition": "/".join(source[2:]), "rows": rows, "content": content}
+        for source, rows, content in read
+    ]
+    return StepResult(rows=None, content=fingerprint(encoder, reads), is_reused=True, figures={"reads": reads})

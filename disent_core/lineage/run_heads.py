@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from disent_core.config.model import MethodConfig
+from disent_core.embeddings.arrays import StateTable, VectorTable
+from disent_core.embeddings.store import STATES, VECTORS, encoded_tables
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
-from disent_core.lineage.features import TextEncoder
+from disent_core.lineage.embeddings import lazy_encoder, store
 from disent_core.lineage.head_spec import head_run, version
 from disent_core.lineage.heads import load_head
 from disent_core.lineage.workspace import Workspace
@@ -17,15 +21,14 @@ from disent_core.methods.contract import Method
 from disent_core.methods.spec import describe_head
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod
 from disent_core.settings import Settings
-from disent_core.training.data import TextFeatures
+from disent_core.text import text_keys
+from disent_core.training.data import TextFeatures, text_features
+from disent_core.training.needs import Need
 
 
 @dataclass(frozen=True)
 class RunHead:
-    """A method on an encoder and a training set of a run; what it offers is as in `saved_heads.SavedHead`.
-
-    A text that the run has encoded is looked up.
-    """
+    """A method on an encoder and a training set of a run; what it offers is as in `saved_heads.SavedHead`."""
 
     workspace: Workspace
     configured: MethodConfig
@@ -45,8 +48,8 @@ class RunHead:
     @property
     def path(self) -> Path | None:
         """File of its weights; None if it is untrained."""
-        place = (self.encoder, self.configured.name, self.trained_on)
-        return self.workspace.head(*place) if self.method.is_trained else None
+        names = (self.encoder, self.configured.name, self.trained_on)
+        return self.workspace.head(*names) if self.method.is_trained else None
 
     @cached_property
     def description(self) -> Mapping[str, Any]:
@@ -69,14 +72,52 @@ class RunHead:
         return load_head(self.workspace, self.encoder, self.configured, self.trained_on, device)
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """Return what it reads of each text, in order."""
+        """Return what it reads of each text, in order; texts may repeat."""
         return self._encoder.features(texts, language)
 
     @cached_property
-    def _encoder(self) -> TextEncoder:
-        return TextEncoder(self.workspace, self.encoder, self.configured.needs)
+    def _encoder(self) -> "_TextEncoder":
+        return _TextEncoder(self.workspace, self.encoder, states=Need.TOKEN_STATES in self.configured.needs)
 
     def _described(self) -> tuple[Mapping[str, Any], str]:
         if self.path is None or (described := describe_head(self.path)) is None:
             raise TrainingError(f"no trained head at {self.path}. Run `disent materialize`")
         return described
+
+
+class _TextEncoder:
+    """Gives the features of any texts by one encoder of a run.
+
+    A text that the run has encoded is looked up. Any other text is encoded on demand and not stored. The model is
+    loaded with the first such text.
+    """
+
+    def __init__(self, workspace: Workspace, encoder: str, *, states: bool) -> None:
+        self._workspace, self._name, self._states = workspace, encoder, states
+        # Cached: opening a file verifies all of it, and a model takes seconds to load.
+        self._stored = cache(self._open)
+        self._encoder = cache(lazy_encoder(workspace, encoder).load)
+
+    def features(self, texts: Sequence[str], language: str) -> TextFeatures:
+        """Return the features of each text, in order; nothing is looked up if the language is empty, not known."""
+        keys = text_keys(texts)
+        tables = self._stored(language)
+        has_keys = [table.has(keys) for table in tables or () if table is not None] or [np.zeros(len(keys), dtype=bool)]
+        is_stored = np.logical_and.reduce(has_keys)  # a text whose every feature is stored
+        missing = {key: text for key, text, stored in zip(keys, texts, is_stored, strict=True) if not stored}
+        parts = [tables] if tables is not None and is_stored.any() else []
+        if missing:
+            # A model encodes all languages; imported vectors have files for each.
+            reads_one_language = self._workspace.config.encoders[self._name].reads_one_language
+            encoder = self._encoder(language if reads_one_language else "")
+            parts.append(encoded_tables(encoder, missing, states=self._states))
+        return text_features(keys, *parts, language=language, texts=list(texts))
+
+    def _open(self, language: str) -> tuple[VectorTable, StateTable | None] | None:
+        """Open the tables of stored features; None if there are none."""
+        if not language:
+            return None
+        embedding_store = store(self._workspace, self._name, language)
+        if not all(embedding_store.parts(table) for table in (VECTORS, STATES)[: 1 + self._states]):
+            return None
+        return embedding_store.open_vectors(), embedding_store.open_states() if self._states else None

@@ -27,21 +27,13 @@ _AGAIN = "Train it again with this version of disent"
 
 @dataclass(frozen=True)
 class SavedHead:
-    """A head on disk, with all that is needed to apply it. Weights and encoder are read when they are first used.
-
-    Attributes:
-        path: file of its weights.
-        description: what was trained, on what, with what settings; see `heads.run`.
-        content: fingerprint of its weights.
-        method: the method.
-        settings: the settings it was trained with.
-        source: the encoder, not loaded yet.
-        device: where it is applied.
-    """
+    """A head on disk, with all that is needed to apply it. Weights and encoder are read when they are first used."""
 
     path: Path
     description: Mapping[str, Any]
+    """What was trained, on what, with what settings; see `methods.spec`."""
     content: str
+    """Fingerprint of its weights."""
     method: Method[Any]
     settings: Settings
     source: LazyEncoder
@@ -55,36 +47,17 @@ class SavedHead:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The encoder, loaded.
-
-        Raises:
-            EncoderError: if it can't be loaded.
-        """
+        """The encoder, loaded."""
         return self.source.load("")
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """Encode texts to what the head reads of each, in order.
-
-        Raises:
-            EncoderError: if a text can't be encoded.
-        """
+        """Encode texts to what the head reads of each, in order."""
         states = Need.TOKEN_STATES in self.method.needs_of(self.settings)
         return features_of(self.encoder, texts, language, states=states)
 
 
 def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = None) -> SavedHead:
-    """Open the head in a file of weights.
-
-    Args:
-        path: the safetensors file.
-        device: where it is applied; `auto` is a GPU where there is one.
-        encoder: folder of its encoder, if that has moved.
-
-    Raises:
-        TrainingError: if there is no head there, or it does not say what encoder it has.
-        DamagedError: if the file does not match its checksum.
-        EncoderError: if its encoder is not there, or is another one than it was trained on.
-    """
+    """Open the head in a safetensors file; `encoder` is the folder of its encoder, if that has moved."""
     # Without a manifest the file is somebody else's, which must not be quarantined as a damaged head.
     described = describe_head(path) if has_manifest(path) else None
     if described is None:
@@ -109,10 +82,10 @@ def _encoder(path: Path, description: Mapping[str, Any], device: Device, folder:
     config = description[ENCODER_CONFIG] | ({"path": str(folder.resolve()), "id": None} if folder else {})
     source = LazyEncoder(described_config(config, path.resolve().parent), path, device)
     try:
-        found = source.fingerprint
+        fingerprint = source.fingerprint
     except EncoderError as error:
         raise EncoderError(f"{error}. If the encoder of {path} has moved, name its folder as encoder=") from error
-    if found != description["encoder_fingerprint"]:
+    if fingerprint != description["encoder_fingerprint"]:
         problem = f"the encoder {source.config.name!r} is not the one that this head was trained on"
         raise EncoderError(located(path, None, problem, "Name the folder of the right one as encoder="))
     return source

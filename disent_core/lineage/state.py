@@ -20,36 +20,19 @@ NOT_RECORDED = "an earlier version of disent has made it; 'disent materialize' l
 
 
 @runtime_checkable
-class Lineage(Protocol):
-    """What this module reads of a step."""
+class Declared(Protocol):
+    """What this module reads of a `Step`, or of what stands for one."""
 
     @property
-    def key(self) -> Key:
-        """Key of its first output."""
-        ...
-
+    def key(self) -> Key: ...
     @property
-    def outputs(self) -> Sequence[Key]:
-        """Keys of all its outputs."""
-        ...
-
+    def outputs(self) -> Sequence[Key]: ...
     @property
-    def partitions(self) -> Sequence[str] | None:
-        """Its partitions, if it has any."""
-        ...
-
+    def partitions(self) -> Sequence[str] | None: ...
     @property
-    def version(self) -> str:
-        """Fingerprint of its code and settings."""
-        ...
-
-    def parents(self, partition: Partition, /) -> Iterable[Node]:
-        """Return what a partition is made from."""
-        ...
-
-    def files(self, partition: Partition, /) -> Sequence[Path]:
-        """Return the files of a partition that must exist."""
-        ...
+    def version(self) -> str: ...
+    def parents(self, partition: Partition, /) -> Iterable[Node]: ...
+    def files(self, partition: Partition, /) -> Sequence[Path]: ...
 
 
 # --- records ----------------------------------------------------------------------------------------------
@@ -124,21 +107,18 @@ def _write(path: Path, recorded: Mapping[str, Any]) -> None:
 class Records:
     """The records of a workspace, each read once.
 
-    Args:
-        workspace: whose records they are.
-        steps: of its lineage.
-        published: content of the published files by name; by default, as it was last observed.
+    `published` has the content of the published files by name; by default, as it was last observed.
     """
 
     def __init__(
-        self, workspace: Workspace, steps: Iterable[Lineage], published: Mapping[str, str] | None = None
+        self, workspace: Workspace, steps: Iterable[Declared], published: Mapping[str, str] | None = None
     ) -> None:
         self.workspace = workspace
         self.step_of = {output: step for step in steps for output in step.outputs}
         self.published = read_published(workspace) if published is None else published
         self._records: dict[Node, StepRecord | None] = {}
 
-    def of(self, step: Lineage, partition: Partition) -> StepRecord | None:
+    def of(self, step: Declared, partition: Partition) -> StepRecord | None:
         """Return the record of a step."""
         node = step.key, partition
         if node not in self._records:
@@ -152,12 +132,12 @@ class Records:
         record = self.of(step, node[1])
         return record.contents.get("/".join(node[0])) if record else None
 
-    def reads(self, step: Lineage, partition: Partition) -> dict[str, str | None]:
+    def reads(self, step: Declared, partition: Partition) -> dict[str, str | None]:
         """Return what a step would read now."""
         return {name_of(parent): self.content(parent) for parent in step.parents(partition)}
 
-    def causes(self, step: Lineage, partition: Partition, record: StepRecord) -> Iterator[str]:
-        """Return what has changed since a step ran, in words."""
+    def causes(self, step: Declared, partition: Partition, record: StepRecord) -> Iterator[str]:
+        """Yield what has changed since a step ran, in words."""
         if record.version != step.version:
             yield f"{name_of((step.key, partition))}: its code or settings have changed"
         reads = self.reads(step, partition)
@@ -189,19 +169,11 @@ class State:
 
 
 def states(
-    records: Records,
-    steps: Iterable[Lineage],
-    *,
-    unreadable: Iterable[Node] = (),
-    not_due: Iterable[Key] = (),
+    records: Records, steps: Iterable[Declared], *, unreadable: Iterable[Node] = (), not_due: Iterable[Key] = ()
 ) -> Iterator[State]:
-    """Return the state of every partition of every asset.
+    """Yield the state of every partition of every asset; `steps` come upstream first.
 
-    Args:
-        records: of the workspace.
-        steps: upstream first.
-        unreadable: partitions whose published files can't be read.
-        not_due: keys of steps that have nothing to make.
+    The published files of `unreadable` partitions can't be read; steps of the keys `not_due` have nothing to make.
     """
     by_node: dict[Node, State] = {}
     for step in steps:
@@ -220,7 +192,7 @@ def states(
 
 
 def _status(
-    records: Records, step: Lineage, key: Key, partition: Partition, parents: Sequence[str]
+    records: Records, step: Declared, key: Key, partition: Partition, parents: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """Return the status of an output, and why."""
     record, files = records.of(step, partition), step.files(partition)
@@ -239,16 +211,15 @@ def _status(
 
 
 def stale_inputs(
-    found: Iterable[State], parents: Callable[[str, Partition], Iterable[Node]], chosen: Iterable[tuple[str, Partition]]
+    all_states: Iterable[State],
+    parents: Callable[[str, Partition], Iterable[Node]],
+    chosen: Iterable[tuple[str, Partition]],
 ) -> list[State]:
     """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first.
 
-    Args:
-        found: the states of all partitions, upstream first.
-        parents: return what an asset is made from.
-        chosen: asset and partition of each chosen partition.
+    `all_states` come upstream first; `parents` returns what an asset is made from.
     """
-    open_ = {(state.asset, state.partition): state for state in found if not state.is_settled}
+    open_ = {(state.asset, state.partition): state for state in all_states if not state.is_settled}
     made = set(chosen)
     due = [name for name in made if name in open_]
     seen = set(due)

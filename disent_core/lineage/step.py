@@ -8,13 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from disent_core.config.model import MethodConfig
-from disent_core.lineage.partitions import Dependents
 from disent_core.lineage.result import Check, StepResult
 from disent_core.lineage.workspace import Key
 
 Partition = str | None
 Node = tuple[Key, Partition]
 """An asset and one of its partitions."""
+Dependents = Mapping[str, Iterable[str]]
+"""Partition of what is read -> the partitions that are made from it."""
 Make = Callable[[str], Sequence[StepResult]]
 """Makes a partition (empty if there are none) unless it is up to date; returns a result for each output."""
 
@@ -24,13 +25,7 @@ SMALL, TABLES, COMPUTING, FINE_TUNING = 2, 4, 8, 16
 
 @dataclass(frozen=True)
 class Source:
-    """Files that come from elsewhere, of which steps are made.
-
-    Attributes:
-        key: of the asset.
-        description: what the files are, and what their version is.
-        partitions: one for each language, language pair or folder.
-    """
+    """Files that come from elsewhere, with a partition for each language, language pair or folder."""
 
     key: Key
     description: str
@@ -39,30 +34,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Read:
-    """A step or source that a step reads.
-
-    Attributes:
-        key: of what is read.
-        dependents: partition of what is read -> partitions of the step; None if a partition depends on that of the same
-            name, or on all where the two have other partitions.
-    """
+    """A step or source that a step reads."""
 
     key: Key
     dependents: Dependents | None = None
+    """None if a partition depends on that of the same name, or on all where the two have other partitions."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a step makes.
-
-    Attributes:
-        key: of the asset.
-        description: what it is and, for a table, what a row is.
-        path: its file or folder; None if it has no files.
-        schema: of its table.
-        relation: its name in the warehouse, if it is there.
-        format: of its files.
-    """
+    """What a step makes: the file or folder `path`, if it has files, and its `relation` in the warehouse, if any."""
 
     key: Key
     description: str
@@ -77,11 +58,7 @@ class Step:
     """What is made at once: one asset, or several.
 
     Attributes:
-        made: its outputs, with what is said of each.
         version: fingerprint of the code and settings that determine the outputs.
-        make: makes a partition.
-        reads: what it is made from.
-        partitions: names of its partitions, if it has any.
         tables: of a partition (empty if there are none) returns the paths of its tables by name, the main one first.
         stored: of a partition returns the paths that must exist, if they are not those of the main table.
         checks: of each output.

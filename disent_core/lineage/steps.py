@@ -15,8 +15,6 @@ from disent_core.encoders.contract import EncoderStep, encoder_key
 from disent_core.evaluation.contract import READABLE
 from disent_core.lineage import corpora, embeddings, head_spec, mteb_results, negatives, partitions, targets
 from disent_core.lineage import evaluation_inputs as evaluation
-from disent_core.lineage import input_fingerprints as gates
-from disent_core.lineage import keys as keys_of
 from disent_core.lineage import workspace as tables
 from disent_core.lineage.partitions import training_sets
 from disent_core.lineage.result import Check, StepResult
@@ -33,6 +31,7 @@ FILES: Key = ("corpora", "published_files")
 PAIR_FILES: Key = ("corpora", "published_pairs")
 MTEB_FILES: Key = ("evaluation", "mteb_files")
 DATABASE: Key = ("warehouse", "database")
+GATE_VERSION = "1"
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,7 @@ class Warehouse:
 
 
 def steps(workspace: Workspace, warehouse: Warehouse | None = None) -> tuple[Step, ...]:
-    """Return the steps of a configuration, upstream first.
-
-    Args:
-        workspace: of the run.
-        warehouse: how the database is built; if None, it is not among the steps.
-    """
+    """Return the steps of a configuration, upstream first; the database is one if it is known how it is built."""
     listed = [step for stage in STAGES for step in stage(workspace)]
     listed += [] if warehouse is None else [_database(workspace, warehouse)]
     return linked(listed, sources(workspace.config))
@@ -58,22 +52,13 @@ def steps(workspace: Workspace, warehouse: Warehouse | None = None) -> tuple[Ste
 
 def sources(config: Config) -> tuple[Source, ...]:
     """Return the files from elsewhere that the steps of a configuration read."""
+    of_pairs = "The corpora of sentence pairs as published. A pair's data version is the hash of its own content."
+    of_mteb = "Folders of result files of mteb. A folder's data version is the hash of the files that are read."
+    of_languages = "The corpora as published. A language's data version is the hash of its own content."
     declared = (
-        Source(
-            FILES,
-            "The corpora as published. A language's data version is the hash of its own content.",
-            config.utterance_languages,
-        ),
-        Source(
-            PAIR_FILES,
-            "The corpora of sentence pairs as published. A pair's data version is the hash of its own content.",
-            config.pair_names,
-        ),
-        Source(
-            MTEB_FILES,
-            "Folders of result files of mteb. A folder's data version is the hash of the files that are read.",
-            tuple(config.mteb.results),
-        ),
+        Source(FILES, of_languages, config.utterance_languages),
+        Source(PAIR_FILES, of_pairs, config.pair_names),
+        Source(MTEB_FILES, of_mteb, tuple(config.mteb.results)),
     )
     return tuple(source for source in declared if source.partitions)
 
@@ -101,23 +86,23 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
             kinds=frozenset({"file"}),
         )
     if config.utterance_languages:
-        yield _of_corpora(
+        yield _table(
             workspace,
             UTTERANCES,
             "Utterances as published, split into tokens with BIO slot tags. One row an utterance.",
             corpora.utterances_version(config),
-            partial(corpora.refresh_utterances, workspace),
+            corpora.refresh_utterances,
             config.corpora_of,
             reads=(Read(FILES), *after_download),
             checks=(corpora.UNIQUE_UTTERANCES, corpora.TAGGED_TOKENS, corpora.ALL_SPLITS),
         )
     if config.pair_names:
-        yield _of_corpora(
+        yield _table(
             workspace,
             SENTENCE_PAIRS,
             "Pairs of sentences as published: translations, some with a gold similarity or quality. One row a pair.",
             corpora.sentence_pairs_version(config),
-            partial(corpora.refresh_sentence_pairs, workspace),
+            corpora.refresh_sentence_pairs,
             config.corpora_of_sentence_pair,
             partitions=config.pair_names,
             reads=(Read(PAIR_FILES), *after_download),
@@ -128,13 +113,13 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
 def _negatives(workspace: Workspace) -> Iterator[Step]:
     config = workspace.config
     if config.utterance_languages:
-        yield _of_corpora(
+        yield _table(
             workspace,
             tables.POOL,
             "The pool of negatives: training utterances whose BLEU against every other one of their language is below "
             "the threshold, with the most similar utterance. One row an utterance.",
             negatives.version(config),
-            partial(negatives.refresh_pool, workspace),
+            negatives.refresh_pool,
             partial(config.corpora_of, training=True),
             checks=(negatives.POOL_HAS_ROWS,),
         )
@@ -153,47 +138,51 @@ LANGUAGE_TARGETS = {
 def _targets(workspace: Workspace) -> Iterator[Step]:
     config = workspace.config
     for key, description in LANGUAGE_TARGETS.items() if config.utterance_languages else ():
-        yield _of_corpora(
+        yield _table(
             workspace,
             key,
             description,
             targets.version(config, key),
-            partial(targets.refresh_language, workspace, key),
+            partial(targets.refresh_language, key=key),
             partial(config.corpora_of, training=targets.OF_LANGUAGES[key].training),
         )
     if _has_switched(config):
-        yield _of_corpora(
+        yield _table(
             workspace,
             SWITCHED,
             "Sentences with some words replaced by their translations, beside the sentence that retrieval should "
             "find. Pairs without a word list and graded pairs have none. One row a sentence.",
             targets.switching_version(config),
-            partial(targets.refresh_switched, workspace),
+            targets.refresh_switched,
             config.switchable_corpora,
             partitions=config.pair_names,
             reads=(Read(SENTENCE_PAIRS), Read(PAIR_FILES)),
         )
     of_utterances = partitions.language_to_training_sets(config, languages=config.utterance_languages)
     if any(Need.PARALLEL_MATES in config.needs(encoder) for encoder in config.encoders):
-        yield _of_training_set(
+        yield _table(
             workspace,
             MATES,
             "Translation pairs of train and dev with the same slots of both sides replaced by the values of another "
             "training utterance: their mates, which are translation pairs too. One row a mate.",
-            targets.mates_version(config)[:12],
-            partial(targets.refresh_mates, workspace),
-            [Read(UTTERANCES, of_utterances)] if config.utterance_languages else [],
+            targets.mates_version(config),
+            targets.refresh_mates,
+            relation="",
+            partitions=config.training_sets,
+            reads=(Read(UTTERANCES, of_utterances),) if config.utterance_languages else (),
         )
     read = (UTTERANCES, tables.MASKED, tables.POOL) if config.utterance_languages else ()
     of_pairs = [Read(SENTENCE_PAIRS, partitions.pair_to_training_sets(config))] if config.pair_names else []
-    yield _of_training_set(
+    yield _table(
         workspace,
         tables.ALIGNED,
         "Parallel utterances and sentence pairs of a training set, with the address of every text that a head "
         "trains on. One row a pair of texts.",
         targets.CODE_VERSION,
-        partial(targets.refresh_aligned, workspace),
-        [*(Read(key, of_utterances) for key in read), *of_pairs],
+        targets.refresh_aligned,
+        relation="",
+        partitions=config.training_sets,
+        reads=(*(Read(key, of_utterances) for key in read), *of_pairs),
     )
 
 
@@ -201,49 +190,38 @@ def _has_switched(config: Config) -> bool:
     return bool(config.pair_names) and config.targets.code_switching.dictionaries is not None
 
 
-def _of_corpora(
+def _table(
     workspace: Workspace,
     key: Key,
     description: str,
     version: str,
-    refresh: Callable[[str], StepResult],
-    corpora_of: Callable[[str], Iterable[CorpusConfig]],
+    refresh: Callable[[Workspace, str], StepResult],
+    corpora_of: Callable[[str], Iterable[CorpusConfig]] | None = None,
     **details: Any,
 ) -> Step:
-    """Return the step of a table with a file for every corpus of a language or, with other `partitions`, of a pair."""
-    by_default = {"partitions": workspace.config.utterance_languages, "reads": (Read(UTTERANCES),)}
+    """Return the step of a table with a file for every partition, or for every corpus of it if `corpora_of` is given.
+
+    By default a partition is a language, and is made from its utterances.
+    """
+
+    def paths(part: str) -> list[Path]:
+        names = [(part,)] if corpora_of is None else [(corpus.name, part) for corpus in corpora_of(part)]
+        return [workspace.table(*key, *of_file) for of_file in names]
+
+    by_default = {
+        "relation": ".".join(key),
+        "partitions": workspace.config.utterance_languages,
+        "reads": (Read(UTTERANCES),),
+    }
     return _step(
         key,
         description,
         version[:12],
-        refresh,
+        partial(refresh, workspace),
         path=workspace.tables.joinpath(*key),
         schema=SCHEMAS[key[1]],
-        relation=".".join(key),
-        tables=lambda part: {key[1]: [workspace.table(*key, corpus.name, part) for corpus in corpora_of(part)]},
+        tables=lambda part: {key[1]: paths(part)},
         **by_default | details,
-    )
-
-
-def _of_training_set(
-    workspace: Workspace,
-    key: Key,
-    description: str,
-    version: str,
-    refresh: Callable[[str], StepResult],
-    reads: Iterable[Read],
-) -> Step:
-    """Return the step of a table with a file for every training set."""
-    return _step(
-        key,
-        description,
-        version,
-        refresh,
-        path=workspace.tables.joinpath(*key),
-        schema=SCHEMAS[key[1]],
-        reads=tuple(reads),
-        partitions=workspace.config.training_sets,
-        tables=lambda training_set: {key[1]: [workspace.table(*key, training_set)]},
     )
 
 
@@ -270,7 +248,7 @@ def _embeddings(workspace: Workspace) -> Iterator[Step]:
 
 def embedding_keys(config: Config, encoder: str) -> list[Key]:
     """Return the keys of the encoder's outputs: sentence vectors, and token states if a method needs them."""
-    return [keys_of.embedding_key(encoder, table) for table in embeddings.tables_of(config, encoder)]
+    return [tables.embedding_key(encoder, table) for table in embeddings.tables_of(config, encoder)]
 
 
 def _made_encoder(workspace: Workspace, made: EncoderStep) -> Step:
@@ -294,12 +272,14 @@ def _made_encoder(workspace: Workspace, made: EncoderStep) -> Step:
 def _encoded(workspace: Workspace, name: str) -> Step:
     config = workspace.config
     names = embeddings.tables_of(config, name)
-    reads = [Read(key, partitions.same_language(config)) for key in embeddings.SOURCES if config.utterance_languages]
+    same_language = {language: {language} for language in config.utterance_languages}
+    reads = [Read(key, same_language) for key in embeddings.SOURCES if same_language]
     if config.pair_names:
         of_pairs = [SENTENCE_PAIRS, *([SWITCHED] if _has_switched(config) else [])]
-        reads += [Read(key, partitions.pair_to_languages(config)) for key in of_pairs]
+        languages = {"-".join(pair): set(pair) for pairs in config.sentence_pairs.values() for pair in pairs}
+        reads += [Read(key, languages) for key in of_pairs]
     if Need.MATE_STATES in config.needs(name):
-        reads.append(Read(MATES, partitions.training_set_to_languages(config)))
+        reads.append(Read(MATES, {name: set(config.languages_of(name)) for name in config.training_sets}))
     if embeddings.encoder_steps(config, name):
         reads.append(Read(encoder_key(name)))
 
@@ -309,7 +289,7 @@ def _encoded(workspace: Workspace, name: str) -> Step:
 
     def output(table: str) -> Output:
         folder = workspace.embeddings / table / name
-        return Output(keys_of.embedding_key(name, table), EMBEDDED[table], folder, COLUMNS[table])
+        return Output(tables.embedding_key(name, table), EMBEDDED[table], folder, COLUMNS[table])
 
     return Step(
         made=tuple(map(output, names)),
@@ -338,7 +318,7 @@ def _embedded(workspace: Workspace, table: str, encoder: str, language: str) -> 
 
 def _heads(workspace: Workspace) -> Iterator[Step]:
     for encoder in workspace.config.encoders:
-        if methods := gates.trained_methods(workspace.config, encoder):
+        if methods := head_spec.trained_methods(workspace.config, encoder):
             yield _training_data(workspace, encoder, methods)
             for method in methods:
                 yield _head(workspace, encoder, method, methods)
@@ -358,10 +338,10 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
         of_utterances = partitions.language_to_training_sets(config, methods, languages=config.utterance_languages)
         reads += [Read(table, of_utterances) for need, table in head_spec.TABLES.items() if need in needs]
     return _gate(
-        keys_of.training_data_key(encoder),
+        tables.training_data_key(encoder),
         f"What the heads on `{encoder}` read of a training set. Nothing is made: while the content stays the "
         "same, no head is stale.",
-        partial(gates.training_data, workspace, encoder),
+        partial(head_spec.training_data, workspace, encoder),
         reads,
         training_sets(config, methods),
     )
@@ -373,7 +353,7 @@ def _gate(
     """Return a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
     python = frozenset({"python"})
     return _step(
-        key, description, gates.CODE_VERSION, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL
+        key, description, GATE_VERSION, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL
     )
 
 
@@ -386,14 +366,14 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
         return train(workspace, encoder, method, training_set)
 
     return _step(
-        keys_of.head_key(encoder, method.name),
+        tables.head_key(encoder, method.name),
         f"{described(method.base)}\n\nMethod `{method.method.name}`, "
         f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
         head_spec.version(method),
         train,
         path=workspace.home / "heads" / encoder / method.name,
         format="safetensors",
-        reads=(Read(keys_of.training_data_key(encoder), partitions.same_training_set(config, [method], methods)),),
+        reads=(Read(tables.training_data_key(encoder), partitions.same_training_set(config, [method], methods)),),
         partitions=training_sets(config, [method]),
         tables=lambda name: {"training_curve": [workspace.training_curve(encoder, method.name, name)]},
         stored=lambda name: [workspace.head(encoder, method.name, name)],
@@ -412,18 +392,14 @@ def _evaluation(workspace: Workspace) -> Iterator[Step]:
             yield _metrics(workspace, encoder, method)
         yield _comparisons(workspace, encoder)
     if results := workspace.config.mteb.results:
-        key = tables.MTEB_RESULTS
-        yield _step(
-            key,
+        yield _table(
+            workspace,
+            tables.MTEB_RESULTS,
             "What mteb has measured, of heads of disent and of other models. One row a number.",
-            mteb_results.mteb_version(workspace.config)[:12],
-            partial(mteb_results.refresh_mteb_results, workspace),
-            path=workspace.tables.joinpath(*key),
-            schema=SCHEMAS[key[1]],
-            relation=".".join(key),
+            mteb_results.mteb_version(workspace.config),
+            mteb_results.refresh_mteb_results,
             reads=(Read(MTEB_FILES),),
             partitions=tuple(results),
-            tables=lambda source: {key[1]: [workspace.table(*key, source)]},
         )
 
 
@@ -437,10 +413,10 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
     if of_embeddings is not None:
         reads += [Read(key, of_embeddings) for key in embedding_keys(config, encoder)]
     return _gate(
-        keys_of.evaluation_sets_key(encoder),
+        tables.evaluation_sets_key(encoder),
         f"What the tasks read to measure the methods on `{encoder}` with a training set. Nothing is made: while "
         "the content stays the same, no metrics are stale but those of a new head.",
-        partial(gates.evaluation_sets, workspace, encoder),
+        partial(evaluation.evaluation_sets, workspace, encoder),
         reads,
         training_sets(config, methods),
     )
@@ -450,7 +426,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
     config = workspace.config
     tunes_encoder = Need.ENCODER in method.needs
     of_all = partitions.same_training_set(config, [method], config.methods_of(encoder))
-    of_head = [Read(keys_of.head_key(encoder, method.name))] if method.method.is_trained else []
+    of_head = [Read(tables.head_key(encoder, method.name))] if method.method.is_trained else []
 
     def measure(training_set: str) -> StepResult:
         from disent_core.lineage.evaluation import refresh_metrics  # loads torch
@@ -462,7 +438,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
         return {name: [workspace.table("evaluation", name, *of)] for name in ("metrics", "rankings", "outcomes")}
 
     return _step(
-        keys_of.metrics_key(encoder, method.name),
+        tables.metrics_key(encoder, method.name),
         f"Metrics of `{method.name}` on `{encoder}`: every task, every embedding, every seed and their "
         "mean, with 95 % intervals. One row a number.",
         evaluation.version(config)[:12],
@@ -470,7 +446,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
         path=workspace.tables / "evaluation" / "metrics" / encoder / method.name,
         schema=SCHEMAS["metrics"],
         relation="main.metrics",
-        reads=(Read(keys_of.evaluation_sets_key(encoder), of_all), *of_head),
+        reads=(Read(tables.evaluation_sets_key(encoder), of_all), *of_head),
         partitions=training_sets(config, [method]),
         tables=files,
         checks=(evaluation.IN_INTERVAL,),
@@ -489,7 +465,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
         return refresh_comparisons(workspace, encoder)
 
     return _step(
-        keys_of.comparisons_key(encoder),
+        tables.comparisons_key(encoder),
         f"Every two methods on `{encoder}`, on every problem: McNemar's test or a paired bootstrap, corrected "
         "by Holm over each task. One row two methods and a problem.",
         evaluation.comparisons_version(config)[:12],
@@ -497,7 +473,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
         path=path,
         schema=SCHEMAS["comparisons"],
         relation="main.comparisons",
-        reads=tuple(Read(keys_of.metrics_key(encoder, method.name)) for method in config.methods_of(encoder)),
+        reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in config.methods_of(encoder)),
         tables=lambda _: {"comparisons": [path]},
     )
 
@@ -512,7 +488,7 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
     loaded += [SWITCHED] if _has_switched(config) else []
     loaded += [tables.MTEB_RESULTS] if config.mteb.results else []
     # The comparisons of an encoder stand for its metrics and training curves too.
-    loaded += [keys_of.comparisons_key(encoder) for encoder in config.encoders]
+    loaded += [tables.comparisons_key(encoder) for encoder in config.encoders]
     return _step(
         DATABASE,
         "One DuckDB file: `metrics`, `published_metrics`, the stages' tables and the views over them. "

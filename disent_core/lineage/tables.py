@@ -15,7 +15,7 @@ from disent_core.errors import TableError, located
 from disent_core.evaluation.contract import TASKS, task
 from disent_core.lineage.steps import steps
 from disent_core.lineage.workspace import OF_LANGUAGES, OF_PAIRS, Workspace
-from disent_core.methods.cost import TrainingCost
+from disent_core.methods.spec import TrainingCost
 from disent_core.storage.results import none_if_damaged, result_exists
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table, refresh_table, rows_table
 
@@ -30,16 +30,14 @@ SCORED = ("warehouse", "scored_embeddings", "all")
 
 
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
-    """Existing files of declared partitions, by table."""
+    """Return the existing files of declared partitions, by table."""
     return {name: [path for path in paths if result_exists(path)] for name, paths in declared_tables(workspace).items()}
 
 
 def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     """Read the existing partitions of a table, concatenated.
 
-    Args:
-        workspace: of the run.
-        name: of the table; its stage may come before it, and the first parts of a partition after it.
+    The stage may come before the name of the table, and the first parts of a partition after it.
     """
     declared = declared_tables(workspace)
     stages = {_parts(workspace, path)[0] for paths in declared.values() for path in paths}
@@ -59,7 +57,7 @@ def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
 
 
 def _parts(workspace: Workspace, path: Path) -> tuple[str, ...]:
-    """Stage, table and partition of a file."""
+    """Return stage, table and partition of a file."""
     return path.relative_to(workspace.home / "tables").with_suffix("").parts
 
 
@@ -72,8 +70,8 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
                 declared[name] += paths
     for key in OF_PAIRS:  # corpus by corpus, though a partition has the files of several
         pairs = ((corpus, "-".join(pair)) for corpus, of in workspace.config.sentence_pairs.items() for pair in of)
-        places = {workspace.table(*key, *part): place for place, part in enumerate(pairs)}
-        declared[key[1]].sort(key=places.__getitem__)
+        order = {workspace.table(*key, *part): index for index, part in enumerate(pairs)}
+        declared[key[1]].sort(key=order.__getitem__)
     return declared | {key[1]: [workspace.table(*key)] for key in (METHODS, ENCODERS, SCORED)}
 
 
@@ -85,7 +83,7 @@ def refresh_vocabulary(workspace: Workspace) -> None:
 
 
 def _methods(config: Config) -> list[dict[str, str | bool]]:
-    """Rows of `configured_methods`: method and settings by the name that `metrics` uses."""
+    """Return the rows of `configured_methods`: method and settings by the name that `metrics` uses."""
     return [
         {
             "method": method.name,
@@ -98,7 +96,7 @@ def _methods(config: Config) -> list[dict[str, str | bool]]:
 
 
 def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
-    """Rows of `training_costs`: what stands beside the training curves of heads."""
+    """Return the rows of `training_costs`: what stands beside the training curves of heads."""
     rows = []
     for path in curves:
         info = none_if_damaged(lambda path=path: read_info(path))
@@ -110,22 +108,17 @@ def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
 
 
 def _encoders(config: Config) -> list[dict[str, str | None]]:
-    """Rows of `encoders`. The paths of models are left out: they are of one machine."""
-    return [
-        {
-            "encoder": name,
-            "kind": name_of_kind(settings),
-            "settings": json.dumps(
-                {key: value for key, value in asdict(settings).items() if key != "path"}, sort_keys=True
-            ),
-            "encoder_saw": settings.has_seen(config),
-        }
-        for name, settings in config.encoders.items()
-    ]
+    """Return the rows of `encoders`. The paths of models are left out: they are of one machine."""
+    rows = []
+    for name, settings in config.encoders.items():
+        values = {key: value for key, value in asdict(settings).items() if key != "path"}
+        text, saw = json.dumps(values, sort_keys=True), settings.has_seen(config)
+        rows.append({"encoder": name, "kind": name_of_kind(settings), "settings": text, "encoder_saw": saw})
+    return rows
 
 
 def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]:
-    """Rows of `scored_embeddings`: the embeddings by which each task ranks methods."""
+    """Return the rows of `scored_embeddings`: the embeddings by which each task ranks methods."""
     return [
         {
             "task": scored_task.name,

@@ -40,17 +40,13 @@ CODE_VERSION = "1"
 
 @dataclass(frozen=True)
 class LanguageTarget:
-    """A table that is made from the utterances of one corpus and language.
-
-    Attributes:
-        settings: returns the part of the configuration that the table depends on.
-        make: makes the table from the utterances.
-        training: whether it is made only from corpora that heads train on.
-    """
+    """A table that is made from the utterances of one corpus and language."""
 
     settings: Callable[[TargetsConfig], object]
+    """The part of the configuration that the table depends on."""
     make: Callable[[pa.Table, TargetsConfig], pa.Table]
     training: bool
+    """Whether it is made only from corpora that heads train on."""
 
 
 OF_LANGUAGES: dict[Key, LanguageTarget] = {
@@ -69,11 +65,11 @@ OF_LANGUAGES: dict[Key, LanguageTarget] = {
 
 
 def version(config: Config, key: Key) -> str:
-    """Fingerprint of the code and settings that determine one of `OF_LANGUAGES`."""
+    """Return the fingerprint of the code and settings that determine one of `OF_LANGUAGES`."""
     return fingerprint(CODE_VERSION, OF_LANGUAGES[key].settings(config.targets))
 
 
-def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResult:
+def refresh_language(workspace: Workspace, language: str, *, key: Key) -> StepResult:
     """Make one of `OF_LANGUAGES`: one file per corpus."""
     target, code = OF_LANGUAGES[key], version(workspace.config, key)
 
@@ -94,38 +90,33 @@ def refresh_language(workspace: Workspace, key: Key, language: str) -> StepResul
 
 
 def switching_version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine `code_switched_pairs`."""
+    """Return the fingerprint of the code and settings that determine `code_switched_pairs`."""
     return fingerprint(CODE_VERSION, SWITCHING_VERSION, config.targets.code_switching)
 
 
 def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
     """Make `code_switched_pairs` of a pair: one file per corpus, without rows if the pair has no word list."""
-    corpora = workspace.config.switchable_corpora(pair)
-    return result_of([_refresh_switched(workspace, corpus.name, pair) for corpus in corpora])
+    config, words, schema = workspace.config, word_list(workspace, pair), SCHEMAS["code_switched_pairs"]
 
+    def refresh(corpus: str) -> RefreshResult:
+        source = workspace.table(*SENTENCE_PAIRS, corpus, pair)
+        inputs = fingerprint(switching_version(config), content_of(source), word_list_hash(workspace, pair))
+        return refresh_table(workspace.table(*SWITCHED, corpus, pair), schema, inputs=inputs, make=lambda: make(source))
 
-def _refresh_switched(workspace: Workspace, corpus: str, pair: str) -> RefreshResult:
-    source, words = workspace.table(*SENTENCE_PAIRS, corpus, pair), word_list(workspace, pair)
-
-    def make() -> pa.Table:
+    def make(source: Path) -> pa.Table:
         if words is None:
-            return SCHEMAS["code_switched_pairs"].empty_table()
+            return schema.empty_table()
         sentences = read_table(source, SCHEMAS["sentence_pairs"])
-        return code_switched(sentences, read_dictionary(words), workspace.config.targets.code_switching)
+        return code_switched(sentences, read_dictionary(words), config.targets.code_switching)
 
-    return refresh_table(
-        workspace.table(*SWITCHED, corpus, pair),
-        SCHEMAS["code_switched_pairs"],
-        inputs=fingerprint(switching_version(workspace.config), content_of(source), word_list_hash(workspace, pair)),
-        make=make,
-    )
+    return result_of([refresh(corpus.name) for corpus in config.switchable_corpora(pair)])
 
 
 # --- parallel mates ---------------------------------------------------------------------------------------
 
 
 def mates_version(config: Config) -> str:
-    """Fingerprint of the code and settings that determine `parallel_mates`."""
+    """Return the fingerprint of the code and settings that determine `parallel_mates`."""
     return fingerprint(CODE_VERSION, config.targets.parallel_mates)
 
 
@@ -136,22 +127,13 @@ def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
         for corpus, left, right in _sources(workspace, training_set)
     ]
 
-    def make() -> pa.Table:
+    def parts() -> Iterator[pa.Table]:
         settings, schema = workspace.config.targets.parallel_mates, SCHEMAS["utterances"]
-        parts = [
-            parallel_mates(pair, read_table(source, schema), read_table(target, schema), settings)
-            for pair, source, target in sources
-        ]
-        return pa.concat_tables([SCHEMAS["parallel_mates"].empty_table(), *parts])
+        for pair, source, target in sources:
+            yield parallel_mates(pair, read_table(source, schema), read_table(target, schema), settings)
 
     contents = [(pair, content_of(source), content_of(target)) for pair, source, target in sources]
-    refreshed = refresh_table(
-        workspace.table(*MATES, training_set),
-        SCHEMAS["parallel_mates"],
-        inputs=fingerprint(mates_version(workspace.config), contents),
-        make=make,
-    )
-    return result_of([refreshed])
+    return _refresh_set(workspace, MATES, training_set, fingerprint(mates_version(workspace.config), contents), parts)
 
 
 # --- aligned pairs ----------------------------------------------------------------------------------------
@@ -165,30 +147,34 @@ def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
         *(workspace.table(*SENTENCE_PAIRS, corpus, name) for corpus, name, _, _ in of_sentences),
     ]
 
-    def make() -> pa.Table:
-        parts = [_align(workspace, *source) for source in sources]
-        parts += [_align_sentences(workspace, *source) for source in of_sentences]
-        return pa.concat_tables([SCHEMAS["aligned_pairs"].empty_table(), *parts])
+    def parts() -> Iterator[pa.Table]:
+        yield from (_align(workspace, *source) for source in sources)
+        yield from (_align_sentences(workspace, *source) for source in of_sentences)
 
     contents = [content_of(path) for path in paths]
-    refreshed = refresh_table(
-        workspace.table(*ALIGNED, training_set),
-        SCHEMAS["aligned_pairs"],
-        inputs=fingerprint(CODE_VERSION, sources, contents, *([of_sentences] if of_sentences else ())),
-        make=make,
-    )
-    return result_of([refreshed])
+    inputs = fingerprint(CODE_VERSION, sources, contents, *([of_sentences] if of_sentences else ()))
+    return _refresh_set(workspace, ALIGNED, training_set, inputs, parts)
+
+
+def _refresh_set(
+    workspace: Workspace, key: Key, training_set: str, inputs: str, parts: Callable[[], Iterator[pa.Table]]
+) -> StepResult:
+    """Make a table of a training set of the parts, of which there may be none, unless it is up to date."""
+    schema = SCHEMAS[key[1]]
+    path = workspace.table(*key, training_set)
+    make = lambda: pa.concat_tables([schema.empty_table(), *parts()])  # noqa: E731
+    return result_of([refresh_table(path, schema, inputs=inputs, make=make)])
 
 
 def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str]]:
-    """Corpus and two languages of every part of a training set that comes from utterances."""
+    """Yield corpus and two languages of every part of a training set that comes from utterances."""
     for left, right in workspace.config.pair_languages[training_set]:
         for corpus in workspace.config.corpora_of_pair(left, right, training=True):
             yield corpus.name, left, right
 
 
 def _sentence_sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str, str]]:
-    """Corpus, its pair and the two languages of every part of a training set that comes from sentence pairs."""
+    """Yield corpus, its pair and the two languages of every part of a training set that comes from sentence pairs."""
     for left, right in workspace.config.pair_languages[training_set]:
         for corpus, name in workspace.config.training_pairs(left, right):
             yield corpus.name, name, left, right
@@ -202,10 +188,10 @@ def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table
     from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs
 
     tables = [read_table(path, SCHEMAS[path.parent.parent.name]) for path in _paths(workspace, corpus, left, right)]
-    settings = next(settings for settings in workspace.config.corpora if settings.name == corpus)
-    parallel = reader(settings.format).PARALLEL
+    format_name = next(settings.format for settings in workspace.config.corpora if settings.name == corpus)
+    is_partial = reader(format_name).PARALLEL == "some"
     return aligned_pairs(
-        f"{left}-{right}", LanguageTables(*tables[:3]), LanguageTables(*tables[3:]), partial=parallel == "some"
+        f"{left}-{right}", LanguageTables(*tables[:3]), LanguageTables(*tables[3:]), partial=is_partial
     )
 
 

@@ -1,10 +1,15 @@
-"""Locate everything that a run reads and writes: a configuration, its folder of results, and the paths in it."""
+"""Locate everything that a run reads and writes: the keys of its assets, its folder of results, and the paths in it.
+
+The last part of the key of an asset says what the asset is, because the graph of the UI shows only that part. Tables,
+their folders and SQL have names of their own, without the encoder and the kind of asset.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from disent_core.config.model import Config
 from disent_core.corpora.download import file_name
+from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.shards.backend import INLINE, ShardBackend
 from disent_core.storage.tables import safe_part, table_path
 
@@ -26,23 +31,52 @@ OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 """Tables with a file for every corpus and language."""
 OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
 """Tables with a file for every corpus and pair of languages."""
+HEAD, METRICS = "_head", "_metrics"
+"""Endings of the keys of methods; the name of the method comes before them."""
+EMBEDDINGS = {VECTORS: "vectors", STATES: "states"}
+"""Endings of the keys of embeddings, by table; the name of the encoder and `_` come before them."""
+
+
+def embedding_key(encoder: str, table: str) -> Key:
+    """Return the key of the vectors or token states of an encoder."""
+    return ("embeddings", encoder, f"{encoder}_{EMBEDDINGS[table]}")
+
+
+def training_data_key(encoder: str) -> Key:
+    """Return the key of what the heads of an encoder read; every head depends on it."""
+    return ("heads", encoder, f"{encoder}_training_data")
+
+
+def head_key(encoder: str, method: str) -> Key:
+    """Return the key of a head."""
+    return ("heads", encoder, f"{method}{HEAD}")
+
+
+def evaluation_sets_key(encoder: str) -> Key:
+    """Return the key of what the tasks read; the metrics of every method of the encoder depend on it."""
+    return ("evaluation", encoder, f"{encoder}_evaluation_sets")
+
+
+def metrics_key(encoder: str, method: str) -> Key:
+    """Return the key of a method's metrics."""
+    return ("evaluation", encoder, f"{method}{METRICS}")
+
+
+def comparisons_key(encoder: str) -> Key:
+    """Return the key of the paired tests between the methods of an encoder."""
+    return ("evaluation", encoder, f"{encoder}_comparisons")
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A configuration and its folder of results.
-
-    Attributes:
-        config: of the run.
-        home: folder of results.
-        prefix: how the keys of its assets begin, in a Dagster project with other assets.
-        shard_backend: where the shards of a step are computed; no result depends on it.
-    """
+    """A configuration and its folder of results."""
 
     config: Config
     home: Path
     prefix: Key = ()
+    """How the keys of its assets begin, in a Dagster project with other assets."""
     shard_backend: ShardBackend = INLINE
+    """Where the shards of a step are computed; no result depends on it."""
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
         """Path of one partition of a table."""

@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from disent_core.losses.similarity import Rows, Values
 from disent_core.losses.variants import Form, Hard, LonePair
 
 
-def scaled_to(vectors: Float[Tensor, "batch dim"], *, norm: float) -> Float[Tensor, "batch dim"]:
+def scaled_to(vectors: Rows, *, norm: float) -> Rows:
     """Scale each row to this Euclidean norm: alpha u / ||u|| (EMU, Eq. 1).
 
     >>> scaled_to(torch.tensor([[3.0, 4.0]]), norm=50.0)
@@ -20,9 +21,7 @@ def scaled_to(vectors: Float[Tensor, "batch dim"], *, norm: float) -> Float[Tens
     return norm * F.normalize(vectors, dim=-1)
 
 
-def center_distance(
-    vectors: Float[Tensor, "batch dim"], centers: Float[Tensor, "batch dim"]
-) -> Float[Tensor, " batch"]:
+def center_distance(vectors: Rows, centers: Rows) -> Values:
     """1/2 ||u - c_y||^2 with the center of each row's class (EMU, Eq. 2; Wen et al. 2016).
 
     >>> center_distance(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 0.0]]))
@@ -32,7 +31,7 @@ def center_distance(
 
 
 def class_means(
-    vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"], classes: int
+    vectors: Rows, labels: Int[Tensor, " batch"], classes: int
 ) -> tuple[Float[Tensor, "classes dim"], Float[Tensor, " classes"]]:
     """Mean of the rows of each class (zero for an empty class), and the number of its rows.
 
@@ -48,11 +47,7 @@ def class_means(
 
 
 def updated_centers(
-    centers: Float[Tensor, "classes dim"],
-    vectors: Float[Tensor, "batch dim"],
-    labels: Int[Tensor, " batch"],
-    *,
-    rate: float,
+    centers: Float[Tensor, "classes dim"], vectors: Rows, labels: Int[Tensor, " batch"], *, rate: float
 ) -> Float[Tensor, "classes dim"]:
     """Centers after a batch: c_y - rate * sum(c_y - u) / (1 + rows of y), Equation 4 of Wen et al. 2016.
 
@@ -65,9 +60,7 @@ def updated_centers(
     return centers - rate * counts * (centers - means) / (1 + counts)
 
 
-def binary_cross_entropy(
-    positive: Float[Tensor, " batch"], negative: Float[Tensor, " batch"]
-) -> Float[Tensor, " batch"]:
+def binary_cross_entropy(positive: Values, negative: Values) -> Values:
     """Cross-entropy of a discriminator's logits, label 1 for `positive` and 0 for `negative`, in nats (EMU, Eq. 3).
 
     >>> binary_cross_entropy(torch.tensor([0.0, 2.0]), torch.tensor([0.0, -2.0]))  # 2 log 2, 2 log(1 + 1 / e^2)
@@ -76,7 +69,7 @@ def binary_cross_entropy(
     return F.softplus(-positive) + F.softplus(negative)
 
 
-def critic_difference(positive: Float[Tensor, " batch"], negative: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+def critic_difference(positive: Values, negative: Values) -> Values:
     """D(negative) - D(positive), which a Wasserstein critic minimises (Arjovsky et al. 2017).
 
     >>> critic_difference(torch.tensor([2.0]), torch.tensor([0.5]))
@@ -85,9 +78,7 @@ def critic_difference(positive: Float[Tensor, " batch"], negative: Float[Tensor,
     return negative - positive
 
 
-def siamese(
-    left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"], same: Bool[Tensor, " batch"], *, margin: float
-) -> Float[Tensor, " batch"]:
+def siamese(left: Rows, right: Rows, same: Bool[Tensor, " batch"], *, margin: float) -> Values:
     """d^2 where both have the same label, max(0, margin - d)^2 where not; d is Euclidean (Hadsell et al. 2006).
 
     The gradient of the square root at 0 is set to 0: equal rows of different labels stay equal.
@@ -101,11 +92,7 @@ def siamese(
     return torch.where(same, squared, (margin - distance).clamp_min(0).square())
 
 
-def n_pair(
-    anchors: Float[Tensor, "batch dim"],
-    positives: Float[Tensor, "batch dim"],
-    negatives: Float[Tensor, "batch negatives dim"],
-) -> Float[Tensor, " batch"]:
+def n_pair(anchors: Rows, positives: Rows, negatives: Float[Tensor, "batch negatives dim"]) -> Values:
     """log(1 + sum_j exp(cos(a, n_j) - cos(a, p))), in nats (Sohn 2016, Eq. 6, over cosine).
 
     >>> anchor, positive = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0]])
@@ -118,10 +105,7 @@ def n_pair(
 
 
 def in_batch_softmax(
-    cosines: Float[Tensor, "queries candidates"],
-    excluded: Bool[Tensor, "queries candidates"],
-    *,
-    temperature: float,
+    cosines: Float[Tensor, "queries candidates"], excluded: Bool[Tensor, "queries candidates"], *, temperature: float
 ) -> Float[Tensor, " queries"]:
     """Cross-entropy, in nats, of picking candidate i for query i, by softmax of cosine / temperature.
 
@@ -137,13 +121,7 @@ def in_batch_softmax(
     return F.cross_entropy(logits, torch.arange(len(cosines), device=cosines.device), reduction="none")
 
 
-def symmetric_softmax(
-    left: Float[Tensor, "batch dim"],
-    right: Float[Tensor, "batch dim"],
-    equal: Bool[Tensor, "batch batch"],
-    *,
-    temperature: float,
-) -> Float[Tensor, " batch"]:
+def symmetric_softmax(left: Rows, right: Rows, equal: Bool[Tensor, "batch batch"], *, temperature: float) -> Values:
     """`in_batch_softmax` of each row with its partner, mean of both directions.
 
     `equal[i, j]` is true if pairs i and j share a text; such pairs are not negatives of each other.
@@ -153,9 +131,8 @@ def symmetric_softmax(
     """
     cosines = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T
     excluded = equal & ~torch.eye(len(left), dtype=torch.bool, device=left.device)
-    forward, backward = (
-        in_batch_softmax(direction, excluded, temperature=temperature) for direction in (cosines, cosines.T)
-    )
+    forward = in_batch_softmax(cosines, excluded, temperature=temperature)
+    backward = in_batch_softmax(cosines.T, excluded, temperature=temperature)
     return (forward + backward) / 2
 
 

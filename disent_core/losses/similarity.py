@@ -13,11 +13,15 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+Rows = Float[Tensor, "batch dim"]
+"""Vectors, one a row."""
+Values = Float[Tensor, " batch"]
+"""One value a row."""
 _TINY = 1e-8
 """A row of a smaller norm counts as zero."""
 
 
-def cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
+def cosine(left: Rows, right: Rows) -> Values:
     """Cosine similarity of each row with the row of the same index, -1 to 1.
 
     >>> cosine(torch.tensor([[1.0, 0.0], [3.0, 4.0]]), torch.tensor([[1.0, 1.0], [6.0, 8.0]]))
@@ -26,9 +30,7 @@ def cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) 
     return cosines((left, right), ((0, 1),))[0]
 
 
-def cosines(
-    rows: Sequence[Float[Tensor, "batch dim"]], pairs: Sequence[tuple[int, int]]
-) -> tuple[Float[Tensor, " batch"], ...]:
+def cosines(rows: Sequence[Rows], pairs: Sequence[tuple[int, int]]) -> tuple[Values, ...]:
     """`cosine` of several pairs of matrices; a matrix in several pairs is normalised once.
 
     >>> rows = [torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([[-1.0, 0.0]])]
@@ -38,7 +40,7 @@ def cosines(
     return _Cosines.apply(tuple(pairs), *rows)[0].unbind(0)
 
 
-def cosine_distance(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
+def cosine_distance(left: Rows, right: Rows) -> Values:
     """1 - cosine similarity, 0 to 2: pulls two rows together.
 
     >>> cosine_distance(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.0, 2.0], [-3.0, 0.0]]))
@@ -47,7 +49,7 @@ def cosine_distance(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batc
     return 1 - cosine(left, right)
 
 
-def hinged_cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch dim"]) -> Float[Tensor, " batch"]:
+def hinged_cosine(left: Rows, right: Rows) -> Values:
     """max(0, cosine similarity): pushes two rows apart until they are orthogonal (DREAM, L_M^m).
 
     >>> hinged_cosine(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 1.0], [-3.0, 0.0]]))
@@ -56,9 +58,7 @@ def hinged_cosine(left: Float[Tensor, "batch dim"], right: Float[Tensor, "batch 
     return cosine(left, right).clamp_min(0)
 
 
-def squared_error(
-    prediction: Float[Tensor, "batch dim"], target: Float[Tensor, "batch dim"]
-) -> Float[Tensor, " batch"]:
+def squared_error(prediction: Rows, target: Rows) -> Values:
     """Mean over the dimensions of the squared difference (DREAM, L_R; FMDA, Eq. 2 to 4).
 
     >>> squared_error(torch.tensor([[1.0, 2.0], [0.0, 0.0]]), torch.tensor([[1.0, 4.0], [3.0, 4.0]]))
@@ -67,7 +67,7 @@ def squared_error(
     return F.mse_loss(prediction, target, reduction="none").mean(dim=-1)
 
 
-def cross_entropy(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+def cross_entropy(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " batch"]) -> Values:
     """Cross-entropy of a classifier, in nats (used for language identification in DREAM, MEAT and FMDA).
 
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.tensor([0, 0]))  # log 2, log(1 + 1 / e^2)
@@ -76,7 +76,7 @@ def cross_entropy(logits: Float[Tensor, "batch classes"], labels: Int[Tensor, " 
     return F.cross_entropy(logits, labels, reduction="none")
 
 
-def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Float[Tensor, " batch"]:
+def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Values:
     """Cross-entropy with the uniform distribution, in nats, at least log(classes) (MEAT, L_A).
 
     It is smallest where the classifier can't tell the classes apart.
@@ -87,9 +87,7 @@ def uniform_cross_entropy(logits: Float[Tensor, "batch classes"]) -> Float[Tenso
     return -logits.log_softmax(dim=-1).mean(dim=-1)
 
 
-def orthogonality_penalty(
-    cosines: Float[Tensor, " batch"], *, form: Literal["hinge", "abs", "square"]
-) -> Float[Tensor, " batch"]:
+def orthogonality_penalty(cosines: Values, *, form: Literal["hinge", "abs", "square"]) -> Values:
     """Distance of a cosine similarity from 0 (orthogonal rows), 0 to 1; the hinge form allows negative cosines.
 
     >>> [orthogonality_penalty(torch.tensor([-0.5, 0.25]), form=form).tolist() for form in ("hinge", "abs", "square")]
@@ -100,12 +98,7 @@ def orthogonality_penalty(
     return cosines.abs() if form == "abs" else cosines.square()
 
 
-def linear_contrast(
-    left: Float[Tensor, "batch dim"],
-    right: Float[Tensor, "batch dim"],
-    left_negative: Float[Tensor, "batch dim"],
-    right_negative: Float[Tensor, "batch dim"],
-) -> Float[Tensor, " batch"]:
+def linear_contrast(left: Rows, right: Rows, left_negative: Rows, right_negative: Rows) -> Values:
     """-cos(left, right) + cos(left, its negative) + cos(right, its negative), -3 to 3 (FMDA, L_con).
 
     As published, neither hinge nor margin bounds it: the loss falls until negatives point the opposite way.
@@ -117,12 +110,7 @@ def linear_contrast(
     return -cosine(left, right) + cosine(left, left_negative) + cosine(right, right_negative)
 
 
-def hinged_contrast(
-    left: Float[Tensor, "batch dim"],
-    right: Float[Tensor, "batch dim"],
-    left_negative: Float[Tensor, "batch dim"],
-    right_negative: Float[Tensor, "batch dim"],
-) -> Float[Tensor, " batch"]:
+def hinged_contrast(left: Rows, right: Rows, left_negative: Rows, right_negative: Rows) -> Values:
     """The linear contrast with DREAM's hinge at 0 on the negatives, 0 to 4: orthogonal negatives cost nothing.
 
     >>> left, right = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]])
@@ -133,13 +121,8 @@ def hinged_contrast(
 
 
 def info_nce_both_ways(
-    left: Float[Tensor, "batch dim"],
-    right: Float[Tensor, "batch dim"],
-    left_negative: Float[Tensor, "batch dim"],
-    right_negative: Float[Tensor, "batch dim"],
-    *,
-    temperature: float,
-) -> Float[Tensor, " batch"]:
+    left: Rows, right: Rows, left_negative: Rows, right_negative: Rows, *, temperature: float
+) -> Values:
     """InfoNCE of each row with its partner against the batch's other partners and its negative; sum of both directions.
 
     Equation 4 of van den Oord et al. 2018, https://arxiv.org/abs/1807.03748, over cosine / temperature, in
@@ -155,9 +138,7 @@ def info_nce_both_ways(
     return forward + backward - 2 * logits.diagonal()
 
 
-def mean_pairwise_cosine(
-    rows: Float[Tensor, "batch dim"], members: Float[Tensor, "batch groups"], *, diagonal: bool
-) -> Float[Tensor, " batch"]:
+def mean_pairwise_cosine(rows: Rows, members: Float[Tensor, "batch groups"], *, diagonal: bool) -> Values:
     """Mean cosine similarity of each row with the other rows of its group, -1 to 1 (ORACLE, Eq. 5, inner mean).
 
     With the sum S of a group's n unit vectors, the n - 1 others of row u sum to S - u. This takes O(batch dim) time,

@@ -23,22 +23,22 @@ METHODS: dict[str, str] = {
     "dream_oracle": "disent_core.methods.oracle:DREAM_ORACLE",
     "meat_oracle": "disent_core.methods.oracle:MEAT_ORACLE",
     "fmda": "disent_core.methods.fmda",
-    "fmda_two_stage": "disent_core.methods.fmda_two_stage",
+    "fmda_two_stage": "disent_core.methods.fmda:TWO_STAGE",
     "facet": "disent_core.methods.facet",
-    "facet_first": "disent_core.methods.facet_first",
+    "facet_first": "disent_core.methods.facet:FACET_FIRST",
     "lexicon": "disent_core.methods.lexicon",
     "emu": "disent_core.methods.emu",
     "emu_no_discriminator": "disent_core.methods.emu:NO_DISCRIMINATOR",
     "emu_no_discriminator_no_center": "disent_core.methods.emu:NO_DISCRIMINATOR_NO_CENTER",
     "emu_parallel": "disent_core.methods.emu:PARALLEL",
-    "softmax": "disent_core.methods.intent:SOFTMAX",
-    "contrastive": "disent_core.methods.intent:CONTRASTIVE",
-    "npair": "disent_core.methods.intent:NPAIR",
+    "softmax": "disent_core.methods.emu:SOFTMAX",
+    "contrastive": "disent_core.methods.emu:CONTRASTIVE",
+    "npair": "disent_core.methods.emu:NPAIR",
     "fine_tuned": "disent_core.methods.fine_tuned_encoder",
     "twosl": "disent_core.methods.twosl",
     "twosl_no_contrastive": "disent_core.methods.twosl:NO_CONTRASTIVE",
     "twosl_no_filter": "disent_core.methods.twosl:NO_FILTER",
-    "token_classification": "disent_core.methods.token_classification",
+    "token_classification": "disent_core.methods.twosl:TOKEN_CLASSIFICATION",
 }
 
 ALIASES = {"tuned": "fine_tuned"}
@@ -46,11 +46,7 @@ ALIASES = {"tuned": "fine_tuned"}
 
 
 def method(name: str) -> Method[Any]:
-    """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package.
-
-    Raises:
-        ConfigError: if there is none, it is not a method, or its name is that of another method of the library.
-    """
+    """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package."""
     name = ALIASES.get(name, name)
     instance = find("method", name, METHODS, "METHOD")
     if not isinstance(instance, Method):

@@ -40,7 +40,6 @@ class TokenMatrix:
         return len(self.offsets) - 1
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "TokenMatrix":
-        """Return some of the texts, in that order."""
         positions, offsets = _positions(self.offsets[:-1][rows], self.offsets.diff()[rows])
         return TokenMatrix(self.values[positions], self.weights[positions], offsets)
 

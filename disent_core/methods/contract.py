@@ -65,7 +65,7 @@ class Method(Generic[Config]):
 
     def needs_of(self, settings: Config) -> frozenset[Need]:
         """Return the data that the method reads with these settings, which may be less than `needs`."""
-        return self.needs
+        return self.needs - getattr(settings, "unread", frozenset())
 
     def is_transductive(self, settings: Config) -> bool:
         """Whether the embedding of a text depends on the texts that are embedded together with it."""

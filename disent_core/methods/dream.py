@@ -57,6 +57,5 @@ METHOD = FrozenHeadMethod(
     },
     head="disent_core.methods.dream_head:DreamHead",
     embeddings=("meaning", "language"),
-    needs=frozenset(),
     draws=draws,
 )

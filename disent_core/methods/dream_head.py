@@ -1,22 +1,26 @@
-"""The head of DREAM: two linear maps, its losses with their gradient, and a classifier of languages."""
+"""The heads of two linear maps: DREAM, with the gradient of its losses; MEAT; and ORACLE over either or by itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from disent_core.losses import similarity
 from disent_core.losses.similarity import norm
 from disent_core.matmul import Linear, product
 from disent_core.methods.dream import DreamConfig
 from disent_core.methods.families.frozen import sum_of_means
+from disent_core.methods.meat import MeatConfig
 from disent_core.methods.modules.token_pooling import permuted
+from disent_core.methods.oracle import EMBEDDINGS, VARIANTS, OracleConfig, Terms
 from disent_core.settings import Precision
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
-from disent_core.training.stacked import Head
+from disent_core.training.stacked import ADVERSARIAL, Head
 from disent_core.training.stacked_state import Parameters
 
 
@@ -46,7 +50,6 @@ class LinearHead(Head):
         }
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return no terms."""
         return {}
 
 
@@ -199,3 +202,117 @@ class DreamHead(LinearHead):
 def _cosines(encoded: Batch, name: str) -> tuple[Tensor, ...]:
     """Return cosines of source and target, and of each with its partner."""
     return similarity.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
+
+
+class MeatHead(LinearHead):
+    """`meaning`, `language`: dim -> dim with bias; `discriminator`: dim -> languages, of the meaning."""
+
+    def __init__(self, dim: int, n_languages: int, config: MeatConfig) -> None:
+        super().__init__(dim)
+        self.config = config
+        self.discriminator = nn.Linear(dim, n_languages)
+        self.adversary = "" if config.adversarial == "grad_reversal" else "discriminator"
+
+    def terms(self, encoded: Batch) -> Batch:
+        """Return the four terms: each is a mean over the pairs, summed over both sides."""
+        return {
+            "reconstruction": sum_of_means(self._distance(encoded, side, side) for side in SIDES),
+            "cross_reconstruction": sum_of_means(self._distance(encoded, *sides) for sides in (SIDES, SIDES[::-1])),
+            "language_repulsion": similarity.hinged_cosine(
+                encoded["source_language_vectors"], encoded["target_language_vectors"]
+            ).mean(),
+            ADVERSARIAL: 2 * self._adversarial(encoded).mean(),
+        }
+
+    def adversary_terms(self, encoded: Batch) -> Batch:
+        """Return the cross-entropy of the discriminator, summed over both sides."""
+        return {"discriminator": 2 * self._identified(encoded, both(encoded, "meaning_vectors")).mean()}
+
+    def _distance(self, encoded: Batch, side: str, whose: str) -> Tensor:
+        """Compare a side's meaning plus the language of `whose` side with the sentence vector of `whose` side."""
+        reconstructed = encoded[f"{side}_meaning_vectors"] + encoded[f"{whose}_language_vectors"]
+        distance = similarity.cosine_distance if self.config.reconstruction == "cosine" else similarity.squared_error
+        return distance(reconstructed, encoded[f"{whose}_vectors"])
+
+    def _adversarial(self, encoded: Batch) -> Tensor:
+        meaning = both(encoded, "meaning_vectors")
+        if self.config.adversarial == "uniform_ce":
+            return similarity.uniform_cross_entropy(self.discriminator(meaning))
+        if self.config.adversarial == "negative_ce":
+            return -self._identified(encoded, meaning)
+        # The same values with the sign of their gradient reversed.
+        return self._identified(encoded, 2 * meaning.detach() - meaning)
+
+    def _identified(self, encoded: Batch, meaning: Tensor) -> Tensor:
+        return similarity.cross_entropy(self.discriminator(meaning), both(encoded, "language"))
+
+
+class OracleHead(Head):
+    """A `base` head with the two regularisers."""
+
+    def __init__(self, base: LinearHead, n_languages: int, config: OracleConfig) -> None:
+        super().__init__()
+        self.base, self.n_languages, self.config = base, n_languages, config
+        self.adversary = f"base.{base.adversary}" if base.adversary else ""
+
+    def embed(self, batch: Batch) -> Batch:
+        return self.base.embed(batch)
+
+    def encode(self, batch: Batch) -> Batch:
+        return self.base.encode(batch)
+
+    def adversary_terms(self, encoded: Batch) -> Batch:
+        return self.base.adversary_terms(encoded)
+
+    def terms(self, encoded: Batch) -> Batch:
+        """Return the base's terms, `intra_class` and `inter_class`."""
+        variant, terms = VARIANTS[self.config.variant], self.base.terms(encoded)
+        if variant.keeps is not None:
+            terms = {name: value for name, value in terms.items() if name in variant.keeps}
+        if variant.intra and "intra_class" not in self.config.without:
+            terms["intra_class"] = 2 - sum_of_means(self._similarity(encoded, side) for side in SIDES)
+            if variant.parallel:
+                translations = (_rows(encoded, side, "meaning_vectors") for side in SIDES)
+                terms["intra_class"] = terms["intra_class"] + similarity.cosine_distance(*translations).mean()
+        if (variant.leakage or variant.languages) and "inter_class" not in self.config.without:
+            terms["inter_class"] = variant.share * self._inter_class(variant, encoded)
+        return terms
+
+    def _similarity(self, encoded: Batch, side: str) -> Tensor:
+        """Return the mean cosine of each row's language embedding with those of its cluster."""
+        rows, labels = (_rows(encoded, side, name) for name in ("language_vectors", "language"))
+        if self.config.intra_class_scope == "batch":
+            members = torch.ones_like(rows[:, :1])
+        else:
+            members = one_hot(labels, self.n_languages).to(rows.dtype)
+        return similarity.mean_pairwise_cosine(rows, members, diagonal=self.config.intra_class_diagonal)
+
+    def _inter_class(self, variant: Terms, encoded: Batch) -> Tensor:
+        meaning, language = ([_rows(encoded, side, f"{name}_vectors") for side in SIDES] for name in EMBEDDINGS)
+        penalties = []
+        if variant.leakage:
+            form = self.config.separation or variant.leakage
+            cosines = (similarity.cosine(*pair) for pair in zip(meaning, language, strict=True))
+            penalties += [similarity.orthogonality_penalty(cosine, form=form) for cosine in cosines]
+        if variant.languages:
+            form = self.config.separation or variant.languages
+            penalties.append(similarity.orthogonality_penalty(similarity.cosine(*language), form=form))
+        return sum_of_means(penalties)
+
+
+def _rows(encoded: Batch, side: str, name: str) -> Tensor:
+    """Return values of a side's texts; with `half_batch` the pairs of the batch's second half are included."""
+    rows = encoded[f"{side}_{name}"]
+    if f"{side}_second_half_language" not in encoded:
+        return rows
+    drawn = "second_half" if name == "language" else "partner"
+    return torch.cat([rows, encoded[f"{side}_{drawn}_{name}"]])
+
+
+def over(base: Callable[[int, int, Any], LinearHead]) -> Callable[[int, int, Any], OracleHead]:
+    return lambda dim, n_languages, config: OracleHead(base(dim, n_languages, config), n_languages, config)
+
+
+oracle_head = over(lambda dim, n_languages, config: LinearHead(dim))
+dream_oracle_head = over(DreamHead)
+meat_oracle_head = over(MeatHead)

@@ -4,14 +4,57 @@ Hirota, Suhara, Golshan, Tan: *Emu: Enhancing Multilingual Sentence Embeddings w
 AAAI 2020. A linear classifier reads alpha u / ||u||. A center loss pulls utterances of an intent together. The
 discriminator tells utterances of the labelled (training) languages from those of the adversarial ones, and the
 encoder is trained against it. Adversarial languages need no labels. In `emu_parallel` the discriminator compares an
-utterance with its own translation.
+utterance with its own translation. `softmax`, `contrastive` and `npair` are losses that the paper compares EMU with
+(Table 2).
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from disent_core.methods.intent import IntentConfig, intent_method
+from annotated_types import Ge, Le
+
+from disent_core.methods.families import FineTunedMethod, TuningConfig
 from disent_core.settings import NotNegativeFloat, Positive, PositiveFloat, PositiveShare, Rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentConfig(TuningConfig):
+    """What is fine-tuned, and on which labels.
+
+    The paper's learning rate, 1e-3, is for LASER's BiLSTM: with Adam it destroys a transformer. Preset `paper`
+    keeps it; preset `transformer` has 2e-5. Preset `head` trains a map over the frozen vectors.
+
+    Attributes:
+        tune: the whole `encoder`, or a `head` over its frozen vectors, which starts as the identity.
+        map: the head: one `linear` layer, or an `mlp` of two beside a residual connection.
+        training_languages: languages whose intents are read; none is English if it is one of the languages, else the
+            first.
+    """
+
+    learning_rate: Rate = 1e-3
+    batch_size: Positive = 16
+    epochs: Positive = 3
+    tune: Literal["encoder", "head"] = "encoder"
+    map: Literal["linear", "mlp"] = "linear"
+    training_languages: tuple[str, ...] = ()
+
+    @property
+    def vector_map(self) -> Literal["linear", "mlp"] | None:
+        return self.map if self.tune == "head" else None
+
+
+def intent_method(name: str, tasks: str, config: type[IntentConfig], **settings: Any) -> FineTunedMethod:
+    """Return a method of this family, with its three presets; its embedding is named `sentence`."""
+    return FineTunedMethod(
+        name=name,
+        presets={
+            "paper": config(**settings),
+            "transformer": config(**settings, learning_rate=2e-5),
+            "head": config(**settings, tune="head"),
+        },
+        tasks=tasks,
+        embeddings=("sentence",),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +96,6 @@ class EmuConfig(IntentConfig):
     adversary: Literal["random", "translation"] = "random"
     adversarial_languages: tuple[str, ...] = ()
 
-    @property
-    def other_languages(self) -> tuple[str, ...]:
-        """The adversarial languages."""
-        return self.adversarial_languages
-
 
 TASKS = "disent_core.methods.emu_head:tasks"
 
@@ -66,6 +104,36 @@ NO_DISCRIMINATOR = intent_method("emu_no_discriminator", TASKS, EmuConfig, discr
 NO_DISCRIMINATOR_NO_CENTER = intent_method(
     "emu_no_discriminator_no_center", TASKS, EmuConfig, discriminator=False, center_weight=0.0
 )
-
-
 PARALLEL = intent_method("emu_parallel", TASKS, EmuConfig, adversary="translation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftmaxConfig(IntentConfig):
+    """A linear classifier on the raw vector: no alpha, no normalisation, no center loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveConfig(IntentConfig):
+    """A Siamese network: squared distance for equal intents, squared hinge loss for different ones.
+
+    Attributes:
+        margin: distance from which utterances of different intents cost nothing.
+    """
+
+    margin: PositiveFloat = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NPairConfig(IntentConfig):
+    """The N-pair loss over cosine: one positive of the same intent, and negatives of other intents.
+
+    Attributes:
+        npair_n: candidates of an utterance: one positive and `npair_n` - 1 negatives, at least 2.
+    """
+
+    npair_n: Annotated[int, Ge(2), Le(10_000)] = 5
+
+
+SOFTMAX = intent_method("softmax", "disent_core.methods.emu_head:softmax_tasks", SoftmaxConfig)
+CONTRASTIVE = intent_method("contrastive", "disent_core.methods.emu_head:contrastive_tasks", ContrastiveConfig)
+NPAIR = intent_method("npair", "disent_core.methods.emu_head:npair_tasks", NPairConfig)

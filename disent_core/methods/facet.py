@@ -5,14 +5,18 @@ the tokens, and a table of hashed words and n-grams that the languages share (`l
 template and a residual of unit norm. All four side by side are the meaning, so the cosine of two meanings is the mean
 of the cosines of their parts. Translations must have equal meanings, parallel mates (translation pairs with other slot
 values) equal templates and different residuals. At the end a closed form erases from every part what a linear map can
-read of the language. Low layers of the encoder do best. Reasons and failures: docs/own-method.md. The first
-generation, on states alone, is `facet_first`.
+read of the language. Low layers of the encoder do best. Reasons and failures: docs/own-method.md.
+
+The first generation, `facet_first`, reads token states alone. Pairs of slot swaps (utterances of one language that
+differ in slot values only) teach its template what slot values must not change; as hard negatives among translations
+they leave the values to the residual.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from disent_core.methods.families import SeedBySeedMethod
+from disent_core.methods.families import FrozenHeadMethod, SeedBySeedMethod
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.settings import (
     Decay,
@@ -26,7 +30,8 @@ from disent_core.settings import (
     Settings,
     Width,
 )
-from disent_core.training.needs import Need
+from disent_core.training.config import TrainConfig
+from disent_core.training.needs import Draw, Need
 
 LeftOut = Literal["states", "words", "mates", "template_contrast", "erasure"]
 
@@ -93,19 +98,27 @@ class FacetConfig(Settings):
         return "states" not in self.without
 
     @property
+    def reads_words(self) -> bool:
+        return "words" not in self.without
+
+    @property
+    def words_width(self) -> int:
+        return self.template_words + self.residual_words
+
+    @property
+    def unread(self) -> frozenset[Need]:
+        """Data of the method that these settings leave out."""
+        of_states = {Need.TOKEN_STATES, Need.MATE_STATES} if "states" in self.without else set()
+        return frozenset(of_states | ({Need.MATE_STATES, Need.PARALLEL_MATES} if "mates" in self.without else set()))
+
+    @property
     def optimiser(self) -> OptimiserConfig:
         """AdamW of the units over token states and of the language."""
         return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay, schedule="cosine")
 
     @property
     def optimiser_of_words(self) -> OptimiserConfig:
-        """Adam of the table of words."""
         return OptimiserConfig(learning_rate=self.words_learning_rate, schedule="cosine")
-
-    @property
-    def reads_words(self) -> bool:
-        """Whether a part of the meaning is read off words."""
-        return "words" not in self.without
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +127,6 @@ class FacetMethod(SeedBySeedMethod[FacetConfig]):
 
     trainer: ClassVar[Any] = "disent_core.methods.facet_head:FacetTrainer"
 
-    def needs_of(self, settings: FacetConfig) -> frozenset[Need]:
-        unread = {
-            "states": {Need.TOKEN_STATES, Need.MATE_STATES},
-            "mates": {Need.MATE_STATES, Need.PARALLEL_MATES},
-        }
-        return self.needs - {need for name in settings.without for need in unread.get(name, ())}
-
 
 METHOD = FacetMethod(
     name="facet",
@@ -128,4 +134,60 @@ METHOD = FacetMethod(
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
     code_version="5",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FacetFirstConfig(TrainConfig):
+    """How the template and residual embeddings are trained.
+
+    Attributes:
+        schedule: `cosine` lowers the learning rate epoch by epoch to almost 0 in the last of `max_epochs` (Loshchilov
+            and Hutter 2017, Equation 5, without restarts). Early stopping would cut it off, so `patience` is as long.
+        template_units: width of the template embedding.
+        residual_units: width of the residual embedding.
+        temperature: divisor of the cosines between meanings in the contrastive loss.
+        template_temperature: divisor of the cosines between templates, larger because many templates are alike.
+        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps, which are
+            utterances with other slot values, as hard negatives of translations (`mate_negatives`).
+    """
+
+    learning_rate: Rate = 1e-2
+    schedule: Literal["constant", "cosine"] = "cosine"
+    weight_decay: Decay = 1.0
+    max_epochs: Positive = 20
+    patience: Positive = 20
+    monitor: Literal["loss", "loss_without_adversarial", "dev_retrieval"] = "dev_retrieval"
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    template_units: Width = 512
+    residual_units: Width = 512
+    temperature: PositiveFloat = 0.05
+    template_temperature: PositiveFloat = 0.1
+    without: tuple[Literal["template_contrast", "mate_negatives"], ...] = ()
+
+    def in_epoch(self, epoch: int) -> "FacetFirstConfig":
+        if self.schedule == "constant":
+            return self
+        factor = (1 + math.cos(math.pi * epoch / self.max_epochs)) / 2
+        return replace(self, learning_rate=factor * self.learning_rate)
+
+
+def draws(config: FacetFirstConfig) -> tuple[Draw, ...]:
+    """Return slot swaps, unless no loss term uses them."""
+    return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
+
+
+FACET_FIRST = FrozenHeadMethod(
+    name="facet_first",
+    presets={
+        "paper": FacetFirstConfig(),  # the name of every method's default
+        "no_template_contrast": FacetFirstConfig(without=("template_contrast",)),
+        "no_mate_negatives": FacetFirstConfig(without=("mate_negatives",)),
+        "translations_only": FacetFirstConfig(without=("template_contrast", "mate_negatives")),
+    },
+    head="disent_core.methods.facet_head:FacetFirstHead",
+    embeddings=("meaning", "template", "residual", "language"),
+    needs=frozenset({Need.TOKEN_STATES, Need.TEMPLATE_PAIRS}),
+    draws=draws,
+    code_version="2",
 )

@@ -1,4 +1,7 @@
-"""Train and apply Facet: two views of a text, training on translations and slot swaps, and erasure of the language."""
+"""Train and apply Facet: two views of a text, training on translations and slot swaps, and erasure of the language.
+
+At the end is the head of its first generation, `facet_first`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,36 +12,37 @@ from typing import cast
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.losses import similarity
-from disent_core.matmul import set_precision
-from disent_core.methods.facet import FacetConfig, FacetMethod
-from disent_core.methods.families.mated_pairs import (
+from disent_core.losses.contrastive import in_batch_softmax
+from disent_core.matmul import affine, set_precision
+from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetMethod, draws
+from disent_core.methods.families.seed_by_seed import TaskTrainer
+from disent_core.methods.fine_tuned_encoder_head import shares_a_text
+from disent_core.methods.lexicon_head import (
     EMBED_BLOCK,
     MatedBatch,
     MatedPairsTask,
     PairBags,
-    neighbours_together,
     pair_bags,
     side_by_side,
     table_seed,
-    word_vectors,
 )
-from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining, training_of_tasks
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, ngram_bags
-from disent_core.methods.modules.token_pooling import MaxPooledLinear, permuted, state_groups
+from disent_core.methods.modules.token_pooling import MaxPooledLinear, of_role, permuted, state_groups
 from disent_core.methods.trainer import TrainedMethod
 from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
 from disent_core.optimisation.seeds import derived_seed
-from disent_core.optimisation.steps import Terms, TrainingRun
+from disent_core.optimisation.steps import Terms
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.blocks import embedded
 from disent_core.training.data import Batch, TextFeatures, TrainingData
 from disent_core.training.needs import SIDES
 from disent_core.training.sampling import PairSampler
+from disent_core.training.stacked import Head
 
 
 class LanguageEraser(nn.Module):
@@ -68,10 +72,8 @@ class LanguageEraser(nn.Module):
     ) -> None:
         """Estimate means and variances, in float64. Every language counts the same, whatever number of texts it has.
 
-        Args:
-            vectors: of training texts.
-            languages: their numbers.
-            kept_variance: share of the variance within languages that is kept, in the directions that hold most of it.
+        `kept_variance` is the share of the variance within languages that is kept, in the directions that hold most of
+        it.
         """
         vectors = vectors.double()
         covariance = torch.zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64)
@@ -116,33 +118,34 @@ class FacetHead(nn.Module):
     def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
         """Return template and residual of each view, in turn: unit norm, then without their language.
 
-        Args:
-            text: `grouped_states` of the texts.
-            bags: the texts as words.
+        `text` has the `grouped_states` of the texts, `bags` their words.
         """
         config, views = self.config, []
         if self.units is not None:
-            maxima = torch.cat([self.units(states, mask) for states, mask in state_groups(text)])
-            maxima = permuted(maxima, text["place"], text["order"])
-            views += maxima.split([config.template_units, config.residual_units], dim=-1)
+            views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             views += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
         return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers, views, strict=True)]
 
     def embed(self, text: Batch, bags: NgramBags | None) -> Batch:
-        """Return `meaning`, `template`, `residual` and `language`, one-hot of the likeliest language.
-
-        The one-hot vector carries at most log2(languages) bits, so nothing else can leak into it.
-        """
-        logits = self.language(text["vectors"])
-        language = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
-        return side_by_side(self.parts(text, bags)) | {"language": language}
+        """Return `meaning`, `template`, `residual` and `language`."""
+        return side_by_side(self.parts(text, bags)) | {"language": likeliest(self.language(text["vectors"]))}
 
     @torch.no_grad()
     def erase_language(self, parts: Sequence[Float[Tensor, "texts _"]], languages: Int[Tensor, " texts"]) -> None:
-        """Fit the erasers to the parts of training texts."""
         for eraser, part in zip(self.erasers, parts, strict=True):
             eraser.fit(part, languages, self.config.kept_variance)
+
+
+def pooled(units: MaxPooledLinear, text: Batch) -> Float[Tensor, "texts units"]:
+    """Return the maximum of each unit over the tokens of each text, in the order of the texts."""
+    maxima = torch.cat([units(states, mask) for states, mask in state_groups(text)])
+    return permuted(maxima, text["place"], text["order"])
+
+
+def likeliest(logits: Float[Tensor, "texts languages"]) -> Float[Tensor, "texts languages"]:
+    """Return the likeliest language, one-hot: at most log2(languages) bits, so nothing else can leak into it."""
+    return F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
 
 
 class TrainedFacet(TrainedMethod):
@@ -173,9 +176,7 @@ def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
     weights, _ = read_weights(path, seed)
     words = None
     if config.reads_words:
-        words = HashedNgramTable(
-            weights["words.known"], config.template_words + config.residual_words, table_seed(seed)
-        )
+        words = HashedNgramTable(weights["words.known"], config.words_width, table_seed(seed))
     head = FacetHead(description["dim"], len(description["languages"]), config, words)
     for number, eraser in enumerate(head.erasers):  # heads of code version 4 have a column for each language alone
         name = f"erasers.{number}.basis"
@@ -196,9 +197,7 @@ class FacetTask(MatedPairsTask):
             "reading_contrast": config.reading_weight,
         }
         self.labels = torch.stack([sampler.data.splits["train"].language[side] for side in SIDES], dim=1)
-        words = None
-        if config.reads_words:
-            words = data.table(config.template_words + config.residual_words, seed, config.at_least)
+        words = data.table(config.words_width, seed, config.at_least) if config.reads_words else None
         self.head = FacetHead(sampler.data.dim, len(sampler.data.languages), config, words)
         set_precision(self.head, config.precision)
         of_words = {} if words is None else {"words": RowOptimiser(words.table, config.optimiser_of_words)}
@@ -207,7 +206,6 @@ class FacetTask(MatedPairsTask):
         self.vectors = word_vectors(data, derived_seed(seed, "neighbours")) if config.neighbours > 1 else None
 
     def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
-        """Return the training pairs in the order of an epoch, with neighbours together."""
         if self.vectors is None:
             return super().order(random)
         return neighbours_together(self.vectors, self.config.neighbours, random)
@@ -216,7 +214,6 @@ class FacetTask(MatedPairsTask):
         return side_by_side(self.parts(texts))
 
     def parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
-        """Return the four parts of the meaning."""
         return self.head.parts(self.sampler.text(self.data.rows[texts]), self.data.bags.take(texts))
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
@@ -271,32 +268,144 @@ class FacetTask(MatedPairsTask):
         self.head.erase_language([torch.cat(part) for part in zip(*blocks, strict=True)], self.labels.flatten())
 
 
-class FacetTrainer(SeedBySeedTrainer[FacetMethod]):
+class FacetTrainer(TaskTrainer[FacetMethod]):
     """The trainer of Facet. It computes on the CPU, where a seed takes a minute and a half on MASSIVE."""
 
-    def prepare(self, data: TrainingData, config: FacetConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Read the texts once for all seeds."""
+    def tasks(self, data: TrainingData, config: FacetConfig, device: str) -> Callable[[int], FacetTask]:
         if "mates" in config.without:
             data = replace(data, mates={})
         pairs, sampler = pair_bags(data), PairSampler(data, states=config.reads_states)
-        return training_of_tasks(lambda seed: FacetTask(pairs, sampler, config, seed), config, _weights)
+        return lambda seed: FacetTask(pairs, sampler, config, seed)
+
+    @torch.no_grad()
+    def weights(self, task: FacetTask) -> dict[str, Tensor]:
+        """Erase the language and return the weights.
+
+        Half the precision of the table changes no ranking that we have seen. The erasers are fitted to what will be
+        embedded: with the rounded table, in float32.
+        """
+        set_precision(task.head, "float32")
+        words, kept = task.head.words, {}
+        if words is not None:
+            kept = {"words.table": words.table.half()}
+            words.table.copy_(kept["words.table"])
+        if "erasure" not in task.config.without:
+            task.erase_language()
+        return {**task.head.state_dict(), **kept}
 
     def load(self, path: Path, config: FacetConfig, device: str, encoder: EncoderFiles | None = None) -> TrainedFacet:
         """Read what `save` wrote; a seed's weights are read when it first embeds."""
         return TrainedFacet(path, config)
 
 
-@torch.no_grad()
-def _weights(task: FacetTask) -> dict[str, Tensor]:
-    """Erase the language and return the weights; half the precision of the table changes no ranking that we have seen.
+PROJECTED = 256
+"""Width of the random projection of the words of a side, which keeps cosines to about 1 / 16."""
 
-    The erasers are fitted to what will be embedded: with the rounded table, in float32.
+
+@torch.no_grad()
+def word_vectors(data: PairBags, seed: int) -> Float[Tensor, "pairs dim"]:
+    """Return both sides of every training pair as a random projection, by `seed`, of its weighted words and n-grams."""
+    words = HashedNgramTable.of_texts(data.bags.take(data.trained), PROJECTED, seed)
+    blocks = data.pairs["train"].flatten().split(EMBED_BLOCK)
+    vectors = torch.cat([F.normalize(words(data.bags.take(block)), dim=-1) for block in blocks])
+    return vectors.view(-1, 2 * PROJECTED)
+
+
+def neighbours_together(
+    vectors: Float[Tensor, "pairs dim"], size: int, random: torch.Generator
+) -> Int[Tensor, " pairs"]:
+    """Return a random order of all pairs, in which runs of at most `size` are of similar vectors.
+
+    Half of the pairs are nearer to one of two random pairs, half to the other; each half is split again until it has
+    the size.
     """
-    set_precision(task.head, "float32")
-    words, kept = task.head.words, {}
-    if words is not None:
-        kept = {"words.table": words.table.half()}
-        words.table.copy_(kept["words.table"])
-    if "erasure" not in task.config.without:
-        task.erase_language()
-    return {**task.head.state_dict(), **kept}
+    groups, done = [torch.randperm(len(vectors), generator=random)], list[Tensor]()
+    while groups:
+        group = groups.pop()
+        if len(group) <= size:
+            done.append(group)
+            continue
+        first, second = group[torch.randint(len(group), (2,), generator=random)]
+        # Rounded: equal texts must have equal values, whatever the order of summation.
+        nearer = ((vectors[group] @ (vectors[first] - vectors[second])) * 2**16).round()
+        groups += group[nearer.argsort(stable=True)].tensor_split(2)
+    return torch.cat([done[group] for group in torch.randperm(len(done), generator=random).tolist()])
+
+
+# --- the first generation ---------------------------------------------------------------------------------
+
+SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
+"""Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
+ROLES = (*SIDES, *(f"{side}_slot_swap" for side in SIDES))
+SWAPS = ((SOURCE, SOURCE_SWAP), (TARGET, TARGET_SWAP))
+
+
+class FacetFirstHead(Head):
+    """`units`: token states -> template and residual units; `language`: sentence vector -> logits of the languages."""
+
+    def __init__(self, dim: int, n_languages: int, config: FacetFirstConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.units = MaxPooledLinear(dim, config.template_units + config.residual_units)
+        self.language = nn.Linear(dim, n_languages)
+
+    def embed(self, batch: Batch) -> Batch:
+        """Return `meaning`, `template` and `residual`, of unit norm, and `language`."""
+        return self._facets(batch) | {"language": likeliest(self.language(batch["vectors"]))}
+
+    def encode(self, batch: Batch) -> Batch:
+        """Return the embeddings of all texts of the step: [roles, pairs, units]."""
+        roles = ROLES if "slot_swap" in draws(self.config) else SIDES
+        by_role = [self._facets(of_role(batch, role)) for role in roles]
+        return batch | {name: torch.stack([embeddings[name] for embeddings in by_role]) for name in by_role[0]}
+
+    def _facets(self, text: Batch) -> Batch:
+        parts = pooled(self.units, text).split([self.config.template_units, self.config.residual_units], dim=-1)
+        return side_by_side([F.normalize(part, dim=-1) for part in parts])
+
+    def terms(self, encoded: Batch) -> Batch:
+        """Return the loss terms: each is a mean over both directions, `template_contrast` also over both sides."""
+        labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
+        logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
+        terms = {
+            "meaning_contrast": self.meaning_contrast(encoded),
+            "language_identification": similarity.cross_entropy(logits, labels).mean(),
+        }
+        if "template_contrast" not in self.config.without:
+            terms["template_contrast"] = self.template_contrast(encoded)
+        return terms
+
+    def meaning_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
+        """InfoNCE in both directions: find the translation among the other side's texts and their slot swaps."""
+        meaning, texts = encoded["meaning"], encoded["role_texts"]
+        copies = copies_of_pairs(texts[SOURCE], texts[TARGET])
+        losses = []
+        for query, answer, answer_swap in ((SOURCE, TARGET, TARGET_SWAP), (TARGET, SOURCE, SOURCE_SWAP)):
+            candidates, excluded = meaning[answer], copies
+            if "mate_negatives" not in self.config.without:
+                candidates = torch.cat([candidates, meaning[answer_swap]])
+                excluded = torch.cat([excluded, texts[answer].unsqueeze(1) == texts[answer_swap]], dim=1)
+            losses.append(self._retrieval(meaning[query], candidates, excluded, self.config.temperature))
+        return torch.stack(losses).mean()
+
+    def template_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
+        """InfoNCE in both directions: find the utterance's slot swap among the slot swaps of the batch."""
+        template, texts, temperature = encoded["template"], encoded["role_texts"], self.config.template_temperature
+        losses = []
+        for side, swap in SWAPS:
+            copies = copies_of_pairs(texts[side], texts[swap])
+            for query, answer in ((side, swap), (swap, side)):
+                losses.append(self._retrieval(template[query], template[answer], copies, temperature))
+        return torch.stack(losses).mean()
+
+    def _retrieval(
+        self, queries: Tensor, candidates: Tensor, excluded: Tensor, temperature: float
+    ) -> Float[Tensor, ""]:
+        cosines = affine(queries, candidates, candidates.new_zeros(len(candidates)), self.units.precision)
+        return in_batch_softmax(cosines, excluded, temperature=temperature).mean()
+
+
+def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
+    """Tell which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
+    same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
+    return shares_a_text(torch.stack([left, right], dim=1)) & ~same_pair

@@ -10,7 +10,6 @@ from typing import Literal
 
 from disent_core.methods.families import FineTunedMethod, TuningConfig
 from disent_core.settings import Decay, Positive, PositiveFloat, Rate
-from disent_core.training.needs import Need
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,5 +42,4 @@ METHOD = FineTunedMethod(
     },
     tasks="disent_core.methods.fine_tuned_encoder_head:tasks",
     embeddings=("meaning",),
-    needs=frozenset({Need.UTTERANCES, Need.ENCODER}),
 )

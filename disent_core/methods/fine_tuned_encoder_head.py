@@ -12,7 +12,7 @@ from torch import Tensor
 from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError
 from disent_core.losses.contrastive import symmetric_softmax
-from disent_core.methods.families.seed_by_seed import FineTuningTask, open_encoder
+from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
 from disent_core.methods.fine_tuned_encoder import TunedConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
@@ -112,7 +112,7 @@ def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int
     prepared: list[Any] = []
 
     def build(seed: int) -> TranslationTask:
-        source = open_encoder(config, data.encoder, device, recompute=config.gradient_cache)
+        source: Any = open_source(config, data.dim, data.encoder, device, recompute=config.gradient_cache)
         if not prepared:
             prepared.append(source.prepare(texts.texts))
         return TranslationTask(texts, source, prepared[0], config, seed)

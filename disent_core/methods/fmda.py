@@ -3,10 +3,14 @@
 The sentence vector is the attention query, the token states are keys and values. The attention gives the template
 (the carrier phrase), its complement the residual (the slot values); together they are the meaning. Targets are the
 frozen vectors of the masked utterance.
+
+`fmda_two_stage` first trains the template encoder, then everything else. Stage 1 trains attention and template values
+on utterances of one template and language, which differ in their slot values only. Stage 2 freezes them and trains
+residual, language and meaning on translations.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.settings import PositiveFloat, Rate
@@ -17,6 +21,7 @@ ResidualAttention = Literal["softmax", "renorm"]
 Group = Literal[
     "reconstruction", "utterance_reconstruction", "template_reconstruction", "residual_reconstruction", "contrast"
 ]
+Frozen = Literal["query", "key", "template_value", "language"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,4 +90,63 @@ METHOD = FrozenHeadMethod(
     needs=frozenset({Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}),
     draws=draws,
     code_version="3",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FmdaTwoStageConfig(FmdaConfig):
+    """FMDA's switches, which hold in both stages, and those of the stages.
+
+    In stage 1 `monitor` = `dev_retrieval` measures template embeddings.
+
+    Attributes:
+        stage1_train_language: train the language embedding in stage 1 and add it to the template in the reconstruction;
+            otherwise the template alone is compared with its target, and stage 2 trains the language embedding.
+        stage2_freeze: maps that stage 2 does not train.
+    """
+
+    stage1_train_language: bool = True
+    stage2_freeze: tuple[Frozen, ...] = ("query", "key", "template_value")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.stage1_train_language or self.has("template_reconstruction") or self.has("contrast")):
+            raise ValueError(f"without must leave stage 1 something to learn, found {self.without}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
+    """FMDA whose template encoder is trained in a stage of its own.
+
+    Both stages share one curve: epochs and steps of stage 2 continue those of stage 1. The loss terms of stage 1 are
+    named `stage_1_...`, there and in `weights`; the terms that early stopping monitors keep their names.
+    """
+
+    trainer: ClassVar[Any] = "disent_core.methods.fmda_head:TwoStageTrainer"
+
+    first: FrozenHeadMethod[FmdaTwoStageConfig]
+
+    def most_epochs(self, settings: FmdaTwoStageConfig) -> int:
+        return 2 * settings.max_epochs
+
+
+PRESETS = {name: FmdaTwoStageConfig(**asdict(preset)) for name, preset in METHOD.presets.items()}
+
+TWO_STAGE = TwoStageMethod(
+    name="fmda_two_stage",
+    presets=PRESETS,
+    first=FrozenHeadMethod(
+        name="fmda_two_stage_1",
+        presets=PRESETS,
+        head="disent_core.methods.fmda_head:TemplateStage",
+        embeddings=METHOD.embeddings,
+        needs=METHOD.needs,
+        draws=draws,
+        code_version=METHOD.code_version,
+    ),
+    head="disent_core.methods.fmda_head:MeaningStage",
+    embeddings=METHOD.embeddings,
+    needs=METHOD.needs | {Need.TEMPLATE_PAIRS},
+    draws=draws,
+    code_version="2",
 )

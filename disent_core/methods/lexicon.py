@@ -8,7 +8,7 @@ them as the line to compare its methods with. Parallel mates (the same utterance
 values) are further translation pairs, hard negatives of each other, and pairs of equal templates.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import SeedBySeedMethod
@@ -47,6 +47,15 @@ class LexiconConfig(Settings):
     checkpoint_seconds: Seconds = 30.0
 
     @property
+    def width(self) -> int:
+        return self.template_units + self.residual_units
+
+    @property
+    def unread(self) -> frozenset[Need]:
+        """Data of the method that these settings leave out."""
+        return frozenset({Need.PARALLEL_MATES} if "parallel_mates" in self.without else ())
+
+    @property
     def optimiser(self) -> OptimiserConfig:
         """Adam with a cosine schedule."""
         return OptimiserConfig(learning_rate=self.learning_rate, schedule="cosine")
@@ -58,20 +67,15 @@ class LexiconMethod(SeedBySeedMethod[LexiconConfig]):
 
     trainer: ClassVar[Any] = "disent_core.methods.lexicon_head:LexiconTrainer"
 
-    def needs_of(self, settings: LexiconConfig) -> frozenset[Need]:
-        return self.needs - {Need.PARALLEL_MATES} if "parallel_mates" in settings.without else self.needs
-
-
-_DEFAULT = LexiconConfig()
 
 METHOD = LexiconMethod(
     name="lexicon",
     presets={
-        "paper": _DEFAULT,  # the name of every method's default
-        "no_template_contrast": replace(_DEFAULT, without=("template_contrast",)),
-        "no_parallel_mates": replace(_DEFAULT, without=("parallel_mates",)),
+        "paper": LexiconConfig(),  # the name of every method's default
+        "no_template_contrast": LexiconConfig(without=("template_contrast",)),
+        "no_parallel_mates": LexiconConfig(without=("parallel_mates",)),
     },
     embeddings=("meaning", "template", "residual"),
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
-    code_version="1",
+    code_version="1",  # that of the family is 2
 )

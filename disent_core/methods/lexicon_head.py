@@ -1,8 +1,12 @@
-"""Train and apply the method `lexicon`: a table of hashed words and n-grams in place of an encoder."""
+"""Train on translation pairs and their slot swaps (parallel mates), as `lexicon` and `facet` do; then `lexicon` itself:
+a table of hashed words and n-grams in place of an encoder.
+"""
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,22 +15,193 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.methods.families.mated_pairs import (
-    MatedPairsTask,
-    PairBags,
-    in_blocks,
-    pair_bags,
-    side_by_side,
-    table_seed,
-)
-from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining, training_of_tasks
+from disent_core.losses.contrastive import in_batch_softmax
+from disent_core.matmul import affine
+from disent_core.methods.families.seed_by_seed import TaskTrainer
+from disent_core.methods.fine_tuned_encoder_head import pair_texts, shares_a_text, translation_accuracy
 from disent_core.methods.lexicon import LexiconConfig, LexiconMethod
-from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
+from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
 from disent_core.methods.trainer import TrainedMethod
 from disent_core.optimisation.optimiser import RowOptimiser
-from disent_core.optimisation.steps import TrainingRun
+from disent_core.optimisation.seeds import derived_seed, generator
+from disent_core.optimisation.steps import Terms, TrainingTask
+from disent_core.settings import Precision
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.needs import SIDES
+
+EMBED_BLOCK = 1024
+"""Texts that are embedded at once."""
+
+
+@dataclass(frozen=True)
+class PairBags:
+    """Distinct texts as bags of words; pairs and mates have the numbers of their texts, equal numbers are equal texts.
+
+    `rows` are rows of the texts in the frozen embeddings, -1 where a text is not encoded. List i of `mates_of` has the
+    rows in `mates` of the mates of training pair i.
+    """
+
+    bags: NgramBags
+    rows: Int[Tensor, " texts"]
+    pairs: Mapping[str, Int[Tensor, "pairs 2"]]
+    mates: Int[Tensor, "mates 2"]
+    mates_of: Ragged
+
+    @property
+    def trained(self) -> Int[Tensor, " texts"]:
+        """Numbers of the texts of training pairs and their mates."""
+        return torch.cat([self.pairs["train"].flatten(), self.mates.flatten()]).unique()
+
+    def table(self, dim: int, seed: int, at_least: int) -> HashedNgramTable:
+        """Return the table of the training texts before training, of which rows of `at_least` so many are trained."""
+        return HashedNgramTable.of_texts(self.bags.take(self.trained), dim, table_seed(seed), at_least=at_least)
+
+
+def table_seed(seed: int) -> int:
+    """Return the seed of the random rows of a seed's table."""
+    return derived_seed(seed, "table")
+
+
+def side_by_side(parts: Sequence[Float[Tensor, "*texts _"]]) -> dict[str, Float[Tensor, "*texts _"]]:
+    """Return templates side by side, residuals side by side, and all parts side by side: the `meaning`.
+
+    `parts` are the template and residual of each view of a text, in turn. If they have unit norm, so have the results,
+    and the cosine of two meanings is the mean of the cosines of their parts.
+    """
+    meaning = torch.cat(list(parts), dim=-1) * len(parts) ** -0.5
+    template, residual = (torch.cat(list(parts[first::2]), dim=-1) * (len(parts) / 2) ** -0.5 for first in (0, 1))
+    return {"meaning": meaning, "template": template, "residual": residual}
+
+
+def in_blocks(
+    embed: Callable[[Int[Tensor, " texts"]], Mapping[str, Float[Tensor, "texts _"]]], texts: Int[Tensor, " texts"]
+) -> dict[str, Float[Tensor, "texts _"]]:
+    """Embed many texts, by their numbers, a block at a time."""
+    blocks = [embed(block) for block in texts.split(EMBED_BLOCK)]
+    return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def pair_bags(data: TrainingData) -> PairBags:
+    """Collect the texts of all pairs and of the mates of training."""
+    of_pairs, number = pair_texts(data), dict[str, int]()
+
+    def numbered(texts: Sequence[str]) -> Tensor:
+        return torch.tensor([number.setdefault(text, len(number)) for text in texts], dtype=torch.int64)
+
+    of_row = numbered(of_pairs.texts)
+    pairs = {split: of_row[rows] for split, rows in of_pairs.pairs.items()}
+    mates, starts = torch.zeros(0, 2, dtype=torch.int64), torch.zeros(len(pairs["train"]) + 1, dtype=torch.int64)
+    if "train" in data.mates:
+        swaps = data.mates["train"]
+        mates = torch.stack([numbered(swaps.texts[side]) for side in SIDES], dim=1)
+        starts[1:] = torch.bincount(swaps.pair, minlength=len(pairs["train"])).cumsum(0)
+    rows = torch.full((len(number),), -1)
+    rows[of_row] = of_pairs.rows
+    if len(mates) and data.mates["train"].rows:
+        rows[mates] = torch.stack([data.mates["train"].rows[side] for side in SIDES], dim=1)
+    return PairBags(ngram_bags(list(number)), rows, pairs, mates, Ragged(torch.arange(len(mates)), starts))
+
+
+@dataclass(frozen=True)
+class MatedBatch:
+    """Pairs of one step, then some of their mates, as numbers of texts.
+
+    `chosen` numbers the pairs among the training pairs. `mate_of` has for each of them the row of its mate in `pairs`,
+    its own row if it has none.
+    """
+
+    chosen: Int[Tensor, " pairs"]
+    pairs: Int[Tensor, "pairs_and_mates 2"]
+    mate_of: Int[Tensor, " pairs"]
+
+
+class MatedPairsTask(TrainingTask[MatedBatch]):
+    """Training of one seed on pairs and their mates; a subclass embeds texts (`embed`).
+
+    `config` has `batch_size`, `temperature`, `template_temperature`, `without` and maybe `precision`.
+    """
+
+    def __init__(self, data: PairBags, config: Any, seed: int) -> None:
+        super().__init__()
+        self.data, self.config, self.seed = data, config, seed
+        self.precision: Precision = getattr(config, "precision", "float32")
+        self.weights: Mapping[str, float] = {}
+
+    @abstractmethod
+    def embed(self, texts: Int[Tensor, " texts"]) -> dict[str, Float[Tensor, "texts _"]]:
+        """Return `meaning` and `template` of texts, by their numbers; both have unit norm."""
+
+    def batches(self, epoch: int) -> Sequence[MatedBatch]:
+        """Return all training pairs, in random `order`, each with a random mate; a single last one is left out."""
+        pairs, mates_of = self.data.pairs["train"], self.data.mates_of
+        random = generator(self.seed, "epoch", epoch)
+        order = self.order(random)
+        count = mates_of.starts.diff()
+        offset = (torch.rand(len(pairs), generator=random, dtype=torch.float64) * count).long()
+        drawn = torch.where(count > 0, mates_of.starts[:-1] + offset, -1)
+        return [self._batch(chosen, drawn[chosen]) for chosen in order.split(self.config.batch_size) if len(chosen) > 1]
+
+    def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
+        return torch.randperm(len(self.data.pairs["train"]), generator=random)
+
+    def _batch(self, chosen: Int[Tensor, " pairs"], drawn: Int[Tensor, " pairs"]) -> MatedBatch:
+        has_mate = drawn >= 0
+        mate_of = torch.arange(len(chosen))
+        mate_of[has_mate] = len(chosen) + torch.arange(int(has_mate.sum()))
+        pairs = torch.cat([self.data.pairs["train"][chosen], self.data.mates[drawn[has_mate]]])
+        return MatedBatch(chosen, pairs, mate_of)
+
+    def loss(self, batch: MatedBatch) -> tuple[Terms, int]:
+        # Each distinct text of the step is embedded once: [texts, dim], then [sides, pairs and mates, dim].
+        texts, rows_of = batch.pairs.mT.unique(return_inverse=True)
+        embedded = {
+            name: rows.index_select(0, rows_of.flatten()).view(*rows_of.shape, -1)
+            for name, rows in self.embed(texts).items()
+        }
+        terms = self.terms(embedded, batch)
+        total = torch.stack([value * self.weights.get(name, 1.0) for name, value in terms.items()]).sum()
+        return {**terms, "total": total}, len(batch.chosen)
+
+    def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
+        """Return `meaning_contrast` over pairs and mates, and `template_contrast` between pairs and mates, in nats."""
+        (left, right), (source, target) = embedded["meaning"].unbind(0), batch.pairs.unbind(1)
+        terms = {"meaning_contrast": self.contrast(left, right, source, target, self.config.temperature)}
+        if len(self.data.mates) and "template_contrast" not in self.config.without:
+            pairs, mates = slice(len(batch.chosen)), batch.mate_of
+            of_sides = [
+                self.contrast(side[pairs], side[mates], texts[pairs], texts[mates], self.config.template_temperature)
+                for side, texts in zip(embedded["template"], (source, target), strict=True)
+            ]
+            terms["template_contrast"] = torch.stack(of_sides).mean()
+        return terms
+
+    def contrast(
+        self,
+        left: Float[Tensor, "pairs dim"],
+        right: Float[Tensor, "pairs dim"],
+        left_texts: Int[Tensor, " pairs"],
+        right_texts: Int[Tensor, " pairs"],
+        temperature: float,
+    ) -> Float[Tensor, ""]:
+        """Return the mean softmax loss of both directions; pairs that share a text are no negatives of each other."""
+        cosines = affine(left, right, right.new_zeros(len(right)), self.precision)
+        copies = shares_a_text(torch.stack([left_texts, right_texts], dim=1)).fill_diagonal_(False)
+        directions = ((cosines, copies), (cosines.T, copies.T))
+        return torch.stack([in_batch_softmax(*logits, temperature=temperature).mean() for logits in directions]).mean()
+
+    @torch.no_grad()
+    def validate(self) -> Mapping[str, float]:
+        """Return the contrast of meanings on dev pairs, in order, and their accuracy@1, mean of both directions."""
+        pairs = self.data.pairs["dev"]
+        source, target = pairs.unbind(1)
+        left, right = (F.normalize(in_blocks(self.embed, texts)["meaning"], dim=-1) for texts in (source, target))
+        losses = [
+            self.contrast(left[rows], right[rows], source[rows], target[rows], self.config.temperature) * len(rows)
+            for rows in torch.arange(len(pairs)).split(self.config.batch_size)
+        ]
+        loss = float(torch.stack(losses).sum()) / len(pairs)
+        return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": translation_accuracy(left, right)}
 
 
 class LexiconTask(MatedPairsTask):
@@ -34,7 +209,7 @@ class LexiconTask(MatedPairsTask):
 
     def __init__(self, data: PairBags, config: LexiconConfig, seed: int) -> None:
         super().__init__(data, config, seed)
-        self.words = data.table(width(config), seed, config.at_least)
+        self.words = data.table(config.width, seed, config.at_least)
         self.optimisers = {"main": RowOptimiser(self.words.table, config.optimiser)}
 
     def embed(self, texts: Int[Tensor, " texts"]) -> dict[str, Float[Tensor, "texts _"]]:
@@ -47,36 +222,26 @@ def facets(vectors: Float[Tensor, "texts dim"], config: LexiconConfig) -> dict[s
     return side_by_side([F.normalize(part, dim=-1) for part in parts])
 
 
-def width(config: LexiconConfig) -> int:
-    """Return the width of the table."""
-    return config.template_units + config.residual_units
-
-
-class LexiconTrainer(SeedBySeedTrainer[LexiconMethod]):
+class LexiconTrainer(TaskTrainer[LexiconMethod]):
     """The trainer of methods that read texts alone. It computes on the CPU, where a step takes a tenth of a second."""
 
-    def prepare(self, data: TrainingData, config: LexiconConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
+    def tasks(self, data: TrainingData, config: LexiconConfig, device: str) -> Callable[[int], LexiconTask]:
         bags = pair_bags(data)
-        return training_of_tasks(lambda seed: LexiconTask(bags, config, seed), config, _weights)
+        return lambda seed: LexiconTask(bags, config, seed)
+
+    def weights(self, task: LexiconTask) -> dict[str, Tensor]:
+        """Return the trained rows and their numbers; half the precision changes no ranking that we have seen."""
+        return {"known": task.words.known.int(), "table": task.words.table.half()}
 
     def load(
         self, path: Path, config: LexiconConfig, device: str, encoder: EncoderFiles | None = None
     ) -> "TrainedLexicon":
-        seeds = describe_weights(path)[0]["seeds"]
-        return TrainedLexicon({seed: _words(path, seed, config) for seed in seeds}, config)
-
-
-def _weights(task: LexiconTask) -> dict[str, Tensor]:
-    """Return the trained rows and their numbers; half the precision changes no ranking that we have seen."""
-    return {"known": task.words.known.int(), "table": task.words.table.half()}
-
-
-def _words(path: Path, seed: int, config: LexiconConfig) -> HashedNgramTable:
-    kept = read_weights(path, seed)[0]
-    words = HashedNgramTable(kept["known"].long(), width(config), table_seed(seed))
-    with torch.no_grad():
-        words.table.copy_(kept["table"])
-    return words
+        tables = {}
+        for seed in describe_weights(path)[0]["seeds"]:
+            kept = read_weights(path, seed)[0]
+            tables[seed] = HashedNgramTable(kept["known"].long(), config.width, table_seed(seed))
+            tables[seed].table.data.copy_(kept["table"])
+        return TrainedLexicon(tables, config)
 
 
 @dataclass(frozen=True)

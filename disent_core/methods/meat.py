@@ -44,7 +44,6 @@ METHOD = FrozenHeadMethod(
         "converged": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
         "official_code": MeatConfig(validation="train_fraction", drop_last=True),
     },
-    head="disent_core.methods.meat_head:MeatHead",
+    head="disent_core.methods.dream_head:MeatHead",
     embeddings=("meaning", "language"),
-    needs=frozenset(),
 )

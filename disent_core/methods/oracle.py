@@ -6,7 +6,7 @@ variants, which `variant` selects by the names in that code.
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from disent_core.methods.dream import DreamConfig
 from disent_core.methods.dream import draws as dream_draws
@@ -90,18 +90,17 @@ class OracleConfig(TrainConfig):
             raise ValueError(f"variant = {self.variant!r} needs a base with the terms {', '.join(sorted(missing))}")
 
 
+_PAPER: dict[str, Any] = {"validation": "train_fraction"}
+_OFFICIAL: dict[str, Any] = {**_PAPER, "intra_class_scope": "batch", "intra_class_diagonal": True}
 METHOD = FrozenHeadMethod(
     name="oracle",
     presets={
-        "paper": OracleConfig(validation="train_fraction"),
-        "converged": OracleConfig(validation="train_fraction", **CONVERGED),
-        "official_code": OracleConfig(
-            validation="train_fraction", variant="alone1", intra_class_scope="batch", intra_class_diagonal=True
-        ),
+        "paper": OracleConfig(**_PAPER),
+        "converged": OracleConfig(**_PAPER, **CONVERGED),
+        "official_code": OracleConfig(**_OFFICIAL, variant="alone1"),
     },
-    head="disent_core.methods.oracle_head:oracle_head",
+    head="disent_core.methods.dream_head:oracle_head",
     embeddings=EMBEDDINGS,
-    needs=frozenset(),
 )
 
 
@@ -113,7 +112,7 @@ class DreamOracleConfig(OracleConfig, DreamConfig):
         without: groups of DREAM's losses (`language`, `meaning`) and regularisers of ORACLE to leave out.
     """
 
-    base_terms: ClassVar[frozenset[str]] = frozenset({"meaning_parallel", "meaning_random", "language_embedding"})
+    base_terms: ClassVar[frozenset[str]] = _MEANING_AND_LANGUAGE
 
     without: tuple[Literal["language", "meaning", "intra_class", "inter_class"], ...] = ()  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -121,20 +120,13 @@ class DreamOracleConfig(OracleConfig, DreamConfig):
 DREAM_ORACLE = FrozenHeadMethod(
     name="dream_oracle",
     presets={
-        "paper": DreamOracleConfig(validation="train_fraction"),
-        "converged": DreamOracleConfig(validation="train_fraction", **CONVERGED),
-        "fast": DreamOracleConfig(validation="train_fraction", partner="next_in_batch", precision="bfloat16"),
-        "official_code": DreamOracleConfig(
-            validation="train_fraction",
-            variant="oracle_new",
-            partner="half_batch",
-            intra_class_scope="batch",
-            intra_class_diagonal=True,
-        ),
+        "paper": DreamOracleConfig(**_PAPER),
+        "converged": DreamOracleConfig(**_PAPER, **CONVERGED),
+        "fast": DreamOracleConfig(**_PAPER, partner="next_in_batch", precision="bfloat16"),
+        "official_code": DreamOracleConfig(**_OFFICIAL, variant="oracle_new", partner="half_batch"),
     },
-    head="disent_core.methods.oracle_head:dream_oracle_head",
-    embeddings=("meaning", "language"),
-    needs=frozenset(),
+    head="disent_core.methods.dream_head:dream_oracle_head",
+    embeddings=EMBEDDINGS,
     draws=dream_draws,
 )
 
@@ -149,17 +141,10 @@ class MeatOracleConfig(OracleConfig, MeatConfig):
 MEAT_ORACLE = FrozenHeadMethod(
     name="meat_oracle",
     presets={
-        "paper": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial"),
-        "converged": MeatOracleConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
-        "official_code": MeatOracleConfig(
-            validation="train_fraction",
-            variant="oracle_new",
-            intra_class_scope="batch",
-            intra_class_diagonal=True,
-            drop_last=True,
-        ),
+        "paper": MeatOracleConfig(**_PAPER, monitor="loss_without_adversarial"),
+        "converged": MeatOracleConfig(**_PAPER, monitor="loss_without_adversarial", **CONVERGED),
+        "official_code": MeatOracleConfig(**_OFFICIAL, variant="oracle_new", drop_last=True),
     },
-    head="disent_core.methods.oracle_head:meat_oracle_head",
-    embeddings=("meaning", "language"),
-    needs=frozenset(),
+    head="disent_core.methods.dream_head:meat_oracle_head",
+    embeddings=EMBEDDINGS,
 )

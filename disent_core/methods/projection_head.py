@@ -9,33 +9,36 @@ from disent_core.methods.families.unseeded import BLOCK_ROWS, Solution, mean_vec
 from disent_core.methods.projection import ProjectionConfig
 from disent_core.text import language_part
 from disent_core.training.blocks import in_fixed_shapes
-from disent_core.training.data import PairRows, TrainingData, VectorBank
+from disent_core.training.data import TrainingData, VectorBank
 
 
 def solve(data: TrainingData, config: ProjectionConfig) -> Solution:
     """Return `weight.<language>` [dim, dim] and `bias.<language>` [dim]; those of the pivot are the identity."""
-    pivot = next((i for i, language in enumerate(data.languages) if language_part(language) == "en"), 0)
-    solution = {}
+    pivot, solution = pivot_of(data), {}
     for label, language in enumerate(data.languages):
         if label == pivot:
             weight, bias = torch.eye(data.dim, dtype=torch.float64), torch.zeros(data.dim, dtype=torch.float64)
         else:
-            rows = _parallel(data.splits["train"], label, pivot)
-            if not len(rows[0]):
-                missing = f"{language!r} has no training pair with {data.languages[pivot]!r}"
-                raise TrainingError(f"{missing}. Give the method pairs of its own, without this one")
-            weight, bias = least_squares(data.vectors, *rows, ridge=config.ridge)
+            weight, bias = least_squares(data.vectors, *parallel_rows(data, label, pivot), ridge=config.ridge)
         solution |= {f"weight.{language}": weight, f"bias.{language}": bias}
     return solution
 
 
-def _parallel(pairs: PairRows, label: int, pivot: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Return rows of a language's texts and of their translations into the pivot, on whichever side they are."""
-    texts, translations = [], []
+def pivot_of(data: TrainingData) -> int:
+    """Return the label of English or, without it, of the first language."""
+    return next((label for label, language in enumerate(data.languages) if language_part(language) == "en"), 0)
+
+
+def parallel_rows(data: TrainingData, label: int, pivot: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
+    """Return rows of a language's training texts and of their translations into the pivot, on whichever side."""
+    pairs, texts, translations = data.splits["train"], [], []
     for side, other_side in (("source", "target"), ("target", "source")):
         is_pair = (pairs.language[side] == label) & (pairs.language[other_side] == pivot)
         texts.append(pairs.text[side][is_pair])
         translations.append(pairs.text[other_side][is_pair])
+    if not sum(map(len, texts)):
+        missing = f"{data.languages[label]!r} has no training pair with {data.languages[pivot]!r}"
+        raise TrainingError(f"{missing}. Give the method pairs of its own, without this one")
     return torch.cat(texts), torch.cat(translations)
 
 

@@ -1,15 +1,25 @@
-"""Describe a head, its files and its fingerprints, without importing what computes it."""
+"""Describe a head, its files, its fingerprints and the cost of its training, without importing what computes it."""
 
-from collections.abc import Mapping
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
 from disent_core.storage.results import verify_result
-from disent_core.storage.tables import fingerprint
+from disent_core.storage.tables import NOTES, TableInfo, fingerprint
 from disent_core.storage.weights import describe_weights
+
+if TYPE_CHECKING:
+    from disent_core.training.epoch import Epoch
 
 NOT_HASHED = frozenset({"checkpoint_seconds"})
 """Settings that do not change results."""
@@ -97,3 +107,66 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
     if verify_result(weights) is None:
         return None
     return describe_weights(weights)
+
+
+# --- cost -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What the training of all seeds of a head took.
+
+    Attributes:
+        seconds: of the clock.
+        processor_seconds: of all threads; None if a kill lost them.
+        machine: its processor and cores, or its GPU.
+    """
+
+    seconds: float
+    processor_seconds: float | None
+    machine: str
+
+    def beside(self, curve: pa.Table) -> pa.Table:
+        """Return the curve with the cost as a note in its manifest, which is no part of its fingerprint."""
+        return curve.replace_schema_metadata({NOTES: json.dumps(asdict(self))})
+
+    @classmethod
+    def of(cls, curve: TableInfo) -> "TrainingCost | None":
+        """Return the cost of a curve; None if an earlier version wrote it."""
+        return cls(**json.loads(curve.notes)) if curve.notes else None
+
+
+class Meter:
+    """Measures the time since its creation."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic(), time.process_time()
+
+    def cost(self, epochs: Sequence["Epoch"], device: str) -> TrainingCost:
+        """Return the cost of a training with these epochs.
+
+        The checkpoint of a killed run has the seconds of the epochs that are replayed here. Their processor seconds are
+        in proportion to those of the epochs that were computed here.
+        """
+        seconds, processor = time.monotonic() - self.began[0], time.process_time() - self.began[1]
+        replayed = sum(epoch.seconds for epoch in epochs if epoch.is_replayed)
+        computed = sum(epoch.seconds for epoch in epochs if not epoch.is_replayed)
+        if replayed:
+            processor = processor * (1 + replayed / computed) if computed else None
+        return TrainingCost(
+            round(seconds + replayed, 3), None if processor is None else round(processor, 3), machine(device)
+        )
+
+
+def machine(device: str) -> str:
+    """Return the name of the GPU, or of the processor with the cores that this process may use."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.get_device_name()
+    listed = Path("/proc/cpuinfo")
+    text = listed.read_text(encoding="utf-8") if listed.is_file() else ""
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    name = model[1].strip() if model else platform.processor() or platform.machine()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.methods.families.tagger import Tagged, Tagger, stage
-from disent_core.methods.token_classification import TokenClassificationConfig
+from disent_core.methods.twosl import TokenClassificationConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
-from disent_core.optimisation.steps import EpochReport, ExamplesTask, Loss, TrainingRun, train
+from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
 
 _BATCH = 64
 
@@ -52,7 +52,6 @@ class TokenTagger(Tagger):
 
     @classmethod
     def classes_of(cls, sentences: Sequence[Tagged]) -> tuple[str, ...]:
-        """Return BIO tags."""
         return tuple(sorted({tag for sentence in sentences for tag in sentence.tags} | {OUTSIDE}))
 
     def read(self, sentences: Sequence[Sequence[str]]) -> list[Words]:
@@ -89,15 +88,7 @@ class TokenTagger(Tagger):
         return labelled
 
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
-        """Train in one stage, `tags`."""
-        tags_stage, config = stage(run, "tags", self.config.epochs), self.config
-        loss = self._loss(sentences)
-        size = config.batch_size
-        return train(
-            ExamplesTask(self, loss, len(sentences), config.optimiser, batch_size=size, run=tags_stage), tags_stage
-        )
-
-    def _loss(self, sentences: Sequence[Tagged]) -> Loss:
+        config, run = self.config, stage(run, "tags", self.config.epochs)
         read = self.read([sentence.tokens for sentence in sentences])
         code = {tag: index for index, tag in enumerate(self.classes)}
         classes = [
@@ -110,7 +101,8 @@ class TokenTagger(Tagger):
             targets = torch.cat([classes[row] for row in rows.tolist()]).to(logits.device)
             return F.cross_entropy(logits, targets, reduction="none")
 
-        return loss
+        size = config.batch_size
+        return train(ExamplesTask(self, loss, len(sentences), config.optimiser, batch_size=size, run=run), run)
 
 
 def _words(ids: Sequence[int], word_ids: Sequence[int | None]) -> Words:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from disent_core.errors import TrainingError
-from disent_core.methods.cost import Meter
 from disent_core.methods.spec import (
     ENCODER_CONFIG,
     INITIAL_WEIGHTS,
@@ -15,6 +14,7 @@ from disent_core.methods.spec import (
     WARM_START_KEY,
     HeadFiles,
     HeadSpec,
+    Meter,
     describe_head,
 )
 from disent_core.methods.trainer import trainer
@@ -37,12 +37,12 @@ class TrainResult:
     """
 
     content: str
-    epochs: int
-    steps: int
-    seconds: float
     curve: TableInfo
-    is_reused: bool
     initial_weights: str | None
+    is_reused: bool = False
+    epochs: int = 0
+    steps: int = 0
+    seconds: float = 0.0
 
 
 def train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> TrainResult:
@@ -65,15 +65,7 @@ def _done(head: HeadSpec, files: HeadFiles) -> TrainResult | None:
     description, content = stored
     if not description["inputs"] == curve.inputs_hash == head.inputs:
         return None
-    return TrainResult(
-        content=content,
-        epochs=0,
-        steps=0,
-        seconds=0.0,
-        curve=curve,
-        is_reused=True,
-        initial_weights=description.get(INITIAL_WEIGHTS),
-    )
+    return TrainResult(content, curve, description.get(INITIAL_WEIGHTS), is_reused=True)
 
 
 def _initial_weights(head: HeadSpec, files: HeadFiles) -> str | None:
@@ -113,13 +105,12 @@ def _train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], Traini
     content = trainer(head.method).save(files.checkpoint, files.weights, description)
     remove_result(files.checkpoint)
     return TrainResult(
-        content=content,
+        content,
+        curve,
+        initial_weights,
         epochs=sum(not epoch.is_replayed for epoch in epochs),
         steps=epochs[-1].steps - max((epoch.steps for epoch in epochs if epoch.is_replayed), default=0),
         seconds=cost.seconds,
-        curve=curve,
-        is_reused=False,
-        initial_weights=initial_weights,
     )
 
 

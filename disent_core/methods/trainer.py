@@ -70,9 +70,5 @@ class Trainer(ABC, Generic[AnyMethod]):
 
 
 def trainer(method: Method[Any]) -> Trainer[Any]:
-    """Return the trainer of a method; this imports what it computes with.
-
-    Raises:
-        ConfigError: if the method names something that is not there.
-    """
+    """Return the trainer of a method; this imports what it computes with."""
     return imported(method.trainer)(method)

@@ -3,6 +3,8 @@
 Stage 1 fine-tunes the encoder so that spans of one type are close; stage 2 filters and classifies all spans, which
 are encoded with and without their sentence.
 Razumovskaia, Vulić, Korhonen: *Transfer-Free Data-Efficient Multilingual Slot Labeling*, EMNLP 2023.
+
+Its baseline, `token_classification`, tags each word by its first sub-word.
 """
 
 from dataclasses import dataclass, field, replace
@@ -115,24 +117,51 @@ class TwoSlConfig(FewShotConfig):
 
     @property
     def classifier_optimiser(self) -> OptimiserConfig:
-        """Plain Adam."""
         return OptimiserConfig(learning_rate=self.classifier_learning_rate)
 
 
-TWOSL = TwoSlConfig()
-TWOSL_PRESETS = {
-    "paper": TWOSL,
-    "official_code": replace(TWOSL, warmup=10_000.0),
-    "no_contrastive": replace(TWOSL, contrastive=False),
-    "no_filter": replace(TWOSL, filter=False),
-}
+METHOD = TaggingMethod(
+    name="twosl",
+    presets={
+        "paper": TwoSlConfig(),
+        "official_code": TwoSlConfig(warmup=10_000.0),
+        "no_contrastive": TwoSlConfig(contrastive=False),
+        "no_filter": TwoSlConfig(filter=False),
+    },
+    kind="disent_core.methods.twosl_head:SpanTagger",
+)
+NO_CONTRASTIVE, NO_FILTER = (
+    replace(METHOD, name=f"twosl_{preset}", presets={"paper": METHOD.presets[preset]})
+    for preset in ("no_contrastive", "no_filter")
+)
 
-METHOD = TaggingMethod(name="twosl", presets=TWOSL_PRESETS, kind="disent_core.methods.twosl_head:SpanTagger")
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClassificationConfig(FewShotConfig):
+    """A linear layer on the state of each word's first sub-word; all weights of the encoder are fine-tuned.
+
+    Attributes:
+        epochs: passes over the training sentences.
+        learning_rate: learning rate of Adam, constant.
+        weight_decay: strength of the weight decay; 0 turns it off.
+        decay: the paper says Adam with weight decay: `l2` adds it to the gradient (Adam), `decoupled` is AdamW.
+        dropout: probability of dropout before the linear layer, in [0, 1).
+    """
+
+    epochs: Positive = 50
+    learning_rate: Rate = 1e-5
+    weight_decay: Decay = 0.01
+    decay: Literal["l2", "decoupled"] = "l2"
+    dropout: Probability = 0.1
+
+    @property
+    def optimiser(self) -> OptimiserConfig:
+        decay = "l2" if self.decay == "l2" else "decoupled_matrices"
+        return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay, decay=decay)
 
 
-def _variant(name: str, switch: str) -> TaggingMethod:
-    return replace(METHOD, name=name, presets={"paper": TWOSL_PRESETS[switch]})
-
-
-NO_CONTRASTIVE = _variant("twosl_no_contrastive", "no_contrastive")
-NO_FILTER = _variant("twosl_no_filter", "no_filter")
+TOKEN_CLASSIFICATION = TaggingMethod(
+    name="token_classification",
+    presets={"paper": TokenClassificationConfig()},
+    kind="disent_core.methods.token_classification_head:TokenTagger",
+)

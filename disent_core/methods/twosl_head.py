@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,33 +23,190 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.errors import TrainingError
 from disent_core.losses.contrastive import span_contrast
-from disent_core.methods.families.tagger import Tagged, Tagger, slot_types, stage
-from disent_core.methods.twosl import ConcatNorm, TwoSlConfig
-from disent_core.methods.twosl_spans import (
-    Prediction,
-    SpanItems,
-    SpanPairs,
-    contrastive_pairs,
-    decode,
-    sample_nones,
-    span_items,
-)
+from disent_core.methods.families.tagger import Tagged, Tagger, slot_types, slots_of, stage
+from disent_core.methods.twosl import ConcatNorm, Mask, Overlap, TwoSlConfig
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
+from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separator_of
+
+# --- spans ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Distinct:
-    """The distinct texts of a list, and for each item of the list its row among them."""
+class SpanItems:
+    """Spans, sentence by sentence, short ones first. Words are counted from 0, ends are exclusive.
 
+    `masked` is the sentence with the span masked, `texts` the text of the span, `labels` its slot type or None.
+    """
+
+    sentence: Int[np.ndarray, " items"]
+    start: Int[np.ndarray, " items"]
+    end: Int[np.ndarray, " items"]
+    masked: list[str]
     texts: list[str]
-    rows: Int[np.ndarray, " texts"]
+    labels: list[str | None]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def select(self, rows: Int[np.ndarray, " chosen"]) -> "SpanItems":
+        texts = ([column[row] for row in rows.tolist()] for column in (self.masked, self.texts, self.labels))
+        return SpanItems(self.sentence[rows], self.start[rows], self.end[rows], *texts)
 
 
-def distinct(texts: Sequence[str]) -> Distinct:
-    """Return the distinct texts in the order of their first occurrence."""
-    row_of_text = {text: index for index, text in enumerate(dict.fromkeys(texts))}
-    return Distinct(list(row_of_text), np.fromiter((row_of_text[text] for text in texts), np.int64, len(texts)))
+def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> SpanItems:
+    """Return every contiguous span of 1 to `max_span` words of every sentence.
+
+    A span is labelled if it is exactly a slot; parts of slots, and spans that contain one, are None. Slots
+    of more than `max_span` words are never classified, so recall is at most the share of shorter slots. `mask` is that
+    of the settings.
+    """
+    positions: list[tuple[int, int, int]] = []
+    masked, texts, labels = [], [], []
+    for index, sentence in enumerate(sentences):
+        types = {(slot.start, slot.end): slot.type for slot in slots_of(sentence)}
+        separator = separator_of(sentence.language)
+        tokens = list(sentence.tokens)
+        for size in range(1, min(max_span, len(tokens)) + 1):
+            for start in range(len(tokens) - size + 1):
+                end = start + size
+                positions.append((index, start, end))
+                texts.append(text := separator.join(tokens[start:end]))
+                words = [MASK] * (size if mask == "word" else 1)
+                hidden = [f"{SUBWORD_MASK_OPEN}{text}{SUBWORD_MASK_CLOSE}"] if mask == "subword" else words
+                masked.append(separator.join([*tokens[:start], *hidden, *tokens[end:]]))
+                labels.append(types.get((start, end)))
+    sentence, start, end = np.array(positions, dtype=np.int64).reshape(-1, 3).T
+    return SpanItems(sentence, start, end, masked, texts, labels)
+
+
+def sample_nones(items: SpanItems, per_sentence: int, seed: int) -> SpanItems:
+    """Keep all slots, and at most this many random spans of each sentence that are no slot; in the order of `items`."""
+    rank = np.random.default_rng((seed, 3)).random(len(items))
+    is_none = np.array([label is None for label in items.labels], dtype=bool)
+    nones = np.flatnonzero(is_none)
+    order = nones[np.lexsort((rank[nones], items.sentence[nones]))]
+    # Non-slots sorted by sentence, in random order within one: keep the first `per_sentence` of each.
+    first = np.searchsorted(items.sentence[order], items.sentence[order], side="left")
+    kept = order[np.arange(len(order)) - first < per_sentence]
+    return items.select(np.sort(np.concatenate([np.flatnonzero(~is_none), kept])))
+
+
+@dataclass(frozen=True)
+class SpanPairs:
+    """Rows of the first and second item of each pair; all positive pairs come first."""
+
+    first: Int[np.ndarray, " pairs"]
+    second: Int[np.ndarray, " pairs"]
+    is_same: Bool[np.ndarray, " pairs"]
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def contrastive_pairs(
+    labels: Sequence[str | None], *, negatives_per_positive: int, max_positive_pairs: int, seed: int
+) -> SpanPairs:
+    """Return every pair of items of one type, and for each of them random items of another type, or of none.
+
+    `labels` are the slot types of the items, None for no slot. Of 2K `negatives_per_positive` (the paper's notation),
+    K are drawn for either item of the positive pair; 1 draws one of the two items, then one negative for it. Of more
+    than `max_positive_pairs`, so many different random ones are taken.
+    """
+    if negatives_per_positive < 1 or (negatives_per_positive % 2 and negatives_per_positive != 1):
+        raise ValueError(f"negatives_per_positive must be 1 or even, not {negatives_per_positive}")
+    random = np.random.default_rng((seed, 5))
+    groups = _Groups(labels)
+    first, second = groups.positives(max_positive_pairs, random)
+    if negatives_per_positive == 1:
+        anchors = np.where(random.random(len(first)) < 0.5, first, second)
+    else:
+        half = negatives_per_positive // 2
+        anchors = np.concatenate([np.repeat(first, half), np.repeat(second, half)])
+    return SpanPairs(
+        np.concatenate([first, anchors]),
+        np.concatenate([second, groups.negatives(anchors, random)]),
+        np.arange(len(first) + len(anchors)) < len(first),
+    )
+
+
+class _Groups:
+    """Items sorted into blocks of one label each, the block without a type last."""
+
+    def __init__(self, labels: Sequence[str | None]) -> None:
+        types = sorted({label for label in labels if label is not None})
+        codes: dict[str | None, int] = {label: code for code, label in enumerate(types)}
+        self.code = np.array([codes.get(label, len(types)) for label in labels], np.int64)
+        self.order = np.argsort(self.code, kind="stable")
+        self.size = np.bincount(self.code, minlength=len(types) + 1)
+        self.begin = np.cumsum(self.size) - self.size
+        self.types = len(types)
+
+    def positives(
+        self, at_most: int, random: np.random.Generator
+    ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+        # Number all pairs, type by type; `ends` are the numbers at which each type's pairs end.
+        size = self.size[: self.types]
+        ends = np.cumsum(size * (size - 1) // 2)
+        total = int(ends[-1]) if len(ends) else 0
+        if not total:
+            raise TrainingError("no two training spans have one slot type. Set contrastive to false, or add examples")
+        few = total <= at_most
+        chosen = np.arange(total) if few else np.sort(random.choice(total, at_most, replace=False, shuffle=False))
+        group = np.searchsorted(ends, chosen, side="right")
+        low, high = _unrank(chosen - (ends - size * (size - 1) // 2)[group])
+        return self.order[self.begin[group] + low], self.order[self.begin[group] + high]
+
+    def negatives(
+        self, anchors: Int[np.ndarray, " anchors"], random: np.random.Generator
+    ) -> Int[np.ndarray, " anchors"]:
+        """Return one item with another label for each anchor, drawn uniformly by skipping the anchor's block."""
+        anchor_code = self.code[anchors]
+        candidates = len(self.code) - self.size[anchor_code]
+        if not candidates.all():
+            raise TrainingError("all training spans have one label, so there is no negative. Add examples")
+        drawn = random.integers(0, candidates)
+        return self.order[drawn + np.where(drawn >= self.begin[anchor_code], self.size[anchor_code], 0)]
+
+
+def _unrank(rank: Int[np.ndarray, " pairs"]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
+    """Return the pair low < high of each rank, in the order (0, 1), (0, 2), (1, 2), (0, 3), ..."""
+    high = ((1 + np.sqrt(1 + 8 * rank.astype(np.float64))) / 2).astype(np.int64)
+    high -= high * (high - 1) // 2 > rank  # the square root may be off by one in the last bit
+    high += high * (high + 1) // 2 <= rank
+    return rank - high * (high - 1) // 2, high
+
+
+class Prediction(NamedTuple):
+    """A span of words, end exclusive, that a classifier predicts to be a slot, with its probability."""
+
+    type: str
+    start: int
+    end: int
+    probability: float
+
+
+def decode(length: int, predictions: Sequence[Prediction], *, overlap: Overlap) -> list[str]:
+    """Return the tags of a sentence of `length` words from predictions that may overlap.
+
+    `greedy` keeps the most probable span first and drops those that overlap it (of equally probable ones the leftmost,
+    then the shortest first); `overwrite` writes all of them from left to right, of those that begin together the short
+    ones first, so that the last one written stays.
+    """
+    tags, greedy = [OUTSIDE] * length, overlap == "greedy"
+    for span in sorted(predictions, key=lambda span: (-span.probability if greedy else 0, span.start, span.end)):
+        if not greedy or all(tag == OUTSIDE for tag in tags[span.start : span.end]):
+            tags[span.start : span.end] = [f"B-{span.type}", *[f"I-{span.type}"] * (span.end - span.start - 1)]
+    return tags
+
+
+# --- features and networks --------------------------------------------------------------------------------
+
+
+def distinct(texts: Sequence[str]) -> tuple[list[str], Int[Tensor, " texts"]]:
+    """Return the distinct texts in the order of their first occurrence, and for each text its row among them."""
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    return encoded.dictionary.to_pylist(), torch.from_numpy(encoded.indices.to_numpy().astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -82,15 +241,9 @@ def joined(
 
 
 def encode_items(encoder: TunableEncoder, items: SpanItems, *, concat_norm: ConcatNorm) -> ItemFeatures:
-    """Return the features of all items."""
-    masked, spans = distinct(items.masked), distinct(items.texts)
-    return ItemFeatures(
-        encoder.vectors(masked.texts),
-        encoder.vectors(spans.texts),
-        torch.from_numpy(masked.rows).to(encoder.device),
-        torch.from_numpy(spans.rows).to(encoder.device),
-        concat_norm,
-    )
+    (masked, masked_rows), (spans, span_rows) = distinct(items.masked), distinct(items.texts)
+    rows = (rows.to(encoder.device) for rows in (masked_rows, span_rows))
+    return ItemFeatures(encoder.vectors(masked), encoder.vectors(spans), *rows, concat_norm)
 
 
 _BLOCK = 4096
@@ -150,9 +303,8 @@ def tune_encoder(
 
     A text that occurs twice in a batch is encoded twice, as in sentence-transformers.
     """
-    masked, spans = distinct(items.masked), distinct(items.texts)
-    masked_tokens, span_tokens = encoder.prepare(masked.texts), encoder.prepare(spans.texts)
-    masked_rows, span_rows = torch.from_numpy(masked.rows), torch.from_numpy(spans.rows)
+    (masked, masked_rows), (spans, span_rows) = distinct(items.masked), distinct(items.texts)
+    masked_tokens, span_tokens = encoder.prepare(masked), encoder.prepare(spans)
     is_same = torch.from_numpy(pairs.is_same).to(encoder.device)
     first, second = torch.from_numpy(pairs.first), torch.from_numpy(pairs.second)
 
@@ -198,7 +350,6 @@ class SpanTagger(Tagger):
 
     @classmethod
     def classes_of(cls, sentences: Sequence[Tagged]) -> tuple[str, ...]:
-        """Return slot types."""
         if not (types := slot_types(sentences)):
             raise TrainingError("no training sentence has a slot. Add examples, or set sample to 'cover_types'")
         return types
@@ -215,13 +366,10 @@ class SpanTagger(Tagger):
             for row, kind, probability in self._classify(self.features(items)):
                 span = Prediction(self.classes[kind], int(items.start[row]), int(items.end[row]), probability)
                 predictions[items.sentence[row]].append(span)
-        overlap = self.config.overlap
-        return [
-            decode(len(tokens), spans, overlap=overlap) for tokens, spans in zip(sentences, predictions, strict=True)
-        ]
+        pairs = zip(sentences, predictions, strict=True)
+        return [decode(len(tokens), spans, overlap=self.config.overlap) for tokens, spans in pairs]
 
     def features(self, items: SpanItems) -> ItemFeatures:
-        """Return the features of items from the current encoder."""
         return encode_items(self.encoder, items, concat_norm=self.config.concat_norm)
 
     def _classify(self, features: ItemFeatures) -> list[tuple[int, int, float]]:
@@ -236,13 +384,19 @@ class SpanTagger(Tagger):
     # --- training ---
 
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
-        """Run stage 1, then stage 2, on one set of sentences."""
         config = self.config
         items = span_items(sentences, max_span=config.max_span, mask=config.mask)
         if config.none_sampling != "all":
             items = sample_nones(items, config.none_sampling, run.seed)
         if config.contrastive:
-            yield from self._tune(items, stage(run, "contrastive", config.contrastive_epochs))
+            pairs = contrastive_pairs(
+                items.labels,
+                negatives_per_positive=config.negatives_per_positive,
+                max_positive_pairs=config.max_positive_pairs,
+                seed=run.seed,
+            )
+            tuning = stage(run, "contrastive", config.contrastive_epochs)
+            yield from tune_encoder(self.encoder, items, pairs, config, tuning)
         features = cache(lambda: self.features(items))
         none = len(self.classes)
         code = {kind: index for index, kind in enumerate(self.classes)}
@@ -260,12 +414,3 @@ class SpanTagger(Tagger):
         rows = all_rows if self.filter is None else slot_rows
         stage_run = stage(run, "types", config.type_epochs)
         yield from train_classifier(self.classifier, features, rows, classes[rows], config, stage_run)
-
-    def _tune(self, items: SpanItems, run: TrainingRun) -> Iterator[EpochReport]:
-        pairs = contrastive_pairs(
-            items.labels,
-            negatives_per_positive=self.config.negatives_per_positive,
-            max_positive_pairs=self.config.max_positive_pairs,
-            seed=run.seed,
-        )
-        return tune_encoder(self.encoder, items, pairs, self.config, run)

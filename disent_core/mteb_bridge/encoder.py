@@ -5,20 +5,45 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from disent_core.corpora.languages import language_code
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.evaluation.tasks.sts import paired_similarity
-from disent_core.mteb_bridge.languages import Spoken, language_of
 
 if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
 REVISION_DIGITS = 12
 """Of the fingerprint of a head's weights."""
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The languages of the texts of one subset of a task."""
+
+    prompts: Mapping[str, str] = field(default_factory=dict)  # of `query` and `document`, in tasks of retrieval
+    columns: Sequence[tuple[Sequence[str], Sequence[str]]] = ()  # texts and the language of each, in other tasks
+
+
+def _languages(texts: list[str], metadata: Any, subset: str, prompt: str | None) -> Sequence[str | None]:
+    """Return the language of each text as disent names it; None where the task does not say it.
+
+    Tasks of `mteb_bridge.tasks` do, if need be by prompt (`query` or `document`), and so do subsets of one language.
+    """
+    spoken: Spoken = getattr(metadata, "spoken", {}).get(subset, Spoken())
+    if prompt in spoken.prompts:
+        return [spoken.prompts[prompt]] * len(texts)
+    for column, languages in spoken.columns:
+        if list(column) == texts:
+            return languages
+    scripts = getattr(metadata, "hf_subsets_to_langscripts", {}).get(subset, ())
+    codes = {script.partition("-")[0] for script in scripts}
+    return [language_code(*codes) if len(codes) == 1 else None] * len(texts)
 
 
 @runtime_checkable
@@ -59,7 +84,7 @@ class DisentEncoder:
 
     @cached_property
     def mteb_model_meta(self) -> "ModelMeta":
-        """Name, revision and experiment, by which mteb files the results."""
+        """Return name, revision and experiment, by which mteb files the results."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         description = self.model.description
@@ -93,23 +118,15 @@ class DisentEncoder:
         prompt_type: Any = None,
         **options: Any,
     ) -> np.ndarray:
-        """Embed the texts of batches, float32 [texts, dim].
+        """Embed the texts of batches, each with a list `text`: float32 [texts, dim].
 
-        Args:
-            inputs: batches, each with a list `text`.
-            task_metadata: of the task; those of `tasks` say what language a text has.
-            hf_split: not used.
-            hf_subset: of the task.
-            prompt_type: whether they are queries or documents.
-            options: not used.
+        The metadata of tasks of `mteb_bridge.tasks` say what language a text has, if need be by prompt type: query or
+        document. The split and other options are not used.
         """
         texts = [text for batch in inputs for text in batch["text"]]
-        by_subset: Mapping[str, Spoken] = getattr(task_metadata, "spoken", {})
-        spoken = language_of(
-            texts, by_subset.get(hf_subset), task_metadata, hf_subset, getattr(prompt_type, "value", None)
-        )
+        languages = _languages(texts, task_metadata, hf_subset, getattr(prompt_type, "value", None))
         rows: dict[str | None, list[int]] = defaultdict(list)
-        for row, language in enumerate(spoken):
+        for row, language in enumerate(languages):
             rows[language if language in (self.model.languages or ()) else None].append(row)
         matrix = np.empty((len(texts), self._dim), dtype=np.float32)
         for language, chosen in rows.items():
@@ -117,11 +134,11 @@ class DisentEncoder:
         return matrix
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
-        """Cosines of all rows with all rows, float32 [n, m], as disent computes them."""
+        """Return the cosines of all rows with all rows, float32 [n, m], as disent computes them."""
         left, right = (unit_rows(np.atleast_2d(np.asarray(side)), "mteb") for side in (embeddings1, embeddings2))
         return left @ right.T
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
-        """Cosine of each row with the row of the other side, float64 [n], as disent computes it."""
+        """Return the cosine of each row with the row of the other side, float64 [n], as disent computes it."""
         left, right = (np.atleast_2d(np.asarray(side)) for side in (embeddings1, embeddings2))
         return paired_similarity(left, right)

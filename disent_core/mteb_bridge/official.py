@@ -20,7 +20,7 @@ from disent_core.corpora.languages import language_code
 from disent_core.evaluation.contract import Problem, Texts
 from disent_core.evaluation.tasks.retrieval_problem import RetrievalProblem
 from disent_core.evaluation.tasks.sts import CorrelationProblem
-from disent_core.mteb_bridge.languages import Spoken
+from disent_core.mteb_bridge.encoder import Spoken
 from disent_core.mteb_bridge.tasks import columns, local
 
 if TYPE_CHECKING:
@@ -36,15 +36,16 @@ _TOLERANCE = 0.005
 
 
 def pair_tasks(problems: Iterable[Problem]) -> "tuple[list[AbsTask], list[Problem]]":
-    """Tatoeba and STS17 from problems of `tatoeba_retrieval` and `sts`, and the problems that are neither."""
+    """Return Tatoeba and STS17 from problems of `tatoeba_retrieval` and `sts`, and the problems that are neither."""
     from datasets import Dataset, DatasetDict
 
-    found: dict[str, dict[str, tuple[Any, Spoken]]] = {TATOEBA: {}, STS17: {}}
+    by_task: dict[str, dict[str, tuple[Any, Spoken]]] = {TATOEBA: {}, STS17: {}}
     others: list[Problem] = []
     for problem in problems:
         name, roles = _official(problem)
-        subset = _subsets(name).get(problem.evaluated_on) if name else None
-        if name is None or subset is None or subset in found[name]:
+        directions = {"-".join(map(language_code, code.split("-"))): code for code in _of_mteb(name)[0]} if name else {}
+        subset = directions.get(problem.evaluated_on)
+        if name is None or subset is None or subset in by_task[name]:
             others.append(problem)
             continue
         sides = [problem.texts[role] for role in roles]
@@ -52,33 +53,30 @@ def pair_tasks(problems: Iterable[Problem]) -> "tuple[list[AbsTask], list[Proble
         if isinstance(problem, CorrelationProblem):
             table["score"] = problem.gold.tolist()
         if _is_official(name, subset, "test", [text for side in ("sentence1", "sentence2") for text in table[side]]):
-            found[name][subset] = DatasetDict({"test": Dataset.from_dict(table)}), columns(*sides)
+            by_task[name][subset] = DatasetDict({"test": Dataset.from_dict(table)}), columns(*sides)
         else:
             others.append(problem)
-    return [_local(name, subsets) for name, subsets in found.items() if subsets], others
+    return [_local(name, subsets) for name, subsets in by_task.items() if subsets], others
 
 
 def massive_tasks(utterances: Mapping[str, tuple[str, pa.Table]]) -> "list[AbsTask]":
-    """The classification of intents and scenarios.
+    """Return the classification of intents and scenarios.
 
-    Args:
-        utterances: locale as mteb's subsets or MASSIVE name it (`de`, `de-DE`, `zh-CN`) -> language here, and rows.
+    `utterances` has language and rows by locale as mteb's subsets or MASSIVE name it (`de`, `de-DE`, `zh-CN`).
     """
     from datasets import Dataset, DatasetDict
 
-    found: dict[str, dict[str, tuple[Any, Spoken]]] = {name: {} for name in MASSIVE}
+    by_task: dict[str, dict[str, tuple[Any, Spoken]]] = {name: {} for name in MASSIVE}
     for name, label in MASSIVE.items():
-        subsets = _official_subsets(name)
+        subsets, _ = _of_mteb(name)
         for locale, (language, rows) in utterances.items():
-            subset = next((one for one in (locale, locale.partition("-")[0]) if one in subsets), None)
+            subset = next((code for code in (locale, locale.partition("-")[0]) if code in subsets), None)
             parts = {theirs: _labelled(rows, ours, label) for ours, theirs in SPLITS.items()}
-            if subset is None or not all(
-                _is_official(name, subset, part, data["text"]) for part, data in parts.items()
-            ):
-                continue
-            spoken = columns(*(Texts.of(language, data["text"]) for data in parts.values()))
-            found[name][subset] = DatasetDict({part: Dataset.from_dict(data) for part, data in parts.items()}), spoken
-    return [_local(name, subsets, eval_splits=["test"]) for name, subsets in found.items() if subsets]
+            if subset and all(_is_official(name, subset, part, data["text"]) for part, data in parts.items()):
+                spoken = columns(*(Texts.of(language, data["text"]) for data in parts.values()))
+                splits = DatasetDict({part: Dataset.from_dict(data) for part, data in parts.items()})
+                by_task[name][subset] = splits, spoken
+    return [_local(name, subsets, eval_splits=["test"]) for name, subsets in by_task.items() if subsets]
 
 
 def _local(name: str, subsets: Mapping[str, tuple[Any, Spoken]], **chosen: Any) -> "AbsTask":
@@ -90,23 +88,19 @@ def _local(name: str, subsets: Mapping[str, tuple[Any, Spoken]], **chosen: Any) 
 
 
 def _official(problem: Problem) -> tuple[str | None, tuple[str, str]]:
-    """The official task that a problem may belong to, and the roles of its two columns."""
+    """Return the official task that a problem may belong to, and the roles of its two columns."""
     if problem.task == "tatoeba_retrieval" and type(problem) is RetrievalProblem:
         return (TATOEBA if problem.settings.get("hubness") is None else None), ("query", "pool")
     return (STS17 if problem.task == "sts" and type(problem) is CorrelationProblem else None), ("source", "target")
 
 
 @cache
-def _subsets(name: str) -> dict[str, str]:
-    """Direction as disent names it -> subset: `de-en` -> `deu-eng` of Tatoeba."""
-    return {"-".join(map(language_code, subset.split("-"))): subset for subset in _official_subsets(name)}
-
-
-@cache
-def _official_subsets(name: str) -> Sequence[str]:
+def _of_mteb(name: str) -> tuple[Sequence[str], Any]:
+    """Return the subsets of an official task, and the statistics of its texts that mteb comes with."""
     import mteb
 
-    return mteb.get_task(name).metadata.hf_subsets
+    metadata = mteb.get_task(name).metadata
+    return metadata.hf_subsets, metadata.descriptive_stats
 
 
 def _labelled(rows: pa.Table, split: str, label: str) -> dict[str, list[str]]:
@@ -115,25 +109,18 @@ def _labelled(rows: pa.Table, split: str, label: str) -> dict[str, list[str]]:
 
 
 def _is_official(name: str, subset: str, split: str, texts: Sequence[str]) -> bool:
-    """Whether the texts of a subset may be the official ones."""
+    """Return whether the texts of a subset may be the official ones."""
     samples, characters = official_size(name, subset, split)
-    found = sum(map(len, texts))
-    if len(texts) == samples and abs(found - characters) <= samples + _TOLERANCE * characters:
+    total = sum(map(len, texts))
+    if len(texts) == samples and abs(total - characters) <= samples + _TOLERANCE * characters:
         return True
-    log.info("%s %s: %d texts, %d characters; officially %d, %d", name, subset, len(texts), found, samples, characters)
+    log.info("%s %s: %d texts, %d characters; officially %d, %d", name, subset, len(texts), total, samples, characters)
     return False
 
 
 def official_size(name: str, subset: str, split: str) -> tuple[int, int]:
-    """Texts and characters of a split of a subset, by the statistics that mteb comes with; both sides of pairs."""
-    told = _statistics(name)[split]["hf_subset_descriptive_stats"][subset]
-    pairs = "text_statistics" not in told
-    total = told["number_of_characters"] if pairs else told["text_statistics"]["total_text_length"]
-    return told["num_samples"] * (2 if pairs else 1), total
-
-
-@cache
-def _statistics(name: str) -> Any:
-    import mteb
-
-    return mteb.get_task(name).metadata.descriptive_stats
+    """Return texts and characters of a split of a subset by the statistics of mteb, for pairs those of both sides."""
+    statistics = _of_mteb(name)[1][split]["hf_subset_descriptive_stats"][subset]
+    if "text_statistics" in statistics:
+        return statistics["num_samples"], statistics["text_statistics"]["total_text_length"]
+    return statistics["num_samples"] * 2, statistics["number_of_characters"]

@@ -13,8 +13,7 @@ from disent_core.corpora.languages import split_pair
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import Problem
 from disent_core.lineage.evaluation import problems_of
-from disent_core.lineage.evaluation_inputs import tasks_of
-from disent_core.lineage.evaluation_sets import Scopes
+from disent_core.lineage.evaluation_inputs import Scopes, tasks_of
 from disent_core.lineage.workspace import UTTERANCES, Workspace
 from disent_core.mteb_bridge.encoder import DisentEncoder
 from disent_core.mteb_bridge.official import MASSIVE, STS17, TATOEBA, massive_tasks, pair_tasks
@@ -31,12 +30,10 @@ OFFICIAL = {TATOEBA: "tatoeba_retrieval", STS17: "sts", **dict.fromkeys(MASSIVE,
 
 
 def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Sequence[str] = ()) -> "list[AbsTask]":
-    """Tasks of mteb with their data from the tables of a run: official ones, then those of disent.
+    """Return tasks of mteb with their data from the tables of a run: official ones, then those of disent.
 
-    Args:
-        workspace: its corpora, and what the tasks read of `targets`, must have been made.
-        languages: only what all of whose languages are among these; empty: all of the configuration.
-        names: only these tasks, as mteb names them; empty: all.
+    Only what all of whose languages are among `languages`, and only tasks of these `names` in mteb; empty: all. The
+    corpora, and what the tasks read of `targets`, must have been made.
     """
     config = workspace.config
     spoken = set(languages or config.languages)
@@ -57,7 +54,7 @@ def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Se
 
 
 def _massive(workspace: Workspace, spoken: Collection[str]) -> dict[str, tuple[str, Any]]:
-    """Locale -> language and utterances, of the first corpus in the format of MASSIVE."""
+    """Return language and utterances by locale, of the first corpus in the format of MASSIVE."""
     config = workspace.config
     corpora = [corpus.name for corpus in config.corpora if corpus.format == "massive"]
     return {
@@ -69,7 +66,7 @@ def _massive(workspace: Workspace, spoken: Collection[str]) -> dict[str, tuple[s
 
 
 def trained_languages(workspace: Workspace, trained_on: str) -> tuple[str, ...]:
-    """Languages of a training set; all of the configuration for an untrained method."""
+    """Return the languages of a training set; all of the configuration for an untrained method."""
     known = workspace.config.languages
     try:
         pairs = [split_pair(pair, known) for pair in trained_on.split("+") if pair]
@@ -83,12 +80,8 @@ def trained_languages(workspace: Workspace, trained_on: str) -> tuple[str, ...]:
 def evaluate(encoder: DisentEncoder, tasks: "Sequence[AbsTask]", folder: Path) -> "Iterator[TaskResult]":
     """Measure one embedding on tasks, one after another; unchanged results in the folder are not measured again.
 
-    A task that is not for the embedding is left out, as `DisentLanguageLeakage` for the language embedding.
-
-    Args:
-        encoder: the embedding.
-        tasks: of `local_tasks`, or any of mteb.
-        folder: of mteb's result files: `ResultCache(folder)` loads them.
+    A task that is not for the embedding is left out, as `DisentLanguageLeakage` for the language embedding. The folder
+    is of mteb's result files: `ResultCache(folder)` loads them.
     """
     import mteb
 
@@ -111,7 +104,7 @@ def evaluate(encoder: DisentEncoder, tasks: "Sequence[AbsTask]", folder: Path) -
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the bars of `datasets`, and without a warning for each label that is never predicted."""
+    """Hide the bars of `datasets`, and the warning for each label that is never predicted."""
     import datasets
     from sklearn.exceptions import UndefinedMetricWarning
 

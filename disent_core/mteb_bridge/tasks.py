@@ -12,72 +12,62 @@ labels, so mteb measures again what has changed.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from disent_core.corpora.languages import language_code
 from disent_core.evaluation.contract import Problem, Texts
-from disent_core.evaluation.metrics.linear_probe import PENALTY, ProbeProblem
+from disent_core.evaluation.metrics.probes import PENALTY, ProbeProblem
 from disent_core.evaluation.mteb_results import PREFIX
 from disent_core.evaluation.tasks.retrieval_problem import RetrievalProblem
 from disent_core.evaluation.tasks.sts import CorrelationProblem
-from disent_core.mteb_bridge.languages import Spoken, script_of
+from disent_core.mteb_bridge.encoder import Spoken
 from disent_core.storage.tables import fingerprint
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
 
-EVERY = 1 << 30
-"""Training samples of each label: all."""
-
 
 @dataclass(frozen=True)
 class Form:
-    """How problems of one kind become a task of mteb.
+    """How problems of one class become a task of mteb: `data` are those of a subset by split, `spoken` its languages.
 
-    Attributes:
-        kind: type of the task, as mteb names it.
-        main_score: its main score.
-        data: data of a split of a subset, from a problem.
-        spoken: languages of its texts.
-        gold: what is right, for the fingerprint.
+    What is right (`gold`) is a part of the fingerprint of the data.
     """
 
-    kind: str
+    base: Literal["AbsTaskRetrieval", "AbsTaskSTS", "AbsTaskClassification"]
     main_score: str
-    data: Callable[[Any], Any]
+    data: Callable[[Any, str], Any]
     spoken: Callable[[Any], Spoken]
     gold: Callable[[Any], object]
 
 
 def own_tasks(problems: Iterable[Problem]) -> "list[AbsTask]":
-    """The problems as tasks of mteb, one for each task of disent.
+    """Return the problems as tasks of mteb, one for each task of disent.
 
     Problems of other forms (nearest neighbours, mining, tagging), corrections for hubs, candidates that are skipped and
     further problems with the same corpus and direction have none.
     """
     by_task: dict[str, dict[str, Problem]] = {}
     for problem in problems:
-        if _form(problem) is not None and problem.settings.get("hubness") is None and not _skips(problem):
+        is_left_out = problem.settings.get("hubness") is not None or getattr(problem, "skip", None) is not None
+        if type(problem) in FORMS and not is_left_out:
             by_task.setdefault(problem.task, {}).setdefault(f"{problem.dataset}:{problem.evaluated_on}", problem)
     return [_task(name, subsets) for name, subsets in by_task.items()]
 
 
 def task_name(name: str) -> str:
-    """`template_retrieval` -> `DisentTemplateRetrieval`."""
+    """Return the name in mteb of a task of disent: `template_retrieval` -> `DisentTemplateRetrieval`."""
     return PREFIX + "".join(word.capitalize() for word in name.split("_"))
 
 
 def local(
     task: "AbsTask", data: Mapping[str, Any], spoken: Mapping[str, Spoken], embeddings: Collection[str] | None = None
 ) -> "AbsTask":
-    """Give a task its data, so that mteb downloads nothing, and its metadata the languages of the texts.
+    """Give a task of mteb its data by subset, so that mteb downloads nothing.
 
-    Args:
-        task: of mteb.
-        data: by subset.
-        spoken: by subset.
-        embeddings: names of those that the task is for; None: all.
+    Its metadata get the languages of the texts, and the names of the embeddings that the task is for (None: all).
     """
     metadata = _metadata()(**task.metadata.model_dump())
     metadata._spoken, metadata._embeddings = dict(spoken), embeddings
@@ -102,26 +92,29 @@ def _metadata() -> Any:
             return self._spoken
 
         def is_for(self, embedding: str) -> bool:
-            """Whether the embedding is to be measured."""
+            """Return whether the embedding is to be measured."""
             return self._embeddings is None or embedding in self._embeddings
 
     return LocalMetadata
 
 
 def _task(name: str, subsets: Mapping[str, Problem]) -> "AbsTask":
-    """One task of mteb whose subsets are these problems."""
+    """Return one task of mteb whose subsets are these problems."""
+    from mteb import abstasks
     from mteb.abstasks.task_metadata import TaskMetadata
 
     first = next(iter(subsets.values()))
-    form, split = _form(first), str(first.settings.get("split", "test"))
-    assert form is not None  # `own_tasks` has left out the others
-    revision = fingerprint([(subset, _content(form, problem)) for subset, problem in subsets.items()])
+    form, split = FORMS[type(first)], str(first.settings.get("split", "test"))
+    content = [
+        (subset, [{role: texts.address for role, texts in problem.texts.items()}, form.gold(problem)])
+        for subset, problem in subsets.items()
+    ]
     metadata = TaskMetadata(
         name=task_name(name),
         description=f"The task {name} of disent on local files; docs/tasks.md says what it measures.",
-        dataset={"path": f"disent/{name}", "revision": revision},
-        type=form.kind,  # pyright: ignore[reportArgumentType]
-        category="t2c" if form.kind == "Classification" else "t2t",
+        dataset={"path": f"disent/{name}", "revision": fingerprint(content)},
+        type=form.base.removeprefix("AbsTask"),  # pyright: ignore[reportArgumentType]
+        category="t2c" if form.base == "AbsTaskClassification" else "t2t",
         modalities=["text"],
         eval_splits=[split],
         eval_langs={subset: _scripts(problem) for subset, problem in subsets.items()},
@@ -129,54 +122,46 @@ def _task(name: str, subsets: Mapping[str, Problem]) -> "AbsTask":
         annotations_creators="derived",
         sample_creation="created",
     )
-    task: Any = type(metadata.name, (_base(form.kind),), {"metadata": metadata})()
-    data = {subset: _of_split(form, split, problem) for subset, problem in subsets.items()}
+    attributes = {"metadata": metadata} | (_probe() if form.base == "AbsTaskClassification" else {})
+    task: Any = type(metadata.name, (getattr(abstasks, form.base),), attributes)()
+    data = {subset: form.data(problem, split) for subset, problem in subsets.items()}
     spoken = {subset: form.spoken(problem) for subset, problem in subsets.items()}
     return local(task, data, spoken, first.embeddings)
 
 
-def _of_split(form: Form, split: str, problem: Problem) -> Any:
-    """The data of a subset by split; a classification has its training texts beside the evaluated ones."""
-    from datasets import DatasetDict
-
-    data = form.data(problem)
-    if form.kind == "Retrieval":
-        return {split: data}
-    return DatasetDict(
-        {split: data["test"], "train": data["train"]} if form.kind == "Classification" else {split: data}
-    )
-
-
-def _base(kind: str) -> type:
-    from mteb.abstasks import AbsTaskClassification, AbsTaskRetrieval, AbsTaskSTS
-
-    if kind != "Classification":
-        return {"Retrieval": AbsTaskRetrieval, "STS": AbsTaskSTS}[kind]
+def _probe() -> dict[str, Any]:
+    """Return what makes a classification of mteb our probe: all training samples of each label, once."""
     from sklearn.linear_model import RidgeClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     probe = make_pipeline(StandardScaler(), RidgeClassifier(alpha=PENALTY))
-    return type(
-        "Probe", (AbsTaskClassification,), {"evaluator_model": probe, "samples_per_label": EVERY, "n_experiments": 1}
-    )
-
-
-def _form(problem: Problem) -> Form | None:
-    return next((form for kind, form in _FORMS.items() if type(problem) is kind), None)
-
-
-def _skips(problem: Problem) -> bool:
-    return isinstance(problem, RetrievalProblem) and problem.skip is not None
+    return {"evaluator_model": probe, "samples_per_label": 1 << 30, "n_experiments": 1}
 
 
 def _scripts(problem: Problem) -> list[str]:
-    return list(dict.fromkeys(script_of(texts.language) for texts in problem.texts.values()))
+    """Return mteb's codes of the languages of a problem; a region or script of ours (`zh-TW`) is left out."""
+    known = _codes()
+    languages = [texts.language for texts in problem.texts.values()]
+    scripts = (known.get(language) or known.get(language.partition("-")[0], _UNKNOWN) for language in languages)
+    return list(dict.fromkeys(scripts))
 
 
-def _content(form: Form, problem: Problem) -> list[object]:
-    """What a problem consists of, for the revision."""
-    return [{role: texts.address for role, texts in problem.texts.items()}, form.gold(problem)]
+@cache
+def _codes() -> dict[str, str]:
+    """Return mteb's code with the script by language as disent names it, `de` -> `deu-Latn`; of several the first."""
+    import mteb
+
+    script_of_language: dict[str, str] = {}
+    for name in ("MassiveIntentClassification", "Tatoeba", "STS17"):
+        for scripts in mteb.get_task(name).metadata.hf_subsets_to_langscripts.values():
+            for script in scripts:
+                script_of_language.setdefault(language_code(script.partition("-")[0]), script)
+    return script_of_language
+
+
+_UNKNOWN = "und-Latn"
+"""For a language without a code in mteb; it is only shown."""
 
 
 def _texts(texts: Texts) -> list[str]:
@@ -188,20 +173,19 @@ def _texts(texts: Texts) -> list[str]:
 # --- retrieval --------------------------------------------------------------------------------------------
 
 
-def _retrieval(problem: RetrievalProblem) -> dict[str, Any]:
-    """Queries q0, q1, ... and candidates d0, d1, ...: ids of corpora may occur on both sides."""
-    queries, pool = (_table(letter, problem.texts[role]) for letter, role in (("q", "query"), ("d", "pool")))
+def _retrieval(problem: RetrievalProblem, split: str) -> dict[str, Any]:
+    """Return queries q0, q1, ... and candidates d0, d1, ...: ids of corpora may occur on both sides."""
+    from datasets import Dataset
+
+    queries, pool = (
+        Dataset.from_dict({"id": [f"{letter}{row}" for row in range(len(texts))], "text": _texts(texts)})
+        for letter, texts in (("q", problem.texts["query"]), ("d", problem.texts["pool"]))
+    )
     right = {
         f"q{query}": {f"d{candidate}": 1 for candidate in row if candidate >= 0}
         for query, row in enumerate(problem.gold.tolist())
     }
-    return {"queries": queries, "corpus": pool, "relevant_docs": right, "top_ranked": None}
-
-
-def _table(letter: str, texts: Texts) -> Any:
-    from datasets import Dataset
-
-    return Dataset.from_dict({"id": [f"{letter}{row}" for row in range(len(texts))], "text": _texts(texts)})
+    return {split: {"queries": queries, "corpus": pool, "relevant_docs": right, "top_ranked": None}}
 
 
 def _sides(problem: RetrievalProblem) -> Spoken:
@@ -211,33 +195,31 @@ def _sides(problem: RetrievalProblem) -> Spoken:
 # --- correlation ------------------------------------------------------------------------------------------
 
 
-def _pairs(problem: CorrelationProblem) -> Any:
-    from datasets import Dataset
+def _pairs(problem: CorrelationProblem, split: str) -> Any:
+    from datasets import Dataset, DatasetDict
 
     source, target = (_texts(problem.texts[role]) for role in ("source", "target"))
-    return Dataset.from_dict({"sentence1": source, "sentence2": target, "score": problem.gold.tolist()})
+    rows = {"sentence1": source, "sentence2": target, "score": problem.gold.tolist()}
+    return DatasetDict({split: Dataset.from_dict(rows)})
 
 
 def columns(*sides: Texts) -> Spoken:
-    """Lists of texts of one language each."""
+    """Return the languages of lists of texts of one language each."""
     return Spoken(columns=[(_texts(side), [side.language] * len(side)) for side in sides])
 
 
 # --- classification ---------------------------------------------------------------------------------------
 
 
-def _labelled(problem: ProbeProblem) -> dict[str, Any]:
-    from datasets import Dataset
+def _labelled(problem: ProbeProblem, split: str) -> Any:
+    from datasets import Dataset, DatasetDict
 
-    return {part: Dataset.from_dict({"text": texts, "label": labels}) for part, texts, _, labels in _parts(problem)}
-
-
-def _probed(problem: ProbeProblem) -> Spoken:
-    return Spoken(columns=[(texts, languages) for _, texts, languages, _ in _parts(problem)])
+    rows = {part: {"text": texts, "label": labels} for part, texts, _, labels in _parts(problem)}
+    return DatasetDict({split: Dataset.from_dict(rows["test"]), "train": Dataset.from_dict(rows["train"])})
 
 
 def _parts(problem: ProbeProblem) -> Iterator[tuple[str, list[str], list[str], list[int]]]:
-    """Texts, languages and labels of what the probe learns on and of what it predicts.
+    """Yield texts, languages and labels of what the probe learns on and of what it predicts.
 
     Labels are numbers in the order of their names: of two labels mteb also measures the precision of 1.
     """
@@ -250,20 +232,20 @@ def _parts(problem: ProbeProblem) -> Iterator[tuple[str, list[str], list[str], l
         yield part, texts, languages, labels.tolist()
 
 
-_FORMS: Mapping[type, Form] = {
-    RetrievalProblem: Form("Retrieval", "ndcg_at_10", _retrieval, _sides, lambda problem: problem.gold.tolist()),
+FORMS: Mapping[type, Form] = {
+    RetrievalProblem: Form("AbsTaskRetrieval", "ndcg_at_10", _retrieval, _sides, lambda problem: problem.gold.tolist()),
     CorrelationProblem: Form(
-        "STS",
+        "AbsTaskSTS",
         "cosine_spearman",
         _pairs,
         lambda problem: columns(problem.texts["source"], problem.texts["target"]),
         lambda problem: problem.gold.tolist(),
     ),
     ProbeProblem: Form(
-        "Classification",
+        "AbsTaskClassification",
         "accuracy",
         _labelled,
-        _probed,
+        lambda problem: Spoken(columns=[(texts, languages) for _, texts, languages, _ in _parts(problem)]),
         lambda problem: {role: labels.tolist() for role, labels in problem.labels.items()},
     ),
 }

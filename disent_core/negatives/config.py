@@ -42,10 +42,9 @@ class BleuConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.smoothing_value is not None:
-            self._check_smoothing_value(self.smoothing_value)
-
-    def _check_smoothing_value(self, value: float) -> None:
+        value = self.smoothing_value
+        if value is None:
+            return
         if self.smoothing not in DEFAULT_SMOOTHING_VALUES:
             raise ValueError(f"smoothing {self.smoothing!r} takes no smoothing_value, found {value}")
         # A floor above 1 would reward a missing match more than one match.

@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.ngrams import Numbered, blocks, index_ngrams, matches, numbered
-from disent_core.negatives.scoring import scorer
-from disent_core.negatives.search import Ids, Search
+from disent_core.negatives.search import Ids, Search, scorer
 from disent_core.shards.backend import Arrays, map_kept, ranges
 
 _log = logging.getLogger(__name__)
@@ -30,12 +29,8 @@ def max_bleu(tokens: Tokens, config: BleuConfig) -> tuple[Scores, Witnesses]:
     Equals sacrebleu's `sentence_bleu(...).score / 100` over all pairs to 1e-9. A repeated utterance counts as another
     one and is scored like any pair: without smoothing or effective order 0 below `order` tokens, else 1.
 
-    Args:
-        tokens: of each utterance, already lower-cased if case is ignored.
-        config: gives order, smoothing, effective order and direction.
-
-    Returns:
-        The score in [0, 1], and its witness: the lowest index of an utterance with that score, -1 if the score is 0.
+    The tokens are already lower-cased if case is ignored. Returns the score in [0, 1], and its witness: the lowest
+    index of an utterance with that score, -1 if the score is 0.
     """
     texts = numbered(tokens)
     return _update(texts, config, np.zeros(len(texts), np.bool_), np.full(len(texts), -1))
@@ -51,7 +46,6 @@ def update_max_bleu(
 
     Args:
         tokens: of each utterance now.
-        config: as before.
         known: marks utterances that existed before, unchanged and in the same relative order.
         nearest: current index of the witness of each known utterance; -1 if its score was 0, -2 if the witness is
             gone or changed.
@@ -132,9 +126,9 @@ def _compare(search: Search, rows: Ids, targets: Int64[np.ndarray, " targets"], 
     if not len(rows) or not len(targets):
         return
     shards = ranges(len(rows), ROWS_OF_SHARD)
-    for shard, found in zip(shards, map_kept(_Rows(search, rows, targets), shards, name), strict=True):
-        some = rows[shard.start : shard.stop]
-        search.best[some], search.nearest[some] = found["best"], found["nearest"]
+    for shard, result in zip(shards, map_kept(_Rows(search, rows, targets), shards, name), strict=True):
+        rows_of_shard = rows[shard.start : shard.stop]
+        search.best[rows_of_shard], search.nearest[rows_of_shard] = result["best"], result["nearest"]
 
 
 @dataclass(frozen=True)
@@ -146,10 +140,10 @@ class _Rows:
     targets: Int64[np.ndarray, " targets"]
 
     def __call__(self, shard: range) -> Arrays:
-        some = self.rows[shard.start : shard.stop]
+        rows = self.rows[shard.start : shard.stop]
         search = replace(self.search, best=self.search.best.copy(), nearest=self.search.nearest.copy())
-        search.run(some, self.targets)
-        return {"best": search.best[some], "nearest": search.nearest[some]}
+        search.run(rows, self.targets)
+        return {"best": search.best[rows], "nearest": search.nearest[rows]}
 
 
 def _recall(search: Search, texts: _Texts, utterances: Int64[np.ndarray, " some"], nearest: Witnesses) -> None:

@@ -9,20 +9,12 @@ import pyarrow.compute as pc
 
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import Witnesses, update_max_bleu
+from disent_core.storage.schemas import schema
 from disent_core.storage.tables import SCHEMAS, conform, rows_of
 
 _log = logging.getLogger(__name__)
 
-BLEU_STATE_SCHEMA = pa.schema(
-    [
-        pa.field("corpus", pa.string(), nullable=False),
-        pa.field("language", pa.string(), nullable=False),
-        pa.field("utterance_id", pa.string(), nullable=False),
-        pa.field("text_key", pa.string(), nullable=False),
-        pa.field("max_bleu", pa.float64(), nullable=False),
-        pa.field("nearest_utterance_id", pa.string(), nullable=True),
-    ]
-)
+BLEU_STATE_SCHEMA = schema("corpus, language, utterance_id, text_key, max_bleu float64, nearest_utterance_id?")
 """Schema of the BLEU state: one row per train utterance, ordered by id."""
 
 
@@ -31,11 +23,9 @@ READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select train utterances that are unlike every other train utterance of their corpus and language.
+    """Select train utterances that are unlike every other one of their corpus and language, for `negative_pool`.
 
-    Returns:
-        Rows of the table `negative_pool`, ordered by id; neither they nor their witnesses depend on the order
-        of `utterances`.
+    Rows are ordered by id; neither they nor their witnesses depend on the order of `utterances`.
     """
     return pool(bleu_state(utterances, config), config)
 
@@ -49,14 +39,8 @@ def pool(state: pa.Table, config: BleuConfig) -> pa.Table:
 def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | None = None) -> pa.Table:
     """Compute largest BLEU and witness (of equal scores the lowest id, as text) of every train utterance.
 
-    Args:
-        utterances: rows of the table `utterances`, of one corpus and language.
-        config: settings of BLEU; the threshold is not used.
-        previous: a state made with an equal `config`, threshold apart; only changes are computed, and the result
-            equals a full computation exactly.
-
-    Returns:
-        Rows of `BLEU_STATE_SCHEMA`.
+    The utterances are of one corpus and language. With a `previous` state, made with an equal `config`, threshold
+    apart, only changes are computed, and the result equals a full computation exactly.
     """
     train = utterances.select(READ).filter(pc.field("split") == "train").sort_by("utterance_id")
     _check(train)
@@ -64,10 +48,7 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
     known, nearest = _previous_witnesses(train, previous)
     score, witness = update_max_bleu(tokens, config, known=known, nearest=nearest)
     columns = {
-        "corpus": train["corpus"],
-        "language": train["language"],
-        "utterance_id": train["utterance_id"],
-        "text_key": train["text_key"],
+        **{name: train[name] for name in ("corpus", "language", "utterance_id", "text_key")},
         "max_bleu": pa.array(score),
         "nearest_utterance_id": train["utterance_id"].take(pa.array(witness, mask=witness < 0)),
     }

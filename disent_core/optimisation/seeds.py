@@ -8,14 +8,14 @@ import torch
 from disent_core.storage.tables import fingerprint
 
 
-def derived_seed(seed: int, *purpose: object) -> int:
-    """Return a seed of 60 bits for each purpose, which is given as plain values."""
-    return int(fingerprint(seed, *purpose)[:15], 16)
+def derived_seed(*purpose: object) -> int:
+    """Return a seed of 60 bits for each purpose: plain values, a random seed among them."""
+    return int(fingerprint(*purpose)[:15], 16)
 
 
-def generator(seed: int, *purpose: object) -> torch.Generator:
+def generator(*purpose: object) -> torch.Generator:
     """Return a generator with the derived seed, on the CPU."""
-    return torch.Generator().manual_seed(derived_seed(seed, *purpose))
+    return torch.Generator().manual_seed(derived_seed(*purpose))
 
 
 @contextmanager

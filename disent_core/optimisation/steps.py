@@ -21,14 +21,23 @@ from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import derived_seed, generator, seeded
 from disent_core.progress import Progress
-from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
+from disent_core.storage.weights import read_checkpoint, write_checkpoint
 
+log = logging.getLogger(__name__)
+
+SAVE_SHARE = 0.1
+"""Largest share of the time that checkpoints may take: those of a large encoder are gigabytes."""
+
+Batch = TypeVar("Batch")
 Tensors = dict[str, Tensor]
+Terms = Mapping[str, Tensor]
+"""Scalar loss terms by name; `total` is minimised."""
+Monitor = Literal["last", "loss", "dev_accuracy"]
 
 
 @dataclass
-class RunState:
+class _RunState:
     """Progress of a run: the epochs that are done, and `step` steps of the next one.
 
     `sums` of the loss terms, `examples` and `seconds` cover the current epoch so far. `waited` counts the epochs since
@@ -46,7 +55,7 @@ class RunState:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
+def _snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
     """Return everything that the next step reads: trained parameters, buffers and the optimisers' moments."""
     tensors = {f"module.{name}": value for name, value in module.named_parameters() if value.requires_grad}
     tensors |= {f"module.{name}": value for name, value in module.named_buffers()}
@@ -57,47 +66,22 @@ def snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
 
 
 @torch.no_grad()
-def restore(module: nn.Module, optimisers: Mapping[str, Optimiser], saved: Mapping[str, Tensor]) -> None:
-    """Copy what `snapshot` returned back into the module and the optimisers."""
+def _restore(module: nn.Module, optimisers: Mapping[str, Optimiser], saved: Mapping[str, Tensor]) -> None:
+    """Copy what `_snapshot` returned back into the module and the optimisers."""
     tensors = dict(module.named_parameters()) | dict(module.named_buffers())
-    for key in (key for key in saved if key.startswith("module.")):
-        tensors[key.removeprefix("module.")].copy_(saved[key])
-    for name, optimiser in optimisers.items():
+    for name, value in _group(saved, "module").items():
+        tensors[name].copy_(value)
+    for optimiser_name, optimiser in optimisers.items():
         moments: dict[int, Tensors] = {}
-        for key in (key for key in saved if key.startswith(f"{name}.")):
-            _, index, kind = key.split(".", 2)
-            moments.setdefault(int(index), {})[kind] = saved[key]
+        for name, value in _group(saved, optimiser_name).items():
+            index, kind = name.split(".", 1)
+            moments.setdefault(int(index), {})[kind] = value
         optimiser.adam.load_state_dict({"state": moments, "param_groups": optimiser.adam.state_dict()["param_groups"]})
 
 
-def save(checkpoint: Path, identity: str, state: RunState, now: Tensors, best: Tensors) -> None:
-    """Write the progress, what the next step reads, and the best weights so far."""
-    tensors = {f"now.{name}": value for name, value in now.items()}
-    tensors |= {f"best.{name}": value for name, value in best.items()}
-    write_checkpoint(checkpoint, identity, asdict(state), tensors)
-
-
-def resume(checkpoint: Path, identity: str) -> tuple[RunState, Tensors, Tensors] | None:
-    """Read what `save` wrote; None if there is no checkpoint of this run, or it is damaged."""
-    saved = read_checkpoint(checkpoint, identity)
-    if saved is None:
-        return None
-    groups: dict[str, Tensors] = {"now": {}, "best": {}}
-    for key, tensor in saved[1].items():
-        group, name = key.split(".", 1)
-        groups[group][name] = tensor
-    return RunState(**saved[0]), groups["now"], groups["best"]
-
-
-log = logging.getLogger(__name__)
-
-SAVE_SHARE = 0.1
-"""Largest share of the time that checkpoints may take: those of a large encoder are gigabytes."""
-
-Batch = TypeVar("Batch")
-Terms = Mapping[str, Tensor]
-"""Scalar loss terms by name; `total` is minimised."""
-Monitor = Literal["last", "loss", "dev_accuracy"]
+def _group(tensors: Mapping[str, Tensor], group: str) -> Tensors:
+    prefix = f"{group}."
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
 class TrainingTask(nn.Module, Generic[Batch]):
@@ -161,7 +145,6 @@ class TrainingRun:
 
     @property
     def title(self) -> str:
-        """Name of the run in messages."""
         return ", ".join(part for part in (self.stage, f"seed {self.seed}") if part)
 
 
@@ -205,17 +188,18 @@ class _Loop:
         settings = {**asdict(run), "checkpoint": "", "checkpoint_seconds": 0.0}
         optimisers = {name: asdict(optimiser.config) for name, optimiser in task.optimisers.items()}
         self.identity = fingerprint(settings, optimisers, self.per_epoch)
-        self.state, self.best = RunState(), Tensors()
+        self.state, self.best = _RunState(), Tensors()
         self._resume()
         self.progress: Progress | None = None
         self.saved, self.pause = time.monotonic(), run.checkpoint_seconds
 
     def _resume(self) -> None:
-        saved = resume(self.run.checkpoint, self.identity)
+        saved = read_checkpoint(self.run.checkpoint, self.identity)
         if saved is None:
             return
-        self.state, now, self.best = saved
-        restore(self.task, self.task.optimisers, now)
+        values, tensors = saved
+        self.state, self.best = _RunState(**values), _group(tensors, "best")
+        _restore(self.task, self.task.optimisers, _group(tensors, "now"))
         if self.state.is_finished:
             self._restore_best()
         log.info("%s: resuming after step %d of %d", self.run.title, self.state.steps, self.total)
@@ -256,7 +240,11 @@ class _Loop:
     def _close_epoch(self, dev: Mapping[str, float]) -> EpochReport:
         state, run = self.state, self.run
         train = {name: float(value) / max(state.examples, 1) for name, value in state.sums.items()}
-        self._check_finite(train | {f"dev {name}": value for name, value in dev.items()})
+        for name, value in (train | {f"dev {name}": value for name, value in dev.items()}).items():
+            if not math.isfinite(value):
+                remedy = "Lower the learning rate, or look for degenerate vectors in the embeddings"
+                step = f"{run.title}, step {state.steps}"
+                raise TrainingError(f"{step}: the loss term {name!r} is not finite ({value}). {remedy}")
         number = len(state.history) + 1
         # Larger is better, whatever is monitored; `last` makes every epoch the best so far.
         scores = {"last": float(number), "loss": -dev.get("total", 0.0), "dev_accuracy": dev.get("accuracy_at_1", 0.0)}
@@ -281,19 +269,15 @@ class _Loop:
         for name, tensor in self.task.kept().items():
             tensor.copy_(self.best[name])
 
-    def _check_finite(self, terms: Mapping[str, float]) -> None:
-        for name, value in terms.items():
-            if not math.isfinite(value):
-                remedy = "Lower the learning rate, or look for degenerate vectors in the embeddings"
-                step = f"{self.run.title}, step {self.state.steps}"
-                raise TrainingError(f"{step}: the loss term {name!r} is not finite ({value}). {remedy}")
-
     def _save(self) -> None:
         """Write the state: only the best weights of a finished run, else also everything that the next step reads."""
         began, is_finished = time.monotonic(), self.state.is_finished
-        now = {} if is_finished else snapshot(self.task, self.task.optimisers)
+        groups = {"best": self.task.kept() if is_finished else self.best}
+        if not is_finished:
+            groups["now"] = _snapshot(self.task, self.task.optimisers)
         self.state.sums = {name: float(value) for name, value in self.state.sums.items()}
-        save(self.run.checkpoint, self.identity, self.state, now, self.task.kept() if is_finished else self.best)
+        tensors = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+        write_checkpoint(self.run.checkpoint, self.identity, asdict(self.state), tensors)
         self.saved = time.monotonic()
         self.pause = max(self.run.checkpoint_seconds, (self.saved - began) / SAVE_SHARE)
 
@@ -325,19 +309,14 @@ class ExamplesTask(TrainingTask[Tensor]):
         self.optimisers = {"main": Optimiser(network.parameters(), optimiser)}
 
     def batches(self, epoch: int) -> Sequence[Tensor]:
-        """Return all rows, shuffled."""
-        if not self.examples:
-            return []
         random = generator(self.run.seed, self.run.stage, "epoch", epoch)
-        return torch.randperm(self.examples, generator=random).split(self.batch_size)
+        return torch.randperm(self.examples, generator=random).split(self.batch_size) if self.examples else ()
 
     def loss(self, batch: Tensor) -> tuple[Terms, int]:
-        """Return the mean of the batch's values."""
         values = self.loss_of_rows(batch)
         return {"total": values.sum() / max(len(values), 1)}, len(values)
 
     def step(self, batch: Tensor) -> tuple[Terms, int]:
-        """Take a step on the mean of the values, or on their sum."""
         terms, count = self.loss(batch)
         self.optimisers["main"].minimise(terms["total"] * count if self.is_summed else terms["total"])
         return terms, count

@@ -1,6 +1,6 @@
 """Draw embeddings in two dimensions: by t-SNE, which keeps neighbours, and by PCA, which keeps distances."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,13 +31,8 @@ def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: in
 
     van der Maaten and Hinton 2008, https://jmlr.org/papers/v9/vandermaaten08a.html. The label of a cloud is a language
     and an embedding, `en meaning`: each embedding is a panel, each language a colour. Clouds of a panel share one
-    projection. Larger clouds are sampled to 800 rows. Clouds of equal length keep the same rows, so that translations
-    stay together.
-
-    Args:
-        points: matrix by label; matrices of one panel have the same dimension.
-        title: of the figure.
-        seed: of the sample and the projection.
+    projection, so their matrices have the same dimension. Larger clouds are sampled to 800 rows; clouds of equal length
+    keep the same rows, so that translations stay together. `seed` is that of the sample and the projection.
     """
     return _panels(points, title, seed, _tsne)
 
@@ -54,23 +49,17 @@ def _panels(
     project: Callable[[np.ndarray, int], _Projection],
 ) -> "Figure | None":
     panels: dict[str, dict[str, np.ndarray]] = {}
+    languages: dict[str, int] = {}
     for label, matrix in points.items():
-        panels.setdefault(_panel(label), {})[_cloud(label)] = _sample(matrix, seed)
+        language, _, embedding = label.rpartition(" ") if " " in label else (label, "", "")
+        languages.setdefault(language, len(languages))
+        panels.setdefault(embedding, {})[language] = _sample(matrix, seed)
     if min((sum(map(len, members.values())) for members in panels.values()), default=0) < FEWEST_POINTS:
         return None
-    languages = list(dict.fromkeys(map(_cloud, points)))
     figure, row = style.row_of_panels(title, len(panels))
     for axes, (name, members) in zip(row, panels.items(), strict=True):
         _draw(axes, name, members, languages, seed, project(np.concatenate(list(members.values())), seed))
     return figure
-
-
-def _panel(label: str) -> str:
-    return label.rpartition(" ")[2] if " " in label else ""
-
-
-def _cloud(label: str) -> str:
-    return label.rpartition(" ")[0] or label
 
 
 def _sample(matrix: Float[np.ndarray, "rows dim"], seed: int) -> Float[np.ndarray, "sample dim"]:
@@ -84,18 +73,17 @@ def _draw(
     axes: "Axes",
     name: str,
     members: Mapping[str, np.ndarray],
-    languages: Sequence[str],
+    languages: Mapping[str, int],
     seed: int,
     projection: _Projection,
 ) -> None:
     positions, labels = projection
-    owner = np.repeat([languages.index(language) for language in members], [len(m) for m in members.values()])
-    colours = np.array(style.COLOURS)[owner % len(style.COLOURS)]
+    colour_of = {language: style.COLOURS[languages[language] % len(style.COLOURS)] for language in members}
+    colours = np.repeat(list(colour_of.values()), [len(rows) for rows in members.values()])
     # In random order, so that no cloud covers another one.
     order = np.random.default_rng(seed).permutation(len(positions))
     axes.scatter(*positions[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
-    for language in members:
-        colour = style.COLOURS[languages.index(language) % len(style.COLOURS)]
+    for language, colour in colour_of.items():
         axes.scatter([], [], s=22, color=colour, label=language)
     style.decorate(axes, name)
     style.label_axes(axes, *labels)
@@ -106,7 +94,7 @@ def _draw(
 
 
 def _components(rows: _Rows, most: int) -> tuple[Float[np.ndarray, "points kept"], Float[np.ndarray, " rank"]]:
-    """Coordinates of unit rows along the first `most` principal components, and all components' shares of variance."""
+    """Return coordinates of unit rows along the first `most` principal components, and all shares of variance."""
     from disent_core.evaluation.metrics.ranking import unit_rows
 
     centred = unit_rows(rows, "points of a picture")

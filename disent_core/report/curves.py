@@ -30,10 +30,7 @@ def training_curve(curve: pa.Table) -> "Figure":
     """Draw the total loss of a training, its terms, and dev retrieval if it was measured.
 
     Thick lines are means over seeds, thin lines are single seeds. Dots mark the epoch that each seed keeps: the last
-    one that was the best so far.
-
-    Args:
-        curve: rows of `training_curve`, of one method, encoder and `trained_on`.
+    one that was the best so far. The rows of `training_curve` are of one method, encoder and `trained_on`.
     """
     if not curve.num_rows:
         raise ValueError("the training curve has no rows")
@@ -54,12 +51,7 @@ def training_curve(curve: pa.Table) -> "Figure":
 
 
 def learning_curves(rows: Sequence[Mapping[str, Any]], term: str = TOTAL) -> "Figure | None":
-    """Draw one term of every head as small multiples of at most 60 epochs per line; None if no head has the term.
-
-    Args:
-        rows: of `training_curve`, of any heads.
-        term: `total`, or `dev_accuracy_at_1`.
-    """
+    """Draw one term of every head as small multiples of at most 60 epochs per line; None if no head has the term."""
     wanted = sorted((row for row in rows if row["term"] == term), key=_head)
     heads = {head: list(head_rows) for head, head_rows in groupby(wanted, key=_head)}
     heads = {head: head_rows for head, head_rows in heads.items() if len({row["epoch"] for row in head_rows}) > 1}
@@ -77,7 +69,7 @@ def _head(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int, _Points]]:
-    """Points of each seed by (term, split), terms in order of first appearance."""
+    """Return the points of each seed by (term, split), terms in order of first appearance."""
     values = [tuple(row[name] for name in _COLUMNS) for row in rows]
     order = {term: index for index, term in enumerate(dict.fromkeys(row[0] for row in values))}
     values.sort(key=lambda row: (order[row[0]], row[1] != "train", row[1], row[2], row[3]))
@@ -88,7 +80,7 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int,
 
 
 def _thinned(lines: _Lines) -> dict[tuple[str, str], dict[int, _Points]]:
-    """At most 60 evenly spaced epochs of each line, plus the epoch that is kept."""
+    """Keep at most 60 evenly spaced epochs of each line, and the epoch that is kept."""
 
     def thinned(points: _Points) -> _Points:
         chosen = np.linspace(0, len(points) - 1, min(POINTS, len(points))).round().astype(int)
@@ -116,20 +108,16 @@ def _draw(axes: "Axes", title: str, lines: _Lines, *, small: bool = False) -> No
     is_accuracy = terms == [RETRIEVAL]
     style.label_axes(axes, "epoch", "" if small else "accuracy at 1, fraction" if is_accuracy else "loss")
     axes.xaxis.set_major_locator(MaxNLocator(4 if small else 7, integer=True))
-    _log_scale_if_wide(axes, lines)
-    if len(lines) > 1 and not small:
-        style.legend(axes, 1 + (len(terms) > 6))
-
-
-def _log_scale_if_wide(axes: "Axes", lines: _Lines) -> None:
     values = np.concatenate([points[:, 1] for seeds in lines.values() for points in seeds.values()])
     values = values[np.isfinite(values)]
     if values.size and values.min() > 0 and values.max() > 100 * values.min():
         axes.set_yscale("log")
+    if len(lines) > 1 and not small:
+        style.legend(axes, 1 + (len(terms) > 6))
 
 
 def _mean(seeds: Sequence[_Points]) -> tuple[np.ndarray, np.ndarray]:
-    """Epochs, and the mean value over the seeds that reached each of them."""
+    """Return epochs, and the mean value over the seeds that reached each of them."""
     points = np.concatenate(seeds)
     epochs, index = np.unique(points[:, 0], return_inverse=True)
     return epochs, np.bincount(index, points[:, 1]) / np.bincount(index)

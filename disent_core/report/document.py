@@ -16,11 +16,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from disent_core.report import curves, scores, style
-from disent_core.report.cases import case_studies
-from disent_core.report.leaderboards import boards, interval
-from disent_core.report.papers import paper_tables
 from disent_core.report.scores import Group, Row
 from disent_core.report.style import Mark
+from disent_core.report.tables import boards, case_studies, interval, paper_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,13 +55,9 @@ class Picture:
 class RunReport:
     """Everything that a report shows.
 
-    Attributes:
-        title: of the page.
-        facts: what a reader should know first, as pairs of name and value.
-        tasks: in display order.
-        methods: in the order that decides their colours, as in the pictures of the UI.
-        views: rows of the views of the warehouse by name, and `seed_values`; the page notes a missing view.
-        pictures: of the heads.
+    `facts` are what a reader should know first, as names and values. `tasks` are in display order, `methods` in the
+    order that decides their colours, as in the pictures of the UI. `views` has the rows of the warehouse's views by
+    name, and `seed_values`; the page notes a missing view.
     """
 
     title: str
@@ -74,7 +68,7 @@ class RunReport:
     pictures: Sequence[Picture] = ()
 
     def rows(self, view: str) -> Sequence[Row]:
-        """Rows of a view; none if it is missing."""
+        """Return the rows of a view; none if it is missing."""
         return self.views.get(view, ())
 
 
@@ -113,7 +107,7 @@ def _template() -> Any:
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """`2 held, 3 undecided`: the counts that are not 0."""
+    """Return the counts that are not 0: `2 held, 3 undecided`."""
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
@@ -174,7 +168,7 @@ def _curve_pictures(rows: Sequence[Row]) -> Iterator[tuple[str, Drawings]]:
 
 
 def _clouds(pictures: Sequence[Picture]) -> dict[str, dict[str, list[Picture]]]:
-    """Pictures by encoder and method."""
+    """Return the pictures by encoder and method."""
     by_method: dict[str, dict[str, list[Picture]]] = {}
     for picture in pictures:
         if picture.name in PICTURES:

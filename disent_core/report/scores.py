@@ -74,28 +74,28 @@ Panels = Mapping[str, Sequence[Item]]
 
 
 def unit(metric: str) -> str:
-    """Axis label of the metric."""
+    """Return the axis label of the metric."""
     return UNITS.get(metric, metric.replace("_", " "))
 
 
 def direction(rows: Iterable[Row]) -> str:
-    """`lower is better` if it is for the ranked rows of a group; otherwise empty, as higher is."""
+    """Return `lower is better` if it is for the ranked rows of a group; otherwise empty, as higher is."""
     readings = {row["reads_as"] for row in rows if row["rank"] is not None}
     return "lower is better" if readings and all(text.endswith("lower is better") for text in readings) else ""
 
 
 def marked(name: str, rows: Iterable[Row]) -> str:
-    """The name of a method, with `CUT_SHORT` if a head behind its rows was cut short."""
+    """Return the name of a method, with `CUT_SHORT` if a head behind its rows was cut short."""
     return f"{name} {CUT_SHORT}" if any(row.get("converged") is False for row in rows) else name
 
 
 def axis(rows: Sequence[Row]) -> str:
-    """Axis label of the scores of a group: unit and direction."""
+    """Return the axis label of the scores of a group: unit and direction."""
     return ", ".join(filter(None, (unit(rows[0]["metric"]), direction(rows))))
 
 
 def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
-    """Comparable rows by group, in order of first appearance."""
+    """Return comparable rows by group, in order of first appearance."""
     by_group: dict[Group, list[Row]] = {}
     for row in rows:
         hubness = _hubness(row) and f"hubness: {_hubness(row)}"
@@ -110,31 +110,28 @@ def _hubness(row: Row) -> str:
 
 
 def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
-    """Groups in the order of the tasks, plain ones before corrected ones, larger ones first; unknown tasks last."""
+    """Return groups in the order of the tasks, plain ones before corrected ones, larger first; unknown tasks last."""
     order = {name: index for index, name in enumerate(tasks)}
-    by_group = groups(rows).items()
-    return sorted(
-        by_group, key=lambda group: (order.get(group[0].task, len(order)), group[0].hubness != "", -len(group[1]))
-    )
+
+    def sort_key(group: tuple[Group, list[Row]]) -> tuple[Any, ...]:
+        return order.get(group[0].task, len(order)), group[0].hubness != "", -len(group[1])
+
+    return sorted(groups(rows).items(), key=sort_key)
 
 
 def ranked(rows: Iterable[Row]) -> list[Row]:
-    """The best row of each method on each language or direction, by the embedding that the task ranks."""
+    """Return the best row of each method on each language or direction, by the embedding that the task ranks."""
+    names = ("task", "dataset", "encoder", "metric", "evaluated_on", "method")
     best: dict[tuple[str, ...], Row] = {}
-    for row in rows:
-        if row["rank"] is None or row["value"] is None:
-            continue
-        key = (
-            *(row[name] for name in ("task", "dataset", "encoder", "metric", "evaluated_on", "method")),
-            _hubness(row),
-        )
+    for row in (row for row in rows if row["rank"] is not None and row["value"] is not None):
+        key = *(row[name] for name in names), _hubness(row)
         if key not in best or row["rank"] < best[key]["rank"]:
             best[key] = row
     return list(best.values())
 
 
 def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str, Mark]) -> Panels:
-    """A panel for each language or direction of a group, its methods from best to worst."""
+    """Return a panel for each language or direction of a group, its methods from best to worst."""
     seeds = _seeds(seed_rows)
     kept = sorted(ranked(rows), key=lambda row: (row["evaluated_on"], row["rank"], row["method"]))
     return {
@@ -144,7 +141,7 @@ def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str,
 
 
 def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row], tasks: Iterable[str] = ()) -> Panels:
-    """A panel for each task and metric of one method, in the order of `tasks`; an item a language and embedding.
+    """Return a panel for each task and metric of one method, in the order of `tasks`; an item a language and embedding.
 
     Corrected retrieval has none: its numbers would stand among the plain ones.
     """
@@ -187,30 +184,24 @@ def _item(label: str, mark: Mark, row: Row, seeds: Mapping[tuple[str, ...], list
 
 
 def bars(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
-    """Horizontal bars with their 95 % intervals; None if there is nothing to draw.
+    """Draw horizontal bars with their 95 % intervals; None if there is nothing to draw.
 
-    Args:
-        panels: items by title; of more than 40 items the first are drawn.
-        x: label of the axis, with its unit.
-        most: panels that are drawn, the first ones.
-        columns: of panels, each 4.1 inches wide.
+    The first `most` panels are drawn, in `columns`, with the first 40 items of each; `x` labels their axes.
     """
     return _draw(panels, x, most, columns, _bar_panel)
 
 
 def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
-    """Bars of the methods on the first six languages or directions of one group.
+    """Draw bars of the methods on the first six languages or directions of one group.
 
-    Args:
-        rows: of one group.
-        methods: every method of the run, in the order that gives them their colours.
+    `methods` are all of the run, in the order that gives them their colours.
     """
     panels = by_method(rows, [], style.method_marks(methods))
     return bars(panels, axis(rows), most=6, columns=2) if panels else None
 
 
 def spread(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
-    """How far each seed lies from the mean of its method, with the interval of that mean; None without seeds.
+    """Draw how far each seed lies from the mean of its method, with the interval of that mean; None without seeds.
 
     The interval is that of sampling other queries, so that both sources of chance stand side by side.
     """
@@ -243,7 +234,9 @@ def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
     ends = [max(0.0, item.value, item.value if item.high is None else item.high) for item in items]
     colours = [item.mark.colour for item in items]
     axes.barh(range(len(items)), [item.value for item in items], height=0.68, color=colours, alpha=0.85)
-    axes.hlines(*_intervals(items), color=style.INK, linewidth=1)
+    with_interval = [(index, item) for index, item in enumerate(items) if None not in (item.low, item.high)]
+    lows, highs = ([getattr(item, end) for _, item in with_interval] for end in ("low", "high"))
+    axes.hlines([index for index, _ in with_interval], lows, highs, color=style.INK, linewidth=1)
     for index, (item, end) in enumerate(zip(items, ends, strict=True)):
         axes.annotate(
             f"{item.value:.3f}", (end, index), (3, 0), textcoords="offset points",
@@ -251,12 +244,6 @@ def _bar_panel(axes: "Axes", items: Sequence[Item]) -> None:
         )  # fmt: skip
     low = min(0.0, *(item.value if item.low is None else item.low for item in items))
     axes.set_xlim(low, max(*ends, 1e-3) + 0.15 * (max(*ends, 1e-3) - low))
-
-
-def _intervals(items: Sequence[Item]) -> tuple[list[int], list[float], list[float]]:
-    """Place, lower and upper end of each interval."""
-    known = [(index, item.low, item.high) for index, item in enumerate(items) if None not in (item.low, item.high)]
-    return tuple(map(list, zip(*known, strict=True))) or ([], [], [])  # pyright: ignore[reportReturnType]
 
 
 def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
@@ -280,13 +267,8 @@ def leakage(
     """Draw the score of the meaning embedding against that of the language embedding, one point per method.
 
     A method that disentangles is at the upper left: its meaning embedding retrieves translations, its language
-    embedding does not. Crosses are 95 % intervals. Return None if no method has both embeddings.
-
-    Args:
-        rows: of one group; panels are its directions.
-        marks: of the methods.
-        most: largest number of panels.
-        width: of a panel, in inches.
+    embedding does not. Crosses are 95 % intervals. `rows` are of one group, whose first `most` directions are panels of
+    `width` inches. Return None if no method has both embeddings.
     """
     by_direction = dict(list(_both(rows).items())[:most])
     if not by_direction:
@@ -303,7 +285,7 @@ def leakage(
 
 
 def _both(rows: Iterable[Row]) -> dict[str, list[tuple[Row, Row]]]:
-    """Language and meaning row of every method that has both, by direction; the best training set of each method."""
+    """Return language and meaning row of every method that has both, by direction; the best training set of each."""
     sides: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
         leaks = row["reads_as"].startswith("leakage")  # a task may want the language embedding to know the language
@@ -343,7 +325,7 @@ def _leakage_panel(axes: "Axes", points: Sequence[tuple[Row, Row]], marks: Mappi
 
 
 def _limits(rows: Sequence[Row]) -> tuple[float, float]:
-    """Limits of an axis that leave room for every interval and for zero."""
+    """Return limits of an axis that leave room for every interval and for zero."""
     low = min(0.0, *(row["value"] if row["ci_low"] is None else row["ci_low"] for row in rows))
     high = max(1e-3, *(row["value"] if row["ci_high"] is None else row["ci_high"] for row in rows))
     return low - 0.03 * (high - low), high + 0.06 * (high - low)

@@ -36,7 +36,7 @@ class Mark:
 
 
 def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
-    """A mark for each method by its place: the first 56 marks differ, and neighbours differ in colour."""
+    """Return a mark for each method by its place: the first 56 differ, and neighbours differ in colour."""
     return {
         name: Mark(COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)])
         for index, name in enumerate(dict.fromkeys(methods))
@@ -95,7 +95,7 @@ def grid_of_panels(
 
 
 def text_width(texts: Iterable[str], size: float) -> float:
-    """About how wide the longest text is, in inches: a letter is 0.6 times as wide as the font is high."""
+    """Return about how wide the longest text is, in inches: a letter is 0.6 times as wide as the font is high."""
     return max(map(len, texts), default=0) * size * 0.6 / 72
 
 
@@ -127,9 +127,7 @@ def legend(axes: "Axes", columns: int = 1) -> None:
 def png(drawn: "Figure", made_of: str = "") -> bytes:
     """Encode the figure as PNG of few colours, at a lower resolution if it is too large.
 
-    Args:
-        drawn: the figure.
-        made_of: fingerprint of what it shows; it is stored in the file, and `png_made_of` reads it.
+    `made_of`, the fingerprint of what it shows, is stored in the file, where `png_made_of` reads it.
     """
     for dots_per_inch in (110, 90, 70):
         encoded = _png(drawn, made_of, dots_per_inch)
@@ -139,7 +137,7 @@ def png(drawn: "Figure", made_of: str = "") -> bytes:
 
 
 def preview(encoded: bytes) -> bytes:
-    """A picture of `png`, scaled to the width that the UI has for it; a smaller one stays as it is."""
+    """Scale a picture of `png` to the width that the UI has for it; a smaller one stays as it is."""
     from PIL import Image
 
     with Image.open(BytesIO(encoded)) as image:
@@ -166,24 +164,20 @@ def _in_palette(image: "Picture", made_of: str = "") -> bytes:
     notes = PngInfo()
     if made_of:
         notes.add_text(_MADE_OF, made_of)
-    # A fixed palette: an adaptive one would drop the colour of a method that has a single dot.
+    # A fixed palette, 14 tints of each colour and 16 of ink, from full to paper: an adaptive one would drop the colour
+    # of a method that has a single dot.
+    colours = [[int(code[index : index + 2], 16) for index in (1, 3, 5)] for code in (INK, *COLOURS)]
+    tints = [np.linspace(colour, (255, 255, 255), 14 if index else 16).round() for index, colour in enumerate(colours)]
     palette = Image.new("P", (1, 1))
-    palette.putpalette(_tints())
+    palette.putpalette(np.concatenate(tints).astype(int).ravel().tolist())
     buffer = BytesIO()
     quantized = image.quantize(palette=palette, dither=Image.Dither.NONE)
     quantized.save(buffer, "PNG", optimize=True, pnginfo=notes)
     return buffer.getvalue()
 
 
-def _tints() -> list[int]:
-    """The palette of every picture: 14 tints of each colour and 16 of ink, from full to paper."""
-    colours = [[int(code[index : index + 2], 16) for index in (1, 3, 5)] for code in (INK, *COLOURS)]
-    tints = [np.linspace(colour, (255, 255, 255), 14 if index else 16).round() for index, colour in enumerate(colours)]
-    return np.concatenate(tints).astype(int).ravel().tolist()
-
-
 def png_made_of(path: Path) -> str | None:
-    """Fingerprint of what a picture shows; None if the picture is missing, damaged or has no fingerprint."""
+    """Return the fingerprint of what a picture shows; None if it is missing, damaged or has no fingerprint."""
     from PIL import Image
 
     if not path.is_file():
@@ -199,9 +193,7 @@ def png_made_of(path: Path) -> str | None:
 def svg(drawn: "Figure", name: str) -> str:
     """Encode the figure as an SVG element for an HTML page, with the font and the colour variables of the page.
 
-    Args:
-        drawn: the figure; its background becomes transparent.
-        name: of the figure, unique on the page; its hash is part of the ids of the elements.
+    The name is unique on the page; its hash is part of the ids of the elements.
     """
     import matplotlib as mpl
 
@@ -210,7 +202,12 @@ def svg(drawn: "Figure", name: str) -> str:
     no_notes = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         drawn.savefig(text, format="svg", metadata=no_notes)
-    return _inline(text.getvalue(), name)
+    document = text.getvalue()
+    for pattern, replacement in _CUTS:
+        document = pattern.sub(replacement, document)
+    for colour, variable in _THEME.items():
+        document = document.replace(colour, variable)
+    return document.replace("<svg ", f'<svg role="img" aria-label="{escape(name)}" ', 1).strip()
 
 
 _CUTS: Sequence[tuple[re.Pattern[str], str]] = (
@@ -224,11 +221,3 @@ _CUTS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"(?<=\d\.\d\d)\d+(?=[ \"\n)])"), ""),  # a hundredth of a point is finer than any screen
     (re.compile(r"\n\s*"), " "),
 )
-
-
-def _inline(document: str, name: str) -> str:
-    for pattern, instead in _CUTS:
-        document = pattern.sub(instead, document)
-    for colour, variable in _THEME.items():
-        document = document.replace(colour, variable)
-    return document.replace("<svg ", f'<svg role="img" aria-label="{escape(name)}" ', 1).strip()

@@ -1,16 +1,25 @@
-"""Add texts to an index. A killed run keeps the parts that it has written; the same command goes on after them."""
+"""Add texts to an index, and put one of faiss beside it.
+
+A killed run keeps the parts that it has written; the same command goes on after them.
+"""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Int64
 
 from disent_core.errors import DamagedError, TableError, located
-from disent_core.search.approximate import require_engine, wanted_engine, write_approximate
+from disent_core.evaluation.contract import SearchBackend
+from disent_core.evaluation.metrics import approximate_search
+from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, NEIGHBOURS, TUNED_ON
 from disent_core.search.contents import (
     Approximate,
     Contents,
@@ -21,18 +30,22 @@ from disent_core.search.contents import (
     write_contents,
 )
 from disent_core.search.parts import (
+    DIGITS,
     EMBEDDINGS,
     TEXTS,
     checked_file,
+    checksums,
+    next_number,
     part_folder,
     part_schema,
     read_batches,
     read_texts,
-    vectors_array,
+    record_batch,
     write_part,
 )
+from disent_core.search.stored import Proposals, StoredIndex
 from disent_core.search.texts import Text
-from disent_core.storage.files import locked, remove_path
+from disent_core.storage.files import atomic_path, locked, remove_path
 from disent_core.text import text_key
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +54,8 @@ _PART_TEXTS = 16_384
 """New texts that are encoded before they are stored: what a kill costs at most."""
 _LOOSE_SHARE, _LOOSE_PARTS = 10, 64
 """Parts of a language are joined when every tenth text is in a loose one, or when there are so many."""
-_DIGITS = "[0-9]" * 5
+_SEED, _MEASURED_ON = 0, 200
+"""Of the recall of an index of faiss: how many of its texts are queries; the effort is chosen on others."""
 _TEXT_FILES = {EMBEDDINGS, TEXTS}
 """Files of a part of which each has all texts."""
 
@@ -51,22 +65,13 @@ Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Added:
-    """What `add_texts` did.
+    """What `add_texts` did."""
 
-    Attributes:
-        read: texts that it read.
-        new: of these, those that the index lacked.
-        rows: all that the index has now.
-        mended: texts of damaged parts that were stored again from what was whole.
-        lost: texts of parts of which neither file of texts was whole; `damaged-*` has what is left.
-        approximate: its index of faiss.
-    """
-
-    read: int
-    new: int
-    rows: int
-    mended: int
-    lost: int
+    read: int  # texts that it read
+    new: int  # of these, those that the index lacked
+    rows: int  # all that the index has now
+    mended: int  # texts of damaged parts that were stored again from what was whole
+    lost: int  # texts of parts of which neither file of texts was whole; `damaged-*` has what is left
     approximate: Approximate | None
 
 
@@ -82,19 +87,12 @@ def add_texts(
 ) -> Added:
     """Encode the texts that an index lacks and store them; make the index if there is none.
 
-    A text counts as another one in another language. The index needs about 100 MB of memory for a million texts.
-
-    Args:
-        index: its folder.
-        head: what encodes.
-        encode: gives the same vectors whatever other texts there are.
-        texts: may repeat.
-        embeddings: names of those that the index has; None: those that it has already or, if it is new, all.
-        engine: what searches; None: what was chosen before or, if the index is new, `auto`.
-        advance: is called with the number of texts that were read since the last call.
+    A text, which may repeat, counts as another one in another language. The index needs about 100 MB of memory for a
+    million texts. `encode` gives a text the same vectors whatever others there are. Without `embeddings` and `engine`
+    those of the index are kept; a new one has all embeddings, and `auto`. `advance` is told how many texts were read.
     """
-    if engine is not None:
-        require_engine(engine)
+    if engine in ("hnsw", "ivf"):
+        import_module("faiss")  # before anything is encoded: without it, the message says how to install it
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
         contents = _contents_of(index, head)
@@ -103,9 +101,9 @@ def add_texts(
             problem = f"this index has the embeddings {', '.join(wanted or ())}"
             raise TableError(located(index, None, problem, "Leave --embedding out, or make a new index"))
         counts = {"read": 0, "new": 0, "mended": 0, "lost": 0}
-        contents = _sound(index, contents, encode, counts)
-        known = _known(index, contents)
-        for block in _new_blocks(texts, known, counts, advance):
+        contents = _repaired(index, contents, encode, counts)
+        new = _new_texts(index, contents, texts, counts, advance)
+        while block := list(islice(new, _PART_TEXTS)):
             contents = _with_block(index, contents, encode, block, wanted)
         contents = joined(index, contents)
         write_contents(index, contents)
@@ -135,7 +133,7 @@ def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:
         raise TableError(located(index, None, problem, "Use the head that made it, or make a new index"))
 
 
-def _sound(index: Path, contents: Contents, encode: Encode, counts: dict[str, int]) -> Contents:
+def _repaired(index: Path, contents: Contents, encode: Encode, counts: dict[str, int]) -> Contents:
     """Store damaged parts again, each from what is whole of it; an index of faiss is made again.
 
     A part of which no texts are whole is set aside, so that nothing is deleted, and its texts count as new.
@@ -152,13 +150,12 @@ def _sound(index: Path, contents: Contents, encode: Encode, counts: dict[str, in
             parts.append(part)
         elif whole & _TEXT_FILES:
             batches = read_batches(folder) if EMBEDDINGS in whole else _encoded_again(index, contents, part, encode)
-            language, dims = part.language, contents.embeddings
-            parts.append(write_part(index, _next(index), language, dims, batches, is_loose=part.is_loose))
+            parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=part.is_loose))
             counts["mended"] += part.rows
         else:
             counts["lost"] += part.rows
             if folder.exists():
-                folder.rename(index / f"damaged-{_next(index):05d}")
+                folder.rename(index / f"damaged-{next_number(index):05d}")
     if counts["lost"]:
         return _renumbered(index, replace(contents, parts=tuple(parts)))
     if counts["mended"]:
@@ -180,41 +177,29 @@ def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) 
     """Yield the rows of a part of which the texts are whole."""
     for batch in read_texts(index, part).to_batches(_PART_TEXTS):
         vectors = encode(batch.column("text").to_pylist(), part.language)
-        columns = [*batch.columns, *(vectors_array(vectors[name]) for name in contents.embeddings)]
-        yield pa.RecordBatch.from_arrays(columns, schema=part_schema(contents.embeddings))
+        yield record_batch(
+            part_schema(contents.embeddings), vectors, **dict(zip(batch.schema.names, batch.columns, strict=True))
+        )
 
 
-def _known(index: Path, contents: Contents) -> set[tuple[str | None, bytes]]:
-    """Return the language and key of every text of the index."""
-    return {
+def _new_texts(
+    index: Path, contents: Contents, texts: Iterable[Text], counts: dict[str, int], advance: Callable[[int], object]
+) -> Iterator[tuple[str, Text]]:
+    """Yield the texts that the index lacks, each once, with their keys; count what was read."""
+    known = {
         (part.language, bytes.fromhex(key))
         for part in contents.parts
         for key in read_texts(index, part)["text_key"].to_pylist()
     }
-
-
-def _new_blocks(
-    texts: Iterable[Text],
-    known: set[tuple[str | None, bytes]],
-    counts: dict[str, int],
-    advance: Callable[[int], object],
-) -> Iterator[list[tuple[str, Text]]]:
-    """Yield new texts with their keys, each once, in blocks; count what was read."""
-
-    def new() -> Iterator[tuple[str, Text]]:
-        for one in texts:
-            counts["read"] += 1
-            advance(1)
-            key = text_key(one.text)
-            identity = one.language, bytes.fromhex(key)
-            if identity not in known:
-                known.add(identity)
-                counts["new"] += 1
-                yield key, one
-
-    found = new()
-    while block := list(islice(found, _PART_TEXTS)):
-        yield block
+    for text in texts:
+        counts["read"] += 1
+        advance(1)
+        key = text_key(text.text)
+        identity = text.language, bytes.fromhex(key)
+        if identity not in known:
+            known.add(identity)
+            counts["new"] += 1
+            yield key, text
 
 
 def _with_block(
@@ -225,23 +210,15 @@ def _with_block(
     embeddings: Collection[str] | None,
 ) -> Contents:
     """Store new texts, a part for each language."""
-    by_language = sorted(enumerate(block, contents.rows), key=lambda item: item[1][1].language or "")
-    for _, group in groupby(by_language, key=lambda item: item[1][1].language):
-        rows = list(group)
-        language = rows[0][1][1].language
-        texts = [one.text for _, (_, one) in rows]
-        vectors = encode(texts, language)
+    numbered = [(row, key, *text) for row, (key, text) in enumerate(block, contents.rows)]
+    for language, group in groupby(sorted(numbered, key=lambda item: item[3] or ""), key=lambda item: item[3]):
+        rows, keys, texts, languages = zip(*group, strict=True)
+        vectors = encode(list(texts), language)
         dims = {name: matrix.shape[1] for name, matrix in vectors.items() if embeddings is None or name in embeddings}
         contents = replace(contents, embeddings=contents.embeddings or dims)
-        columns = [
-            pa.array([row for row, _ in rows], pa.int64()),
-            pa.array([key for _, (key, _) in rows], pa.string()),
-            pa.array(texts, pa.string()),
-            pa.array([language] * len(rows), pa.string()),
-            *(vectors_array(vectors[name]) for name in contents.embeddings),
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=part_schema(contents.embeddings))
-        part = write_part(index, _next(index), language, contents.embeddings, [batch], is_loose=True)
+        schema = part_schema(contents.embeddings)
+        batch = record_batch(schema, vectors, row=rows, text_key=keys, text=texts, language=languages)
+        part = write_part(index, contents.embeddings, language, [batch], is_loose=True)
         contents = replace(contents, parts=(*contents.parts, part))
     write_contents(index, contents)
     return contents
@@ -264,18 +241,17 @@ def joined(index: Path, contents: Contents) -> Contents:
 
 def _with_engine(index: Path, contents: Contents) -> Contents:
     """Make the index of faiss that is wanted, if it is missing; it has all texts but those of loose parts."""
-    engine = wanted_engine(contents.engine, contents.rows)
-    made = None if contents.approximate is None else contents.approximate.engine
+    engine = _wanted_engine(contents.engine, contents.rows)
     if engine == "exact" or not contents.rows:
         return replace(contents, approximate=None)
-    if made == engine:
+    if contents.approximate is not None and contents.approximate.engine == engine:
         return contents
-    return replace(contents, approximate=write_approximate(index, contents, engine, _next(index)))
+    return replace(contents, approximate=write_approximate(index, contents, engine, next_number(index)))
 
 
 def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
     batches = (batch for part in parts for batch in read_batches(part_folder(index, part.number)))
-    return write_part(index, _next(index), parts[0].language, contents.embeddings, batches, is_loose=False)
+    return write_part(index, contents.embeddings, parts[0].language, batches, is_loose=False)
 
 
 def _renumbered(index: Path, contents: Contents) -> Contents:
@@ -288,13 +264,8 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
             batch.set_column(0, "row", pa.array(np.searchsorted(order, batch.column(0).to_numpy())))
             for batch in read_batches(part_folder(index, part.number))
         )
-        parts.append(write_part(index, _next(index), part.language, contents.embeddings, batches, is_loose=True))
+        parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=True))
     return replace(contents, parts=tuple(parts), approximate=None)
-
-
-def _next(index: Path) -> int:
-    """Return a number that no folder has, not even one that is left of a killed run, or damaged."""
-    return 1 + max((int(path.name[-5:]) for path in index.glob(f"*-{_DIGITS}")), default=0)
 
 
 def _remove_others(index: Path, contents: Contents) -> None:
@@ -308,5 +279,64 @@ def _remove_others(index: Path, contents: Contents) -> None:
 
 def _parts_in(index: Path) -> set[Path]:
     """Return the folders of parts and of faiss, whether they belong to the index or not."""
-    parts = {path for path in index.glob(f"part-{_DIGITS}") if any((path / name).is_file() for name in _TEXT_FILES)}
-    return parts | {path for path in index.glob(f"faiss-{_DIGITS}") if any(path.glob("*.faiss"))}
+    parts = {path for path in index.glob(f"part-{DIGITS}") if any((path / name).is_file() for name in _TEXT_FILES)}
+    return parts | {path for path in index.glob(f"faiss-{DIGITS}") if any(path.glob("*.faiss"))}
+
+
+# --- faiss ------------------------------------------------------------------------------------------------
+
+
+def _wanted_engine(choice: EngineChoice, rows: int) -> SearchBackend:
+    """Return the engine for so many texts: chosen, or with `auto` exact search until it takes long."""
+    if choice != "auto":
+        return choice
+    return "ivf" if rows >= FROM_ROWS and find_spec("faiss") is not None else "exact"
+
+
+def write_approximate(index: Path, contents: Contents, engine: SearchBackend, number: int) -> Approximate:
+    """Make an index of faiss of every embedding, over all parts, which have at least one text.
+
+    The engine is `hnsw` or `ivf`; no folder has the number yet.
+    """
+    import faiss
+
+    stored = StoredIndex(index, contents)
+    # The effort is chosen on some rows, as queries, and the recall is measured on others.
+    drawn = np.random.default_rng(_SEED).permutation(contents.rows)
+    few = min(TUNED_ON, contents.rows // 2)
+    tuned_on, measured_on = drawn[:few] if few else drawn, drawn[few : few + _MEASURED_ON]
+    recalls, efforts = {}, {}
+    with atomic_path(Approximate.folder(index, number)) as temporary:
+        temporary.mkdir()
+        for name, dim in contents.embeddings.items():
+            engine_index = approximate_search.build(*stored.distinct(name), dim, engine)
+            efforts[name] = approximate_search.tune(engine_index, _recall(stored, name, engine_index, tuned_on))
+            recalls[name] = _recall(stored, name, engine_index, measured_on)()
+            faiss.write_index(engine_index, str(temporary / f"{name}.faiss"))
+        files = checksums(temporary)
+    return Approximate(
+        number=number,
+        engine=engine,
+        parts=tuple(part.number for part in contents.parts),
+        recall_at_10=recalls,
+        queries=len(measured_on),
+        effort=efforts,
+        files=files,
+    )
+
+
+def _recall(
+    stored: StoredIndex, name: str, engine_index: Any, rows: Int64[np.ndarray, " queries"]
+) -> Callable[[], float]:
+    """Return what gives the share of the ten nearest other texts that are found with the effort that is set then."""
+    queries, keys = stored.units(name, rows), [key.decode() for key in stored.keys[rows]]
+    exact, _ = stored.nearest(queries, name, NEIGHBOURS, without=keys, is_exact=True)
+    proposals = Proposals(engine_index, frozenset(part.number for part in stored.contents.parts))
+
+    def recall() -> float:
+        scores, _ = stored.nearest(queries, name, NEIGHBOURS, without=keys, proposals=proposals)
+        kept = [expected[np.isfinite(expected)] for expected in exact]
+        pairs = [(row, expected) for row, expected in zip(scores, kept, strict=True) if len(expected)]
+        return approximate_search.recall_of(*zip(*pairs, strict=True)) if pairs else 1.0
+
+    return recall

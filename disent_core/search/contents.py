@@ -5,10 +5,9 @@ leaves an index without its last part, and a search never sees half of one.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,25 +22,15 @@ REMEDY = "Make the index with disent index INPUT INDEX --head HEAD"
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRecord:
-    """The head that made the vectors.
+    """The head that made the vectors."""
 
-    Attributes:
-        fingerprint: of its weights.
-        encoder_fingerprint: of its encoder.
-        seed: of its training; None if its method is deterministic.
-        name: of its method.
-        encoder: name of its encoder.
-        trained_on: its pair.
-        places: paths of its file, the first relative to the index; empty if it has none.
-    """
-
-    fingerprint: str
+    fingerprint: str  # of its weights
     encoder_fingerprint: str
-    seed: int | None
-    name: str
+    seed: int | None  # of its training; None if its method is deterministic
+    name: str  # of its method
     encoder: str
-    trained_on: str
-    places: tuple[str, ...] = ()
+    trained_on: str  # its pair
+    places: tuple[str, ...] = ()  # paths of its file, the first relative to the index; empty if it has none
 
     @property
     def title(self) -> str:
@@ -57,21 +46,13 @@ class HeadRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Texts of one language that were added together.
+    """Texts of one language that were added together."""
 
-    Attributes:
-        number: names its folder.
-        language: of its texts; None if it is not known.
-        rows: how many texts.
-        is_loose: it was added since all parts of its language were last joined to one.
-        files: SHA-256 of its files by their names.
-    """
-
-    number: int
-    language: str | None
-    rows: int
-    is_loose: bool
-    files: dict[str, str]
+    number: int  # names its folder
+    language: str | None  # None if it is not known
+    rows: int  # how many texts
+    is_loose: bool  # added since all parts of its language were last joined to one
+    files: dict[str, str]  # SHA-256 of its files by their names
 
 
 EngineChoice = SearchBackend | Literal["auto"]
@@ -80,25 +61,15 @@ EngineChoice = SearchBackend | Literal["auto"]
 
 @dataclass(frozen=True, kw_only=True)
 class Approximate:
-    """An index of faiss for each embedding, `NAME.faiss` in a folder of its own; it answers with rows.
+    """An index of faiss for each embedding, `NAME.faiss` in a folder of its own; it answers with rows."""
 
-    Attributes:
-        number: names its folder.
-        engine: how it searches.
-        parts: numbers of the parts whose texts it has; texts of other parts are searched exactly.
-        recall_at_10: share of the ten nearest texts of exact search that it finds, by embedding.
-        queries: texts of the index on which that was measured.
-        effort: lists or candidates that a query visits, by embedding.
-        files: SHA-256 of its files by their names.
-    """
-
-    number: int
+    number: int  # names its folder
     engine: SearchBackend
-    parts: tuple[int, ...]
-    recall_at_10: dict[str, float]
-    queries: int
-    effort: dict[str, int]
-    files: dict[str, str]
+    parts: tuple[int, ...]  # numbers of the parts whose texts it has; others are searched exactly
+    recall_at_10: dict[str, float]  # share of the ten nearest texts of exact search that it finds, by embedding
+    queries: int  # texts of the index on which that was measured
+    effort: dict[str, int]  # lists or candidates that a query visits, by embedding
+    files: dict[str, str]  # SHA-256 of its files by their names
 
     @staticmethod
     def folder(index: Path, number: int) -> Path:
@@ -108,22 +79,13 @@ class Approximate:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """All of an index.
-
-    Attributes:
-        format: of the files.
-        head: what made the vectors.
-        embeddings: width of each embedding by its name.
-        parts: in the order in which they were made.
-        engine: what was chosen to search with.
-        approximate: an index of faiss, if there is one.
-    """
+    """All of an index."""
 
     format: Literal[1] = 1
     head: HeadRecord
-    embeddings: dict[str, int]
-    parts: tuple[Part, ...] = ()
-    engine: EngineChoice = "auto"
+    embeddings: dict[str, int]  # width of each embedding by its name
+    parts: tuple[Part, ...] = ()  # in the order in which they were made
+    engine: EngineChoice = "auto"  # what was chosen to search with
     approximate: Approximate | None = None
 
     def __post_init__(self) -> None:
@@ -132,7 +94,7 @@ class Contents:
 
     @property
     def rows(self) -> int:
-        """Texts of all parts."""
+        """Return the number of texts of all parts."""
         return sum(part.rows for part in self.parts)
 
 
@@ -157,18 +119,3 @@ def read_contents(folder: Path) -> Contents | None:
 def write_contents(folder: Path, contents: Contents) -> None:
     """Replace what the index says that it has."""
     write_text(folder / CONTENTS, json.dumps(asdict(contents), indent=1, ensure_ascii=False) + "\n")
-
-
-def head_record(
-    description: Mapping[str, Any], fingerprint: str, seed: int | None, places: tuple[str, ...]
-) -> HeadRecord:
-    """Say which head it is, from its description."""
-    return HeadRecord(
-        fingerprint=fingerprint,
-        encoder_fingerprint=str(description.get("encoder_fingerprint", "")),
-        seed=seed,
-        name=str(description["name"]),
-        encoder=str(description["encoder"]),
-        trained_on=str(description.get("trained_on", "")),
-        places=places,
-    )

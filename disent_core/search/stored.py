@@ -14,7 +14,7 @@ from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
 from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
-from disent_core.search.parts import arrays_of, checked_file, read_texts, text_schema
+from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_texts
 
 Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 """Scores and rows, the highest first, equal ones by row; fewer than k end in rows of -1."""
@@ -26,17 +26,16 @@ _TRIES = 3
 class Column(Sequence[Any]):
     """Values by the row of the index."""
 
-    def __init__(self, values: pa.Array, places: Int64[np.ndarray, " rows"]) -> None:
-        self._values, self._places = values, places
+    def __init__(self, values: pa.ChunkedArray, order: Int64[np.ndarray, " rows"]) -> None:
+        # A large string has room for more than 2 GB of text.
+        self._values = values.cast(pa.large_string()).combine_chunks().take(pa.array(order))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._values)
 
     def __getitem__(self, row: int | slice) -> Any:
-        """The value of a row, or a list of those of several."""
-        if isinstance(row, slice):
-            return self._values.take(pa.array(self._places[row])).to_pylist()
-        return self._values[int(self._places[row])].as_py()
+        """Return the value of a row, or a list of those of several."""
+        return self._values[row].to_pylist() if isinstance(row, slice) else self._values[int(row)].as_py()
 
 
 class Proposals(NamedTuple):
@@ -60,18 +59,20 @@ class StoredIndex:
     def __init__(self, folder: Path, contents: Contents) -> None:
         self.folder, self.contents = folder, contents
         tables = [read_texts(folder, part) for part in contents.parts]
-        rows = [table["row"].to_numpy() for table in tables]
-        self._rows = dict(zip((part.number for part in contents.parts), rows, strict=True))
-        stored = np.concatenate([*rows, np.empty(0, np.int64)])
-        if not np.array_equal(np.sort(stored), np.arange(contents.rows)):
-            problem = f"its parts have {len(stored)} texts, and not those that it says it has"
+        table = pa.concat_tables([*tables, TEXT_SCHEMA.empty_table()])
+        rows = table["row"].to_numpy()
+        if not np.array_equal(np.sort(rows), np.arange(contents.rows)):
+            problem = f"its parts have {len(rows)} texts, and not those that it says it has"
             raise TableError(located(folder, None, problem, f"{REMEDY}, in a new folder"))
-        self._places = places = np.argsort(stored)
-        self._starts = np.cumsum([0, *map(len, rows)])
-        table = pa.concat_tables([*tables, text_schema().empty_table()])
-        self.texts = Column(table["text"].cast(pa.large_string()).combine_chunks(), places)
-        self.languages = Column(table["language"].cast(pa.large_string()).combine_chunks(), places)
-        self.keys: np.ndarray = keys_array(table["text_key"])[places]
+        # Texts are stored by part. `_position` is where a row of the index is stored, `_starts` where each part begins.
+        self._position = np.argsort(rows)
+        self._starts = np.cumsum([0, *map(len, tables)])
+        self._rows = dict(
+            zip((part.number for part in contents.parts), np.split(rows, self._starts[1:-1]), strict=False)
+        )
+        self.texts = Column(table["text"], self._position)
+        self.languages = Column(table["language"], self._position)
+        self.keys: np.ndarray = keys_array(table["text_key"])[self._position]
         self._arrays: dict[tuple[int, str], _Arrays] = {}
         self._proposals: dict[str, Proposals] = {}
 
@@ -86,18 +87,11 @@ class StoredIndex:
         is_exact: bool = False,
         proposals: Proposals | None = None,
     ) -> Found:
-        """Find the k texts with the highest cosines.
+        """Find the k texts with the highest cosines to each query, a vector of any norm.
 
-        If the index has one of faiss, its texts are those that this proposes; their scores are the exact ones.
-
-        Args:
-            queries: vectors of any norm.
-            embedding: name of one of the index.
-            k: texts per query.
-            keep: whether texts of a language are searched; these are searched exactly.
-            without: for each query the key of a text that it must not find.
-            is_exact: search all texts exactly.
-            proposals: an index of faiss that the index does not have yet.
+        If the index has one of faiss, its texts are those that this proposes; their scores are the exact ones. With
+        `keep`, texts of the languages for which it holds are searched, and exactly. `without` has for each query the
+        key of a text that it must not find. `proposals` are of an index of faiss that the index does not have yet.
         """
         units = unit_rows(queries, "queries")
         if proposals is None and keep is None and not is_exact:
@@ -105,12 +99,14 @@ class StoredIndex:
         parts = [part for part in self.contents.parts if keep is None or keep(part.language)]
         covered = frozenset() if proposals is None else proposals.parts
         languages = len({part.language for part in parts})  # each has a text once
-        fetched = k if without is None else k + languages
-        found = [self._nearest_of_part(units, part, embedding, fetched) for part in parts if part.number not in covered]
+        count = k if without is None else k + languages
+        of_parts = [
+            self._nearest_of_part(units, part, embedding, count) for part in parts if part.number not in covered
+        ]
         if proposals is not None:
-            found.append(self._nearest_of_proposals(units, proposals, embedding, fetched))
+            of_parts.append(self._nearest_of_proposals(units, proposals, embedding, count))
         nothing = np.full((len(units), k), -np.inf, dtype=np.float32), np.full((len(units), k), _NONE)
-        scores, rows = (np.concatenate(columns, axis=1) for columns in zip(*found, nothing, strict=True))
+        scores, rows = (np.concatenate(columns, axis=1) for columns in zip(*of_parts, nothing, strict=True))
         if without is not None:
             is_left_out = (rows != _NONE) & (self.keys[rows] == np.asarray(without, dtype=KEY)[:, None])
             scores, rows = np.where(is_left_out, np.float32(-np.inf), scores), np.where(is_left_out, _NONE, rows)
@@ -131,12 +127,12 @@ class StoredIndex:
     ) -> Found:
         """Return the texts that faiss proposes, and those of equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
-        found = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
-        width = max(len(scores) for scores, _ in found)
+        scored = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
+        width = max(len(scores) for scores, _ in scored)
         scores = np.full((len(units), width), -np.inf, dtype=np.float32)
         rows = np.full((len(units), width), _NONE)
-        for place, (own_scores, own_rows) in enumerate(found):
-            scores[place, : len(own_scores)], rows[place, : len(own_rows)] = own_scores, own_rows
+        for query, (of_query, members) in enumerate(scored):
+            scores[query, : len(of_query)], rows[query, : len(members)] = of_query, members
         return scores, rows
 
     def _scored(
@@ -144,9 +140,9 @@ class StoredIndex:
     ) -> tuple[Float32[np.ndarray, " found"], Int64[np.ndarray, " found"]]:
         """Return exact scores of some rows and of the texts with equal vectors, at most k of each."""
         scores, members = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
-        for part, places in self._by_part(self._places[rows]):
+        for part, positions in self._by_part(self._position[rows]):
             values, group, groups = self._arrays_of(part, embedding)
-            for number in np.unique(group[places]):
+            for number in np.unique(group[positions]):
                 score = np.float32(values[number].astype(np.float64) @ unit.astype(np.float64))
                 start = groups.starts[number]
                 same = groups.members[start : start + min(groups.sizes[number], k)]
@@ -154,11 +150,13 @@ class StoredIndex:
                 members.append(self._rows[part.number][same])
         return np.concatenate(scores), np.concatenate(members)
 
-    def _by_part(self, stored: Int64[np.ndarray, " places"]) -> Iterator[tuple[Part, Int64[np.ndarray, " places"]]]:
-        """Yield the parts that places in the order of storage lie in, with the places in each."""
-        which = np.searchsorted(self._starts, stored, side="right") - 1
+    def _by_part(
+        self, positions: Int64[np.ndarray, " positions"]
+    ) -> Iterator[tuple[Part, Int64[np.ndarray, " positions"]]]:
+        """Yield the parts that have some positions, with the positions in each, counted from its first text."""
+        which = np.searchsorted(self._starts, positions, side="right") - 1
         for number in np.unique(which):
-            yield self.contents.parts[number], stored[which == number] - self._starts[number]
+            yield self.contents.parts[number], positions[which == number] - self._starts[number]
 
     def _stored_proposals(self, embedding: str) -> Proposals | None:
         """Return the index of faiss, read when it is first asked; None if there is none, or faiss is not installed."""
@@ -192,40 +190,33 @@ class StoredIndex:
             problem = "texts were added to this index since it was opened"
             raise TableError(located(self.folder, None, problem, "Open it again")) from error
 
-    # --- vectors ---
-
     def units(self, embedding: str, rows: Int64[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
         """Return vectors of norm 1 of some rows."""
-        order = np.argsort(self._places[rows], kind="stable")
-        parts = [
-            arrays.values[arrays.group[places]]
-            for part, places in self._by_part(self._places[rows][order])
-            for arrays in (self._arrays_of(part, embedding),)
-        ]
+        positions = self._position[rows]
+        order = np.argsort(positions, kind="stable")
+        parts = []
+        for part, of_part in self._by_part(positions[order]):
+            arrays = self._arrays_of(part, embedding)
+            parts.append(arrays.values[arrays.group[of_part]])
         return np.concatenate(parts)[np.argsort(order)]
 
     def distinct(
         self, embedding: str
     ) -> tuple[Int64[np.ndarray, " distinct"], Callable[[np.ndarray], Float32[np.ndarray, "some dim"]]]:
-        """Return the first row of each distinct vector of a part, and what gives the vectors of places among them."""
-        rows = np.concatenate(
-            [
-                self._rows[part.number][groups.members[groups.starts]]
-                for part in self.contents.parts
-                for _, _, groups in (self._arrays_of(part, embedding),)
-            ]
-        )
-        return rows, lambda places: self.units(embedding, rows[places])
+        """Return the first row of each distinct vector of a part, and what gives some of these vectors by number."""
+        groups = [(part, self._arrays_of(part, embedding).groups) for part in self.contents.parts]
+        rows = np.concatenate([self._rows[part.number][group.members[group.starts]] for part, group in groups])
+        return rows, lambda numbers: self.units(embedding, rows[numbers])
 
 
 def open_index(folder: Path) -> StoredIndex:
-    """Open an index. Another process may replace its parts meanwhile."""
-    for tried in range(1, _TRIES + 1):
+    """Open an index; again if another process replaces its parts meanwhile."""
+    for attempt in range(1, _TRIES + 1):
         if (contents := read_contents(folder)) is None:
             raise TableError(located(folder, None, "there is no index here", REMEDY))
         try:
             return StoredIndex(folder, contents)
         except DamagedError:
-            if tried == _TRIES or read_contents(folder) == contents:
+            if attempt == _TRIES or read_contents(folder) == contents:
                 raise
     raise AssertionError  # the last try returns or raises

@@ -18,7 +18,6 @@ from disent_core.text import parsed_json
 
 SUFFIXES = (".txt", ".jsonl", ".csv", ".parquet")
 _LANGUAGE = "language"
-_REMEDY = "Correct it or leave it out"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -35,32 +34,21 @@ _Row = tuple[int, Any, Any]
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of texts; it is read anew by every loop.
-
-    Attributes:
-        path: the file.
-        kind: one of `SUFFIXES`.
-        name: of the file in messages.
-        column: with the texts, where there are columns.
-        language: of texts whose row names none; a column `language` may.
-        languages: that are allowed; None: any, or none.
-    """
+    """A file of texts; it is read anew by every loop."""
 
     path: Path
-    kind: str
-    name: str
-    column: str = "text"
-    language: str | None = None
-    languages: Collection[str] | None = None
+    kind: str  # one of `SUFFIXES`
+    name: str  # in messages
+    column: str = "text"  # with the texts, where there are columns
+    language: str | None = None  # of texts whose row names none; a column `language` may
+    languages: Collection[str] | None = None  # that are allowed; None: any, or none
 
     def __iter__(self) -> Iterator[Text]:
         """Yield the texts in order."""
         try:
             yield from checked_rows(_READERS[self.kind](self), self.name, self.language, self.languages)
         except OSError as error:
-            raise CorpusError(
-                located(self.name, None, f"can't be read ({error.strerror or error})", "Name another file")
-            ) from error
+            raise _wrong(self.name, None, f"can't be read ({error.strerror or error})", "Name another file") from error
 
     def count(self) -> int:
         """Count the texts; see `counts`."""
@@ -68,9 +56,9 @@ class TextFile:
 
     def counts(self) -> Counter[str | None]:
         """Read all texts and count those of each language, so that no error comes after hours."""
-        counts = Counter(one.language for one in self)
+        counts = Counter(text.language for text in self)
         if not counts:
-            raise CorpusError(located(self.name, None, "0 texts were read", "Name a file with at least one text"))
+            raise _wrong(self.name, None, "0 texts were read", "Name a file with at least one text")
         return counts
 
 
@@ -80,7 +68,7 @@ def text_file(path: Path, *, column: str = "text", language: str | None = None) 
     if kind not in SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(SUFFIXES)}")
     if not path.is_file():
-        raise CorpusError(located(path, None, "there is no such file", "Check the path"))
+        raise _wrong(str(path), None, "there is no such file", "Check the path")
     return TextFile(path, kind, str(path), column, language)
 
 
@@ -95,8 +83,8 @@ def checked_rows(
     rows: Iterable[_Row], name: str, language: str | None, languages: Collection[str] | None
 ) -> Iterator[Text]:
     """Yield the texts of rows that can be stored."""
-    for number, text, own in rows:
-        spoken = own or language
+    for number, text, of_row in rows:
+        spoken = of_row or language
         try:
             if not isinstance(text, str):
                 raise ValueError("there is no text" if text is None else f"the text is {quoted(text)}")
@@ -107,7 +95,11 @@ def checked_rows(
                 raise ValueError(f"{which}, and the head needs one of {', '.join(sorted(languages))}")
             yield Text(stored_text(text), spoken)
         except (RowError, ValueError) as error:
-            raise CorpusError(located(name, number, str(error), _REMEDY)) from error
+            raise _wrong(name, number, error) from error
+
+
+def _wrong(name: str, number: int | None, problem: object, remedy: str = "Correct it or leave it out") -> CorpusError:
+    return CorpusError(located(name, number, str(problem), remedy))
 
 
 # --- formats ----------------------------------------------------------------------------------------------
@@ -117,15 +109,12 @@ def _lines(file: TextFile) -> Iterator[tuple[int, str]]:
     """Yield the lines of a UTF-8 file with their numbers and ends."""
     with file.path.open("rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(MOST_LINE_BYTES + 1), b""), 1):
+            if len(line) > MOST_LINE_BYTES:
+                raise _wrong(file.name, number, f"a line of more than {MOST_LINE_BYTES:,} bytes")
             try:
-                if len(line) > MOST_LINE_BYTES:
-                    raise ValueError(f"a line of more than {MOST_LINE_BYTES:,} bytes")
                 yield number, line.removeprefix(_BYTE_ORDER_MARK if number == 1 else b"").decode("utf-8")
-            except ValueError as error:
-                problem, remedy = str(error), _REMEDY
-                if isinstance(error, UnicodeDecodeError):
-                    problem, remedy = f"not UTF-8 ({error})", "Save the file as UTF-8"
-                raise CorpusError(located(file.name, number, problem, remedy)) from error
+            except UnicodeDecodeError as error:
+                raise _wrong(file.name, number, f"not UTF-8 ({error})", "Save the file as UTF-8") from error
 
 
 def _text_lines(file: TextFile) -> Iterator[_Row]:
@@ -137,11 +126,13 @@ def _json_lines(file: TextFile) -> Iterator[_Row]:
     for number, line in _lines(file):
         try:
             row = parsed_json(line)
-            if not isinstance(row, dict) or file.column not in row:
-                raise ValueError(f"expected an object with {quoted(file.column)} (--column names another)")
+        except JSONDecodeError as error:
+            raise _wrong(file.name, number, f"this is no JSON ({error})") from error
         except ValueError as error:
-            problem = f"this is no JSON ({error})" if isinstance(error, JSONDecodeError) else str(error)
-            raise CorpusError(located(file.name, number, problem, _REMEDY)) from error
+            raise _wrong(file.name, number, error) from error
+        if not isinstance(row, dict) or file.column not in row:
+            problem = f"expected an object with {quoted(file.column)} (--column names another)"
+            raise _wrong(file.name, number, problem)
         yield number, row[file.column], row.get(_LANGUAGE)
 
 
@@ -152,38 +143,35 @@ def _csv_rows(file: TextFile) -> Iterator[_Row]:
         _require_column(file, header)
         for row in reader:
             if row and len(row) != len(header):
-                problem = f"{len(row)} fields, where the header has {len(header)}"
-                raise CorpusError(located(file.name, reader.line_num, problem, _REMEDY))
+                raise _wrong(file.name, reader.line_num, f"{len(row)} fields, where the header has {len(header)}")
             named = dict(zip(header, row, strict=False))
             yield reader.line_num, named.get(file.column), named.get(_LANGUAGE)
     except csv.Error as error:
-        raise CorpusError(located(file.name, reader.line_num, str(error), _REMEDY)) from error
+        raise _wrong(file.name, reader.line_num, error) from error
 
 
 def _parquet_rows(file: TextFile) -> Iterator[_Row]:
-    number = 0
     try:
         columns = column_names(file.path)
     except pa.ArrowException as error:
-        raise CorpusError(located(file.name, None, f"not a Parquet file ({error})", "Name another file")) from error
+        raise _wrong(file.name, None, f"not a Parquet file ({error})", "Name another file") from error
+    _require_column(file, columns)
+    number = 0
     try:
-        _require_column(file, columns)
         for batch in untrusted_batches(file.path, {file.column, _LANGUAGE}):
-            texts = batch.column(file.column).to_pylist()
-            languages = batch.column(_LANGUAGE).to_pylist() if _LANGUAGE in batch.schema.names else [None] * len(texts)
-            for text, language in zip(texts, languages, strict=True):
+            for row in batch.to_pylist():
                 number += 1
-                yield number, text, language
+                yield number, row[file.column], row.get(_LANGUAGE)
     except (pa.ArrowException, ValueError) as error:
-        raise CorpusError(located(file.name, number + 1, str(error), _REMEDY)) from error
+        raise _wrong(file.name, number + 1, error) from error
 
 
 def _require_column(file: TextFile, columns: list[str]) -> None:
     if not columns:
-        raise CorpusError(located(file.name, None, "the file is empty", "Name a file with at least one text"))
+        raise _wrong(file.name, None, "the file is empty", "Name a file with at least one text")
     if file.column not in columns:
         problem = f"there is no column {quoted(file.column)}, only {quoted(columns)}"
-        raise CorpusError(located(file.name, None, problem, "Name the column of the texts with --column"))
+        raise _wrong(file.name, None, problem, "Name the column of the texts with --column")
 
 
 _READERS: dict[str, Callable[[TextFile], Iterator[_Row]]] = {

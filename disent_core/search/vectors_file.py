@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from disent_core.search.build import Encode
 from disent_core.search.contents import HeadRecord
-from disent_core.search.parts import parquet_writer, text_fields, vector_fields, vectors_array
+from disent_core.search.parts import TEXT_FIELDS, parquet_writer, record_batch, vector_fields
 from disent_core.search.texts import Text, TextFile
 from disent_core.storage.files import atomic_path
 from disent_core.text import text_keys
@@ -22,7 +22,8 @@ METADATA = b"disent"
 """Key of the file's metadata that says what made it: the head's description and fingerprints as JSON."""
 _BLOCK_TEXTS = 4_096
 
-Vectors = Mapping[str, np.ndarray]
+_Block = tuple[list[Text], Mapping[str, np.ndarray]]
+"""Texts, and their vectors by the name of the embedding."""
 
 
 def write_vectors(
@@ -35,19 +36,11 @@ def write_vectors(
     *,
     advance: Callable[[int], object] = lambda count: None,
 ) -> int:
-    """Write a vector for each text, in order; the file appears whole or not at all. One block is in memory at a time.
+    """Write a vector for each text, in order, and return the number of texts, of which there is at least one.
 
-    Args:
-        path: ends in `.parquet` or, for one embedding, in `.npy`; a file that is there is replaced.
-        texts: at least one.
-        encode: gives vectors by the name of their embedding.
-        embeddings: names of those that are written.
-        head: what encodes.
-        description: of the head, for the metadata of the Parquet file.
-        advance: is called with the number of texts that were written since the last call.
-
-    Returns:
-        The number of texts.
+    The file appears whole or not at all, and replaces one that is there. It ends in `.parquet`, whose metadata has the
+    description of the head, or, for one embedding, in `.npy`. One block of texts is in memory at a time; `advance` is
+    told how many were written.
     """
     require_output(path, texts, embeddings)
     count = texts.count()
@@ -74,28 +67,21 @@ def require_output(path: Path, texts: TextFile, embeddings: Sequence[str] = ()) 
 
 def _encoded_blocks(
     texts: TextFile, encode: Encode, embeddings: Sequence[str], advance: Callable[[int], object]
-) -> Iterator[tuple[list[Text], Vectors]]:
-    """Yield blocks of texts with their vectors."""
+) -> Iterator[_Block]:
+    """Yield blocks of texts with their vectors; in a block, the texts of each language are encoded together."""
     remaining = iter(texts)
     while block := list(islice(remaining, _BLOCK_TEXTS)):
-        yield block, _encoded(block, encode, embeddings)
+        order = sorted(range(len(block)), key=lambda row: block[row].language or "")
+        parts = [
+            encode([block[row].text for row in rows], language)
+            for language, rows in groupby(order, key=lambda row: block[row].language)
+        ]
+        back = np.argsort(order)
+        yield block, {name: np.concatenate([part[name] for part in parts])[back] for name in embeddings}
         advance(len(block))
 
 
-def _encoded(block: list[Text], encode: Encode, embeddings: Sequence[str]) -> Vectors:
-    """Encode the texts of each language together, and return their vectors in the order of the block."""
-    order = sorted(range(len(block)), key=lambda place: block[place].language or "")
-    parts = [
-        encode([block[place].text for place in places], language)
-        for language, places in (
-            (language, list(places)) for language, places in groupby(order, key=lambda place: block[place].language)
-        )
-    ]
-    back = np.argsort(order)
-    return {name: np.concatenate([part[name] for part in parts])[back] for name in embeddings}
-
-
-def _write_matrix(path: Path, blocks: Iterator[tuple[list[Text], Vectors]], name: str, count: int) -> None:
+def _write_matrix(path: Path, blocks: Iterator[_Block], name: str, count: int) -> None:
     matrix, start = None, 0
     for texts, vectors in blocks:
         if matrix is None:
@@ -104,21 +90,12 @@ def _write_matrix(path: Path, blocks: Iterator[tuple[list[Text], Vectors]], name
         start += len(texts)
 
 
-def _write_parquet(path: Path, blocks: Iterator[tuple[list[Text], Vectors]], metadata: str) -> None:
-    texts, vectors = next(blocks)
-    dims = {name: matrix.shape[1] for name, matrix in vectors.items()}
-    schema = pa.schema([*text_fields(), *vector_fields(dims)], metadata={METADATA: metadata})
+def _write_parquet(path: Path, blocks: Iterator[_Block], metadata: str) -> None:
+    first = next(blocks)
+    dims = {name: matrix.shape[1] for name, matrix in first[1].items()}
+    schema = pa.schema([*TEXT_FIELDS, *vector_fields(dims)], metadata={METADATA: metadata})
     with parquet_writer(path, schema) as writer:
-        writer.write_batch(_batch(texts, vectors, schema))
-        for block in blocks:
-            writer.write_batch(_batch(*block, schema))
-
-
-def _batch(texts: list[Text], vectors: Vectors, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        pa.array(text_keys(one.text for one in texts), pa.string()),
-        pa.array([one.text for one in texts], pa.string()),
-        pa.array([one.language for one in texts], pa.string()),
-        *map(vectors_array, vectors.values()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        for block, vectors in chain([first], blocks):
+            texts, languages = zip(*block, strict=True)
+            batch = record_batch(schema, vectors, text_key=text_keys(texts), text=texts, language=languages)
+            writer.write_batch(batch)

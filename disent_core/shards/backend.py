@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -63,10 +63,8 @@ _CURRENT: ContextVar[_Sharding] = ContextVar("sharding", default=_Sharding())  #
 def sharded(backend: ShardBackend, folder: Path | None = None, inputs: str = "") -> Iterator[None]:
     """Compute the shards of a step with this backend.
 
-    Args:
-        backend: where.
-        folder: keeps the results of shards until the step is done, so that a killed step loses unfinished shards only.
-        inputs: fingerprint of all inputs of these results but the ranges of their shards.
+    The folder keeps the results of shards until the step is done, so that a killed step loses unfinished shards only;
+    `inputs` is the fingerprint of all that they are made from but their ranges.
     """
     before = _CURRENT.set(_Sharding(backend, folder, inputs))
     try:
@@ -89,44 +87,30 @@ def ranges(items: int, size: int, *, on_gpu: bool = False) -> list[range]:
 
 
 def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard], *, on_gpu: bool = False) -> Iterator[Result]:
-    """Yield `work(shard)` for each shard, in their order.
+    """Yield `work(shard)` for each shard, in their order; a single shard is computed in this process.
 
-    Args:
-        work: a function or object that other processes can import; its attributes are sent to each worker once.
-        shards: an argument of each call. A single shard is computed in this process.
-        on_gpu: whether `work` computes on a GPU, which Ray then gives it.
-
-    Raises:
-        ShardError: if the processes of a shard were killed again and again, or there is no cluster.
-        DisentError: what `work` raises.
+    Other processes must be able to import `work`, whose attributes are sent to each worker once. If it computes
+    `on_gpu`, Ray gives it one. ShardError if the processes of a shard were killed again and again.
     """
     backend, progress = _CURRENT.get().backend, Progress(_log, len(shards), "shards")
-    for done, result in enumerate(_results(work, shards, backend, on_gpu), start=1):
+    elsewhere = partial(_work_at, homes, work) if (homes := attached()) else work
+    if backend.name == "ray" and len(shards) > 1:
+        from disent_core.shards.on_ray import on_ray
+
+        results = on_ray(elsewhere, shards, gpus=int(on_gpu))
+    elif backend.name == "processes" and min(backend.workers, len(shards)) > 1:
+        from disent_core.shards.processes import in_processes
+
+        results = in_processes(elsewhere, shards, backend.workers)
+    else:
+        results = map(work, shards)
+    for done, result in enumerate(results, start=1):
         progress.advance(done)
         yield result
 
 
-def _results(
-    work: Callable[[Shard], Result], shards: Sequence[Shard], backend: ShardBackend, on_gpu: bool
-) -> Iterator[Result]:
-    if backend.name == "ray" and len(shards) > 1:
-        from disent_core.shards.on_ray import on_ray
-
-        return on_ray(_at_home(work), shards, gpus=int(on_gpu))
-    if backend.name == "processes" and min(backend.workers, len(shards)) > 1:
-        from disent_core.shards.processes import in_processes
-
-        return in_processes(_at_home(work), shards, backend.workers)
-    return map(work, shards)
-
-
-def _at_home(work: Callable[[Shard], Result]) -> Callable[[Shard], Result]:
-    """Wrap work for other processes, which keep results in the same buckets as this one."""
-    homes = attached()
-    return partial(_work_at, homes, work) if homes else work
-
-
 def _work_at(homes: Sequence[RemoteHome], work: Callable[[Shard], Result], shard: Shard) -> Result:
+    """Work in another process, which keeps results in the same buckets as this one."""
     for home in homes:
         attach(home)
     return work(shard)
@@ -135,10 +119,7 @@ def _work_at(homes: Sequence[RemoteHome], work: Callable[[Shard], Result], shard
 def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str) -> Iterator[Arrays]:
     """As `map_shards`, but arrays are kept in the folder of the step, and those found there are not computed again.
 
-    Args:
-        work: as above.
-        shards: from `ranges`.
-        name: of this work among others of the step.
+    `name` is that of this work among others of the step.
     """
     current = _CURRENT.get()
     if current.folder is None or len(shards) < 2:
@@ -151,7 +132,7 @@ def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str
 
 
 @dataclass(frozen=True)
-class _Kept(Generic[Shard]):
+class _Kept:
     """Work that stores its results in files, each with its checksum and the fingerprint of what it was made from."""
 
     work: Callable[[range], Arrays]

@@ -12,28 +12,23 @@ _log = logging.getLogger(__name__)
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
-_NO_RAY = "DISENT_SHARDS=ray needs Ray: pip install 'disent[ray]'"
-_NO_CLUSTER = "DISENT_SHARDS=ray needs a running cluster: set RAY_ADDRESS, or run on one of its nodes"
-
 
 def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: int = 0) -> Iterator[Result]:
     """Yield `work(shard)` for each shard, in their order; Ray computes a shard of a lost node or worker again.
 
-    Args:
-        work: is put into the memory of each node once.
-        shards: each is a task with one processor.
-        gpus: of each task.
+    The work is put into the memory of each node once, and each shard is a task with one processor and so many GPUs.
     """
     try:
         import ray  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise ShardError(_NO_RAY) from error
+        raise ShardError("DISENT_SHARDS=ray needs Ray: pip install 'disent[ray]'") from error
     if not ray.is_initialized():
         try:
             ray.init(address="auto", log_to_driver=False, logging_level=logging.WARNING)
         except ConnectionError as error:
-            raise ShardError(_NO_CLUSTER) from error
+            needed = "a running cluster: set RAY_ADDRESS, or run on one of its nodes"
+            raise ShardError(f"DISENT_SHARDS=ray needs {needed}") from error
     free = ray.available_resources()
     if free.get("CPU", 0) < 1 or free.get("GPU", 0) < gpus:
         # The step itself may hold the only processor or GPU, for which its shards would wait.

@@ -53,7 +53,8 @@ def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count
         for number in range(len(shards)):
             while number not in done:
                 _hand_out(workers, waiting, shards)
-                for worker in _ready(workers):
+                for connection in wait([worker.connection for worker in workers]):
+                    worker = next(worker for worker in workers if worker.connection is connection)
                     try:
                         message = worker.connection.recv()
                     except (EOFError, ConnectionResetError):
@@ -74,11 +75,11 @@ def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count
 def _new_workers(work: object, count: int) -> list[_Worker]:
     workers = []
     for _ in range(count):
-        ours, theirs = _CONTEXT.Pipe()
-        process = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+        connection, connection_of_worker = _CONTEXT.Pipe()
+        process = _CONTEXT.Process(target=_serve, args=(connection_of_worker,), daemon=True)
         process.start()
-        theirs.close()
-        workers.append(_Worker(process, cast(Connection, ours)))
+        connection_of_worker.close()
+        workers.append(_Worker(process, cast(Connection, connection)))
     for worker in workers:  # all start before the first has to be there
         worker.send(work)
     return workers
@@ -91,11 +92,6 @@ def _hand_out(workers: list[_Worker], waiting: deque[int], shards: Sequence[obje
             worker.send(shards[worker.shard])
 
 
-def _ready(workers: list[_Worker]) -> list[_Worker]:
-    ready = wait([worker.connection for worker in workers])
-    return [worker for worker in workers if worker.connection in ready]
-
-
 def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:
     """Close a worker that has ended and return its shard, to be computed again."""
     worker.close()
@@ -106,9 +102,9 @@ def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:
         return []
     killed[shard] += 1
     if killed[shard] == _TRIES:
-        how = signal.Signals(-code).name
         remedy = "If the memory was full, start again with fewer processes: DISENT_SHARDS=processes:1"
-        raise ShardError(f"shard {shard + 1} was lost {_TRIES} times, its process ended by {how}. {remedy}")
+        ended = f"its process ended by {signal.Signals(-code).name}"
+        raise ShardError(f"shard {shard + 1} was lost {_TRIES} times, {ended}. {remedy}")
     return [shard]
 
 

@@ -6,8 +6,11 @@ A write is refused if it should create an object that exists, or replace one tha
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
@@ -21,18 +24,14 @@ CHUNK = 1 << 26
 """Bytes of one request for a large object, which must be answered within half a minute."""
 _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
-_MAY = "Give this process credentials that may list, read, write and delete there"
-_CUT = "response body error"
+_CREDENTIALS = "Give this process credentials that may list, read, write and delete there"
 _TRIES = 4
-_NO_BUCKET = "this bucket does not exist"
-_OTHER_BUCKET = "Create it, or set DISENT_HOME to another"
 
 Version = Mapping[str, str]
 """Which version of an object was read or written; opaque."""
 
 
-def _obstore() -> Any:
-    """Import the module, which the extra `s3` brings."""
+def _obstore() -> Any:  # of the extra `s3`
     return import_module("obstore")
 
 
@@ -55,11 +54,9 @@ class ListedObject:
 
 @dataclass
 class Bucket:
-    """A bucket, or the part of it below a prefix. Nothing is opened before the first request.
+    """A bucket, or the part of it below a prefix: `s3://bucket/prefix`, `gs://...` or `az://...`.
 
-    Attributes:
-        address: `s3://bucket/prefix`, `gs://...` or `az://...`.
-        options: of obstore, beside what it takes from the environment.
+    The options are of obstore, beside what it takes from the environment. Nothing is opened before the first request.
     """
 
     address: str
@@ -81,14 +78,10 @@ class Bucket:
 
     def read(self, key: str) -> StoredObject | None:
         """Read an object; None if it does not exist."""
-        with self._errors(key):
-            try:
-                answer = _request("get", self._store, key)
-                return StoredObject(bytes(answer.bytes()), _version(answer.meta))
-            except FileNotFoundError as error:
-                if _is_without_bucket(error):
-                    raise
-                return None
+        with self._errors(key), _none_if_absent():
+            answer = _request("get", self._store, key)
+            return StoredObject(bytes(answer.bytes()), _version(answer.meta))
+        return None
 
     def create(self, key: str, data: bytes) -> Version | None:
         """Write an object that does not exist, and return its version; None if there is another one."""
@@ -111,12 +104,8 @@ class Bucket:
 
     def delete(self, key: str) -> None:
         """Delete an object, if there is one."""
-        with self._errors(key):
-            try:
-                _request("delete", self._store, key)
-            except FileNotFoundError as error:
-                if _is_without_bucket(error):
-                    raise
+        with self._errors(key), _none_if_absent():
+            _request("delete", self._store, key)
 
     def listed(self, prefix: str = "") -> Iterator[ListedObject]:
         """Yield all objects below a prefix. A listing may be out of date: only clean-up may depend on it."""
@@ -129,11 +118,9 @@ class Bucket:
 
     def size(self, key: str) -> int | None:
         """Return the bytes of an object; None if the object or the bucket does not exist."""
-        with self._errors(key):
-            try:
-                return _request("head", self._store, key)["size"]
-            except FileNotFoundError:
-                return None
+        with self._errors(key), suppress(FileNotFoundError):
+            return _request("head", self._store, key)["size"]
+        return None
 
     def upload(self, path: Path, key: str) -> None:
         """Write a file as an object that nobody else writes; it appears whole or not at all."""
@@ -145,13 +132,11 @@ class Bucket:
         digest = hashlib.sha256()
         with path.open("wb") as file:
             for start in range(0, size, CHUNK):
-                with self._errors(key):
-                    try:
-                        part = _request("get_range", self._store, key, start=start, end=min(start + CHUNK, size))
-                    except FileNotFoundError as error:
-                        if _is_without_bucket(error):
-                            raise
-                        return None
+                part = None
+                with self._errors(key), _none_if_absent():
+                    part = _request("get_range", self._store, key, start=start, end=min(start + CHUNK, size))
+                if part is None:
+                    return None
                 digest.update(part)
                 file.write(part)
         return digest.hexdigest()
@@ -165,13 +150,15 @@ class Bucket:
         try:
             yield
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise self._error(key, "the store denies access", _MAY) from error
+            raise self._error(key, "the store denies access", _CREDENTIALS) from error
         except exceptions.NotSupportedError as error:
             remedy = "Use one that can: S3, Google Cloud Storage, Azure"
             raise self._error(key, f"the store can't do this ({_reason(error)})", remedy) from error
         except (exceptions.BaseError, FileNotFoundError) as error:  # the latter also for an upload that is gone
             if _is_without_bucket(error):
-                raise self._error(key, _NO_BUCKET, _OTHER_BUCKET) from error
+                raise self._error(
+                    key, "this bucket does not exist", "Create it, or set DISENT_HOME to another"
+                ) from error
             raise self._error(key, f"the store fails or does not answer ({_reason(error)})", _AGAIN) from error
 
     def _error(self, key: str, problem: str, remedy: str) -> StorageError:
@@ -185,9 +172,19 @@ def _request(name: str, *arguments: Any, **options: Any) -> Any:
         try:
             return call(*arguments, **options)
         except _obstore().exceptions.GenericError as error:
-            if _CUT not in str(error):
+            if "response body error" not in str(error):
                 raise
     return call(*arguments, **options)
+
+
+@contextmanager
+def _none_if_absent() -> Iterator[None]:
+    """Leave the block of an object that does not exist; a bucket that does not exist is an error."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if _is_without_bucket(error):
+            raise
 
 
 def _version(meta: Mapping[str, Any]) -> Version:
@@ -202,3 +199,47 @@ def _is_without_bucket(error: Exception) -> bool:
 def _reason(error: Exception) -> str:
     """Return the first line of an error: the rest describes the client."""
     return shortened(str(error).strip().split("\n", 1)[0], 200)
+
+
+# --- check ------------------------------------------------------------------------------------------------
+
+RACERS = 16
+
+
+@dataclass(frozen=True)
+class RaceCounts:
+    """How many of `RACERS` concurrent writes created an object, and how many replaced one version of it."""
+
+    created: int
+    replaced: int
+
+
+def check_bucket(bucket: Bucket) -> RaceCounts:
+    """Let writes race to create an object and to replace a version of it; StorageError unless one of each wins."""
+    key = f".doctor/{uuid.uuid4().hex}"
+    try:
+        created, replaced = _winners(lambda text: bucket.create(key, text)), 0
+        if (stored := bucket.read(key)) is not None:
+            replaced = _winners(lambda text: bucket.replace(key, text, stored.version))
+    finally:
+        bucket.delete(key)
+    if (created, replaced) != (1, 1):
+        problem = (
+            f"of {RACERS} concurrent writes, {created} created one object and {replaced} replaced one version of it, "
+            "and each should be 1"
+        )
+        remedy = "Results could be lost there: use one with conditional writes: S3, Google Cloud Storage, Azure, R2"
+        raise StorageError(located(bucket.address, None, problem, remedy))
+    return RaceCounts(created, replaced)
+
+
+def _winners(write: Callable[[bytes], Version | None]) -> int:
+    """Count the writes that succeed, each in its own thread with its own text."""
+    start = threading.Barrier(RACERS)
+
+    def race(text: bytes) -> bool:
+        start.wait()
+        return write(text) is not None
+
+    with ThreadPoolExecutor(RACERS) as threads:
+        return sum(threads.map(race, [uuid.uuid4().hex.encode() for _ in range(RACERS)]))

@@ -48,19 +48,15 @@ REMEDY = "Materialise its asset to rebuild it"
 
 
 @contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
+def atomic_path(
+    path: Path, publishing: Callable[[Path], AbstractContextManager[object]] = nullcontext
+) -> Iterator[Path]:
     """Yield a temporary path in the same folder; on success it is flushed to disk and renamed to `path`.
 
     Either the complete file (or folder) appears under `path` or nothing changes: on any error the temporary file is
-    removed. Temporary files that killed processes left in the folder are removed as well.
+    removed. Temporary files that killed processes left in the folder are removed as well. The file is renamed inside
+    the context `publishing(temporary)`.
     """
-    with replacing(path, nullcontext) as temporary:
-        yield temporary
-
-
-@contextmanager
-def replacing(path: Path, publishing: Callable[[Path], AbstractContextManager[object]]) -> Iterator[Path]:
-    """As `atomic_path`, and rename inside the context `publishing(temporary)`."""
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path.parent)
@@ -68,8 +64,10 @@ def replacing(path: Path, publishing: Callable[[Path], AbstractContextManager[ob
         with _lock_file(_lock_of(temporary)):
             try:
                 yield temporary
-                _open_to_others(temporary, _lock_of(temporary).stat().st_mode)
-                _flush_all(temporary)
+                files = sorted(temporary.rglob("*")) if temporary.is_dir() else []
+                _open_to_others([temporary, *files], _lock_of(temporary).stat().st_mode)
+                for file in (*files, temporary):
+                    _flush(file)
                 with publishing(temporary):
                     os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
                 _flush(path.parent)
@@ -87,7 +85,7 @@ def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: N
         remove_path(folder)  # not before the new one is complete
         yield
 
-    with replacing(folder, publishing) as temporary:
+    with atomic_path(folder, publishing) as temporary:
         yield temporary
 
 
@@ -159,38 +157,28 @@ def _lock_of(temporary: Path) -> Path:
 
 
 def _remove_leftovers(folder: Path) -> None:
+    """Remove each under the lock of its writer, which may be about to take it, and then writes a new file."""
     for file in os.scandir(folder):
         if match := _TEMPORARY.fullmatch(file.name):
-            _remove_unless_written(Path(file.path), _lock_of(folder / match["temporary"]))
+            try:
+                lock = _lock_of(folder / match["temporary"]).open("r+")
+            except FileNotFoundError:
+                remove_path(Path(file.path))
+                continue
+            with lock, suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_path(Path(file.path))
 
 
-def _remove_unless_written(path: Path, lock: Path) -> None:
-    """Remove a file under the lock of its writer, which may be about to take it, and then writes a new file."""
-    try:
-        held = lock.open("r+")
-    except FileNotFoundError:
-        remove_path(path)
-        return
-    with held, suppress(BlockingIOError):
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_path(path)
-
-
-def _open_to_others(path: Path, usual: int) -> None:
+def _open_to_others(files: Sequence[Path], usual: int) -> None:
     """Apply the umask's default permissions to files; safetensors writes them with mode 0600.
 
     `usual` is the mode of a file that was just opened for writing: reading the umask itself would set it.
     """
-    for file in path.rglob("*") if path.is_dir() else (path,):
+    for file in files:
         mode = file.lstat().st_mode
         if stat.S_ISREG(mode) and usual & ~mode:
             file.chmod(stat.S_IMODE(mode | usual))
-
-
-def _flush_all(path: Path) -> None:
-    for below in sorted(path.rglob("*")) if path.is_dir() else ():
-        _flush(below)
-    _flush(path)
 
 
 def _flush(path: Path) -> None:
@@ -205,15 +193,8 @@ def _flush(path: Path) -> None:
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on an existing folder; a second process waits. A killed process leaves no lock."""
-    with _lock_file(folder / ".lock"):
-        yield
-
-
-@contextmanager
 def _lock_file(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a temporary file."""
+    """Hold an exclusive lock on a temporary file; a second process waits. A killed process leaves no lock."""
     with _new_lock(path):
         try:
             yield
@@ -229,6 +210,20 @@ def _new_lock(path: Path) -> IO[str]:
             if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 return lock
         lock.close()  # its holder has removed it
+
+
+def check_locks(folder: Path) -> None:
+    """Take a lock twice in a folder of this machine or of a file server; raise StorageError if both succeed."""
+    path = folder / f".doctor-{uuid.uuid4().hex}"
+    with storage_errors(path), path.open("a") as first, path.open("a") as second:
+        path.unlink()
+        fcntl.flock(first, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+    problem = "locks are not kept here, so two processes could make the same result at once"
+    raise StorageError(located(folder, None, problem, "Mount the folder with locks, or set DISENT_HOME to another"))
 
 
 @contextmanager
@@ -304,7 +299,7 @@ def read_manifest(path: Path) -> list[ManifestEntry]:
 def recording(path: Path, entry: ManifestEntry) -> Iterator[None]:
     """Add an entry to the manifest of a file that is renamed inside this context."""
     # Without the lock, two writers would each read the old manifest, and one would drop the other's file.
-    with locked_folder(path.parent):
+    with _lock_file(path.parent / ".lock"):
         entries = [entry, *read_manifest(path)][:LISTED_VERSIONS]
         write_text(manifest_path(path), manifest_text([asdict(listed) for listed in entries]))
         yield
@@ -313,5 +308,5 @@ def recording(path: Path, entry: ManifestEntry) -> Iterator[None]:
 @contextmanager
 def recorded_path(path: Path, **facts: str | int) -> Iterator[Path]:
     """As `atomic_path`; the file gets a manifest with these facts, beside it."""
-    with replacing(path, lambda temporary: recording(path, entry_of(temporary, facts))) as temporary:
+    with atomic_path(path, lambda temporary: recording(path, entry_of(temporary, facts))) as temporary:
         yield temporary

@@ -21,8 +21,6 @@ from disent_core.storage.bucket import Bucket, Version
 
 log = logging.getLogger(__name__)
 
-_LOST = "another process has taken over this result, because this one did not renew its lease in time"
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -77,8 +75,9 @@ class Lease:
             version = None if self._is_lost else self.bucket.replace(self.key, renewed.text, self.version)
             if version is None:
                 self._is_lost = True
+                problem = "another process has taken over this result, because this one did not renew its lease in time"
                 remedy = "Its result will be there: start the same run again"
-                raise StorageError(located(f"{self.bucket.address}/{self.key}", None, _LOST, remedy))
+                raise StorageError(located(f"{self.bucket.address}/{self.key}", None, problem, remedy))
             self.claim, self.version = renewed, version
 
     def release(self) -> None:
@@ -93,15 +92,17 @@ class Lease:
 def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> Iterator[Lease]:
     """Hold a lease, which is renewed by a thread; wait while another owner holds it.
 
-    Args:
-        bucket: of the lease.
-        key: of the lease.
-        pace: of all who share it.
-        owner: name of the holder. A caller with the name of the present holder takes the lease at once, and must know
-            that the holder is gone. Default: a new name.
+    A caller with the name of the present owner takes the lease at once, and must know that the holder is gone. Without
+    a name it gets a new one.
     """
     lease, done = _take(bucket, key, pace, owner or uuid.uuid4().hex), threading.Event()
-    thread = threading.Thread(target=_renew, args=(lease, pace.beat, done), daemon=True)
+
+    def renew() -> None:
+        while not done.wait(pace.beat):
+            with suppress(StorageError):  # if it lasts, the next write of a result fails
+                lease.renew()
+
+    thread = threading.Thread(target=renew, daemon=True)
     thread.start()
     try:
         yield lease
@@ -109,12 +110,6 @@ def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> It
         done.set()
         thread.join()
         lease.release()
-
-
-def _renew(lease: Lease, beat: float, done: threading.Event) -> None:
-    while not done.wait(beat):
-        with suppress(StorageError):  # if it lasts, the next write of a result fails
-            lease.renew()
 
 
 def _take(bucket: Bucket, key: str, pace: Pace, owner: str) -> Lease:

@@ -14,17 +14,19 @@ What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in w
 """
 
 import json
-import logging
+import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.bucket import Bucket, Version
+from disent_core.storage.bucket import Bucket, ListedObject, Version
 from disent_core.storage.files import (
     FOLDER_MANIFEST,
     LISTED_VERSIONS,
@@ -36,19 +38,92 @@ from disent_core.storage.files import (
     manifest_text,
     read_manifest,
     recorded_path,
+    remove_path,
     replacing_folder,
     versions_in,
     write_text,
 )
 from disent_core.storage.leases import Lease, Pace, leased
-from disent_core.storage.lru_cache import LruCache, touch
 
-log = logging.getLogger(__name__)
-
+MANIFEST = ".manifest"
+CHECKPOINT_SECONDS = 60.0
+"""Between two versions of a checkpoint that are published."""
+_TRIES = 2
 _NAMES = ".names"
 _OF_THIS_MACHINE = ("cache", "dagster", "downloads")
 _FILES = "files"
 """The fact of a folder that has the keys of its files."""
+
+
+# --- copies on this machine -------------------------------------------------------------------------------
+
+IN_USE_SECONDS = 3_600.0
+LOOK_EVERY_SECONDS = 60.0
+_CACHED = ("tables", "plots", "cache/arrays")
+
+
+@dataclass
+class LruCache:
+    """A limit of what the copies take; the least recently used ones are evicted.
+
+    Every copy can be fetched or made again. Copies used within the hour stay, since a process may be about to open
+    them; encoders stay too, which a training may open again after hours.
+
+    Attributes:
+        folder: of the copies of a home; a folder beside it may be a home itself, which can't be fetched again.
+        most: bytes.
+    """
+
+    folder: Path
+    most: int
+    _looked: float = field(default=-LOOK_EVERY_SECONDS, compare=False)
+
+    def evict(self) -> None:
+        """Remove the least recently used copies until the rest fits; at most once a minute."""
+        if time.monotonic() - self._looked < LOOK_EVERY_SECONDS:
+            return
+        self._looked = time.monotonic()
+        copies = sorted((*_used_and_bytes(copy), copy) for copy in self._copies())
+        total = sum(size for _, size, _ in copies)
+        for _, size, copy in copies:
+            if total > self.most and time.time() - _used_and_bytes(copy)[0] > IN_USE_SECONDS:
+                for path in copy:
+                    remove_path(path)
+                total -= size
+
+    def _copies(self) -> Iterator[list[Path]]:
+        """Yield the paths of each copy: a result with its manifest, or a folder of arrays."""
+        for name in _CACHED:
+            for file in _files(self.folder / name):
+                if file.suffix == MANIFEST:
+                    yield [file.with_suffix(""), file]
+                elif file.name == "record.json":
+                    yield [file.parent]
+
+
+def touch(path: Path) -> None:
+    """Mark a copy as used now, by the manifest of a result or the record of arrays."""
+    with suppress(OSError):  # no such file, or read-only access
+        os.utime(path)
+
+
+def _used_and_bytes(copy: list[Path]) -> tuple[float, int]:
+    used, size = 0.0, 0
+    for file in (file for path in copy for file in _files(path)):
+        with suppress(FileNotFoundError):  # another process has removed it
+            used, size = max(used, file.stat().st_mtime), size + file.stat().st_size
+    return used, size
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield all files below a folder, or the file itself; other processes may remove some meanwhile."""
+    if path.is_file():
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (Path(folder, name) for name in names)
+
+
+# --- results in the bucket --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -79,12 +154,6 @@ class Published:
             return path.is_file() and read_manifest(path)[:1] == [self.entry]
         manifest = path / FOLDER_MANIFEST
         return manifest.is_file() and entry_of(manifest, {}).is_of(self.entry)
-
-
-MANIFEST = ".manifest"
-_TRIES = 2
-CHECKPOINT_SECONDS = 60.0
-"""Between two versions of a checkpoint that are published."""
 
 
 class _CorruptError(Exception):
@@ -136,7 +205,7 @@ class RemoteHome:
         return newest and newest.entry
 
     def names(self, folder: Path) -> list[str]:
-        """Names of the results in a folder, sorted."""
+        """Return the names of the results in a folder, sorted."""
         names = self.bucket.read(self._key(folder / _NAMES))
         return [] if names is None else json.loads(names.data)
 
@@ -157,7 +226,7 @@ class RemoteHome:
             raise _CorruptError
 
     def _quarantine(self, path: Path, version: Published) -> DamagedError:
-        """Rename a result whose bytes are damaged or gone, so that it is made again; returns the error to raise."""
+        """Rename a result whose bytes are damaged or gone, so that it is made again; return the error to raise."""
         damaged = path.with_name(f"{path.name}.damaged")
         self._change(damaged, lambda _: [version])
         self._change_names(path, lambda names: names - {path.name})
@@ -170,10 +239,7 @@ class RemoteHome:
     def publish(self, path: Path, file: Path, entry: ManifestEntry) -> None:
         """Publish a file as the newest version of a result, whole or not at all."""
 
-        def uploaded() -> Published:
-            return Published(entry, self._upload(file, path, entry.sha256))
-
-        self._publish(path, entry, uploaded)
+        self._publish(path, entry, lambda: Published(entry, self._upload(file, path, entry.sha256)))
 
     def publish_folder(self, folder: Path, filled: Path) -> None:
         """As `publish`, for a folder with a manifest of its files."""
@@ -183,18 +249,18 @@ class RemoteHome:
         def uploaded() -> Published:
             files = json.loads(manifest.read_bytes())
             objects = {name: self._upload(filled / name, folder, entry["sha256"]) for name, entry in files.items()}
-            whole = ManifestEntry(of_manifest.bytes, of_manifest.sha256, {_FILES: objects})
-            return Published(whole, self._upload(manifest, folder, of_manifest.sha256))
+            entry_of_folder = replace(of_manifest, facts={_FILES: objects})
+            return Published(entry_of_folder, self._upload(manifest, folder, of_manifest.sha256))
 
         self._publish(folder, of_manifest, uploaded)
 
     def is_due(self, checkpoint: Path) -> bool:
         """Whether to publish a checkpoint: one a minute is, of all that this process writes."""
         now = time.monotonic()
-        is_due = now - self._checkpoints.get(checkpoint, -CHECKPOINT_SECONDS) >= CHECKPOINT_SECONDS
-        if is_due:
-            self._checkpoints[checkpoint] = now
-        return is_due
+        if now - self._checkpoints.get(checkpoint, -CHECKPOINT_SECONDS) < CHECKPOINT_SECONDS:
+            return False
+        self._checkpoints[checkpoint] = now
+        return True
 
     def remove(self, path: Path) -> None:
         """Remove a result; its bytes stay until they are collected as orphans."""
@@ -231,7 +297,7 @@ class RemoteHome:
         return path.relative_to(self.folder).as_posix()
 
     def _versions(self, path: Path) -> list[Published]:
-        manifest = self.bucket.read(manifest_key(self._key(path)))
+        manifest = self.bucket.read(f"{self._key(path)}{MANIFEST}")
         return [] if manifest is None else published_in(manifest.data)
 
     def _newest(self, path: Path) -> Published | None:
@@ -248,7 +314,7 @@ class RemoteHome:
                 lease.renew()
             return manifest_text([{**asdict(version.entry), "object": version.object} for version in versions]).encode()
 
-        self._replace(manifest_key(self._key(path)), changed)
+        self._replace(f"{self._key(path)}{MANIFEST}", changed)
 
     def _change_names(self, path: Path, change: Callable[[set[str]], set[str]]) -> None:
         def changed(text: bytes | None) -> bytes | None:
@@ -289,11 +355,6 @@ class RemoteHome:
             if not path.exists():
                 write_text(path, uuid.uuid4().hex)
             return path.read_text(encoding="utf-8")
-
-
-def manifest_key(key: str) -> str:
-    """Key of the manifest of a result."""
-    return f"{key}{MANIFEST}"
 
 
 def published_in(text: bytes) -> list[Published]:
@@ -342,3 +403,51 @@ def remote_of(path: Path) -> RemoteHome | None:
             is_shared = bool(parts) and parts[0] not in _OF_THIS_MACHINE
             return home if is_shared and not any(part.startswith(".") for part in parts) else None
     return None
+
+
+# --- orphans ----------------------------------------------------------------------------------------------
+
+_BYTES = re.compile(r"(?:.*/)?[0-9a-f]{16}-[0-9a-f]{8}")
+_UNFINISHED = ("checkpoints/", "shards/")
+"""Keys of unfinished work: if it is old, it was abandoned, or can begin again."""
+
+
+def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
+    """Find objects that can be deleted: bytes of no result, and old checkpoints and quarantined results.
+
+    Killed processes leave them. Objects that have changed more recently than `older` are kept, by the store's clock.
+    The bytes of a result have a name that is used once: so bytes that no manifest names, and that are older than any
+    upload takes, never belong to a result.
+    """
+    marker = f".gc/{uuid.uuid4().hex}"
+    bucket.create(marker, b"")
+    try:
+        listed = {object.key: object for object in bucket.listed()}
+    finally:
+        bucket.delete(marker)
+    before = listed.pop(marker).modified - older
+    old = [object for object in listed.values() if object.modified <= before]
+    abandoned = [object for object in old if _is_abandoned(object.key)]
+    # Manifests are read after the listing: what was published meanwhile is not in it.
+    needed = set(_needed(bucket, listed.keys() - {object.key for object in abandoned}))
+    return abandoned + [object for object in old if _BYTES.fullmatch(object.key) and object.key not in needed]
+
+
+def _is_abandoned(key: str) -> bool:
+    is_unfinished = key.startswith(_UNFINISHED) and key.endswith(MANIFEST)
+    return is_unfinished or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
+
+
+def _needed(bucket: Bucket, keys: set[str]) -> Iterator[str]:
+    """Yield the keys of the bytes that manifests name."""
+    for key in sorted(keys):
+        if key.endswith(MANIFEST) and (manifest := bucket.read(key)) is not None:
+            for version in published_in(manifest.data):
+                yield from version.objects
+
+
+def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:
+    """Delete orphans and return their bytes."""
+    for orphan in orphans:
+        bucket.delete(orphan.key)
+    return sum(orphan.bytes for orphan in orphans)

@@ -22,13 +22,13 @@ from disent_core.storage.files import (
     FOLDER_MANIFEST,
     REMEDY,
     ManifestEntry,
+    atomic_path,
     entry_of,
     locked,
     manifest_path,
     read_manifest,
     recording,
     remove_path,
-    replacing,
     replacing_folder,
     storage_errors,
 )
@@ -65,7 +65,7 @@ def write_result(path: Path, **facts: str | int) -> Iterator[Path]:
         with recording(path, entry):
             yield
 
-    with replacing(path, publishing) as temporary:
+    with atomic_path(path, publishing) as temporary:
         yield temporary
 
 
@@ -158,18 +158,13 @@ def manifest_entry(path: Path) -> ManifestEntry | None:
 def verify_result(path: Path) -> ManifestEntry | None:
     """Fetch and verify a result, a file or a folder, and return its manifest entry; None if it does not exist.
 
-    Raises:
-        DamagedError: if it is not as it was written. It has been quarantined.
+    A result that is not as it was written is quarantined, and is a DamagedError.
     """
     return _verify(path, lambda: entry_of(path, {}))
 
 
 def read_result(path: Path) -> bytes | None:
-    """Fetch and verify a file and return its bytes; None if it does not exist.
-
-    Raises:
-        DamagedError: if it is not as it was written. It has been quarantined.
-    """
+    """As `verify_result`, for the bytes of a file."""
     content = b""
 
     def read() -> ManifestEntry:

@@ -33,7 +33,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 }
 
 
-def _schema(columns: str) -> pa.Schema:
+def schema(columns: str) -> pa.Schema:
     """Parse `NAME TYPE, NAME TYPE?, ...`: a column without a type is a text, and `?` allows nulls."""
     return pa.schema([_field(column) for column in columns.split(", ")])
 
@@ -44,95 +44,93 @@ def _field(column: str) -> pa.Field:
 
 
 _SUBJECT = ", ".join(SUBJECT)
+_TEMPLATE_PAIRS = schema(
+    "corpus, language, split, source_utterance_id, target_index int32, source_text, target_text, "
+    "replaced_slots replaced_slots"
+)
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     # one utterance of one corpus and language
-    "utterances": _schema(
+    "utterances": schema(
         "corpus, language, utterance_id, split, domain?, intent?, text, tokens texts, slot_tags texts, text_key"
     ),
     # one pair of sentences of one corpus
-    "sentence_pairs": _schema(
+    "sentence_pairs": schema(
         "corpus, pair, pair_id, split, source, target, score float64?, mean_score float64?, source_key, target_key"
     ),
     # one utterance in the pool
-    "negative_pool": _schema("corpus, language, utterance_id, max_bleu float64, nearest_utterance_id?"),
+    "negative_pool": schema("corpus, language, utterance_id, max_bleu float64, nearest_utterance_id?"),
     # one utterance
-    "masked_utterances": _schema(
+    "masked_utterances": schema(
         "corpus, language, utterance_id, template_text, residual_text?, template_key, residual_key?"
     ),
     # one generated target
-    "template_pairs": _schema(
-        "corpus, language, split, source_utterance_id, target_index int32, source_text, target_text, "
-        "replaced_slots replaced_slots"
-    ),
-    "training_template_pairs": _schema(
-        "corpus, language, split, source_utterance_id, target_index int32, source_text, target_text, "
-        "replaced_slots replaced_slots"
-    ),
+    "template_pairs": _TEMPLATE_PAIRS,
+    "training_template_pairs": _TEMPLATE_PAIRS,
     # one translation pair with other slot values
-    "parallel_mates": _schema(
+    "parallel_mates": schema(
         "corpus, pair, split, utterance_id, mate_index int32, source_language, target_language, source_text, "
         "target_text, replaced_slots replaced_slots_of_pair"
     ),
     # one sentence of a pair, some of its words replaced by translations
-    "code_switched_pairs": _schema(
+    "code_switched_pairs": schema(
         "corpus, pair, pair_id, split, switched_language, switched, original_language, original, words int32, "
         "replaced_words replaced_words"
     ),
     # one utterance that a language pair shares, with the text keys of everything a head trains on
-    "aligned_pairs": _schema(
+    "aligned_pairs": schema(
         "corpus, pair, utterance_id, split, source_language, source_key, source_template_key?, "
         "source_residual_key?, source_is_negative bool, target_language, target_key, target_template_key?, "
         "target_residual_key?, target_is_negative bool"
     ),
     # one term of one epoch of one seed
-    "training_curve": _schema(
+    "training_curve": schema(
         "method, encoder, trained_on, seed int64, epoch int32, split, term, value float64, is_best bool"
     ),
     # one head
-    "training_costs": _schema("method, encoder, trained_on, seconds float64, processor_seconds float64?, machine"),
+    "training_costs": schema("method, encoder, trained_on, seconds float64, processor_seconds float64?, machine"),
     # one number
-    "metrics": _schema(
+    "metrics": schema(
         f"{_SUBJECT}, value float64, "
         "ci_low float64?, ci_high float64?, n int64, seed int64?, settings, fingerprint, created_at time"
     ),
     # one number after a refresh that made it, changed it, made it again or found it gone
-    "metric_history": _schema(
+    "metric_history": schema(
         f"refresh int64, event, {_SUBJECT}, "
         "seed int64?, problem, settings, value float64?, ci_low float64?, ci_high float64?, n int64?, fingerprint?, "
         "code?, data?, weights?, vectors?, recorded_at time, began_at time?, run_id, config, disent_version"
     ),
     # one number with the items that it is the mean of; paired tests read it
-    "outcomes": _schema(f"{_SUBJECT}, seed int64?, settings, columns int32, items floats"),
+    "outcomes": schema(f"{_SUBJECT}, seed int64?, settings, columns int32, items floats"),
     # two methods on one problem
-    "comparisons": _schema(
+    "comparisons": schema(
         "task, dataset, encoder, evaluated_on, metric, settings, method_a, trained_on_a, embedding_a, method_b, "
         "trained_on_b, embedding_b, value_a float64, value_b float64, difference float64, ci_low float64?, "
         "ci_high float64?, n int64, test, p_value float64, p_holm float64, fingerprint, created_at time"
     ),
     # one partition of an asset
-    "asset_state": _schema(
+    "asset_state": schema(
         "asset, partition?, stage, encoder?, method?, state, why?, waits bool, since time, recorded_at time"
     ),
     # one step on one partition, when it last made something
-    "step_costs": _schema(
+    "step_costs": schema(
         "asset, partition?, stage, encoder?, method?, made_at time, seconds float64, processor_seconds float64, "
         "peak_memory int64?, rows int64?, texts int64?, steps int64?, machine"
     ),
     # one number in a result file of mteb
-    "mteb_results": _schema(
+    "mteb_results": schema(
         f"source, {_SUBJECT}, value float64, "
         "seed int64?, mteb_task, mteb_metric, is_same bool, split, model, revision, experiment, settings, "
         "measured_at time?"
     ),
     # one method of the configuration
-    "configured_methods": _schema("method, base_method, settings, may_stop_early bool"),
+    "configured_methods": schema("method, base_method, settings, may_stop_early bool"),
     # one encoder of the configuration
-    "encoders": _schema("encoder, kind, settings, encoder_saw?"),
+    "encoders": schema("encoder, kind, settings, encoder_saw?"),
     # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts
-    "scored_embeddings": _schema("task, embedding, preference int64, lower_is_better bool"),
+    "scored_embeddings": schema("task, embedding, preference int64, lower_is_better bool"),
     # one candidate in the ranking of one query
-    "rankings": _schema(
+    "rankings": schema(
         "task, dataset, method, encoder, trained_on, evaluated_on, embedding, seed int64?, query_id, rank int32, "
         "candidate_id, score float32, is_gold bool"
     ),

@@ -151,13 +151,9 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:
-    """Write one partition atomically, with its manifest, and return its row count and hashes.
+    """Write one partition atomically, cast to the schema, and return its row count and hashes.
 
-    Args:
-        path: of the partition.
-        table: its rows; they are cast to `schema` and checked.
-        schema: of the table, from `SCHEMAS`.
-        inputs: fingerprint of everything that the rows were made from.
+    `inputs` is the fingerprint of everything that the rows were made from.
     """
     notes = (table.schema.metadata or {}).get(NOTES, b"").decode()
     table = conform(table, schema, path.stem)

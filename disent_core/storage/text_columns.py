@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import SupportsIndex, TypeVar, overload
+from typing import Any, SupportsIndex, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -48,11 +48,7 @@ class Column(Sequence[Item]):
     @abstractmethod
     def _list(self, rows: slice) -> list[Item]: ...
 
-    @overload
-    def __getitem__(self, row: SupportsIndex) -> Item: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Item]: ...
-    def __getitem__(self, row: SupportsIndex | slice) -> Item | list[Item]:
+    def __getitem__(self, row: SupportsIndex | slice) -> Any:
         if isinstance(row, slice):
             return self._list(row)
         start = range(len(self))[row]  # raises IndexError

@@ -3,7 +3,7 @@
 import mmap
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +33,7 @@ def untrusted_batches(path: Path, columns: Collection[str]) -> Iterator[pa.Recor
         raise ValueError(f"columns are named twice: {', '.join(chosen)}")
     total = 0
     for page in unpacked_pages(path, chosen):
-        total += page.values + page.page
+        total += sum(page)
         _require(total, most)
     strings = [name for name in chosen if _is_string(file.schema_arrow.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=strings)  # so a string of many rows is read once
@@ -48,10 +48,9 @@ def untrusted_batches(path: Path, columns: Collection[str]) -> Iterator[pa.Recor
 
 
 def _is_string(kind: pa.DataType) -> bool:
-    types = pa.types
-    checks = (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary,
-              types.is_binary_view)  # fmt: skip
-    return any(is_kind(kind) for is_kind in checks)
+    return kind in (
+        pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()
+    )  # fmt: skip
 
 
 def _bytes_of(column: pa.Array) -> int:
@@ -88,15 +87,11 @@ _OF_STRING = 4
 _DEEPEST = 32
 
 
-class Unpacked(NamedTuple):
-    """Bytes of the values of a page, without the strings that they are, and of the page itself."""
+def unpacked_pages(path: Path, columns: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield what each page of the columns unpacks to, in the order in which they are read.
 
-    values: int
-    page: int
-
-
-def unpacked_pages(path: Path, columns: Collection[str]) -> Iterator[Unpacked]:
-    """Yield what each page of the columns unpacks to, in the order in which they are read."""
+    These are the bytes of its values, without the strings that they are, and those of the page itself.
+    """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if len(content) < 12 or content[-4:] != _MAGIC:
             raise ValueError("it does not end as a Parquet file does")
@@ -113,7 +108,7 @@ def unpacked_pages(path: Path, columns: Collection[str]) -> Iterator[Unpacked]:
             raise ValueError("its metadata are damaged") from error
 
 
-def _pages(content: mmap.mmap, chunk: dict[int, Any]) -> Iterator[Unpacked]:
+def _pages(content: mmap.mmap, chunk: dict[int, Any]) -> Iterator[tuple[int, int]]:
     """Yield the pages of a column in a group of rows, up to its last value."""
     width, offset, seen = _WIDTHS.get(chunk[1], _OF_STRING), chunk.get(11) or chunk[9], 0
     while seen < chunk[5]:
@@ -123,31 +118,24 @@ def _pages(content: mmap.mmap, chunk: dict[int, Any]) -> Iterator[Unpacked]:
         values, unpacked, packed = (of_values[1] if of_values else 0), header[2], header[3]
         if min(values, unpacked, packed) < 0:
             raise ValueError("a page has a negative size")
-        yield Unpacked(values * width, unpacked)
+        yield values * width, unpacked
         seen, offset = seen + values, reader.offset + packed
 
 
 class _Thrift:
-    """Read structs from a offset; they become mappings from the numbers of their fields."""
+    """Read structs from an offset; they become mappings from the numbers of their fields."""
 
     def __init__(self, content: mmap.mmap, offset: int) -> None:
         self._content, self.offset, self._depth = content, offset, 0
 
     def struct(self) -> dict[int, Any]:
         """Read a struct."""
-        self._enter()
         fields, number = {}, 0
         while header := self._byte():
             number = number + (header >> 4) if header >> 4 else self._signed()
             kind = header & 15
             fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)
-        self._depth -= 1
         return fields
-
-    def _enter(self) -> None:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise ValueError("its metadata are nested too deeply")
 
     def _value(self, kind: int) -> Any:
         if kind in (1, 2, 3):
@@ -158,19 +146,19 @@ class _Thrift:
             return self._bytes(8)
         if kind == 8:
             return self._bytes(self._unsigned())
-        if kind in (9, 10):
-            return self._list()
-        if kind == 12:
-            return self.struct()
-        raise ValueError(f"its metadata have a value of kind {kind}")
+        if kind not in (9, 10, 12):
+            raise ValueError(f"its metadata have a value of kind {kind}")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError("its metadata are nested too deeply")
+        value = self.struct() if kind == 12 else self._list()
+        self._depth -= 1
+        return value
 
     def _list(self) -> list[Any]:
-        self._enter()
         header = self._byte()
         size = header >> 4 if header >> 4 < 15 else self._unsigned()
-        values = [self._value(header & 15) for _ in range(size)]
-        self._depth -= 1
-        return values
+        return [self._value(header & 15) for _ in range(size)]
 
     def _byte(self) -> int:
         return self._bytes(1)[0]

@@ -1,6 +1,6 @@
-"""Write and read weights: safetensors with a description and a fingerprint of their values.
+"""Write and read weights and training checkpoints: safetensors with a description, and with checksums.
 
-One file may hold the weights of several seeds: `SEED.NAME` is the weight NAME of that seed. Or an `INDEX` takes the
+A file of weights may hold those of several seeds: `SEED.NAME` is the weight NAME of that seed. Or an `INDEX` takes the
 place of the file: JSON with `description`, `fingerprint` and `weights`, which says in which file each weight lies.
 """
 
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from safetensors import safe_open
 
 from disent_core.errors import TrainingError, located
-from disent_core.storage.results import write_result
+from disent_core.storage.files import recorded_path
+from disent_core.storage.remote import remote_of
+from disent_core.storage.results import open_result, write_result
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +31,7 @@ def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mappi
     """Write tensors and their description atomically; return the fingerprint of names and values."""
     from safetensors.torch import save_file
 
-    detached = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    detached = _detached(tensors)
     digest = hashlib.sha256()
     for name, value in detached.items():
         digest.update(name.encode() + value.numpy().tobytes())
@@ -91,3 +93,34 @@ def merge_weights(by_seed: Mapping[int, Path], path: Path, description: Mapping[
         weights, of_seed[seed] = read_weights(part)
         tensors |= {f"{seed}.{name}": value for name, value in weights.items()}
     return save_weights(path, tensors, {**description, "seeds": list(by_seed), "of_seed": of_seed})
+
+
+def _detached(tensors: Mapping[str, "Tensor"]) -> Weights:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------
+
+
+def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, "Tensor"]) -> None:
+    """Write a checkpoint atomically; of a home in a bucket, one a minute is published for other machines.
+
+    `run` is the fingerprint of everything that the training depends on, and `state` has values that JSON can hold.
+    """
+    from safetensors.torch import save_file
+
+    home = remote_of(path)
+    write = recorded_path if home is not None and not home.is_due(path) else write_result
+    with write(path) as temporary:
+        save_file(_detached(tensors), temporary, metadata={"run": run, "state": json.dumps(state)})
+
+
+def read_checkpoint(path: Path, run: str, device: str = "cpu") -> tuple[Any, Weights] | None:
+    """Return state and tensors as written; None if there is no checkpoint of this run, or it is damaged."""
+    if open_result(path) is None:
+        return None
+    with safe_open(path, framework="pt", device=device) as file:
+        metadata = file.metadata()
+        if metadata["run"] != run:
+            return None
+        return json.loads(metadata["state"]), {key: file.get_tensor(key) for key in file.keys()}

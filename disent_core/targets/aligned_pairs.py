@@ -74,31 +74,26 @@ _REMEDY = "Take both languages from the same release of the corpus"
 def align(source: pl.DataFrame, target: pl.DataFrame, *, partial: bool = False) -> pl.DataFrame:
     """Join utterances of two languages by `utterance_id`, in the order of the source.
 
-    Returns:
-        The column `utterance_id`, and every other column as `source_NAME` and `target_NAME`.
+    Every other column becomes `source_NAME` and `target_NAME`.
     """
     for side in (source, target):
-        _reject_repeated(side)
+        ids = side["utterance_id"]
+        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+        if len(repeated):
+            raise _error(side, side, f"{len(repeated)} ids occur more than once, e.g. {repeated.head(3).to_list()}")
     if not partial:
         _reject_unpaired(source, target)
         _reject_unpaired(target, source)
-    rows = _named(source, "source").join(_named(target, "target"), on="utterance_id", maintain_order="left")
+    left, right = (
+        rows.select("utterance_id", pl.exclude("utterance_id").name.prefix(f"{side}_"))
+        for side, rows in (("source", source), ("target", target))
+    )
+    rows = left.join(right, on="utterance_id", maintain_order="left")
     ids = rows.filter(pl.col("source_split") != pl.col("target_split"))["utterance_id"]
     if len(ids):
         problem = f"{len(ids)} of {len(source)} ids are in another split, e.g. {ids.head(3).to_list()}"
         raise _error(source, target, problem)
     return rows
-
-
-def _named(rows: pl.DataFrame, side: str) -> pl.DataFrame:
-    return rows.rename({name: f"{side}_{name}" for name in rows.columns if name != "utterance_id"})
-
-
-def _reject_repeated(rows: pl.DataFrame) -> None:
-    ids = rows["utterance_id"]
-    if ids.n_unique() < len(ids):
-        repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
-        raise _error(rows, rows, f"{len(repeated)} ids occur more than once, e.g. {repeated.head(3).to_list()}")
 
 
 def _reject_unpaired(rows: pl.DataFrame, partners: pl.DataFrame) -> None:

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -88,13 +87,16 @@ def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingCon
     """
     import polars as pl
 
-    translations = _translations(dictionary, config.replace)
+    translations: dict[str, list[str]] = {}
+    for english, foreign in dictionary:
+        word, translation = (english, foreign) if config.replace == "english" else (foreign, english)
+        translations.setdefault(word, []).append(translation)
     frame = pl.DataFrame(pairs.select(_READ)).with_row_index("index")
-    rows: list[tuple[int, dict[str, Any]]] = []
+    rows: dict[int, dict[str, Any]] = {}
     for part in frame.partition_by("pair", "split"):
         switched = ((pair["index"], _row(pair, translations, config)) for pair in part.iter_rows(named=True))
-        rows += islice(((index, row) for index, row in switched if row), config.max_pairs)
-    return rows_table((row for _, row in sorted(rows, key=itemgetter(0))), "code_switched_pairs")
+        rows |= islice(((index, row) for index, row in switched if row), config.max_pairs)
+    return rows_table((rows[index] for index in sorted(rows)), "code_switched_pairs")
 
 
 def _row(
@@ -105,15 +107,17 @@ def _row(
     foreign_side = "target" if english_side == "source" else "source"
     side, language = (english_side, "en") if config.replace == "english" else (foreign_side, foreign)
     pieces = _pieces(pair[side], language, translations)
-    replaced_positions = _positions_to_replace(
-        [position for position, piece in enumerate(pieces) if piece.key in translations], pair, config
-    )
+    translatable = [position for position, piece in enumerate(pieces) if piece.key in translations]
+    replaced_positions = _positions_to_replace(translatable, pair, config)
     if not replaced_positions:
         return None
     replacements: list[dict[str, str]] = []
     for position in replaced_positions:
-        new = _cased(_candidate(translations[pieces[position].key], position, pair, config), pieces[position].word)
-        replacements.append({"old": pieces[position].word, "new": new})
+        old, candidates = pieces[position].word, translations[pieces[position].key]
+        is_drawn = config.candidates == "random"
+        drawn = int(_draw(config.seed, pair, "candidate", position) * len(candidates)) if is_drawn else 0
+        new = _cased(candidates[drawn], old)
+        replacements.append({"old": old, "new": new})
         pieces[position] = pieces[position]._replace(word=new)
     return {
         **{name: pair[name] for name in ("corpus", "pair", "pair_id", "split")},
@@ -131,14 +135,6 @@ def _sides(pair: str) -> tuple[str, Literal["source", "target"]]:
     if pair.startswith("en-") != pair.endswith("-en"):
         return (pair.removeprefix("en-"), "source") if pair.startswith("en-") else (pair.removesuffix("-en"), "target")
     raise ValueError(f"pair is {pair!r}; exactly one side must be English to be code-switched")
-
-
-def _translations(dictionary: Entries, replace: Literal["foreign", "english"]) -> dict[str, list[str]]:
-    translations: dict[str, list[str]] = {}
-    for english, foreign in dictionary:
-        word, translation = (english, foreign) if replace == "english" else (foreign, english)
-        translations.setdefault(word, []).append(translation)
-    return translations
 
 
 # --- words ------------------------------------------------------------------------------------------------
@@ -207,12 +203,6 @@ def _positions_to_replace(
     draws = {position: _draw(config.seed, pair, "word", position) for position in translatable}
     below = sum(draw < config.probability for draw in draws.values())
     return sorted(sorted(translatable, key=draws.__getitem__)[: max(below, config.min_replacements)])
-
-
-def _candidate(candidates: Sequence[str], position: int, pair: Mapping[str, Any], config: CodeSwitchingConfig) -> str:
-    if config.candidates == "first":
-        return candidates[0]
-    return candidates[int(_draw(config.seed, pair, "candidate", position) * len(candidates))]
 
 
 def _draw(seed: int, pair: Mapping[str, Any], purpose: str, position: int) -> float:

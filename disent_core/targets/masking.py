@@ -7,6 +7,7 @@ figure 3).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -55,12 +56,11 @@ _IDENTITY = ("corpus", "language", "utterance_id")
 
 
 def _masked(row: Mapping[str, Any], config: MaskingConfig) -> dict[str, Any]:
-    spans = token_spans(row["text"], row["tokens"])
+    text, spans = row["text"], token_spans(row["text"], row["tokens"])
     in_slot = [tag != OUTSIDE for tag in row["slot_tags"]]
-    template = write_masked(row["text"], spans, in_slot, config.mask)
-    residual = None
+    template, residual = write_masked(text, spans, in_slot, config.mask), None
     if any(in_slot) or config.no_slot_residual == "all_masked":
-        residual = write_masked(row["text"], spans, [not inside for inside in in_slot], config.mask)
+        residual = write_masked(text, spans, [not inside for inside in in_slot], config.mask)
     return {
         **{name: row[name] for name in _IDENTITY},
         "template_text": template,
@@ -76,7 +76,11 @@ def write_masked(text: str, spans: Sequence[Span], masked: Sequence[bool], mask:
         return _without(text, spans, masked) or MASK
     if mask == "word":
         return spliced(text, [(span, MASK) for span, hidden in zip(spans, masked, strict=True) if hidden])
-    runs = _masked_runs(spans, masked)
+    runs = [
+        (run[0][0][0], run[-1][0][1])  # start of the first and end of the last of adjacent masked tokens
+        for hidden, group in groupby(zip(spans, masked, strict=True), key=itemgetter(1))
+        if hidden and (run := list(group))
+    ]
     if mask == "span":
         return spliced(text, [(run, MASK) for run in runs])
     before, after = _MARKERS_OF[mask]
@@ -84,16 +88,6 @@ def write_masked(text: str, spans: Sequence[Span], masked: Sequence[bool], mask:
 
 
 _MARKERS_OF = {"subword": (SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE), "attention": (HIDDEN_OPEN, HIDDEN_CLOSE)}
-
-
-def _masked_runs(spans: Sequence[Span], masked: Sequence[bool]) -> list[Span]:
-    """Start and end of each contiguous run of masked tokens."""
-    runs = []
-    for hidden, group in groupby(zip(spans, masked, strict=True), key=lambda pair: pair[1]):
-        if hidden:
-            run = [span for span, _ in group]
-            runs.append((run[0][0], run[-1][1]))
-    return runs
 
 
 def _without(text: str, spans: Sequence[Span], masked: Sequence[bool]) -> str:

@@ -57,16 +57,14 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
             raise ValueError(f"template pairs are made for one {column} at a time, found {values}")
     pools = _value_pools(Annotated.of_table(utterances), config.values)
     sources = Annotated.of_table(utterances.filter(pc.is_in(utterances["split"], pa.array(config.splits))))
-    return rows_table(_rows(sources, pools, config), "template_pairs")
-
-
-def _rows(
-    sources: Iterable[Annotated], pools: Sequence["_Pool"], config: TemplatePairConfig
-) -> Iterator[dict[str, Any]]:
     taken: set[str] = set()
-    for source in sources:
-        if source.slots and (choices := _choices(source, pools)):
-            yield from _targets(source, choices, config, taken)
+    rows = (
+        row
+        for source in sources
+        if source.slots and (choices := _choices(source, pools))
+        for row in _targets(source, choices, config, taken)
+    )
+    return rows_table(rows, "template_pairs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,10 @@ _TOKENS = {"cpu": 1024, "cuda": 65_536}
 def embedded(
     embed: Callable[[Batch, Int[Tensor, " texts"]], Batch], features: TextFeatures, device: str
 ) -> dict[str, Float[np.ndarray, "texts _"]]:
-    """Return what `embed` gives for each text, by name, in order.
+    """Return what `embed` gives for each of at least one text, by name, in order.
 
-    Args:
-        embed: from `vectors` of some texts and, if there are states, their `grouped_states`, and from the numbers of
-            these texts, which may repeat, to one matrix a name.
-        features: of the texts, at least one.
-        device: `cpu` or `cuda`.
+    `embed` maps `vectors` of some texts with, if there are states, their `grouped_states`, and the numbers of these
+    texts, which may repeat, to one matrix a name.
     """
     matrices: dict[str, np.ndarray] = {}
     for count, texts, batch in _blocks(features, device):

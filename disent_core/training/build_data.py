@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from disent_core.corpora.languages import split_pair
-from disent_core.embeddings.arrays import StateTable, VectorTable, keys_array
+from disent_core.embeddings.arrays import StateTable, VectorTable, keys_array, positions
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TableError, TrainingError
 from disent_core.storage.tables import SCHEMAS
@@ -26,7 +25,7 @@ from disent_core.training.data import (
     state_bank,
     vector_bank,
 )
-from disent_core.training.needs import SIDES, TRAINING_SPLITS, training_rows
+from disent_core.training.needs import SIDES, TRAINING_SPLITS, in_training_splits, training_rows
 
 
 def training_data(
@@ -60,142 +59,129 @@ def training_data(
         encoder: encoder of methods that fine-tune it.
     """
     languages = tuple(vectors)
-    pairs = training_rows(pa.concat_tables(aligned), masked=masked)
-    bank = vector_bank([vectors[language] for language in languages])
-    rows = _Rows(pairs, languages, vectors, masked=masked)
-    is_train = _equals(pairs["split"], "train")
-    splits = {name: rows.pairs(_equals(pairs["split"], name)) for name in TRAINING_SPLITS}
+    rows = _Rows(training_rows(pa.concat_tables(aligned), masked=masked), vectors, masked=masked)
+    splits = {split: rows.pairs_of(split) for split in TRAINING_SPLITS}
     if paired and not len(splits["train"]) and not (utterances and len(languages) == 1):
         raise no_pairs(languages)
-    data = TrainingData(
+    template_pairs = {split: rows.template_pairs(templates, split) for split in TRAINING_SPLITS if templates}
+    of_utterances = () if utterances is None else TRAINING_SPLITS
+    state_rows = None
+    if states is not None:
+        state_rows = _state_rows(languages, vectors, states)
+        every_pair = [*splits.values(), *template_pairs.values()]
+        in_use = torch.cat([texts for pairs in every_pair for texts in pairs.text.values()]).unique()
+        if count := int((state_rows[in_use] < 0).sum()):
+            remedy = "Materialise the embeddings of this encoder again"
+            raise TableError(f"the token states of {count} of {len(in_use)} texts are missing. {remedy}")
+    return TrainingData(
         languages=languages,
-        vectors=bank,
+        vectors=vector_bank([vectors[language] for language in languages]),
         states=None if states is None else state_bank([states[language] for language in languages]),
-        state_rows=None if states is None else _state_rows(languages, vectors, states),
+        state_rows=state_rows,
         splits=splits,
-        negatives=rows.by_language(is_train, only_negatives=True),
-        sentences=rows.by_language(is_train, only_negatives=False),
-        template_pairs={name: rows.template_pairs(templates, name) for name in TRAINING_SPLITS} if templates else {},
+        negatives=rows.training_texts(only_negatives=True),
+        sentences=rows.training_texts(only_negatives=False),
+        template_pairs=template_pairs,
         mates={
-            name: rows.mates(mates, name, encoded=encoded_mates and name == "train")
-            for name in (TRAINING_SPLITS if mates else ())
+            split: rows.mates(mates, split, encoded=encoded_mates and split == "train")
+            for split in TRAINING_SPLITS if mates
         },
-        utterances={} if utterances is None else {name: rows.utterances(utterances, name) for name in TRAINING_SPLITS},
+        utterances={split: rows.utterances(utterances or (), split) for split in of_utterances},
         texts=rows.texts(sentences),
         encoder=encoder,
-    )
-    _check_states(data)
-    return data
-
-
-def _check_states(data: TrainingData) -> None:
-    if data.state_rows is None:
-        return
-    all_pairs = [*data.splits.values(), *data.template_pairs.values()]
-    rows_in_use = torch.cat([rows for pairs in all_pairs for rows in pairs.text.values()]).unique()
-    if count := int((data.state_rows[rows_in_use] < 0).sum()):
-        remedy = "Materialise the embeddings of this encoder again"
-        raise TableError(f"the token states of {count} of {len(rows_in_use)} texts are missing. {remedy}")
+    )  # fmt: skip
 
 
 class _Rows:
     """Looks up the bank rows of the texts that tables address by key; -1 stands for no text."""
 
-    def __init__(
-        self,
-        pairs: pa.Table,
-        languages: Sequence[str],
-        vectors: Mapping[str, VectorTable],
-        *,
-        masked: bool,
-    ) -> None:
-        self.pairs_table, self.languages, self.vectors = pairs, languages, vectors
-        self.starts = [0, *accumulate(len(vectors[language].keys) for language in languages)]
-        language_names = pa.array(languages)
-        self.language = {
-            side: pc.index_in(pairs[f"{side}_language"], value_set=language_names).to_numpy() for side in SIDES
-        }
-        self.text = {side: self._rows(f"{side}_key", side) for side in SIDES}
-        no_rows = {side: np.full(len(pairs), -1) for side in SIDES}
-        self.template = {side: self._rows(f"{side}_template_key", side) for side in SIDES} if masked else no_rows
-        self.residual = {side: self._rows(f"{side}_residual_key", side) for side in SIDES} if masked else no_rows
+    def __init__(self, table: pa.Table, vectors: Mapping[str, VectorTable], *, masked: bool) -> None:
+        self.table, self.languages, self.vectors = table, tuple(vectors), vectors
+        self.starts = [0, *accumulate(len(vectors[language].keys) for language in self.languages)]
+        names = pa.array(self.languages)
+        self.label = {side: pc.index_in(table[f"{side}_language"], value_set=names).to_numpy() for side in SIDES}
+        absent = dict.fromkeys(SIDES, torch.full((len(table),), -1))
+        self.pairs = PairRows(
+            text=self._of_sides("key"),
+            language={side: _tensor(label) for side, label in self.label.items()},
+            template=self._of_sides("template_key") if masked else absent,
+            residual=self._of_sides("residual_key") if masked else absent,
+        )
 
-    def _rows(self, column: str, side: str) -> np.ndarray:
-        keys = self.pairs_table[column]
-        present = keys.is_valid().to_numpy()
-        rows = np.full(len(keys), -1, dtype=np.int64)
-        for label in range(len(self.languages)):
-            is_language = present & (self.language[side] == label)
-            if is_language.any():
-                rows[is_language] = self.of_language(keys_array(keys.filter(pa.array(is_language))), label)
-        return rows
+    def _of_sides(self, column: str) -> dict[str, Tensor]:
+        rows_of_sides = {}
+        for side in SIDES:
+            keys = self.table[f"{side}_{column}"]
+            present = keys.is_valid().to_numpy()
+            rows = np.full(len(keys), -1, dtype=np.int64)
+            for label in range(len(self.languages)):
+                is_language = present & (self.label[side] == label)
+                if is_language.any():
+                    rows[is_language] = self.of_language(keys_array(keys.filter(pa.array(is_language))), label)
+            rows_of_sides[side] = _tensor(rows)
+        return rows_of_sides
 
-    def of_language(self, keys: Sequence[str] | np.ndarray, label: int) -> np.ndarray:
+    def of_language(self, keys: Sequence[str] | np.ndarray, label: int) -> Int[np.ndarray, " keys"]:
         """Return the bank rows of texts of one language, by key."""
         return self.vectors[self.languages[label]].rows(keys) + self.starts[label]
 
-    def pairs(self, is_chosen: np.ndarray) -> PairRows:
-        """Return the chosen pairs, those of one split."""
+    def pairs_of(self, split: str) -> PairRows:
+        return self.pairs.select(_tensor(np.flatnonzero(_equals(self.table["split"], split))))
 
-        def of_sides(rows: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-            return {side: _tensor(rows[side][is_chosen]) for side in SIDES}
-
-        return PairRows(of_sides(self.text), of_sides(self.language), of_sides(self.template), of_sides(self.residual))
-
-    def by_language(self, is_in_split: np.ndarray, *, only_negatives: bool) -> list[Tensor]:
-        """Return the distinct texts of each language, sorted."""
+    def training_texts(self, *, only_negatives: bool) -> list[Int[Tensor, " texts"]]:
+        """Return the distinct texts of the training pairs of each language, sorted."""
         # np.unique sorts: a pool does not depend on the order of pairs, so draws from it do not either.
         rows_by_label: list[list[np.ndarray]] = [[] for _ in self.languages]
         for side in SIDES:
-            is_chosen = is_in_split.copy()
+            is_chosen = _equals(self.table["split"], "train")
             if only_negatives:
-                is_chosen &= self.pairs_table[f"{side}_is_negative"].to_numpy()
+                is_chosen &= self.table[f"{side}_is_negative"].to_numpy()
             for label in range(len(self.languages)):
-                rows_by_label[label].append(self.text[side][is_chosen & (self.language[side] == label)])
+                rows_by_label[label].append(self.pairs.text[side].numpy()[is_chosen & (self.label[side] == label)])
         return [torch.from_numpy(np.unique(np.concatenate(rows))) for rows in rows_by_label]
 
     def template_pairs(self, tables: Sequence[pa.Table], split: str) -> PairRows:
         """Return the template pairs of one split; pairs whose source is in no language pair are left out."""
-        template = self._templates()
+        table = self.table
+        sources = pa.concat_arrays([_joined(table, "corpus", f"{side}_language", "utterance_id") for side in SIDES])
+        template_of_source = torch.cat([self.pairs.template[side] for side in SIDES]).numpy()
         text: dict[str, list[np.ndarray]] = {side: [] for side in SIDES}
         template_rows, labels = [], []
         for table in tables:
             rows = table.filter(pc.equal(table["split"], split))
             # `position` of each source among the utterances of the language pairs; NaN where it is none of them.
-            position = pc.index_in(_sources(rows, "source_utterance_id"), value_set=template["source"]).to_numpy(False)
+            identities = _joined(rows, "corpus", "language", "source_utterance_id")
+            position = pc.index_in(identities, value_set=sources).to_numpy(False)
             rows, position = rows.filter(pa.array(~np.isnan(position))), position[~np.isnan(position)].astype(np.int64)
             if not len(rows):
                 continue
             label = self.languages.index(rows["language"][0].as_py())
             for side in SIDES:
                 text[side].append(self.of_language(text_keys(rows[f"{side}_text"].to_pylist()), label))
-            template_rows.append(template["row"][position])
+            template_rows.append(template_of_source[position])
             labels.append(np.full(len(rows), label))
         if not labels:
             raise TrainingError(
                 f"there is no template pair in {split}: the method learns from utterances that differ in the values of "
                 "their slots. Train on a corpus with slots, or choose a method that needs none, such as dream"
             )
-        language, rows_of_template = _tensor(np.concatenate(labels)), _tensor(np.concatenate(template_rows))
+        language = _tensor(np.concatenate(labels))
         return PairRows(
-            {side: _tensor(np.concatenate(text[side])) for side in SIDES},
-            dict.fromkeys(SIDES, language),
-            dict.fromkeys(SIDES, rows_of_template),
-            dict.fromkeys(SIDES, torch.full_like(language, -1)),
+            text={side: _tensor(np.concatenate(text[side])) for side in SIDES},
+            language=dict.fromkeys(SIDES, language),
+            template=dict.fromkeys(SIDES, _tensor(np.concatenate(template_rows))),
+            residual=dict.fromkeys(SIDES, torch.full_like(language, -1)),
         )
-
-    def _templates(self) -> dict[str, Any]:
-        """Return the template row of each utterance of the pairs, by corpus, language and id."""
-        sources = [_sources(self.pairs_table, "utterance_id", f"{side}_language") for side in SIDES]
-        rows = np.concatenate([self.template[side] for side in SIDES])
-        return {"source": pa.concat_arrays(sources), "row": rows}
 
     def mates(self, tables: Sequence[pa.Table], split: str, *, encoded: bool) -> ParallelMates:
         """Return the mates of the pairs of one split, in the order of the pairs."""
-        identity = ("corpus", "source_language", "target_language", "utterance_id")
-        rows = pa.concat_tables(tables)
-        pairs, rows = (table.filter(pc.equal(table["split"], split)) for table in (self.pairs_table, rows))
-        pair = pc.index_in(_joined(rows, identity), value_set=_joined(pairs, identity)).to_numpy(zero_copy_only=False)
+        pairs, rows = (
+            table.filter(pc.equal(table["split"], split)) for table in (self.table, pa.concat_tables(tables))
+        )
+        identities, of_pairs = (
+            _joined(table, "corpus", "source_language", "target_language", "utterance_id") for table in (rows, pairs)
+        )
+        pair = pc.index_in(identities, value_set=of_pairs).to_numpy(zero_copy_only=False)
         order = np.argsort(pair, kind="stable")[: int((~np.isnan(pair)).sum())]  # nan, of no pair, comes last
         mates = rows.take(pa.array(order))
         return ParallelMates(
@@ -205,39 +191,33 @@ class _Rows:
         )
 
     def _of_texts(self, texts: pa.ChunkedArray, languages: pa.ChunkedArray) -> Tensor:
-        """Return the bank rows of texts of several languages."""
         rows, keys = np.full(len(texts), -1, dtype=np.int64), np.asarray(text_keys(texts.to_pylist()))
         for label, language in enumerate(self.languages):
-            chosen = pc.equal(languages, language).to_numpy()
-            rows[chosen] = self.of_language(keys[chosen].tolist(), label)
+            is_language = _equals(languages, language)
+            rows[is_language] = self.of_language(keys[is_language].tolist(), label)
         return _tensor(rows)
 
     def utterances(self, tables: Sequence[pa.Table], split: str) -> dict[str, Utterances]:
-        """Return the utterances of one split, by language."""
         by_language = {}
         for label, language in enumerate(self.languages):
-            tables_of_language = [
-                SCHEMAS["utterances"].empty_table(),
-                *(table for table in tables if len(table) and table["language"][0].as_py() == language),
-            ]
-            rows = pa.concat_tables([table.filter(pc.equal(table["split"], split)) for table in tables_of_language])
+            of_language = [table for table in tables if len(table) and table["language"][0].as_py() == language]
+            rows = pa.concat_tables([SCHEMAS["utterances"].empty_table(), *of_language])
+            rows = rows.filter(pc.equal(rows["split"], split))
             by_language[language] = Utterances(
-                **{
-                    field: rows[column].to_pylist()
-                    for field, column in (
-                        ("ids", "utterance_id"), ("texts", "text"), ("tokens", "tokens"),
-                        ("slot_tags", "slot_tags"), ("intents", "intent"),
-                    )
-                },
+                ids=rows["utterance_id"].to_pylist(),
+                texts=rows["text"].to_pylist(),
+                tokens=rows["tokens"].to_pylist(),
+                slot_tags=rows["slot_tags"].to_pylist(),
+                intents=rows["intent"].to_pylist(),
                 rows=_tensor(self.of_language(keys_array(rows["text_key"]), label)),
-            )  # fmt: skip
+            )
         return by_language
 
     def texts(self, tables: Sequence[pa.Table]) -> dict[int, str]:
         """Return the texts of sentence pairs of the training splits, by bank row."""
         texts: dict[int, str] = {}
         for table in tables:
-            trained = table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))
+            trained = in_training_splits(table)
             if not len(trained):
                 continue
             for side, language in zip(SIDES, split_pair(trained["pair"][0].as_py(), self.languages), strict=True):
@@ -246,32 +226,24 @@ class _Rows:
         return texts
 
 
-def _equals(column: pa.ChunkedArray, value: str) -> np.ndarray:
+def _equals(column: pa.ChunkedArray, value: str) -> Bool[np.ndarray, " rows"]:
     return pc.equal(column, value).to_numpy()
 
 
-def _sources(table: pa.Table, utterance: str, language: str = "language") -> pa.Array:
-    return _joined(table, ("corpus", language, utterance))
-
-
-def _joined(table: pa.Table, columns: Sequence[str]) -> pa.Array:
+def _joined(table: pa.Table, *columns: str) -> pa.Array:
     return pc.binary_join_element_wise(*(table[name].combine_chunks() for name in columns), "\0")
 
 
-def _tensor(rows: np.ndarray) -> Tensor:
+def _tensor(rows: np.ndarray) -> Int[Tensor, " rows"]:
     return torch.from_numpy(rows.astype(np.int64))
 
 
 def _state_rows(
     languages: Sequence[str], vectors: Mapping[str, VectorTable], states: Mapping[str, StateTable]
 ) -> Int[Tensor, " texts"]:
-    # Both tables are sorted by key: look each key of the vectors up among those of the states.
     start, rows = 0, []
     for language in languages:
-        table = states[language]
-        position = np.searchsorted(table.keys, vectors[language].keys)
-        position = np.minimum(position, len(table.keys) - 1)
-        has_states = table.keys[position] == vectors[language].keys
+        position, has_states = positions(states[language].keys, vectors[language].keys)
         rows.append(np.where(has_states, position + start, -1))
-        start += len(table.keys)
-    return torch.from_numpy(np.concatenate(rows).astype(np.int64))
+        start += len(states[language].keys)
+    return _tensor(np.concatenate(rows))

@@ -38,9 +38,7 @@ _SHORT_RUN = 64
 class VectorBank:
     """Matrices stacked row-wise, without a copy unless they move to another device.
 
-    Args:
-        parts: the matrices.
-        order: the stacked row of each row of the bank; None: the same.
+    `order` has the stacked row of each row of the bank; None: the same.
     """
 
     def __init__(self, parts: Sequence[Float[Tensor, "_ dim"]], order: Int[Tensor, " rows"] | None = None) -> None:
@@ -49,7 +47,6 @@ class VectorBank:
 
     @property
     def dim(self) -> int:
-        """Number of columns."""
         return self.parts[0].shape[1]
 
     def to(self, device: str) -> "VectorBank":
@@ -60,7 +57,6 @@ class VectorBank:
         return VectorBank([torch.cat([part.to(device) for part in self.parts])], order)
 
     def take(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return these rows as float32."""
         return self.stored(rows).float()
 
     def stored(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
@@ -83,6 +79,9 @@ class VectorBank:
         return gathered
 
 
+PaddedStates = tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]
+
+
 @dataclass(frozen=True)
 class StateBank:
     """Ragged token states of texts: text i has the rows `begin[i]` to `begin[i] + length[i]` of `values`."""
@@ -92,12 +91,9 @@ class StateBank:
     length: Int[Tensor, " texts"]
 
     def to(self, device: str) -> "StateBank":
-        """Return the same states on a device."""
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
-    def take(
-        self, rows: Int[Tensor, " rows"], width: int | None = None
-    ) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
+    def take(self, rows: Int[Tensor, " rows"], width: int | None = None) -> PaddedStates:
         """Return states padded to `width` or to the longest of these texts, and a mask of the real ones.
 
         Padding repeats a text's first state, so it reads no other memory; attention has to mask it.
@@ -105,9 +101,7 @@ class StateBank:
         states, mask = self.stored(rows, width)
         return states.float(), mask
 
-    def stored(
-        self, rows: Int[Tensor, " rows"], width: int | None = None
-    ) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
+    def stored(self, rows: Int[Tensor, " rows"], width: int | None = None) -> PaddedStates:
         """Return the same in the number format in which states are stored."""
         length = self.length[rows]
         if width is None:
@@ -127,16 +121,11 @@ four equal groups 0.5.
 
 
 def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"], widths: Sequence[int] | None = None) -> Batch:
-    """Gather the token states of a batch, padded in groups of similar length.
+    """Return the token states of a batch, padded in groups of similar length.
 
-    Args:
-        bank: the states.
-        rows: of the texts.
-        widths: `group_widths` of the texts; without them the lengths are read, for which a CPU waits for a GPU.
-
-    Returns:
-        `order`: texts from the shortest to the longest; `place`: the position of each text in that order; and for
-        each group g of that order `states_g` [seeds, group, length, dim], as they are stored, with `mask_g`.
+    `order` are the texts from the shortest to the longest, `place` the position of each text in that order, and each
+    group g of that order has `states_g` [seeds, group, length, dim], as they are stored, with `mask_g`. Without
+    `group_widths` of the texts their lengths are read, for which a CPU waits for a GPU.
     """
     order = bank.length[rows].argsort(dim=1, stable=True)
     # The argsort of a permutation is its inverse.
@@ -202,23 +191,13 @@ def text_features(
     language: str = "",
     texts: Sequence[str] | None = None,
 ) -> TextFeatures:
-    """Return the features of the texts with these keys, in order.
+    """Return the features of the texts with these keys, which may repeat, in order.
 
-    Args:
-        keys: of the texts, which may repeat.
-        tables: their vectors and, all or none of them, token states; a text has those of the first that has it.
-        language: of all of them; empty if it is not known.
-        texts: themselves, for a method that asks.
+    `tables` have their vectors and, all or none of them, token states; a text has those of the first that has it.
     """
     vectors, states = [table for table, _ in tables], [table for _, table in tables if table is not None]
-    return TextFeatures(
-        vector_bank(vectors),
-        _rows(vectors, keys),
-        state_bank(states) if states else None,
-        _rows(states, keys) if states else None,
-        language,
-        texts,
-    )
+    of_states = (state_bank(states), _rows(states, keys)) if states else (None, None)
+    return TextFeatures(vector_bank(vectors), _rows(vectors, keys), *of_states, language, texts)
 
 
 def _rows(tables: Sequence[VectorTable] | Sequence[StateTable], keys: Sequence[str]) -> Int[Tensor, " texts"]:
@@ -249,7 +228,6 @@ class PairRows:
         return len(self.text["source"])
 
     def select(self, index: Int[Tensor, " chosen"]) -> "PairRows":
-        """Return some of the pairs, in the order of `index`."""
 
         def of_sides(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
             return {side: rows[side][index] for side in SIDES}
@@ -313,7 +291,6 @@ class TrainingData:
 
     @property
     def dim(self) -> int:
-        """Width of the encoder."""
         return self.vectors.dim
 
 

@@ -48,23 +48,15 @@ class Epoch:
 
 def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_on: str) -> pa.Table:
     """Make the `training_curve` table: one loss term of one epoch of one seed a row."""
+    head = {"method": method, "encoder": encoder, "trained_on": trained_on}
     rows = [
-        {
-            "method": method,
-            "encoder": encoder,
-            "trained_on": trained_on,
-            "seed": seed,
-            "epoch": epoch.number,
-            "split": split,
-            "term": term,
-            "value": values[index],
-            "is_best": epoch.is_best[index],
-        }
+        {**head, "seed": seed, "epoch": epoch.number, "split": split, "term": term, "value": values[index],
+         "is_best": epoch.is_best[index]}
         for epoch in epochs
         for split, terms in epoch.terms.items()
         for term, values in terms.items()
         for index, seed in enumerate(epoch.seeds)
-    ]
+    ]  # fmt: skip
     return rows_table(rows, "training_curve")
 
 

@@ -64,7 +64,7 @@ def training_fingerprint(
     templates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] = (),
 ) -> str:
-    """Fingerprint of the data that a method with these needs trains on; other splits and columns do not change it.
+    """Return the fingerprint of the data that a method with these needs trains on, blind to other splits and columns.
 
     `templates` and `utterances` are the further tables that the method reads, see `build_data.training_data`.
     """

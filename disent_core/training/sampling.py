@@ -12,10 +12,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from disent_core.errors import TrainingError
-from disent_core.storage.tables import fingerprint
+from disent_core.optimisation.seeds import generator
 from disent_core.training.data import Batch, PairRows, TrainingData, group_widths, grouped_states
 from disent_core.training.needs import SIDES, Draw
 
+Pool = Int[Tensor, " _"]
+Row = Int[Tensor, " rows"]
+"""A number for each of some texts: its row in the bank, or its language."""
 Rows = dict[str, Tensor]
 """Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides.
 
@@ -62,17 +65,13 @@ class PairSampler:
         return (*SIDES, *(f"{side}_{draw}" for draw in self.draws if draw != "next_in_batch" for side in SIDES))
 
     def plan(
-        self,
-        validation: Literal["dev", "train_fraction"],
-        fraction: float,
-        split_seed: int,
-        device: str,
+        self, validation: Literal["dev", "train_fraction"], fraction: float, split_seed: int, device: str
     ) -> "BatchPlan":
         """Split into training and validation pairs, with everything on the device."""
         train, dev = self.data.splits["train"], self.data.splits["dev"]
         if validation == "train_fraction":
             # The split has a seed of its own, so that all seeds of a head validate on the same pairs.
-            order = torch.randperm(len(train), generator=_generator("split", split_seed))
+            order = torch.randperm(len(train), generator=generator("split", split_seed))
             held_out = max(1, round(fraction * len(train)))
             train, dev = train.select(order[held_out:]), train.select(order[:held_out])
         if not len(train) or not len(dev):
@@ -80,17 +79,18 @@ class PairSampler:
                 f"{len(train)} training and {len(dev)} validation pairs: both are needed. "
                 "Give the corpus a dev split, or set validation = 'train_fraction'"
             )
-        return BatchPlan(
-            _on_device(self, device), train, dev, split_seed, device, self.lengths if device != "cpu" else None
+        states, rows = self.data.states if self.states else None, self.data.state_rows
+        data = replace(
+            self.data,
+            vectors=self.data.vectors.to(device),
+            states=None if states is None else states.to(device),
+            state_rows=None if rows is None else rows.to(device),
         )
+        # Of a text without states the length has no meaning.
+        lengths = states.length[rows] if device != "cpu" and states is not None and rows is not None else None
+        return BatchPlan(replace(self, data=data), train, dev, split_seed, device, lengths)
 
-    @property
-    def lengths(self) -> Int[Tensor, " texts"] | None:
-        """Number of token states of each text of the bank, on demand; of one without states it has no meaning."""
-        states, rows = self.data.states, self.data.state_rows
-        return states.length[rows] if self.states and states is not None and rows is not None else None
-
-    def rows(self, pairs: PairRows, generator: torch.Generator) -> Rows:
+    def rows(self, pairs: PairRows, random: torch.Generator) -> Rows:
         """Return the rows to gather for some pairs, in order, with those that are drawn for them."""
         rows: Rows = dict(pairs.text) | {f"{side}_language": pairs.language[side] for side in SIDES}
         if self.masked:
@@ -98,16 +98,16 @@ class PairSampler:
             rows |= {f"{side}_residual": pairs.residual[side] for side in SIDES}
         for draw in self.draws:  # "second_half" and "next_in_batch" are taken from the batch: nothing is drawn
             if draw == "other_pair":
-                other_pairs = _others(len(pairs), generator)
+                other_pairs = _draw_others(len(pairs), random)
                 rows |= {f"{side}_other_pair": pairs.text[side][other_pairs] for side in SIDES}
             elif draw == "slot_swap":
                 templates = list(self.data.template_pairs.values())
-                rows |= {f"{side}_slot_swap": draw_slot_swaps(templates, pairs.text[side], generator) for side in SIDES}
+                rows |= {f"{side}_slot_swap": draw_slot_swaps(templates, pairs.text[side], random) for side in SIDES}
             elif draw in ("partner", "negative"):
                 pools = self.data.sentences if draw == "partner" else self.data.negatives
                 for side in SIDES:
                     rows[f"{side}_{draw}"] = draw_texts(
-                        pools, pairs.language[side], pairs.text[side], generator, what=draw, names=self.data.languages
+                        pools, pairs.language[side], pairs.text[side], random, draw=draw, names=self.data.languages
                     )
         return rows
 
@@ -175,9 +175,9 @@ class BatchPlan:
         drawn = []
         for seed in seeds:
             # Drawn from seed and epoch alone: a resumed run draws the same, and no seed shifts another's draws.
-            generator = _generator("epoch", seed, epoch)
-            order = torch.randperm(len(self.train), generator=generator)
-            drawn.append(self.sampler.rows(self.train.select(order), generator))
+            random = generator("epoch", seed, epoch)
+            order = torch.randperm(len(self.train), generator=random)
+            drawn.append(self.sampler.rows(self.train.select(order), random))
         # [seeds, pairs] for each role: one gather a step serves all seeds.
         rows = {name: torch.stack([rows_of_seed[name] for rows_of_seed in drawn]) for name in drawn[0]}
         yield from self._batches(rows, batch_size, drop_last=drop_last)
@@ -185,8 +185,8 @@ class BatchPlan:
     def validation_batches(self, batch_size: int, epoch: int | None = None) -> Iterator[tuple[int, Batch]]:
         """Yield the same of the validation pairs, equal for every seed; what is drawn may depend on the epoch."""
         key = ("validation", self.split_seed) if epoch is None else ("validation", self.split_seed, epoch)
-        order = torch.randperm(len(self.dev), generator=_generator("validation order", self.split_seed))
-        drawn = self.sampler.rows(self.dev.select(order), _generator(*key))
+        order = torch.randperm(len(self.dev), generator=generator("validation order", self.split_seed))
+        drawn = self.sampler.rows(self.dev.select(order), generator(*key))
         rows = {name: row.unsqueeze(0) for name, row in drawn.items()}
         for count, batch in self._batches(rows, batch_size, drop_last=False):
             yield count, {name: value.squeeze(0) for name, value in batch.items()}
@@ -203,8 +203,7 @@ class BatchPlan:
         for start in range(0, end, batch_size):
             step_rows = self._step(rows, start, batch_size)
             if count := step_rows["source"].shape[1]:
-                widths = self._widths(self._step(on_cpu, start, batch_size)) if self.lengths is not None else {}
-                yield count, self.sampler.gather(step_rows, widths)
+                yield count, self.sampler.gather(step_rows, self._widths(self._step(on_cpu, start, batch_size)))
 
     def _step(self, rows: Rows, start: int, batch_size: int) -> Rows:
         step_rows = {name: value[:, start : start + batch_size] for name, value in rows.items()}
@@ -218,18 +217,13 @@ class BatchPlan:
 
 
 def _halved(rows: Rows) -> Rows:
-    """Return the first half of the pairs with the second as their partners; an odd last pair is left out.
-
-    `rows` are [seeds, pairs]; what is returned is [seeds, pairs // 2].
-    """
+    """Return the first half [seeds, pairs // 2] of the pairs with the second as partners, without an odd last one."""
     half = rows["source"].shape[1] // 2
-    second = {side: rows[side][:, half : 2 * half] for side in SIDES}
-    languages = {side: rows[f"{side}_language"][:, half : 2 * half] for side in SIDES}
-    return (
-        {name: value[:, :half] for name, value in rows.items()}
-        | {f"{side}_second_half": second[side] for side in SIDES}
-        | {f"{side}_second_half_language": languages[side] for side in SIDES}
-    )
+    halved = {name: value[:, :half] for name, value in rows.items()}
+    for side in SIDES:
+        halved[f"{side}_second_half"] = rows[side][:, half : 2 * half]
+        halved[f"{side}_second_half_language"] = rows[f"{side}_language"][:, half : 2 * half]
+    return halved
 
 
 def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "seeds pairs"]:
@@ -242,32 +236,26 @@ def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "s
     return torch.empty_like(order).scatter_(1, order, order.gather(1, torch.where(following == end, first, following)))
 
 
-def _others(count: int, generator: torch.Generator) -> Int[Tensor, " count"]:
+def _draw_others(count: int, random: torch.Generator) -> Int[Tensor, " count"]:
     """Draw for each of `count` pairs a uniform other one."""
     if count == 1:
         raise TrainingError("there is just one pair, and another one is to be drawn for it. Add pairs to the corpus")
     # A shift by 1 to count - 1 in a circle never meets the pair itself.
-    return (torch.arange(count) + torch.randint(1, count, (count,), generator=generator)) % count
+    return (torch.arange(count) + torch.randint(1, count, (count,), generator=random)) % count
 
 
 def draw_texts(
-    pools: Sequence[Int[Tensor, " _"]],
-    language: Int[Tensor, " rows"],
-    anchors: Int[Tensor, " rows"],
-    generator: torch.Generator,
-    *,
-    what: str,
-    names: Sequence[str],
-) -> Int[Tensor, " rows"]:
+    pools: Sequence[Pool], language: Row, anchors: Row, random: torch.Generator, *, draw: str, names: Sequence[str]
+) -> Row:
     """Draw for each row a uniform text of its language's pool, other than the anchor itself.
 
-    `language` is each row's pool; `what` and `names` (of the languages) are for error messages.
+    `language` is each row's pool; `draw` and `names` (of the languages) are for error messages.
     """
     sizes = torch.tensor([len(pool) for pool in pools])
     if (sizes[language] == 0).any():
         counts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True))
         remedy = "For negatives, raise negatives.threshold or choose smoothing = 'none'"
-        raise TrainingError(f"a language has no {what} to draw. Texts to draw from: {counts}. {remedy}")
+        raise TrainingError(f"a language has no {draw} to draw. Texts to draw from: {counts}. {remedy}")
     all_texts = torch.cat(list(pools))
     starts = torch.cumsum(sizes, dim=0) - sizes  # the pool of language l is all_texts[starts[l]:starts[l] + sizes[l]]
     # Rejection sampling: draw again where the anchor itself was drawn. float64 reaches every row of a large pool.
@@ -277,17 +265,15 @@ def draw_texts(
         if not len(again):
             return drawn
         row_language = language[again]
-        offset = (torch.rand(len(again), generator=generator, dtype=torch.float64) * sizes[row_language]).long()
+        offset = (torch.rand(len(again), generator=random, dtype=torch.float64) * sizes[row_language]).long()
         drawn[again] = all_texts[starts[row_language] + offset]
     if not (drawn == anchors).any():
         return drawn
     alone = ", ".join(names[int(label)] for label in torch.unique(language[drawn == anchors]))
-    raise TrainingError(f"{alone} has just one {what}, the anchor itself. Add sentences to the corpus")
+    raise TrainingError(f"{alone} has just one {draw}, the anchor itself. Add sentences to the corpus")
 
 
-def draw_slot_swaps(
-    templates: Sequence[PairRows], anchors: Int[Tensor, " rows"], generator: torch.Generator
-) -> Int[Tensor, " rows"]:
+def draw_slot_swaps(templates: Sequence[PairRows], anchors: Row, random: torch.Generator) -> Row:
     """Draw for each row one of its slot swaps: targets of the template pairs whose source is the row's text.
 
     A text without template pairs stands for itself.
@@ -299,23 +285,6 @@ def draw_slot_swaps(
     # Sources are sorted, so the pairs of an anchor are the `count` ones from `first` on.
     first = torch.searchsorted(sources, anchors)
     count = torch.searchsorted(sources, anchors, right=True) - first
-    offset = (torch.rand(len(anchors), generator=generator, dtype=torch.float64) * count).long()
+    offset = (torch.rand(len(anchors), generator=random, dtype=torch.float64) * count).long()
     drawn = targets[(first + offset).clamp_max(len(targets) - 1)]
     return torch.where(count > 0, drawn, anchors)
-
-
-def _generator(*key: object) -> torch.Generator:
-    return torch.Generator().manual_seed(int(fingerprint(*key)[:15], 16))
-
-
-def _on_device(sampler: PairSampler, device: str) -> PairSampler:
-    data = sampler.data
-    return replace(
-        sampler,
-        data=replace(
-            data,
-            vectors=data.vectors.to(device),
-            states=data.states.to(device) if data.states is not None and sampler.states else None,
-            state_rows=None if data.state_rows is None else data.state_rows.to(device),
-        ),
-    )

@@ -75,7 +75,6 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Batch:
-        """Return the loss terms on a batch."""
         return self.terms(self.encode(batch))
 
 
@@ -89,14 +88,8 @@ def fit(
     """Train one head per seed, all at once, with Adam and early stopping; yields every epoch's terms.
 
     Epochs that an interrupted call has computed are yielded again from the checkpoint, a safetensors file. It is kept
-    after the run; `best_parameters` reads it.
-
-    Args:
-        build: makes a head with fresh random parameters.
-        sampler: draws batches from the training data.
-        config: optimisation and stopping.
-        run: seeds, device and checkpoint.
-        initial: parameters to start with, by seed, instead of random ones.
+    after the run; `best_parameters` reads it. `build` makes a head with fresh random parameters, in place of which
+    `initial` ones, by seed, may be given.
     """
     identity = fingerprint(run.inputs, asdict(replace(config, checkpoint_seconds=0.0)), list(run.seeds))
     head = build().to(run.device)
@@ -113,9 +106,6 @@ def fit(
             save(run.checkpoint, identity, state)
             saved = time.monotonic()
         yield _epoch(record)
-
-
-# --- one epoch --------------------------------------------------------------------------------------------
 
 
 def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainConfig) -> dict[str, Any]:
@@ -177,7 +167,7 @@ def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -
     else:
         terms = _stacked(head, head.forward, leaves, batch)
     total = _total(terms, config)
-    state.update(_gradients(total, leaves), learning_rate=config.learning_rate, weight_decay=config.weight_decay)
+    _descend(state, leaves, total, config.learning_rate, config.weight_decay)
     return {name: value.detach() for name, value in (terms | logged | {"total": total}).items()}
 
 
@@ -198,9 +188,8 @@ def _adversary_step(
 ) -> Batch:
     leaves = _leaves(state, of_adversary)
     terms = _stacked(head, head.adversary_terms, leaves, {name: value.detach() for name, value in encoded.items()})
-    gradients = _gradients(torch.stack(list(terms.values())).sum(dim=0), leaves)
-    rate = config.adversary_learning_rate or config.learning_rate
-    state.update(gradients, learning_rate=rate, weight_decay=config.weight_decay)
+    losses = torch.stack(list(terms.values())).sum(dim=0)
+    _descend(state, leaves, losses, config.adversary_learning_rate or config.learning_rate, config.weight_decay)
     return terms
 
 
@@ -209,11 +198,13 @@ def _leaves(state: TrainingState, trained: Set[str]) -> Parameters:
     return {name: stack.detach().requires_grad_(name in trained) for name, stack in state.parameters.items()}
 
 
-def _gradients(losses: Float[Tensor, " seeds"], leaves: Parameters) -> dict[str, Tensor | None]:
+def _descend(
+    state: TrainingState, leaves: Parameters, losses: Float[Tensor, " seeds"], rate: float, weight_decay: float
+) -> None:
     trained = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
     # A seed's parameters only affect its own loss, so the gradient of the sum holds every seed's gradient.
     gradients = torch.autograd.grad(losses.sum(), list(trained.values()), allow_unused=True)
-    return dict(zip(trained, gradients, strict=True))
+    state.update(dict(zip(trained, gradients, strict=True)), learning_rate=rate, weight_decay=weight_decay)
 
 
 def _dev_terms(head: Head, parameters: Parameters, batch: Batch, config: TrainConfig) -> Batch:
@@ -305,9 +296,8 @@ def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: i
 
 
 def _monitored(head: Head, values: Parameters, batch: Batch) -> Tensor:
-    embedded = functional_call(
-        _Bound(head, head.embed), {f"head.{name}": value for name, value in values.items()}, batch
-    )
+    parameters = {f"head.{name}": value for name, value in values.items()}
+    embedded = functional_call(_Bound(head, head.embed), parameters, batch)
     return nn.functional.normalize(embedded[head.monitored], dim=-1)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 
 from disent_core.optimisation.seeds import seeded
-from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
+from disent_core.storage.weights import read_checkpoint, write_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,6 @@ class TrainingState:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the parameters are on a GPU."""
         return any(stack.is_cuda for stack in self.parameters.values())
 
     def part(self, begin: int, end: int) -> "TrainingState":
@@ -88,14 +87,9 @@ class TrainingState:
         )
 
     def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
-        """Keep the best parameters of each seed, and remove seeds from the stack that stop early.
+        """Keep the best parameters of each seed, and remove seeds after `patience` epochs without a better score.
 
-        Args:
-            scores: scores of the active seeds, larger is better.
-            patience: epochs without a better score after which a seed stops.
-
-        Returns:
-            For each active seed, whether this score is its best so far.
+        `scores` are those of the active seeds, larger is better. Return for each whether it is the seed's best so far.
         """
         is_best, remaining_rows = [], []
         for row, (seed, score) in enumerate(zip(self.active, scores, strict=True)):
@@ -109,14 +103,11 @@ class TrainingState:
             if self.waited[seed] < patience:
                 remaining_rows.append(row)
         if len(remaining_rows) < len(self.active):
-            self._select(remaining_rows)
+            self.active = [self.active[row] for row in remaining_rows]
+            for stacks in (self.parameters, self.first_moment, self.second_moment):
+                for name in stacks:
+                    stacks[name] = stacks[name][remaining_rows].clone()
         return is_best
-
-    def _select(self, rows: Sequence[int]) -> None:
-        self.active = [self.active[row] for row in rows]
-        for stacks in (self.parameters, self.first_moment, self.second_moment):
-            for name in stacks:
-                stacks[name] = stacks[name][list(rows)].clone()
 
 
 def start(

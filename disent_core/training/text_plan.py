@@ -21,13 +21,8 @@ def texts_to_encode(
 ) -> Texts:
     """Return distinct texts of one language that methods with these needs read, in training and in every task.
 
-    Args:
-        utterances: all corpora's `utterances` of the language.
-        masked: `masked_utterances` of those that heads train on; only training reads them.
-        template_pairs: their `template_pairs`, of which tasks read the texts.
-        training_template_pairs: those that some methods train on.
-        needs: of the methods that share the encoder.
-        sentence_pairs: keys and texts of sentence pairs.
+    Tables are those of all corpora, of `masked` utterances those that heads train on: only training reads these.
+    `sentence_pairs` are keys and texts.
     """
     plain = [*sentence_pairs, *((keys_array(table["text_key"]), table["text"]) for table in utterances)]
     trained_templates = training_template_pairs if Need.TEMPLATE_PAIRS in needs else ()
@@ -42,8 +37,7 @@ def texts_to_encode(
             present = trained.filter(trained[f"{name}_key"].is_valid())
             of_masked.append((keys_array(present[f"{name}_key"]), present[f"{name}_text"]))
     with_states = Need.TOKEN_STATES in needs
-    parts = [(plain, with_states), (of_masked, False)]
-    return distinct_texts((keys, texts, states) for columns, states in parts for keys, texts in columns)
+    return distinct_texts([*((*column, with_states) for column in plain), *((*column, False) for column in of_masked)])
 
 
 def _of_training(masked: pa.Table, utterances: Sequence[pa.Table]) -> pa.Table:

@@ -73,5 +73,6 @@ def ask(folder: Path) -> None:
     form = Form(bytes(shown.body).decode())
     if shown.status_code == 400:
         raise DisentError(bytes(page.json(request).body).decode())
-    hits = [hit for column in page.columns(page.question(request)) for hit in column.hits]
+    _, columns, _ = page.answered(request)
+    hits = [hit for column in columns for hit in column.hits]
     assert form.answers == [cut(hit.text) for hit in hits], "an answer is not shown as it is"

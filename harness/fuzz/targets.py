@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from disent_assets.warehouse.sql_files import published_tables
 from disent_core.config.load import load_config
 from disent_core.corpora import is_of_pairs, pair_reader, reader
-from disent_core.encoders.kinds.vectors import VectorsConfig, encoder_fingerprint, load
+from disent_core.encoders.kinds.vectors import ImportedVectors, VectorsConfig, encoder_fingerprint
 from disent_core.evaluation.mteb_results import read_results, result_files
 from disent_core.storage.tables import rows_table
 from disent_core.targets.code_switching import read_dictionary
@@ -266,7 +266,7 @@ def _vectors(path: str) -> Callable[[Path], None]:
         config = VectorsConfig(name="v", path=str(folder / path))
         encoder_fingerprint(config)
         config.known_keys("en")
-        list(load(config, "en").encode(["a", "b"], states=False))
+        list(ImportedVectors(config, "en").encode(["a", "b"], states=False))
 
     return read
 

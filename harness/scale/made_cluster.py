@@ -103,7 +103,7 @@ def steps_of(project: Project) -> Iterator[StepProcess]:
             values = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        told = dict(one.split("=", 1) for one in values if "=" in one)
+        told = dict(value.split("=", 1) for value in values if "=" in value)
         if told.get("DISENT_HOME") == project.environment["DISENT_HOME"]:
             arguments = zlib.decompress(base64.b64decode(told[_ARGUMENTS])).decode()
             found = re.search(r'"(?:pipeline_)?run_id": ?"([0-9a-f-]+)"', arguments)

@@ -10,8 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from disent_core.storage.bucket import Bucket
-from disent_core.storage.orphans import delete_orphans, find_orphans
-from disent_core.storage.remote import RemoteHome, attach
+from disent_core.storage.remote import RemoteHome, attach, delete_orphans, find_orphans
 from disent_core.storage.results import manifest_entry, read_result, write_result
 
 
@@ -50,7 +49,9 @@ def publish(address: str, folder: Path, numbers: range, results: int) -> int:
 def race(address: str, folder: Path, publishes: int, writers: int, results: int) -> dict[str, int]:
     """Let them race; returns counts."""
     each = publishes // writers
-    work = [(address, folder / str(one), range(one * each, (one + 1) * each), results) for one in range(writers)]
+    work = [
+        (address, folder / str(writer), range(writer * each, (writer + 1) * each), results) for writer in range(writers)
+    ]
     with multiprocessing.get_context("spawn").Pool(writers) as pool:
         torn = sum(pool.starmap(publish, work))
     home, bucket = _attached(address, folder / "last"), Bucket(address)
@@ -59,6 +60,6 @@ def race(address: str, folder: Path, publishes: int, writers: int, results: int)
         torn += data is None or entry is None or data != content(entry.facts["number"])
     orphans = find_orphans(bucket, timedelta())
     delete_orphans(bucket, orphans)
-    kept = Counter(one.key.split("/")[2] for one in bucket.listed() if one.key.count("/") == 3)
+    kept = Counter(item.key.split("/")[2] for item in bucket.listed() if item.key.count("/") == 3)
     torn += any(count > 3 for count in kept.values())
     return {"published": each * writers, "torn": torn, "replaced": len(orphans)}

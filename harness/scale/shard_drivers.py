@@ -42,7 +42,7 @@ def everything(folder: Path, backend: ShardBackend) -> list[bytes]:
     chance = random.Random(0)
     sentences = [[chance.choice("abcdefgh") for _ in range(chance.randint(3, 9))] for _ in range(200)]
     vectors = np.random.default_rng(0).standard_normal((2, 200, 8)).astype(np.float32)
-    texts = Texts.of_mapping({text_key(" ".join(one)): " ".join(one) for one in sentences})
+    texts = Texts.of_mapping({text_key(" ".join(words)): " ".join(words) for words in sentences})
     store = EmbeddingStore(folder / backend.name, encoder="sinus", fingerprint="f" * 32, language="en")
     with sharded(backend):
         found = [*negatives.max_bleu(sentences, BleuConfig()), *nearest(*vectors, 3)]

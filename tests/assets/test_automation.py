@@ -5,7 +5,7 @@ import pytest
 
 from disent.home import PROJECT
 from disent_assets.definitions import build
-from disent_assets.lineage.automation import automated, definitions_signature
+from disent_assets.lineage.refresh import automated, definitions_signature
 from disent_assets.settings.environment import RunSettings, open_workspace, run_settings, shard_backend
 from disent_core.errors import ConfigError
 from disent_core.shards.backend import ShardBackend
@@ -65,18 +65,11 @@ def test_an_engine_of_shards_that_is_none_is_refused(wrong):
         shard_backend({"DISENT_SHARDS": wrong})
 
 
-def test_the_engine_of_shards_is_inline_unless_told():
-    told = [shard_backend({"DISENT_SHARDS": value}) for value in ("", "ray", "processes:3")]
-    assert told == [ShardBackend(), ShardBackend("ray"), ShardBackend("processes", 3)]
-    assert shard_backend({}) == ShardBackend("inline")
-
-
-@pytest.mark.parametrize(
-    ("profile", "backend"), [("local", "inline"), ("k8s", "inline"), ("ray", "ray"), ("slurm", "ray")]
-)
-def test_the_profiles_of_ray_send_shards_there(profile, backend):
-    assert shard_backend({"DISENT_PROFILE": profile}) == ShardBackend(backend)
-    assert shard_backend({"DISENT_PROFILE": profile, "DISENT_SHARDS": "processes:2"}) == ShardBackend("processes", 2)
+@pytest.mark.parametrize(("profile", "usual"), [("", "inline"), ("k8s", "inline"), ("ray", "ray"), ("slurm", "ray")])
+def test_the_engine_of_shards_is_that_of_the_profile_unless_another_is_named(profile, usual):
+    engines = {"": ShardBackend(usual), "ray": ShardBackend("ray"), "processes:3": ShardBackend("processes", 3)}
+    for named, engine in engines.items():
+        assert shard_backend({"DISENT_PROFILE": profile, "DISENT_SHARDS": named}) == engine
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5"])

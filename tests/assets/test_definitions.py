@@ -8,9 +8,8 @@ import pytest
 
 from disent.home import PROJECT, home_folder
 from disent_assets.definitions import build
-from disent_assets.lineage import compute
-from disent_assets.run.asset_steps import steps_of
-from disent_assets.run.plan import plan
+from disent_assets.lineage import factory
+from disent_assets.run.plan import plan, steps_of
 from disent_assets.settings.environment import open_workspace
 from disent_assets.settings.instance import SETTINGS, dagster_home
 from disent_core.config.load import load_config
@@ -115,7 +114,7 @@ def test_a_distilled_encoder_is_two_assets_that_stand_on_all_corpora_and_one_ali
 
 
 def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):
-    monkeypatch.setattr("disent_assets.lineage.compute._has_gpu", lambda: True)
+    monkeypatch.setattr("disent_assets.lineage.factory._has_gpu", lambda: True)
     workspace.config.path.write_text(CONFIG.replace('"dream", ', '"dream", "tuned", '), encoding="utf-8")
     with_tuned = Workspace(load_config(workspace.config.path), workspace.home)
     graph = build(with_tuned).resolve_asset_graph()
@@ -125,21 +124,14 @@ def test_one_step_at_a_time_uses_an_accelerator(workspace, monkeypatch):
     assert {"embeddings/own/own_vectors", "heads/own/dream_head", "heads/own/tuned_head"} <= pooled
 
 
-def test_steps_on_a_cpu_do_not_wait_for_each_other(graph):
+def test_steps_on_a_cpu_do_not_wait_for_each_other_and_loading_writes_nothing(graph, workspace):
     assert not any(graph.get(key).pools for key in graph.get_all_asset_keys())
-
-
-def test_loading_definitions_writes_nothing(workspace):
-    build(workspace).resolve_asset_graph()
     assert not workspace.home.exists()
 
 
-def test_a_head_for_each_encoder_and_trained_method_that_runs_on_it(graph):
+def test_a_head_and_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
     heads = {key for key in keys(graph, "heads") if key.endswith("_head")}
     assert heads == {"heads/own/dream_head", "heads/own/fmda_head", "heads/published/dream_head"}
-
-
-def test_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
     methods = ("own/raw", "own/dream", "own/fmda", "published/raw", "published/dream")
     metrics = {f"evaluation/{method}_metrics" for method in methods}
     of_encoders = {
@@ -174,12 +166,7 @@ def test_the_gate_is_the_only_root_of_its_group_and_alone_depends_on_other_group
     assert {graph.get(parent).group_name for parent in beyond} <= ({f"{encoder}_heads"} if stage != "heads" else set())
 
 
-def test_a_group_can_be_materialised_for_a_pair_that_not_all_of_its_methods_have(graph):
-    gate = graph.get(dg.AssetKey(["heads", "own", "own_training_data"]))
-    assert list(gate.partitions_def.get_partition_keys()) == ["en-de", "en-ja", "en-de+en-ja"]
-
-
-def test_the_page_of_a_stored_asset_says_where_it_is_stored(workspace, graph):
+def test_the_page_of_an_asset_says_where_it_is_stored_and_of_which_encoder_and_method_it_is(workspace, graph):
     found = {key: graph.get(key).metadata for key in graph.get_all_asset_keys() if graph.get(key).is_materializable}
     unstored = {key.path[-1] for key, metadata in found.items() if "dagster/uri" not in metadata}
     gates = {f"{encoder}_{gate}" for encoder in ("own", "published") for gate in ("training_data", "evaluation_sets")}
@@ -187,9 +174,6 @@ def test_the_page_of_a_stored_asset_says_where_it_is_stored(workspace, graph):
     utterances = found[dg.AssetKey(["corpora", "utterances"])]
     assert utterances["dagster/uri"] == (workspace.home / "tables/corpora/utterances").as_uri()
     assert utterances["dagster/relation_identifier"] == "corpora.utterances"
-
-
-def test_assets_can_be_filtered_by_encoder_and_method(graph):
     tags = graph.get(dg.AssetKey(["evaluation", "own", "dream_metrics"])).tags
     assert (tags["disent/encoder"], tags["disent/method"]) == ("own", "dream")
 
@@ -200,17 +184,6 @@ def test_the_warehouse_waits_for_the_comparisons_of_each_encoder_which_wait_for_
     assert found == comparisons
     metrics = {key for key in keys(graph, "evaluation") if key.endswith("_metrics")}
     assert {parent for key in comparisons for parent in parents(graph, key)} == metrics
-
-
-def test_partitions_are_the_languages_and_the_training_sets_of_pairs(graph):
-    by_language = graph.get(dg.AssetKey(["corpora", "utterances"])).partitions_def
-    by_pair = graph.get(dg.AssetKey(["heads", "own", "fmda_head"])).partitions_def
-    assert by_language.get_partition_keys() == ["en", "de", "ja", "es"]
-    assert by_pair.get_partition_keys() == ["en-de", "en-ja", "en-de+en-ja"]
-
-
-def test_a_mixture_depends_on_all_its_languages(workspace):
-    assert workspace.config.languages_of("en-de+en-ja") == ("en", "de", "ja")
 
 
 def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):
@@ -254,12 +227,7 @@ def test_copies_of_a_bucket_take_what_the_environment_says(tmp_path):
 def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
     folder = dagster_home(tmp_path)
     assert (folder / "dagster.yaml").read_bytes() == SETTINGS.read_bytes()
-    assert "enabled: false" in (folder / "dagster.yaml").read_text()
-
-
-def test_the_settings_of_dagster_are_the_users_once_they_are_there(tmp_path):
-    own = dagster_home(tmp_path) / "dagster.yaml"
-    own.write_text("telemetry: {enabled: false}\n")
+    (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")  # the user's from now on
     assert (dagster_home(tmp_path) / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
 
 
@@ -305,6 +273,6 @@ def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
 @pytest.mark.parametrize(("driver", "expected"), [("null", True), ("no_such_device*", False)])
 def test_torch_is_asked_for_a_gpu_only_where_there_is_a_driver(monkeypatch, driver, expected):
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr(compute, "GPU_DRIVERS", (driver,))
+    monkeypatch.setattr(factory, "GPU_DRIVERS", (driver,))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert compute._has_gpu.__wrapped__() is expected
+    assert factory._has_gpu.__wrapped__() is expected

@@ -8,8 +8,8 @@ import pytest
 from toy_steps import RESULT, toy_step
 
 from disent_assets.lineage.factory import step_asset
-from disent_assets.run.asset_steps import steps_of
 from disent_assets.run.error_messages import place_of, with_asset
+from disent_assets.run.plan import steps_of
 from disent_assets.run.step import compute
 from disent_assets.settings.environment import open_workspace
 from disent_core.lineage.result import Check

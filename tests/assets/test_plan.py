@@ -5,8 +5,7 @@ import pytest
 from toy_steps import toy_step
 
 from disent_assets.lineage.factory import step_asset
-from disent_assets.run.asset_steps import steps_of
-from disent_assets.run.plan import StepRun, plan
+from disent_assets.run.plan import StepRun, plan, steps_of
 from disent_assets.settings.environment import open_workspace
 from disent_core.lineage.partitions import Dependents
 from disent_core.lineage.step import Read, Step, linked

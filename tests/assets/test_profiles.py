@@ -20,7 +20,6 @@ from disent_assets.settings.environment import (
     is_local,
     open_workspace,
     passed_on,
-    pictures_address,
     profile_of,
     run_settings,
     step_share,
@@ -39,24 +38,17 @@ def test_steps_run_on_this_machine_unless_a_profile_is_named():
     assert (profile_of({"DISENT_PROFILE": "slurm"}), is_local({"DISENT_PROFILE": "ray"})) == ("slurm", False)
 
 
-@pytest.mark.parametrize(
-    ("ask", "environment", "message"),
-    [
-        (profile_of, {"DISENT_PROFILE": "spark"}, "DISENT_PROFILE must be one of local, ray, k8s, slurm, got 'spark'"),
-        (
-            database,
-            {"DISENT_POSTGRES": "postgresql://host/runs"},
-            r"^DISENT_POSTGRES must be an address that begins with postgresql\+psycopg2://[^,]*$",
-        ),
-        (step_share, {"DISENT_GPU": "one"}, "DISENT_GPU must be a number >= 0, got 'one'"),
-        (step_share, {"DISENT_GPU": "-1"}, "DISENT_GPU must be a number >= 0, got '-1'"),
-        (step_share, {"DISENT_MEMORY": "nan"}, "DISENT_MEMORY must be a number > 0, got 'nan'"),
-        (step_share, {"DISENT_MEMORY": "0"}, "DISENT_MEMORY must be a number > 0, got '0'"),
-    ],
-)
-def test_an_invalid_variable_is_refused(ask, environment, message):
-    with pytest.raises(ConfigError, match=message):
-        ask(environment)
+@pytest.mark.parametrize(("ask", "variable", "text", "message"), [
+    (profile_of, "DISENT_PROFILE", "spark", "one of local, ray, k8s, slurm, got 'spark'"),
+    (database, "DISENT_POSTGRES", "postgresql://host/runs", r"an address that begins with postgresql\+psycopg2://[^,]*$"),
+    (step_share, "DISENT_GPU", "one", "a number >= 0, got 'one'"),
+    (step_share, "DISENT_GPU", "-1", "a number >= 0, got '-1'"),
+    (step_share, "DISENT_MEMORY", "nan", "a number > 0, got 'nan'"),
+    (step_share, "DISENT_MEMORY", "0", "a number > 0, got '0'"),
+])  # fmt: skip
+def test_an_invalid_variable_is_refused(ask, variable, text, message):
+    with pytest.raises(ConfigError, match=f"^{variable} must be {message}"):
+        ask({variable: text})
 
 
 def test_a_cluster_is_told_the_settings_but_no_password():
@@ -65,8 +57,7 @@ def test_a_cluster_is_told_the_settings_but_no_password():
 
 
 def test_settings_of_the_environment_have_defaults(tmp_path):
-    assert (code_locations({}).name, pictures_address({}), step_share({})) == ("workspace.yaml", "/pictures", (1, 1))
-    assert pictures_address({"DISENT_PICTURES": "https://plots.example/"}) == "https://plots.example"
+    assert (code_locations({}).name, step_share({})) == ("workspace.yaml", (1, 1))
     assert code_locations({"DISENT_WORKSPACE": str(tmp_path / "own.yaml")}) == tmp_path / "own.yaml"
 
 
@@ -112,37 +103,43 @@ def test_runs_are_not_submitted_to_a_queue_that_nobody_looks_at(tmp_path):
 # --- what a step asks for ---------------------------------------------------------------------------------
 
 
+def made(workspace):
+    return [asset for asset in build(workspace).assets or () if isinstance(asset, dg.AssetsDefinition)]
+
+
 def asked_of_ray(tmp_path, device: str = "auto") -> dict[str, dict]:
     workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
     object.__setattr__(workspace.config.experiment, "device", device)
-    assets = [one for one in build(workspace).assets or () if isinstance(one, dg.AssetsDefinition)]
-    return {one.key.to_user_string() if len(one.keys) == 1 else one.op.name: json.loads(
-        one.op.tags["dagster-ray/config"]) for one in assets if "dagster-ray/config" in one.op.tags}  # fmt: skip
+    return {
+        asset.key.to_user_string() if len(asset.keys) == 1 else asset.op.name: json.loads(
+            asset.op.tags["dagster-ray/config"]
+        )
+        for asset in made(workspace)
+    }
 
 
 def test_every_step_asks_for_a_processor_and_memory_and_only_one_that_computes_for_a_gpu(tmp_path):
     asked = asked_of_ray(tmp_path)
     assert len(asked) > 15
-    assert {one["num_cpus"] for one in asked.values()} == {1}
-    assert all(one["memory"] >= 2 << 30 for one in asked.values())
-    with_gpu = {name for name, one in asked.items() if one.get("num_gpus")}
+    assert {of_step["num_cpus"] for of_step in asked.values()} == {1}
+    assert all(of_step["memory"] >= 2 << 30 for of_step in asked.values())
+    with_gpu = {name for name, of_step in asked.items() if of_step.get("num_gpus")}
     assert {"heads/scratch/dream_head", "embeddings/scratch/scratch_encoder"} <= with_gpu
     assert not with_gpu & {"corpora/utterances", "evaluation/scratch/dream_metrics", "warehouse/database"}
 
 
 def test_steps_ask_for_the_share_of_a_gpu_that_is_set_and_for_none_on_a_processor(tmp_path, monkeypatch):
-    assert not any("num_gpus" in one for one in asked_of_ray(tmp_path, device="cpu").values())
+    assert not any("num_gpus" in asked for asked in asked_of_ray(tmp_path, device="cpu").values())
     monkeypatch.setenv("DISENT_GPU", "0.25")
     assert asked_of_ray(tmp_path)["heads/scratch/dream_head"]["num_gpus"] == 0.25
 
 
 def test_a_cluster_counts_gpus_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_assets.lineage.compute._has_gpu", lambda: True)
+    monkeypatch.setattr("disent_assets.lineage.factory._has_gpu", lambda: True)
     workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
     for profile, expected in (("local", {None, "gpu"}), ("ray", {None})):
         monkeypatch.setenv("DISENT_PROFILE", profile)
-        assets = [one for one in build(workspace).assets or () if isinstance(one, dg.AssetsDefinition)]
-        assert {one.op.pool for one in assets} == expected
+        assert {asset.op.pool for asset in made(workspace)} == expected
 
 
 # --- a database that is away ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from worlds import TOY
 
 from disent.query import files_folder, query
 from disent_assets.warehouse import refresh as module
-from disent_assets.warehouse.inputs import INPUTS
+from disent_assets.warehouse.build import INPUTS
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse
 from disent_assets.warehouse.sql_files import sql_hash
 from disent_core.lineage.tables import stored_tables

@@ -1,6 +1,7 @@
 """The order in which steps run side by side, and what a failure stops."""
 
 import pytest
+from toy_steps import planned as step
 
 from disent_assets.run import runner
 from disent_assets.run.plan import StepRun
@@ -10,17 +11,12 @@ from disent_assets.run.step import Outcome
 FAILED, CHANGED = Outcome(failure="broken"), Outcome(made=1, changed=True)
 
 
-def step(name: str, partition: str | None = None, *after: StepRun, uses_device: bool = False) -> StepRun:
-    key = tuple(name.split("/"))
-    return StepRun(key, (key,), partition, frozenset(other.name for other in after), uses_device)
-
-
 def drain(schedule: Schedule, outcomes: dict[StepRun, Outcome]) -> list[StepRun]:
     """Run all steps one after the other; returns those that ran."""
     ran = []
-    while (one := schedule.next()) is not None:
-        ran.append(one)
-        list(schedule.end(one, outcomes.get(one, Outcome())))
+    while (due := schedule.next()) is not None:
+        ran.append(due)
+        list(schedule.end(due, outcomes.get(due, Outcome())))
     return ran
 
 

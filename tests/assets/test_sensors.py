@@ -1,18 +1,14 @@
 """What the sensors record and report in one tick."""
 
-import json
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import dagster as dg
 import pytest
+from toy_steps import listening
 
 from disent_assets.definitions import build
-from disent_assets.lineage.automation import automated
 from disent_assets.lineage.corpus_versions import record_of
-from disent_assets.lineage.refresh import OF_JOB, OF_STEPS
+from disent_assets.lineage.refresh import OF_JOB, OF_STEPS, automated
 from disent_assets.settings.environment import RunSettings
 from disent_assets.settings.instance import open_instance
 from disent_core.config.load import load_config
@@ -97,18 +93,11 @@ def test_new_content_is_recorded_and_requests_one_refresh(project):
     assert [project.look(), project.look()] == [(["de", "en"], 1), ([], 0)]
 
 
-def test_only_the_partition_with_changed_content_is_recorded(project):
+def test_a_change_of_a_partition_and_its_reversal_are_recorded_and_request_a_refresh_each(project):
     project.look()
-    project.write("de-DE", "two")
-    assert project.look() == (["de"], 1)
-
-
-def test_a_reverted_change_is_recorded_and_requests_a_refresh(project):
-    project.look()
-    project.write("de-DE", "two")
-    project.look()
-    project.write("de-DE", "one")
-    assert project.look() == (["de"], 1)
+    for text in ("two", "one"):
+        project.write("de-DE", text)
+        assert project.look() == (["de"], 1)
 
 
 def test_a_refresh_that_failed_is_not_requested_again(project):
@@ -148,16 +137,10 @@ def test_an_unreadable_partition_requests_one_refresh_which_tells_why(project):
     assert project.reason() == "Nothing has changed. Can't be read: published_files [de]"
 
 
-def test_a_result_that_was_made_by_hand_requests_a_refresh(project):
+def test_a_result_that_was_made_by_hand_requests_a_refresh_and_one_of_a_refresh_none(project):
     project.look()
     project.make_by_hand({})
     assert [project.look(), project.look()] == [([], 1), ([], 0)]
-
-
-def test_results_of_a_refresh_request_none(project):
-    project.look()
-    project.make_by_hand({})
-    project.look()
     project.make_by_hand(OF_STEPS)
     assert project.look() == ([], 0)
 
@@ -183,11 +166,8 @@ def test_the_record_lies_in_the_cache(project):
     assert record_of(project.workspace, FILES).parent == project.workspace.home / "cache" / "observed"
 
 
-def test_a_configuration_as_loaded_is_left_alone(project):
-    assert project.reload_message() == "Nothing has changed."
-
-
 def test_a_new_language_is_reported_if_there_is_no_web_server(project):
+    assert project.reload_message() == "Nothing has changed."
     project.write("ja-JP", "one")
     assert project.reload_message().startswith("The configuration has changed. Reload the code location 'disent'")
     project.load()
@@ -205,34 +185,14 @@ def test_a_configuration_whose_corpus_is_gone_is_not_loaded(project):
     assert project.reload_message().startswith("The last configuration stays: ")
 
 
-@pytest.fixture
-def web_server() -> Iterator[tuple[str, list[dict]]]:
-    """An address, and the requests that it gets."""
-    requests: list[dict] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", requests
-    server.shutdown()
-    server.server_close()
-
-
-def test_the_web_server_is_asked_to_load_a_changed_configuration(tmp_path, web_server):
-    address, requests = web_server
-    project = Project(tmp_path, address)
-    project.reload_message()
-    assert requests == []
-    project.write("ja-JP", "one")
-    assert project.reload_message() == "The configuration has changed and is loaded again."
-    assert [request["variables"] for request in requests] == [{"name": "disent"}]
+def test_the_web_server_is_asked_to_load_a_changed_configuration(tmp_path):
+    with listening() as server:
+        project = Project(tmp_path, server.address)
+        project.reload_message()
+        assert server.messages == []
+        project.write("ja-JP", "one")
+        assert project.reload_message() == "The configuration has changed and is loaded again."
+    assert [request["variables"] for request in server.messages] == [{"name": "disent"}]
 
 
 def test_a_web_server_that_does_not_answer_is_no_error(tmp_path):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from rich.console import Console
+from toy_steps import planned as step
 
 from disent_assets.run.plan import StepRun
 from disent_assets.run.progress import Display, Done, Lines, duration
@@ -19,11 +20,6 @@ MASSIVE = {
     "centered": 2.0, "raw": 1.4,
 }  # fmt: skip
 """Seconds of a head with its metrics on real data: configs/massive_headline.toml."""
-
-
-def step(name: str, partition: str | None = None, *after: StepRun) -> StepRun:
-    key = tuple(name.split("/"))
-    return StepRun(key, (key,), partition, frozenset(other.name for other in after))
 
 
 def run_of(seconds: dict[str, float]) -> tuple[list[StepRun], dict[str, float]]:
@@ -87,7 +83,7 @@ def test_the_first_time_the_expected_end_has_the_right_order_of_magnitude(worker
 
 def test_a_step_lasts_as_long_as_the_last_time_and_a_look_almost_nothing():
     first, second, third = step("heads/own/a_head"), step("heads/own/b_head"), step("corpora/utterances", "en")
-    seconds = expected_seconds([first, second, third], {first.name: 7.0, second.name: 8.0}, {second})
+    seconds = expected_seconds([first, second, third], {first.name: 7.0, second.name: 8.0}, {second.name})
     assert seconds[first.name] == 7.0
     assert seconds[second.name] < 0.1 < seconds[third.name]
 
@@ -144,8 +140,8 @@ def test_a_file_gets_a_line_when_a_step_begins_and_ends_and_one_every_half_minut
 def test_a_warning_that_several_steps_log_is_shown_once():
     file = io.StringIO()
     lines = Lines(lambda: None, file, Clock())
-    for step in (EN, DE):
-        lines.log(step, logging.WARNING, "de.txt:2: a line that is not two words is left out (2 in this file)")
+    for logging_step in (EN, DE):
+        lines.log(logging_step, logging.WARNING, "de.txt:2: a line that is not two words is left out (2 in this file)")
     assert file.getvalue().count("de.txt:2") == 1
 
 

@@ -58,13 +58,13 @@ def test_an_encoding_has_the_products_of_a_sample_for_each_of_its_texts(monkeypa
 
 @pytest.mark.usefixtures("counted")
 def test_a_training_has_the_products_of_its_first_epoch_for_each_of_its_steps(monkeypatch):
-    def fit(data, settings, seeds, **of):
+    def fit(data, settings, fit):
         for epoch in (1, 2):
             multiply(5)
             yield SimpleNamespace(steps=2 * epoch)
 
     run = SimpleNamespace(method="toy", settings=None, seeds=[0])
-    monkeypatch.setattr(costs.training, "head_and_data", lambda *of: (run, lambda: None))
+    monkeypatch.setattr(costs.heads, "head_and_data", lambda *of: (run, lambda: None))
     monkeypatch.setattr(costs, "trainer", lambda method: SimpleNamespace(fit=fit))
     assert costs.products(WORKSPACE, step("heads", steps=8)) == 5 / 2 * 8
 
@@ -98,7 +98,7 @@ def test_the_dearest_steps_of_the_pattern_come_first_with_their_share(monkeypatc
     rows = [step("heads", partition="en-de"), step("heads", processor_seconds=9.0, partition=None), step("corpora")]
     known = {8.0: 2.0, 9.0: None}
     monkeypatch.setattr(costs, "open_workspace", lambda: WORKSPACE)
-    monkeypatch.setattr(costs, "recorded", lambda *of: pa.Table.from_pylist(rows))
+    monkeypatch.setattr(costs, "read_run_table", lambda *of: pa.Table.from_pylist(rows))
     monkeypatch.setattr(costs, "products", lambda workspace, row: known[row["processor_seconds"]])
     monkeypatch.setattr(sys, "argv", ["costs", "--only", "heads/*"])
     costs.main()

@@ -1,7 +1,7 @@
 """Plain floats and loops, against which tests hold the linear heads, and batches for both."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from synthetic import random_rows
@@ -39,6 +39,32 @@ def cross_entropy(logits: Vector, label: int) -> float:
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def unit(vector: Vector) -> Vector:
+    norm = math.sqrt(dot(vector, vector))
+    return [value / norm for value in vector]
+
+
+def values(terms: Mapping[str, torch.Tensor]) -> dict[str, float]:
+    return {name: value.item() for name, value in terms.items()}
+
+
+def picked(query: Vector, candidates: Sequence[Vector], allowed: Sequence[int], gold: int, temperature: float) -> float:
+    """Cross-entropy of the gold candidate among those that are allowed."""
+    return cross_entropy([cosine(query, candidates[row]) / temperature for row in allowed], allowed.index(gold))
+
+
+def contrast(
+    left: Sequence[Vector], right: Sequence[Vector], left_texts: list[int], right_texts: list[int], temperature: float
+) -> float:
+    """Find the row of the other side, in both directions; rows that share a text are no negatives."""
+    losses = []
+    for i in range(len(left)):
+        shared = [left_texts[j] == left_texts[i] or right_texts[j] == right_texts[i] for j in range(len(left))]
+        allowed = [j for j in range(len(left)) if j == i or not shared[j]]
+        losses += [picked(left[i], right, allowed, i, temperature), picked(right[i], left, allowed, i, temperature)]
+    return mean(losses)
 
 
 def batch_of(*roles: str) -> dict[str, torch.Tensor]:

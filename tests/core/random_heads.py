@@ -71,8 +71,8 @@ def stored(folder: Path, method_name: str, settings=None, tensors=None, of_seed=
     return path
 
 
-def frozen(folder: Path, name: str, **encoder) -> Path:
-    return stored(folder, name, **encoder)
+def frozen(folder: Path, name: str, preset: str = "paper", **encoder) -> Path:
+    return stored(folder, name, methods.method(name).presets[preset], **encoder)
 
 
 def facet_first(folder: Path) -> Path:
@@ -102,6 +102,15 @@ def centered(folder: Path, preset: str = "paper") -> Path:
     dim = dim_of(folder)
     tensors = {f"mean.{of}": random(torch.zeros(dim, dtype=torch.float64), dim) for of in LANGUAGES}
     return stored(folder, "centered", methods.method("centered").presets[preset], tensors)
+
+
+def aligned(folder: Path, name: str) -> Path:
+    """Rotated or correlated directions of vectors of norm 1."""
+    dim = dim_of(folder)
+    shapes = {"mean": (dim,), "weight": (dim, dim)}
+    tensors = {f"{what}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)
+               for what, shape in shapes.items() for of in LANGUAGES}  # fmt: skip
+    return stored(folder, name, tensors=tensors)
 
 
 def tuned(folder: Path, name: str = "fine_tuned", preset: str = "paper") -> Path:

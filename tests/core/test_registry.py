@@ -52,20 +52,21 @@ def test_a_module_that_can_not_be_imported_says_why(package, text, found):
         find("part", f"{name}:PART", {})
 
 
-def test_a_method_may_not_take_the_name_of_one_of_the_library(package):
-    text = "from dataclasses import replace\nfrom disent_core.methods.dream import METHOD as D\nMETHOD = replace(D)\n"
-    with pytest.raises(ConfigError, match="its name 'dream' is that of a method of disent; rename it"):
-        methods.method(package("another_dream", text) + ":METHOD")
+@pytest.mark.parametrize(
+    ("find_part", "module", "name"),
+    [(methods.method, "methods.dream:METHOD", "dream"), (task, "evaluation.tasks.sts:TASK", "sts")],
+)
+def test_a_part_may_not_take_the_name_of_one_of_the_library(package, find_part, module, name):
+    module, _, attribute = module.partition(":")
+    text = (
+        f"from dataclasses import replace\nfrom disent_core.{module} import {attribute}\nPART = replace({attribute})\n"
+    )
+    with pytest.raises(ConfigError, match=f"its name '{name}' is that of a (method|task) of disent; rename it"):
+        find_part(package(f"another_{name}", text) + ":PART")
 
 
 def test_a_method_of_the_library_may_be_named_by_its_module():
     assert methods.method("disent_core.methods.dream:METHOD") is DREAM
-
-
-def test_a_task_may_not_take_the_name_of_one_of_the_library(package):
-    text = "from dataclasses import replace\nfrom disent_core.evaluation.tasks import sts\nTASK = replace(sts.TASK)\n"
-    with pytest.raises(ConfigError, match="its name 'sts' is that of a task of disent; rename it"):
-        task(package("another_sts", text) + ":TASK")
 
 
 def test_a_reader_that_lacks_something_is_told_what(package):

@@ -9,6 +9,8 @@ import torch
 
 from disent_core.encoders.kinds.distilled import DistilledConfig
 from disent_core.encoders.kinds.distilled.pairs import Material, Translations
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
+from disent_core.encoders.transformer import HuggingFaceEncoder, load
 from disent_core.storage.text_columns import TextColumn
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -50,6 +52,12 @@ def save_teacher(folder: Path, *, words: list[str] | None = None, seed: int = 0)
     )  # fmt: skip
     BertModel(architecture, add_pooling_layer=False).save_pretrained(folder)
     return folder
+
+
+def loaded(folder: Path) -> HuggingFaceEncoder:
+    """The encoder in a folder."""
+    settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
+    return load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
 
 
 def translated(text: str, language: str) -> str:

@@ -1,6 +1,5 @@
 """`disent.Index`: what a search by a head answers, with a head whose vectors are counts of letters and words."""
 
-import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 import disent
 from disent import index as index_module
 from disent_core.errors import CorpusError, TableError, TrainingError
+from disent_core.text import text_key
 
 VERBS, ROOMS = ("wake", "play", "turn"), ("nine", "jazz", "kitchen")
 TEXTS = [f"{verb} {room}" for verb in VERBS for room in ROOMS]
@@ -37,17 +37,8 @@ def model(path=None, *, languages=None, content="weights", embeddings=("meaning"
         name="facet", embeddings=embeddings, is_seeded=False, is_transductive=lambda settings: settings == "test"
     )
     names = {"name": "facet", "encoder": "tiny", "trained_on": "en-de", "encoder_fingerprint": "e"}
-    return disent.Model(
-        SimpleNamespace(
-            method=method,
-            description=names,
-            trained=Trained(languages),
-            content=content,
-            path=path,
-            settings=settings,
-            features=lambda texts, language: texts,
-        )
-    )
+    head = {"content": content, "path": path, "settings": settings, "features": lambda texts, language: texts}
+    return disent.Model(SimpleNamespace(method=method, description=names, trained=Trained(languages), **head))
 
 
 @pytest.fixture
@@ -64,15 +55,9 @@ def test_a_search_by_template_finds_the_same_shape_and_by_residual_the_same_valu
 
 def test_a_hit_says_what_it_is(index):
     hit = index.search("wake jazz")[0]
-    assert hit == ("wake jazz", "en", pytest.approx(1, abs=1e-6), 1, searching_key("wake jazz"))
+    assert hit == ("wake jazz", "en", pytest.approx(1, abs=1e-6), 1, text_key("wake jazz"))
     assert (index.texts[hit.row], index.languages[hit.row]) == (hit.text, hit.language)
     assert len(index) == len(index.texts) == len(index.languages) == 11
-
-
-def searching_key(text):
-    from disent_core.text import text_key
-
-    return text_key(text)
 
 
 def test_several_queries_have_the_hits_that_each_has_alone(index):
@@ -94,40 +79,33 @@ def test_hits_are_by_score_and_then_by_row(index):
     assert [(-hit.score, hit.row) for hit in hits] == sorted((-hit.score, hit.row) for hit in hits)
 
 
-def test_the_language_of_the_query_may_be_left_out(index):
-    hits = index.search("wake nine", k=99, language="en", other_language=True)
-    assert [hit.text for hit in hits] == ["wake nine", "halt zimmer"]
-    with pytest.raises(ValueError, match="other_language= needs the language of the query: language="):
-        index.search("wake nine", other_language=True)
-
-
-def test_a_search_may_be_in_one_language_only(index):
-    assert {hit.language for hit in index.search("wake", k=99, only_language="de")} == {"de"}
-    with pytest.raises(ValueError, match="the index has no text in 'fr'; it has de, en"):
-        index.search("wake", only_language="fr")
-
-
-def test_the_query_itself_may_be_left_out(index):
-    hits = index.search("wake nine", k=99, except_same_text=True)
-    assert len(hits) == 9
-    assert "wake nine" not in [hit.text for hit in hits]
+@pytest.mark.parametrize(
+    ("request_", "texts"),
+    [
+        ({"language": "en", "other_language": True}, {"wake nine", "halt zimmer"}),
+        ({"only_language": "de"}, {"wake nine", "halt zimmer"}),
+        ({"except_same_text": True}, {*TEXTS, "halt zimmer"} - {"wake nine"}),
+    ],
+)
+def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_, texts):
+    hits = index.search("wake nine", k=99, **request_)
+    assert ({hit.text for hit in hits}, len(hits)) == (texts, len(texts))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"texts": "x", "by": "shape"},
-            r"no 'shape' \(facet on tiny, en-de\); choose one of meaning, template, residual",
-        ),
-        ({"texts": "x", "k": 0}, "k is 0; it must be at least 1"),
+        ({"by": "shape"}, r"no 'shape' \(facet on tiny, en-de\); choose one of meaning, template, residual"),
+        ({"k": 0}, "k is 0; it must be at least 1"),
         ({"texts": []}, "there is no query"),
         ({"texts": ["x", " "]}, "a query is empty"),
+        ({"other_language": True}, "other_language= needs the language of the query: language="),
+        ({"only_language": "fr"}, "the index has no text in 'fr'; it has de, en"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_told(index, arguments, message):
     with pytest.raises(ValueError, match=message):
-        index.search(**arguments)
+        index.search(**{"texts": "x", **arguments})
 
 
 def test_a_head_that_needs_a_language_is_asked_in_one(tmp_path):
@@ -141,53 +119,43 @@ def test_a_head_that_needs_a_language_is_asked_in_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"),
-    [("one text", "texts must be a list of texts, not one text"), ([], "there are no texts"), ((), "there are no te")],
+    ("head", "texts", "error", "message"),
+    [
+        ({}, "one text", ValueError, "texts must be a list of texts, not one text"),
+        ({}, [], ValueError, "there are no texts"),
+        ({}, ["a", " "], CorpusError, "texts:2: the sentence is empty"),
+        ({"embeddings": ()}, TEXTS, ValueError, "facet tags the slots of sentences and does not embed"),
+        ({"settings": "test"}, TEXTS, ValueError, "facet subtracts the mean of all texts that are encoded together"),
+    ],
 )
-def test_an_index_is_made_of_a_list_of_texts(tmp_path, texts, message):
-    with pytest.raises(ValueError, match=message):
-        disent.Index.build(tmp_path / "index", model(), texts)
-    assert not (tmp_path / "index").exists()
+def test_an_index_is_made_of_a_list_of_texts_by_a_head_with_a_vector_for_each(tmp_path, head, texts, error, message):
+    with pytest.raises(error, match=message):
+        disent.Index.build(tmp_path / "index", model(**head), texts)
+    assert not list(tmp_path.glob("index/part-*"))
 
 
-@pytest.mark.parametrize("texts", [[1], ["a", None]])
-def test_only_texts_are_encoded(texts):
-    with pytest.raises(ValueError, match=f"a text is a str, and text {len(texts)} is a (int|NoneType)"):
-        model().encode(texts)
-
-
-@pytest.mark.parametrize("call", [lambda tagger: tagger.encode("x"), lambda tagger: tagger.encode_all(["x"])])
-def test_a_tagger_that_is_to_embed_is_refused(call):
-    with pytest.raises(ValueError, match=r"facet tags the slots of sentences and does not embed; call label\(\)"):
-        call(model(embeddings=(), languages={"de"}))
-
-
-@pytest.mark.parametrize("sentences", ["weck mich", ["weck mich um neun uhr"]])
-def test_sentences_to_tag_are_lists_of_words(sentences):
-    with pytest.raises(ValueError, match="a sentence to tag is a list of words"):
-        model(embeddings=(), languages={"de"}).label(sentences, language="de")
-
-
-def test_a_tagger_says_which_languages_it_has():
-    with pytest.raises(ValueError, match="this head tags de only, not 'en'"):
-        model(embeddings=(), languages={"de"}).label([["wake"]], language="en")
-
-
-def test_texts_that_can_not_be_stored_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match="texts:2: the sentence is empty"):
-        disent.Index.build(tmp_path / "index", model(), ["a", " "])
+TAGGER = {"embeddings": (), "languages": {"de"}}
 
 
 @pytest.mark.parametrize(
-    ("head", "message"),
+    ("head", "call", "message"),
     [
-        ({"embeddings": ()}, "facet tags the slots of sentences and does not embed"),
-        ({"settings": "test"}, "facet subtracts the mean of all texts that are encoded together"),
+        ({}, lambda head: head.encode([1]), "a text is a str, and text 1 is a int"),
+        ({}, lambda head: head.encode(["a", None]), "a text is a str, and text 2 is a NoneType"),
+        (
+            TAGGER,
+            lambda tagger: tagger.encode("x"),
+            r"facet tags the slots of sentences and does not embed; call label",
+        ),
+        (TAGGER, lambda tagger: tagger.encode_all(["x"]), "facet tags the slots of sentences and does not embed"),
+        (TAGGER, lambda tagger: tagger.label("weck mich", language="de"), "a sentence to tag is a list of words"),
+        (TAGGER, lambda tagger: tagger.label(["weck mich"], language="de"), "a sentence to tag is a list of words"),
+        (TAGGER, lambda tagger: tagger.label([["wake"]], language="en"), "this head tags de only, not 'en'"),
     ],
 )
-def test_a_head_without_a_vector_for_each_text_is_refused(tmp_path, head, message):
+def test_texts_are_encoded_and_lists_of_words_tagged(head, call, message):
     with pytest.raises(ValueError, match=message):
-        disent.Index.build(tmp_path / "index", model(**head), TEXTS)
+        call(model(**head))
 
 
 # --- the head of an index ---------------------------------------------------------------------------------
@@ -225,16 +193,15 @@ def test_the_head_is_loaded_when_it_is_first_used(kept, loaded):
 
 
 def test_an_index_finds_its_head_after_both_or_one_has_moved(kept, loaded, tmp_path):
-    os.rename(kept, tmp_path / "moved")  # noqa: PTH104 - as a user does
+    kept.rename(tmp_path / "moved")
     assert disent.Index.open(tmp_path / "moved").search("wake")
-    os.rename(tmp_path / "moved", kept)  # noqa: PTH104
-    os.rename(tmp_path / "project", tmp_path / "renamed")  # noqa: PTH104
+    (tmp_path / "moved").rename(kept)
+    (tmp_path / "project").rename(tmp_path / "renamed")
     assert disent.Index.open(tmp_path / "renamed" / "index").search("wake")
 
 
 def test_a_head_that_is_gone_may_be_named(kept, loaded, tmp_path):
-    head = kept.parent / "heads" / "en-de.safetensors"
-    os.rename(head, tmp_path / "elsewhere")  # noqa: PTH104
+    (kept.parent / "heads" / "en-de.safetensors").rename(tmp_path / "elsewhere")
     with pytest.raises(TrainingError, match=r"its head \(facet on tiny, en-de\) is not where it was. Name it as head="):
         disent.Index.open(kept).search("wake")
     assert disent.Index.open(kept, head=tmp_path / "elsewhere").search("wake")

@@ -7,9 +7,8 @@ from random_heads import SEEDS
 
 from disent_core import methods
 from disent_core.errors import TrainingError
-from disent_core.export.comparing import TOLERANCE
 from disent_core.export.encoder import exported_encoder
-from disent_core.export.folder import export_head
+from disent_core.export.folder import TOLERANCE, export_head
 from disent_core.export.routes import routes_of
 from disent_core.lineage.saved_heads import open_head
 from tools import equality

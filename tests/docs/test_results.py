@@ -79,10 +79,6 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_every_row_is_of_the_present_code_or_of_earlier_code():
-    assert wrong_rows(ROOT) == []
-
-
 def test_every_file_is_listed_and_every_row_belongs_to_one_table_and_ends_with_its_data_and_code():
     listed = tables(ROOT)
     assert {table.file for table in listed} == {path.name for path in (ROOT / RESULTS).glob("*.csv")}
@@ -166,7 +162,8 @@ def data_out_of_step(project: Path) -> list[tuple[str, str]]:
     return [key for key, data in found.items() if len(data) > 1]
 
 
-def test_rows_of_a_configuration_and_encoder_were_made_from_the_same_data():
+def test_rows_are_of_the_present_or_of_earlier_code_and_those_of_an_encoder_were_made_from_the_same_data():
+    assert wrong_rows(ROOT) == []
     assert data_out_of_step(ROOT) == []
 
 
@@ -177,16 +174,11 @@ def test_rows_of_two_states_of_the_data_are_found(project, data, found):
     assert data_out_of_step(project) == found
 
 
-def test_a_method_with_new_code_makes_its_rows_wrong(project, monkeypatch):
+@pytest.mark.parametrize(("module", "name"), [(raw, "METHOD"), (translation_retrieval, "CROSSLINGUAL")])
+def test_a_method_or_task_with_new_code_makes_its_rows_wrong(project, monkeypatch, module, name):
     assert wrong_rows(project) == []
-    monkeypatch.setattr(raw, "METHOD", replace(raw.METHOD, code_version="another"))
+    monkeypatch.setattr(module, name, replace(getattr(module, name), code_version="another"))
     assert [row["method"] for row in wrong_rows(project)] == ["raw"]
-
-
-def test_a_task_with_new_code_makes_its_rows_wrong(project, monkeypatch):
-    task = replace(translation_retrieval.CROSSLINGUAL, code_version="another")
-    monkeypatch.setattr(translation_retrieval, "CROSSLINGUAL", task)
-    assert len(wrong_rows(project)) == 1
 
 
 @pytest.mark.parametrize(
@@ -230,11 +222,8 @@ def test_the_figures_of_a_method_in_a_leaderboard_count_as_one_row(project):
     assert earlier_rows(project) == "Rows of earlier code: 1 of 2."
 
 
-def test_the_code_of_a_row_is_of_its_method_and_its_tasks():
+def test_the_code_of_a_row_is_of_its_methods_and_its_tasks():
     assert len({code("raw"), code("dream"), code("raw", "template_retrieval")}) == 3
-
-
-def test_a_row_that_compares_two_methods_is_of_both_and_a_side_of_a_claim_begins_with_its_method():
     assert methods_of({"method_a": "facet", "method_b": "dream", "difference": "0.1"}) == ["facet", "dream"]
     assert methods_of({"left_side": "dream meaning", "right_side": "raw sentence"}) == ["dream", "raw"]
 

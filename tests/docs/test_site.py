@@ -16,22 +16,16 @@ def listed(nav: object) -> list[str]:
     return [name for value in values for name in listed(value)]
 
 
-def settings() -> dict:
-    return yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-
-
 def site(folder, **pages: str):
     for name, body in pages.items():
         (folder / f"{name}.html").write_text(f"<html><body>{body}</body></html>", encoding="utf-8")
     return folder
 
 
-def test_every_page_is_in_the_navigation_once():
+def test_every_page_is_in_the_navigation_once_and_the_site_has_the_folders_of_the_repository():
     pages = [name for name in staged() if name.endswith(".md")]
-    assert sorted(listed(settings()["nav"])) == sorted([*pages, *MADE])
-
-
-def test_the_site_has_the_folders_of_the_repository():
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert sorted(listed(nav)) == sorted([*pages, *MADE])
     assert [name for name, source in staged().items() if name != "index.md" and source != ROOT / name] == []
 
 

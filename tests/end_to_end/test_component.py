@@ -18,17 +18,14 @@ from pydantic import ValidationError
 
 from disent_assets.component import DisentLineage
 from disent_assets.definitions import build
-from disent_assets.lineage import compute, factory
-from disent_assets.lineage.automation import newest_by_hand
+from disent_assets.lineage import factory
 from disent_assets.lineage.embedded import _result, hosted, hosted_assets
 from disent_assets.lineage.metadata import pictures
-from disent_assets.lineage.refresh import OF_STEPS
-from disent_assets.run.asset_steps import steps_of
+from disent_assets.lineage.refresh import OF_STEPS, newest_by_hand
 from disent_assets.run.costs import read_run_table
-from disent_assets.run.plan import plan
+from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.status import find_states
-from disent_assets.settings.homes import claim
-from disent_assets.settings.instance import FACE, home_tag, used
+from disent_assets.settings.instance import FACE, claim, home_tag, used
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
 from disent_core.lineage.workspace import Workspace
@@ -150,7 +147,7 @@ def of_lineages(names: Iterable[str]) -> list[str]:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def test_keys_groups_and_steps_of_each_lineage_begin_with_its_prefix(repository):
+def test_keys_groups_and_steps_of_each_lineage_begin_with_its_prefix_and_depend_on_no_other(repository):
     nodes = [node for node in repository.asset_graph.asset_nodes if node.key.path != ["corpora", "utterances"]]
     of_keys = [node.key.path[0] for node in nodes]
     assert set(of_keys) == {"first", "second"}
@@ -158,11 +155,8 @@ def test_keys_groups_and_steps_of_each_lineage_begin_with_its_prefix(repository)
     assert of_lineages(node.assets_def.op.name for node in nodes if node.is_executable) == [
         node.key.path[0] for node in nodes if node.is_executable
     ]
-    assert {key.asset_key.path[0] for key in repository.asset_graph.asset_check_keys} == {"first", "second"}
-
-
-def test_every_dependency_and_check_stays_in_its_lineage(repository):
     graph = repository.asset_graph
+    assert {key.asset_key.path[0] for key in graph.asset_check_keys} == {"first", "second"}
     assert all(
         parent.path[0] == key.path[0] for key in graph.get_all_asset_keys() for parent in graph.get(key).parent_keys
     )
@@ -181,7 +175,7 @@ def test_each_lineage_has_a_job_a_sensor_and_a_schedule_of_its_own_that_wait_unt
 
 
 def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(host, monkeypatch):
-    monkeypatch.setattr(compute, "_has_gpu", lambda: True)
+    monkeypatch.setattr(factory, "_has_gpu", lambda: True)
     text = host.second.config.read_text(encoding="utf-8").replace('device = "cpu"', "")
     path = host.second.folder / "gpu.toml"
     path.write_text(text, encoding="utf-8")
@@ -193,11 +187,8 @@ def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(hos
     assert pools == [{None, "a__b__gpu"}, {None, "shared"}]
 
 
-def test_prefixes_that_join_to_the_same_words_give_other_names():
-    assert factory.prefixed_name(("a", "b"), "refresh") != factory.prefixed_name(("a_b",), "refresh")
-
-
 def test_the_plan_of_a_lineage_under_a_prefix_is_the_plan_without(host):
+    assert factory.prefixed_name(("a", "b"), "refresh") != factory.prefixed_name(("a_b",), "refresh")
     workspace = Workspace(load_config(host.first.config), host.first.home, ("a", "b"))
     bare = host.first.workspace
     assert plan(steps_of(workspace, hosted_assets(workspace))) == plan(steps_of(bare, build(bare)))
@@ -274,12 +265,9 @@ def test_only_results_of_its_own_assets_ask_for_a_refresh():
         assert newest_by_hand(instance, [dg.AssetKey("other")]) == ""
 
 
-def test_a_prefix_that_dagster_would_read_as_something_else_is_refused():
+def test_a_prefix_with_a_slash_and_a_folder_of_results_of_another_configuration_are_refused(host, definitions):
     with pytest.raises(ValidationError, match="prefix"):
         DisentLineage(config="disent.toml", home="data", prefix=["a/b"])
-
-
-def test_a_folder_of_results_of_another_configuration_is_refused(host, definitions):
     claim(load_config(host.first.config), host.first.home)
     component = DisentLineage(config=str(host.second.config), home=str(host.first.home))
     with pytest.raises(ConfigError, match=re.escape(str(host.first.config))):

@@ -31,15 +31,6 @@ def state(project: Project, counts: dict[str, int]) -> State:
     return State(project.results(), project.weights(), metrics, project.disent("status").stdout, counts)
 
 
-def change_word(project: Project, locale: str, split: str) -> None:
-    """Another first word in one utterance without slots before it, which changes at most three texts."""
-    rows = project.utterances(locale)
-    row = next(row for row in rows if row["partition"] == split and not row["annot_utt"].startswith("["))
-    for name in ("utt", "annot_utt"):
-        row[name] = " ".join(["unvergleichlich", *row[name].split(" ")[1:]])
-    project.write(locale, rows)
-
-
 @dataclass(frozen=True)
 class Edit:
     """A changed training utterance of `de`, and its way back."""
@@ -54,7 +45,7 @@ class Edit:
 def edit(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Edit:
     project = finished.copy(tmp_path_factory.mktemp("edit"))
     before, original = state(project, {}), project.file("de-DE").read_bytes()
-    change_word(project, "de-DE", "train")
+    project.change_word("de-DE")
     status = project.disent("status").stdout
     after = state(project, project.materialize())
     project.file("de-DE").write_bytes(original)
@@ -69,66 +60,35 @@ def changed(before: State, after: State) -> set[str]:
     return {path for path, digest in after.results.items() if before.results.get(path) != digest}
 
 
-def test_status_names_the_changed_file_as_the_cause(edit):
-    assert "stale   corpora/utterances [de]  <- corpora/published_files [de]: its content has changed" in (
-        edit.status_after_edit.splitlines()
-    )
-
-
-def test_status_calls_nothing_of_other_languages_stale(edit):
-    stale = [line.split("  <- ")[0] for line in edit.status_after_edit.splitlines() if line.startswith("stale")]
+def test_status_names_the_changed_file_as_the_cause_and_nothing_of_other_languages(edit):
+    lines = edit.status_after_edit.splitlines()
+    cause = "stale   corpora/utterances [de]  <- corpora/published_files [de]: its content has changed"
+    assert cause in lines
+    stale = [line.split("  <- ")[0] for line in lines if line.startswith("stale")]
     assert [line for line in stale if line.endswith(("[en]", "[ja]", "[en-ja]"))] == []
+    depending = re.search(r"^(\d+) of the fresh ones depend on these", edit.status_after_edit, re.MULTILINE)
+    assert depending
+    assert int(depending[1]) > 15
 
 
-def test_status_counts_what_depends_on_the_changed_file(edit):
-    found = re.search(r"^(\d+) of the fresh ones depend on these", edit.status_after_edit, re.MULTILINE)
-    assert found
-    assert int(found[1]) > 15
-
-
-def test_only_the_texts_of_the_changed_utterance_are_encoded(edit):
-    assert 1 <= edit.after.counts["encoded"] <= 3
-
-
-def test_nothing_of_other_languages_and_pairs_changes_by_a_byte(edit):
-    others = {path for path in edit.before.results if parts(path) & UNTOUCHED}
-    assert len(others) > 30
-    assert others & changed(edit.before, edit.after) == set()
-
-
-def test_the_tables_of_the_language_are_made_again(edit):
+def test_what_depends_on_the_changed_utterance_alone_is_made_again(edit):
     new = changed(edit.before, edit.after)
-    for table in ("corpora/utterances", "targets/masked_utterances"):
-        assert f"tables/{table}/sample/de.parquet" in new
-    assert "tables/targets/aligned_pairs/en-de.parquet" in new
-
-
-def test_the_heads_and_metrics_of_its_pairs_are_made_again(edit):
+    assert 1 <= edit.after.counts["encoded"] <= 3
+    others = {path for path in edit.before.results if parts(path) & UNTOUCHED or path.startswith("encoders/")}
+    assert len(others) > 30
+    assert others & new == set()
+    for table in ("corpora/utterances/sample/de", "targets/masked_utterances/sample/de", "targets/aligned_pairs/en-de"):
+        assert f"tables/{table}.parquet" in new
     for method in ("dream", "fmda", "fmda_softmax"):
         assert edit.before.weights[f"tiny/{method}/en-de"] != edit.after.weights[f"tiny/{method}/en-de"]
-        assert f"tables/evaluation/metrics/tiny/{method}/en-de.parquet" in changed(edit.before, edit.after)
-    assert "warehouse.duckdb" in changed(edit.before, edit.after)
-
-
-def test_the_encoder_stays_frozen(edit):
-    frozen = {path for path in edit.before.results if path.startswith("encoders/")}
-    assert frozen
-    assert frozen & changed(edit.before, edit.after) == set()
-
-
-def test_everything_is_fresh_after_the_run(edit):
+        assert f"tables/evaluation/metrics/tiny/{method}/en-de.parquet" in new
+    assert "warehouse.duckdb" in new
     assert edit.after.status.endswith(" fresh, 0 stale, 0 missing\n")
 
 
-def test_a_change_that_is_taken_back_encodes_nothing(edit):
+def test_a_change_that_is_taken_back_encodes_nothing_and_gives_the_old_weights_and_numbers(edit):
     assert edit.restored.counts["encoded"] == 0
-
-
-def test_a_change_that_is_taken_back_gives_the_old_weights(edit):
     assert edit.restored.weights == edit.before.weights
-
-
-def test_a_change_that_is_taken_back_gives_the_old_numbers(edit):
     assert edit.restored.metrics == edit.before.metrics
 
 
@@ -141,7 +101,7 @@ OF_METHODS = {
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it(copied, split):
-    change_word(copied, "de-DE", split)
+    copied.change_word("de-DE", split=split)
     copied.materialize(GATES)
     lines = copied.disent("status").stdout.splitlines()
     stale = {line.removeprefix("stale").split("  <- ")[0].strip() for line in lines if line.startswith("stale")}
@@ -151,7 +111,7 @@ def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it(copied, 
 
 def test_a_changed_test_utterance_trains_nothing(copied):
     weights = copied.weights()
-    change_word(copied, "de-DE", "test")
+    copied.change_word("de-DE", split="test")
     counts = copied.materialize()
     assert counts["steps"] == 0
     assert counts["encoded"] >= 1
@@ -159,7 +119,7 @@ def test_a_changed_test_utterance_trains_nothing(copied):
 
 
 def test_what_is_made_from_a_stale_table_is_not_called_up_to_date(copied):
-    change_word(copied, "de-DE", "test")
+    copied.change_word("de-DE", split="test")
     done = copied.disent("materialize", "key:heads/*", "key:heads/tiny/raw_head", "--partition", "en-de")
     told = done.stderr.splitlines()[-1]
     assert told.startswith("may be out of date: corpora/utterances [de] is stale and not selected")

@@ -44,12 +44,6 @@ def test_a_loaded_head_embeds_as_the_run_does(runs_own, finished, method):
         np.testing.assert_array_equal(model.encode(TEXTS, name), matrix)
 
 
-def test_one_text_gives_one_vector(finished):
-    model = disent.load(head_file(finished, "dream"))
-    assert model.encode(TEXTS[0]).shape == model.encode(TEXTS[:1])[0].shape
-    assert len(model.encode(TEXTS[0]).shape) == 1
-
-
 def test_a_seed_may_be_chosen(runs_own, finished):
     model = disent.load(head_file(finished, "dream"), seed=1)
     theirs = runs_own.head("dream", pair="en-de").embed(TEXTS, language="en", seed=1)
@@ -58,21 +52,25 @@ def test_a_seed_may_be_chosen(runs_own, finished):
         disent.load(head_file(finished, "dream"), seed=7)
 
 
-def test_an_unknown_embedding_is_refused_with_those_there_are(finished):
-    with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, language"):
-        disent.load(head_file(finished, "dream")).encode(TEXTS, "shape")
-
-
-def test_similarity_is_the_cosine(finished):
+def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings_are_refused(finished, capsys):
     model = disent.load(head_file(finished, "dream"))
-    found = model.similarity(model.encode(TEXTS), model.encode(TEXTS))
-    np.testing.assert_allclose(np.diag(found), 1, atol=1e-6)
-    assert found[0, 3] == pytest.approx(1)
+    vectors = model.encode(TEXTS)
+    assert model.encode(TEXTS[0]).shape == vectors[0].shape
+    cosines = model.similarity(vectors, vectors)
+    np.testing.assert_allclose(np.diag(cosines), 1, atol=1e-6)
+    assert cosines[0, 3] == pytest.approx(1)
+    with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, language"):
+        model.encode(TEXTS, "shape")
+    assert capsys.readouterr().err == ""
+    model.encode(TEXTS, progress=True)
+    assert "4/4" in capsys.readouterr().err
 
 
-def test_a_folder_of_results_can_be_moved(finished, copied):
+def test_a_folder_of_results_can_be_moved_and_a_file_that_is_not_there_is_told(finished, copied, tmp_path):
     before = disent.load(head_file(finished, "dream")).encode(TEXTS)
     np.testing.assert_array_equal(disent.load(head_file(copied, "dream")).encode(TEXTS), before)
+    with pytest.raises(TrainingError, match="no trained head at this path"):
+        disent.load(tmp_path / "none.safetensors")
 
 
 def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copied, tmp_path):
@@ -87,11 +85,6 @@ def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copi
     with pytest.raises(EncoderError, match=r"has moved, name its folder as encoder="):
         disent.load(path)
     np.testing.assert_array_equal(disent.load(path, encoder=moved).encode(TEXTS), before)
-
-
-def test_a_file_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(TrainingError, match="no trained head at this path"):
-        disent.load(tmp_path / "none.safetensors")
 
 
 def test_a_head_is_loaded_without_the_libraries_of_the_lineage(finished, tmp_path):
@@ -124,11 +117,3 @@ def test_texts_may_be_compared_by_a_method_without_training_too(runs_own):
     assert found.shape == (4, 2)
     assert found[3, 0] == pytest.approx(1)
     np.testing.assert_array_equal(found, head.similarity(head.encode(TEXTS), head.encode(TEXTS[:2])))
-
-
-def test_progress_is_shown_where_it_is_asked_for(finished, capsys):
-    model = disent.load(head_file(finished, "dream"))
-    model.encode(TEXTS)
-    assert capsys.readouterr().err == ""
-    model.encode(TEXTS, progress=True)
-    assert "4/4" in capsys.readouterr().err

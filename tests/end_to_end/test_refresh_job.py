@@ -5,8 +5,7 @@ import pytest
 from projects import Project
 
 from disent_assets.definitions import build
-from disent_assets.lineage.automation import automated
-from disent_assets.lineage.refresh import STEP
+from disent_assets.lineage.refresh import STEP, automated
 from disent_assets.settings.environment import RunSettings
 from disent_assets.settings.instance import open_instance
 
@@ -33,28 +32,13 @@ def failure_of(result: dg.ExecuteInProcessResult) -> dg.Failure:
     return failure.step_failure_data.user_failure_data
 
 
-def edit(project: Project, locale: str, word: str) -> None:
-    """Change the first word of one training utterance."""
-    rows = project.utterances(locale)
-    row = next(row for row in rows if row["partition"] == "train" and not row["annot_utt"].startswith("["))
-    for name in ("utt", "annot_utt"):
-        row[name] = " ".join([word, *row[name].split(" ")[1:]])
-    project.write(locale, rows)
-
-
 def words(project: Project) -> set[str]:
     return {row["text"].split(" ")[0] for row in project.ask("select text from corpora.utterances")}
 
 
-def test_nothing_runs_if_nothing_has_changed(copied):
-    result, made = refresh(copied)
-    assert result.success
-    assert made == []
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse(copied, workers):
-    edit(copied, "de-DE", "unvergleichlich")
+    copied.change_word("de-DE")
     result, made = refresh(copied, workers=workers)
     assert result.success
     assert {partition for _, partition in made} == {"de", "en-de", None}
@@ -65,7 +49,7 @@ def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse(copied, work
 
 def test_a_language_that_fails_does_not_hold_up_the_others(copied):
     copied.file("ja-JP").write_text("{broken\n", encoding="utf-8")
-    edit(copied, "de-DE", "unvergleichlich")
+    copied.change_word("de-DE")
     result, made = refresh(copied)
     failure = failure_of(result)
     assert "ja-JP.jsonl:1: " in failure.description
@@ -78,8 +62,10 @@ def test_a_language_that_fails_does_not_hold_up_the_others(copied):
 def test_an_unreadable_file_is_told_and_results_stay(copied):
     copied.file("de-DE").unlink()
     before = copied.results()
-    result, _ = refresh(copied)
-    assert "de-DE" in failure_of(result).description
+    for everything in (False, True):
+        result, made = refresh(copied, everything=everything)
+        assert "de-DE" in failure_of(result).description
+        assert ("warehouse/database", None) not in made
     assert copied.results() == before
     assert "failed  corpora/utterances [de]" in copied.disent("status").stdout
 
@@ -95,10 +81,3 @@ def test_a_look_at_everything_makes_a_deleted_file_again_and_nothing_else(copied
     assert {path for path in after if after[path] != before.get(path)} <= {f"tables/targets/aligned_pairs/{manifest}"}
     assert set(after) == set(before)
     assert ("warehouse/database", None) in made  # the freshness policy counts from there
-
-
-def test_a_look_at_everything_fails_with_the_line_of_the_step_that_did(copied):
-    copied.file("de-DE").unlink()
-    result, made = refresh(copied, everything=True)
-    assert "de-DE" in failure_of(result).description
-    assert ("warehouse/database", None) not in made

@@ -53,23 +53,9 @@ def test_the_report_asks_nothing_of_elsewhere(page):
     assert not re.search(r"https?:|<script\s|<link|@import", re.sub(r"base64,[^\"]+", "", page))
 
 
-def test_the_report_of_an_unchanged_run_is_unchanged(page, finished, tmp_path):
-    again = tmp_path / "again.html"
-    finished.disent("report", "--output", str(again), "--title", "Tiny & small")
-    assert again.read_text(encoding="utf-8") == page
-
-
-def test_the_report_lies_beside_the_warehouse_by_default(copied):
-    assert copied.disent("report").stdout == f"{copied.home / 'report.html'}\n"
-    assert (copied.home / "report.html").is_file()
-
-
-def test_without_a_warehouse_there_is_no_report(fresh):
-    result = fresh.disent("report")
-    assert result.exit_code == 1
-    assert "Run disent materialize" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (fresh.home / "report.html").exists()
+def test_the_report_of_an_unchanged_run_is_unchanged_and_lies_beside_the_warehouse_by_default(page, copied):
+    assert copied.disent("report", "--title", "Tiny & small").stdout == f"{copied.home / 'report.html'}\n"
+    assert (copied.home / "report.html").read_text(encoding="utf-8") == page
 
 
 @pytest.mark.parametrize(

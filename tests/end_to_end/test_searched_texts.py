@@ -3,16 +3,18 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 import disent
-from disent_assets.cli import main
+from disent_assets.cli import main, search
 from disent_assets.cli.group import LINEAGE
 from disent_core.text import text_key
 
@@ -69,15 +71,8 @@ def test_a_parquet_file_has_the_texts_and_the_vectors_of_the_head(rows, texts, h
     assert told.stdout == f"{tmp_path / 'out.parquet'}: 40 texts, meaning, template, residual, language\n"
     assert "40/40" in told.stderr
     table, model = pq.read_table(tmp_path / "out.parquet"), disent.load(head)
-    assert table.column_names == [
-        "text_key",
-        "text",
-        "language",
-        "meaning",
-        "template",
-        "residual",
-        "language_embedding",
-    ]
+    embeddings = ["meaning", "template", "residual", "language_embedding"]
+    assert table.column_names == ["text_key", "text", "language", *embeddings]
     assert table.select(["text", "language"]).to_pylist() == rows
     assert table["text_key"].to_pylist() == [text_key(row["text"]) for row in rows]
     for name, matrix in model.encode_all([row["text"] for row in rows]).items():
@@ -86,7 +81,7 @@ def test_a_parquet_file_has_the_texts_and_the_vectors_of_the_head(rows, texts, h
         np.testing.assert_array_equal(column.flatten().to_numpy().reshape(matrix.shape), matrix)
 
 
-def test_polars_and_duckdb_read_the_vectors(texts, head, tmp_path):
+def test_a_parquet_file_says_what_made_it_and_polars_and_duckdb_read_its_vectors(texts, head, tmp_path):
     import duckdb
     import polars as pl
 
@@ -96,15 +91,11 @@ def test_polars_and_duckdb_read_the_vectors(texts, head, tmp_path):
     assert isinstance(frame.schema["template"], pl.Array)
     ours = duckdb.connect().execute("select template from read_parquet(?)", [str(path)]).fetchall()
     assert [list(vector) for (vector,) in ours] == frame["template"].to_list()
-
-
-def test_a_parquet_file_says_what_made_it(texts, head, tmp_path):
-    run("embed", texts, tmp_path / "out.parquet", "--head", head)
-    told = json.loads(pq.read_schema(tmp_path / "out.parquet").metadata[b"disent"])
+    made_by = json.loads(pq.read_schema(path).metadata[b"disent"])
     model = disent.load(head)
-    assert (told["fingerprint"], told["seed"]) == (model.fingerprint, 0)
-    assert told["encoder_fingerprint"] == model.description["encoder_fingerprint"]
-    assert told["description"]["settings"] == model.description["settings"]
+    assert (made_by["fingerprint"], made_by["seed"]) == (model.fingerprint, 0)
+    assert made_by["encoder_fingerprint"] == model.description["encoder_fingerprint"]
+    assert made_by["description"]["settings"] == model.description["settings"]
 
 
 def test_a_matrix_has_a_row_for_each_line(rows, head, tmp_path):
@@ -131,62 +122,47 @@ def test_a_method_without_training_embeds_too(finished, texts, rows, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), raw.encode([row["text"] for row in rows]))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "problem"),
-    [
-        (["no.txt", "out.npy"], 1, "no.txt: there is no such file. Check the path"),
-        (["empty.txt", "out.npy"], 1, "empty.txt: 0 texts were read. Name a file with at least one text"),
-        (["bad.txt", "out.npy"], 1, "bad.txt:2: the sentence is empty. Correct it or leave it out"),
-        (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
-        (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
-        (
-            ["good.txt", "out.npy", "--embedding", "shape"],
-            2,
-            "this head has no embedding 'shape'; choose one of meaning",
-        ),
-        (["good.txt", "out.npy", "--seed", "7"], 2, "fmda was not trained with seed 7; choose one of [0, 1]"),
-        (["good.parquet", "good.parquet"], 2, "good.parquet is both the texts and the output"),
-    ],
-)
-def test_what_is_wrong_is_one_line_and_nothing_is_written(head, tmp_path, monkeypatch, arguments, code, problem):
-    monkeypatch.chdir(tmp_path)
-    import pyarrow as pa
+REFUSED = [
+    (["no.txt", "out.npy"], 1, "no.txt: there is no such file. Check the path"),
+    (["empty.txt", "out.npy"], 1, "empty.txt: 0 texts were read. Name a file with at least one text"),
+    (["bad.txt", "out.npy"], 1, "bad.txt:2: the sentence is empty. Correct it or leave it out"),
+    (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
+    (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
+    (["good.txt", "out.npy", "--embedding", "shape"], 2, "this head has no embedding 'shape'; choose one of meaning"),
+    (["good.txt", "out.npy", "--seed", "7"], 2, "fmda was not trained with seed 7; choose one of [0, 1]"),
+    (["good.parquet", "good.parquet"], 2, "good.parquet is both the texts and the output"),
+]
 
+
+def test_what_is_wrong_is_one_line_and_nothing_is_written(head, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for name, content in {"empty.txt": "", "bad.txt": "a\n\n", "good.txt": "a\n"}.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     pq.write_table(pa.table({"text": ["a"]}), "good.parquet")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    told = run("embed", *arguments, "--head", head)
-    assert told.exit_code == code
-    assert f"disent: {problem}" in told.stderr
+    for arguments, code, problem in REFUSED:
+        refused = run("embed", *arguments, "--head", head)
+        assert refused.exit_code == code
+        assert f"disent: {problem}" in refused.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_an_output_that_is_refused_is_refused_before_the_head_is_loaded(tmp_path, monkeypatch):
-    from disent_assets.cli import search
-
     monkeypatch.setattr(search, "open_model", lambda *arguments: pytest.fail("the head was loaded"))
-    (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
-    told = run("embed", tmp_path / "in.txt", tmp_path / "out.csv", "--head", "x")
-    assert "out.csv must end in .parquet or .npy" in told.stderr
+    assert run("embed", "good.txt", "out.csv", "--head", "x").exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["embed", "index"])
 def test_texts_are_not_read_for_what_is_refused(head, index, tmp_path, monkeypatch, command):
-    from disent_assets.cli import search
-
     monkeypatch.setattr(search, "progress", lambda *arguments: pytest.fail("the texts were read"))
     (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
     wrong = {"embed": [tmp_path / "out.npy", "--embedding", "all"], "index": [index, "--seed", 1]}[command]
     assert run(command, tmp_path / "in.txt", *wrong, "--head", head).exit_code
 
 
-@pytest.mark.parametrize(("language", "told"), [("en", False), ("english", True)])
-def test_a_language_that_the_head_has_not_seen_is_told_once(head, tmp_path, language, told):
-    arguments = ("embed", "-", tmp_path / "out.npy", "--head", head, "--language", language)
-    found = run(*arguments, stdin="play jazz\nwake me\n")
-    assert found.exit_code == 0
-    assert found.stderr.count("The head has not seen 'english', but en, de") == told
+def test_a_language_that_the_head_has_not_seen_is_told_once(head, tmp_path):
+    for language, times in (("en", 0), ("english", 1)):
+        arguments = ("embed", "-", tmp_path / "out.npy", "--head", head, "--language", language)
+        result = run(*arguments, stdin="play jazz\nwake me\n")
+        assert result.exit_code == 0
+        assert result.stderr.count("The head has not seen 'english', but en, de") == times
 
 
 def test_a_killed_command_leaves_the_file_that_was_there(texts, head, tmp_path, monkeypatch):
@@ -216,8 +192,7 @@ def test_a_block_of_texts_is_encoded_at_a_time(texts, rows, head, tmp_path, monk
 
 
 def test_an_index_is_extended_without_naming_its_head(index, texts, tmp_path):
-    copy = tmp_path / "index"
-    subprocess.run(["cp", "-r", str(index), str(copy)], check=True)
+    copy = shutil.copytree(index, tmp_path / "index")
     told = run("index", texts, copy)
     assert told.stdout == f"{copy}: 40 texts; 0 new, 40 known or repeated\n"
     told = run("index", "-", copy, stdin="a text that no corpus has\n")
@@ -225,13 +200,12 @@ def test_an_index_is_extended_without_naming_its_head(index, texts, tmp_path):
 
 
 def test_texts_that_are_dropped_are_told_in_the_last_line(index, tmp_path):
-    copy = tmp_path / "index"
-    subprocess.run(["cp", "-r", str(index), str(copy)], check=True)
-    (part,) = (path.parent for path in copy.glob("part-*/*") if path.name == "texts.parquet" and is_of(path, "de"))
+    copy = shutil.copytree(index, tmp_path / "index")
+    part = german_part(copy)
     (part / "embeddings.parquet").write_bytes(b"x")
     told = run("index", "-", copy, stdin="a text that no corpus has\n")
     assert (told.exit_code, told.stdout) == (0, f"{copy}: 41 texts; 1 new, 20 of damaged files stored again\n")
-    (part,) = (path.parent for path in copy.glob("part-*/*") if path.name == "texts.parquet" and is_of(path, "de"))
+    part = german_part(copy)
     for name in ("embeddings.parquet", "texts.parquet"):
         (part / name).write_bytes(b"x")
     told = run("index", "-", copy, stdin="a text that no corpus has\n")
@@ -242,8 +216,11 @@ def test_texts_that_are_dropped_are_told_in_the_last_line(index, tmp_path):
     )
 
 
-def is_of(path, language: str) -> bool:
-    return language in pq.read_table(path)["language"].to_pylist()
+def german_part(index):
+    (path,) = (
+        path for path in index.glob("part-*/texts.parquet") if "de" in pq.read_table(path)["language"].to_pylist()
+    )
+    return path.parent
 
 
 def test_texts_that_were_added_later_have_the_same_scores(texts, rows, index, head, tmp_path):
@@ -278,19 +255,15 @@ def test_an_index_may_have_one_embedding(head, texts, tmp_path):
     told = run("search", tmp_path / "index", "x", "--by", "residual")
     assert told.exit_code == 2
     assert "this index has no 'residual' (fmda on tiny, en-de, seed 0); choose one of template" in told.stderr
-    assert (
-        "this index has the embeddings template"
-        in run("index", texts, tmp_path / "index", "--embedding", "meaning").stderr
-    )
+    told = run("index", texts, tmp_path / "index", "--embedding", "meaning")
+    assert "this index has the embeddings template" in told.stderr
 
 
 def test_an_engine_of_faiss_says_what_it_finds(head, texts, tmp_path):
     pytest.importorskip("faiss")
     told = run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template", "--engine", "hnsw")
-    assert (
-        "hnsw finds this share of the 10 nearest texts of exact search, on 20 texts of the index: template 1.000"
-        in (told.stdout.splitlines()[1])
-    )
+    share = "hnsw finds this share of the 10 nearest texts of exact search, on 20 texts of the index: template 1.000"
+    assert share in told.stdout.splitlines()[1]
     index = disent.Index.open(tmp_path / "index")
     assert (index.engine, index.recall) == ("hnsw", {"template": 1.0})
     found, exact = (run("search", tmp_path / "index", "wake me", *one).stdout for one in ([], ["--exact"]))
@@ -304,29 +277,27 @@ def test_without_faiss_the_command_says_how_to_install_it(head, texts, tmp_path,
     assert "pip install 'disent[faiss]'" in told.stderr
 
 
-@pytest.mark.parametrize("name", ["projection@tiny:en-de", "fmda@none:en-de", "fmda@tiny:en-xx"])
-def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path, name):
-    told = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)
-    assert told.exit_code == 2
-    assert "choose one of" in told.stderr
-    assert told.stderr.count("\n") == 1
+def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path):
+    for name in ("projection@tiny:en-de", "fmda@none:en-de", "fmda@tiny:en-xx"):
+        told = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)
+        assert told.exit_code == 2
+        assert "choose one of" in told.stderr
+        assert told.stderr.count("\n") == 1
 
 
 # --- search -----------------------------------------------------------------------------------------------
 
 
-def test_a_text_of_the_index_finds_itself_first(index, rows):
+def test_a_text_of_the_index_finds_itself_first_unless_it_is_left_out(index, rows):
     told = run("search", index, rows[0]["text"], "--by", "template", "-k", 3, "--format", "csv")
     hits = list(csv.DictReader(io.StringIO(told.stdout)))
     assert [hit["query"] for hit in hits] == [rows[0]["text"]] * 3
     assert (hits[0]["text"], hits[0]["row"], hits[0]["text_key"]) == (rows[0]["text"], "0", text_key(rows[0]["text"]))
     assert float(hits[0]["score"]) == pytest.approx(1, abs=1e-6)
-
-
-def test_a_table_has_scores_and_texts(index, rows):
     told = run("search", index, rows[0]["text"], "-k", 1)
-    assert told.stdout.splitlines()[0].split() == ["score", "language", "text"]
     assert told.stdout.splitlines()[2] == f"1.000  en        {rows[0]['text']}"
+    told = run("search", index, rows[0]["text"], "--except-same-text", "--format", "json")
+    assert rows[0]["text"] not in [hit["text"] for hit in json.loads(told.stdout)]
 
 
 def test_queries_of_a_file_are_answered_in_its_order_each_in_its_language(index, texts, rows):
@@ -338,8 +309,7 @@ def test_queries_of_a_file_are_answered_in_its_order_each_in_its_language(index,
 
 
 def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
-    copy = tmp_path / "index"
-    subprocess.run(["cp", "-r", str(index), str(copy)], check=True)
+    copy = shutil.copytree(index, tmp_path / "index")
     contents = json.loads((copy / "index.json").read_text(encoding="utf-8"))
     contents["head"]["places"] = ["nowhere"]
     (copy / "index.json").write_text(json.dumps(contents), encoding="utf-8")
@@ -349,11 +319,6 @@ def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
 def test_queries_may_come_from_standard_input(index):
     told = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
     assert [(hit["query"], hit["language"]) for hit in json.loads(told.stdout)] == [("play", "de"), ("wake", "de")]
-
-
-def test_the_query_itself_is_left_out_where_that_is_asked_for(index, rows):
-    told = run("search", index, rows[0]["text"], "--except-same-text", "--format", "json")
-    assert rows[0]["text"] not in [hit["text"] for hit in json.loads(told.stdout)]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def start(project: Project, workers: int) -> "subprocess.Popen[str]":
 
 
 def in_training(project: Project, workers: int) -> "subprocess.Popen[str]":
-    """Start everything and wait until it trains a head that takes for ever."""
+    """Make a finished project train all its heads for ever, and wait until it does."""
     for method in ("dream", "fmda"):
         project.configure(f"[methods.{method}]\n", f"[methods.{method}]\npatience = 1000000\ncheckpoint_seconds = 0\n")
     for epochs in ("max_epochs = 6", "max_epochs = 3"):
@@ -99,10 +99,10 @@ def test_two_workers_make_what_one_process_makes(fresh, story):
     assert processes_of(fresh) == []
 
 
-def test_a_killed_worker_costs_its_step_only(fresh):
-    command = in_training(fresh, 2)
-    wait_until(lambda: any(map(is_training, processes_of(fresh))))
-    worker = next(process for process in processes_of(fresh) if is_training(process))
+def test_a_killed_worker_costs_its_step_only(copied):
+    command = in_training(copied, 2)
+    wait_until(lambda: any(map(is_training, processes_of(copied))))
+    worker = next(process for process in processes_of(copied) if is_training(process))
     os.kill(worker, signal.SIGKILL)
     assert command.stderr is not None
     line = next(line for line in command.stderr if "failed" in line)
@@ -112,28 +112,27 @@ def test_a_killed_worker_costs_its_step_only(fresh):
     assert "memory was full" not in command.communicate(timeout=60)[0]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_all_with_one_line_and_leaves_nothing(fresh, workers, number, code):
-    command = in_training(fresh, workers)
+@pytest.mark.parametrize(("workers", "number", "code"), [(1, signal.SIGINT, 130), (2, signal.SIGTERM, 143)])
+def test_a_signal_stops_all_with_one_line_and_leaves_nothing(copied, workers, number, code):
+    command = in_training(copied, workers)
     os.killpg(command.pid, number)
     _, err = command.communicate(timeout=60)
     assert command.returncode == code
     assert err.endswith(STOPPED)
     assert "Traceback" not in err
-    wait_until(lambda: processes_of(fresh) == [])
-    assert [path for path in fresh.home.rglob("*.tmp*") if "dagster" not in path.parts] == []
-    with open_instance(fresh.home):
+    wait_until(lambda: processes_of(copied) == [])
+    assert [path for path in copied.home.rglob("*.tmp*") if "dagster" not in path.parts] == []
+    with open_instance(copied.home):
         pass
-    assert not statuses(fresh) & {dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED}
+    assert not statuses(copied) & {dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED}
 
 
-def test_workers_end_with_a_killed_command_and_their_runs_are_ended_by_the_next(fresh):
-    command = in_training(fresh, 2)
+def test_workers_end_with_a_killed_command_and_their_runs_are_ended_by_the_next(copied):
+    command = in_training(copied, 2)
     os.kill(command.pid, signal.SIGKILL)
     command.communicate(timeout=60)
-    wait_until(lambda: processes_of(fresh) == [])
-    assert dg.DagsterRunStatus.STARTED in statuses(fresh)
-    with open_instance(fresh.home):
+    wait_until(lambda: processes_of(copied) == [])
+    assert dg.DagsterRunStatus.STARTED in statuses(copied)
+    with open_instance(copied.home):
         pass
-    assert statuses(fresh) <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
+    assert statuses(copied) <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}

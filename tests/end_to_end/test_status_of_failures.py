@@ -17,13 +17,9 @@ def failed(finished, tmp_path_factory):
     return project, project.disent("status").stdout
 
 
-def test_status_names_the_failed_partition_and_its_error(failed):
+def test_status_names_the_partition_that_failed_with_its_error_and_no_other(failed):
     _, status = failed
     assert re.search(r"^failed  corpora/utterances \[de\]  <- .*de-DE\.jsonl:2: ", status, re.MULTILINE)
-
-
-def test_status_calls_only_the_partition_that_failed_so(failed):
-    _, status = failed
     assert status.count("failed  ") == 1
     assert ", 1 failed\n" in status
 

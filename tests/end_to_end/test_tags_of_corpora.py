@@ -46,7 +46,7 @@ def project(fresh):
     return fresh
 
 
-def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names(project):
+def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names_and_is_asked_from_python(project):
     project.materialize()
     rows = project.ask("select distinct method, task, trained_on, dataset, evaluated_on from metrics order by all")
     assert [tuple(row.values()) for row in rows] == [
@@ -54,6 +54,14 @@ def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names(project):
         ("entities", "ner", "en-da", "names", "da"),
         ("slots", "slot_labelling", "en", "sample", "en"),
     ]
+    head = disent.open(project.config, home=project.home).head("entities", pair="en")
+    tags = head.label([["Ada1", "leaves", "Oslo1"], ["Ada2"]], language="en")
+    assert [len(sentence) for sentence in tags] == [3, 1]
+    assert {tag for sentence in tags for tag in sentence} <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
+    with pytest.raises(ValueError, match="does not embed; call label"):
+        head.embed(["Ada1 leaves Oslo1"], language="en")
+    with pytest.raises(ValueError, match="this head tags en only, not 'da'"):
+        head.label([["Ada1"]], language="da")
 
 
 def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project):
@@ -64,15 +72,3 @@ def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project):
     project.materialize("+key:heads/*")
     changed = {head for head, content in project.weights().items() if content != before[head]}
     assert changed == {"tiny/entities/en"}
-
-
-def test_a_tagger_is_asked_from_python(project):
-    project.materialize('+key:"heads/tiny/entities_head"')
-    head = disent.open(project.config, home=project.home).head("entities", pair="en")
-    tags = head.label([["Ada1", "leaves", "Oslo1"], ["Ada2"]], language="en")
-    assert [len(sentence) for sentence in tags] == [3, 1]
-    assert {tag for sentence in tags for tag in sentence} <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
-    with pytest.raises(ValueError, match="does not embed; call label"):
-        head.embed(["Ada1 leaves Oslo1"], language="en")
-    with pytest.raises(ValueError, match="this head tags en only, not 'da'"):
-        head.label([["Ada1"]], language="da")

@@ -29,18 +29,12 @@ def events(finished) -> Events:
 # --- a first run ------------------------------------------------------------------------------------------
 
 
-def test_status_says_missing_before_the_first_run(story):
-    assert story.status_before.splitlines()[-2].startswith("0 fresh, 0 stale, ")
-    assert "missing evaluation/tiny/fmda_softmax_metrics [en-ja]" in story.status_before
-
-
-def test_every_partition_of_every_asset_is_made(story):
+def test_every_partition_of_every_asset_is_missing_before_a_run_and_fresh_after_it(story):
+    count = story.first["made"] + GATES
     assert story.first["up_to_date"] == GATES
-    assert f"0 fresh, 0 stale, {story.first['made'] + GATES} missing" in story.status_before
-
-
-def test_status_says_fresh_after_a_run(story):
-    assert story.status_after == f"{story.first['made'] + GATES} fresh, 0 stale, 0 missing\n"
+    assert story.status_before.splitlines()[-2].startswith(f"0 fresh, 0 stale, {count} missing")
+    assert "missing evaluation/tiny/fmda_softmax_metrics [en-ja]" in story.status_before
+    assert story.status_after == f"{count} fresh, 0 stale, 0 missing\n"
 
 
 def test_the_end_of_a_run_records_the_states_of_all_assets(finished):
@@ -58,10 +52,9 @@ def test_the_history_begins_with_the_numbers_of_the_first_run(finished):
     assert finished.ask(unknown) == []
 
 
-def test_status_says_missing_where_files_are_gone(finished, tmp_path):
-    damaged = finished.copy(tmp_path)
-    shutil.rmtree(damaged.home / "heads" / "tiny" / "dream")
-    lines = damaged.disent("status").stdout.splitlines()
+def test_status_says_missing_where_files_are_gone(copied):
+    shutil.rmtree(copied.home / "heads" / "tiny" / "dream")
+    lines = copied.disent("status").stdout.splitlines()
     assert [line for line in lines if "its files are gone" in line] == [
         "missing heads/tiny/dream_head [en-de]  <- its files are gone",
         "missing heads/tiny/dream_head [en-ja]  <- its files are gone",
@@ -86,19 +79,15 @@ def test_the_leaderboard_is_one_screen_that_says_what_to_do_next(finished):
     assert sum(line.startswith("    disent ") for line in lines) == 3
 
 
-def test_the_leaderboard_of_a_task_that_is_left_out_says_so(finished, tmp_path):
-    project = finished.copy(tmp_path)
-    project.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
-    result = project.disent("leaderboard", "sts")
-    assert result.exit_code == 1
-    assert "sts is not among the tasks of this configuration" in result.stderr
-
-
-def test_the_leaderboard_of_a_task_without_corpus_says_what_is_measured(finished):
-    result = finished.disent("leaderboard", "sts")
+def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(copied):
+    result = copied.disent("leaderboard", "sts")
     assert result.exit_code == 1
     assert "nothing is measured by sts" in result.stderr
     assert "measured are clustering, crosslingual_retrieval, " in result.stderr
+    copied.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
+    result = copied.disent("leaderboard", "sts")
+    assert result.exit_code == 1
+    assert "sts is not among the tasks of this configuration" in result.stderr
 
 
 def test_every_method_and_embedding_is_on_the_leaderboard(finished):
@@ -182,14 +171,10 @@ def test_row_counts_are_those_of_the_tables(finished, events):
         assert counts["evaluation/tiny/fmda_metrics", pair] == len(rows(path))
 
 
-def test_every_head_shows_its_curve_and_its_clouds(events):
-    heads = [found for asset, _, found in events.metadata() if asset.endswith("_head")]
-    assert all({"training_curve", "t_sne", "pca"} <= found.keys() for found in heads)
-    assert len(heads) == 6
-
-
-def test_every_head_tells_how_to_search_with_it(events):
-    told = {found["search"].split(" --head ")[1] for asset, _, found in events.metadata() if asset.endswith("_head")}
+def test_every_head_shows_its_curve_and_its_clouds_and_tells_how_to_search_with_it(events):
+    heads = [metadata for asset, _, metadata in events.metadata() if asset.endswith("_head")]
+    assert all({"training_curve", "t_sne", "pca"} <= metadata.keys() for metadata in heads)
+    told = {metadata["search"].split(" --head ")[1] for metadata in heads}
     names = [f"{method}@tiny:{pair}" for method in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")]
     assert told == {f"{name} && disent serve INDEX" for name in names}
 
@@ -218,27 +203,21 @@ def test_a_failed_check_of_one_pair_is_not_covered_by_another(events):
     assert {("dream_head", "en-de"), ("dream_head", "en-ja")} <= converged
 
 
-def test_log_lines_of_the_library_arrive_in_the_event_log(events):
+def test_the_log_of_the_run_says_what_every_step_made(events):
     lines = [entry.user_message for entry in events.all() if entry.dagster_event is None]
-    assert any("BLEU of" in line for line in lines)
+    assert any(line.startswith("heads/tiny/dream_head [en-de]: made in ") for line in lines)
 
 
 # --- a second run -----------------------------------------------------------------------------------------
 
 
-def test_a_second_run_makes_nothing(story):
+def test_a_second_run_makes_nothing_and_leaves_every_file_as_it_is(story):
     assert story.second == {"made": 0, "up_to_date": story.first["made"] + GATES, "encoded": 0, "steps": 0}
-
-
-def test_a_second_run_leaves_every_file_as_it_is(story):
     assert story.results_after_second == story.results
 
 
-def test_results_that_are_moved_stay_fresh(story, copied):
+def test_results_that_are_moved_stay_fresh_and_lost_state_of_dagster_costs_no_computation(story, copied):
     assert copied.disent("status").stdout == story.status_after
-
-
-def test_lost_state_of_dagster_costs_no_computation(story, copied):
     shutil.rmtree(copied.home / "dagster")
     assert copied.materialize() == story.second
     assert copied.results() == story.results
@@ -269,18 +248,7 @@ def test_sql_reads_a_file(finished, tmp_path):
     assert json.loads(result.stdout) == finished.ask("select count(*) as n from metrics")
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "delete from metrics",
-        "drop table metrics",
-        "create table mine (a int)",
-        "attach 'other.duckdb'",
-        "copy metrics to 'stolen.csv'",
-        "select * from read_csv('disent.toml')",
-        "select 1; delete from metrics",
-    ],
-)
+@pytest.mark.parametrize("statement", ["delete from metrics", "copy metrics to 'stolen.csv'"])
 def test_sql_changes_nothing_and_reaches_no_file(finished, tmp_path, monkeypatch, statement):
     monkeypatch.chdir(tmp_path)
     before = finished.results()["warehouse.duckdb"]

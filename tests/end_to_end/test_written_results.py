@@ -37,11 +37,6 @@ def test_every_method_of_a_finished_run_has_a_row_of_the_present_code(written):
     assert EARLIER not in codes.values()
 
 
-def test_a_training_set_that_has_not_been_run_makes_no_row_of_earlier_code(copied, written):
-    copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-ja", "de-ja"]')
-    assert [method for method, code in written().items() if code == EARLIER] == ["raw"]  # it is measured on all pairs
-
-
 def test_figures_are_those_of_the_warehouse(copied, written):
     written()
     (best,) = copied.ask(
@@ -53,14 +48,19 @@ def test_figures_are_those_of_the_warehouse(copied, written):
     assert row["n"] == str(best["n"])
 
 
-def test_a_method_that_has_new_settings_since_it_ran_is_marked(copied, written):
-    copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
-    assert [method for method, code in written().items() if code == EARLIER] == ["dream"]
-
-
-def test_every_method_is_marked_if_it_was_measured_with_other_settings(copied, written):
-    copied.configure("bootstrap_samples = 100", "bootstrap_samples = 101")
-    assert set(written().values()) == {EARLIER}
+@pytest.mark.parametrize(
+    ("old", "new", "marked"),
+    [
+        ("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7", {"dream"}),
+        ("bootstrap_samples = 100", "bootstrap_samples = 101", {"raw", "dream", "fmda", "fmda_softmax"}),
+        # raw is measured on all pairs
+        ('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-ja", "de-ja"]', {"raw"}),
+    ],
+    ids=["settings of a method", "settings of all measurements", "a training set that has not been run"],
+)
+def test_rows_that_were_made_with_other_settings_are_marked(copied, written, old, new, marked):
+    copied.configure(old, new)
+    assert {method for method, code in written().items() if code == EARLIER} == marked
 
 
 def test_a_warehouse_whose_head_is_gone_is_of_earlier_code(copied, written):
@@ -76,14 +76,10 @@ def look(project):
     return outlook(project.folder, "disent.toml", project.home)
 
 
-def test_a_finished_run_has_nothing_to_make(copied):
-    found = look(copied)
+def test_a_finished_run_has_nothing_to_make_and_what_an_edit_makes_stale_is_told_with_its_time(copied):
+    found, before = look(copied), copied.results()
     assert (found.due, found.steps > 10) == (0, True)
     assert str(found).endswith(f"0 of {found.steps} steps to make")
-
-
-def test_what_an_edit_makes_stale_is_told_with_its_time(copied):
-    before = copied.results()
     copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
     found = look(copied)
     recorded = recorded_seconds(copied.workspace)
@@ -105,27 +101,14 @@ def test_a_first_run_is_expected_to_take_as_long_as_the_run_behind_the_pages(cop
     assert look(copied).seconds is None
 
 
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Stands for the process that materialises; it notes its environment and ends with this code."""
-
-    def program(code):
-        script = tmp_path / "program"
-        script.write_text(f'#!/bin/sh\necho "$DISENT_CONFIG $DISENT_HOME $*" > {tmp_path}/called\nexit {code}\n')
-        script.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(script))
-        return tmp_path / "called"
-
-    return program
-
-
-def test_a_run_materialises_its_configuration_in_its_folder(program, tmp_path):
-    called = program(0)
+def test_a_run_materialises_its_configuration_in_its_folder_and_one_that_fails_ends_all(tmp_path, monkeypatch):
+    called, program = tmp_path / "called", tmp_path / "program"  # which stands for the process that materialises
+    monkeypatch.setattr(sys, "executable", str(program))
+    noted = f'#!/bin/sh\necho "$DISENT_CONFIG $DISENT_HOME $*" > {called}\n'
+    program.write_text(noted)
+    program.chmod(0o755)
     materialize(tmp_path, "configs/a.toml", tmp_path / "a")
     assert called.read_text() == f"{tmp_path}/configs/a.toml {tmp_path}/a -m disent_assets.cli materialize\n"
-
-
-def test_a_run_that_fails_writes_no_tables(program, tmp_path):
-    program(1)
+    program.write_text(f"{noted}exit 1\n")
     with pytest.raises(DisentError, match=r"configs/a\.toml: the run ended with exit code 1"):
         materialize(tmp_path, "configs/a.toml", tmp_path / "a")

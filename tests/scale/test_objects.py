@@ -6,8 +6,7 @@ import pytest
 from stores import Proxy, busy, cut, flipped, lost_answer, refused, silent
 
 from disent_core.errors import StorageError
-from disent_core.storage.bucket import CHUNK, Bucket
-from disent_core.storage.bucket_check import check_bucket
+from disent_core.storage.bucket import CHUNK, Bucket, check_bucket
 from disent_core.storage.remote import RemoteHome, attach, detach
 from disent_core.storage.results import read_result, write_result, write_text_result
 

@@ -17,11 +17,8 @@ from stores import Machines, write_number
 from disent_core.errors import DamagedError
 from disent_core.shards.backend import ShardBackend, map_shards, sharded
 from disent_core.storage.bucket import Bucket
-from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.files import manifest_path, remove_path
-from disent_core.storage.lru_cache import LruCache
-from disent_core.storage.orphans import delete_orphans, find_orphans
-from disent_core.storage.remote import remote_of
+from disent_core.storage.remote import LruCache, delete_orphans, find_orphans, remote_of
 from disent_core.storage.results import (
     fetch,
     list_results,
@@ -34,6 +31,7 @@ from disent_core.storage.results import (
     write_result,
     write_text_result,
 )
+from disent_core.storage.weights import read_checkpoint, write_checkpoint
 
 RESULT = "tables/stage/en.parquet"
 

@@ -10,8 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from disent_assets.lineage.refresh import COMMAND, OF_STEPS, refresh_job
 from disent_assets.run import dagster_private
-from disent_assets.run.asset_steps import steps_of
-from disent_assets.run.plan import plan
+from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.runner import Report, run_steps
 from disent_assets.run.step import configuration_tag
 from disent_assets.settings.environment import open_workspace

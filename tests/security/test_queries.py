@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import duckdb
 import pytest
@@ -13,8 +14,9 @@ from click.testing import CliRunner
 
 from disent.query import query
 from disent_assets.cli import main
-from disent_assets.warehouse import build
 from disent_core.errors import DisentError
+
+module = import_module("disent.query")  # `disent.query` itself may be the function
 
 
 @pytest.fixture
@@ -98,12 +100,9 @@ def test_questions_are_answered(warehouse, sql):
 
 
 def test_a_question_that_needs_too_much_memory_is_an_error_and_writes_nothing_to_disk(warehouse, monkeypatch):
-    assert "memory_limit = '4GB'" in build._QUERY_OPTIONS
-    monkeypatch.setattr(
-        build,
-        "_QUERY_OPTIONS",
-        tuple(option.replace("4GB", "64MB") for option in build._QUERY_OPTIONS),
-    )
+    options = module._QUERY_OPTIONS
+    assert "memory_limit = '4GB'" in options
+    monkeypatch.setattr(module, "_QUERY_OPTIONS", tuple(option.replace("4GB", "64MB") for option in options))
     with pytest.raises(DisentError, match="Out of Memory"):
         query(warehouse, "select list(range) from range(30_000_000)")
     assert [path.name for path in warehouse.parent.iterdir()] == [warehouse.name]

@@ -4,6 +4,7 @@
 methods of its own, so that one warehouse holds many claims.
 """
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,16 +13,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
+from made_warehouses import sql_of
 from scipy.stats import norm
 
-SQL = Path(__file__).parents[2] / "sql"
-FILES = (
-    "columns.csv",
-    *("tables/metrics.sql", "tables/comparisons.sql", "tables/configured_methods.sql"),
-    *("tables/heads/training_curve.sql", "tables/heads/trainings.sql"),
-    *("tables/parts/measured_figures.sql", "tables/parts/claim_sides.sql"),
-    *("views/claim_cells.sql", "views/claim_verdicts.sql"),
-)
 Z = 1.959964
 SETTINGS = "{}"
 
@@ -244,11 +238,7 @@ def _curve(claim: Claim, cell: Cell) -> list[dict]:
 
 def write_sql(folder: Path, claims: Sequence[Claim], causes: Sequence[str] = ()) -> Path:
     """A folder of SQL with the relations that verdicts need, these claims, and lines of causes."""
-    for name in FILES:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text((SQL / name).read_text(encoding="utf-8"), encoding="utf-8")
-    (folder / "published").mkdir(exist_ok=True)
+    shutil.copytree(sql_of("claim_verdicts"), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("checks"))
     numbers = ("low", "high", "premise_low")
     schema = pa.schema([(name, pa.float64() if name in numbers else pa.string()) for name in claims[0].row()])
     table = pa.Table.from_pylist([claim.row() for claim in claims], schema)

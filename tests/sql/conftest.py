@@ -4,12 +4,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_warehouses import SQL, Warehouse
+from made_warehouses import SQL, Warehouse, sql_of
 
 
 @pytest.fixture
-def warehouse(tmp_path: Path) -> Warehouse:
-    return Warehouse(tmp_path)
+def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Warehouse:
+    """A warehouse of the relations that the module names in `RELATIONS` and of what they read, or of all."""
+    names = getattr(request.module, "RELATIONS", ())
+    return Warehouse(tmp_path, sql_of(*names) if names else SQL)
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +23,6 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 @pytest.fixture
-def sql_copy(tmp_path: Path) -> Path:
-    """The project's SQL, to be changed."""
-    return shutil.copytree(SQL, tmp_path / "sql")
+def sql_copy(warehouse: Warehouse, tmp_path: Path) -> Path:
+    """The SQL of the warehouse, to be changed."""
+    return shutil.copytree(warehouse.sql_root, tmp_path / "sql")

@@ -1,12 +1,16 @@
 """Small warehouses from invented rows."""
 
+import shutil
+import tempfile
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import worlds
 
 from disent.query import query
 from disent_assets.warehouse.build import build_warehouse
+from disent_assets.warehouse.sql_files import references
 from disent_core.evaluation import TASKS
 from disent_core.lineage.tables import scored_embeddings
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
@@ -76,19 +80,57 @@ def write_rows(path: Path, name: str, rows: list[dict]) -> Path:
     return path
 
 
-class Warehouse:
-    """Builds into one folder and asks what lies there."""
+@cache
+def sql_of(*names: str) -> Path:
+    """Return a folder with these relations of the project's SQL, what they read, and the checks of both.
 
-    def __init__(self, folder: Path) -> None:
+    `papers` are the papers' tables. To create all relations takes seconds, and most tests ask one or two.
+    """
+    files = {"papers": SQL / "templates" / "paper_table.sql"}
+    files |= {f"parts.{path.stem}": path for path in (SQL / "published").glob("*.csv")}
+    for path in (path for kind in ("tables", "views") for path in (SQL / kind).rglob("*.sql")):
+        files[f"{'main' if path.parent.name in ('tables', 'views') else path.parent.name}.{path.stem}"] = path
+    ahead, read = [name if name in files else f"main.{name}" for name in names], set[str]()
+    while ahead:
+        if (name := ahead.pop()) not in read:
+            read.add(name)
+            ahead += _relations_of(files[name])
+    checks = [path for path in (SQL / "checks").glob("*.sql") if _relations_of(path) <= read]
+    figures = [*(SQL / "published" / "figures").glob("*.csv")] if "main.published_metrics" in read else []
+    folder = Path(tempfile.mkdtemp(prefix="disent-sql-"))
+    for path in (*(files[name] for name in read), *checks, *figures):
+        (folder / path.relative_to(SQL)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder / path.relative_to(SQL))
+    (folder / "columns.csv").write_text("relation,column,description\n", encoding="utf-8")
+    return folder
+
+
+def _relations_of(path: Path) -> set[str]:
+    """The relations other than inputs that a file of SQL reads."""
+    names = references(path.read_text(encoding="utf-8")) if path.suffix == ".sql" else ()
+    return {name for name in names if not name.startswith("inputs.")}
+
+
+class Warehouse:
+    """Builds into one folder, with the SQL of another, and asks what lies there."""
+
+    def __init__(self, folder: Path, sql_root: Path = SQL) -> None:
         self.folder = folder
         self.path = folder / "warehouse.duckdb"
+        self.sql_root = sql_root
 
-    def build(self, sql_root: Path = SQL, **tables: list[dict]):
+    def build(self, sql_root: Path | None = None, **tables: list[dict]):
         tables.setdefault("scored_embeddings", scored_embeddings(TASKS))
         inputs = {
             name: [write_rows(self.folder / "in" / f"{name}.parquet", name, rows)] for name, rows in tables.items()
         }
-        return build_warehouse(inputs, sql_root, self.path)
+        self.report = build_warehouse(inputs, sql_root or self.sql_root, self.path)
+        return self.report
 
     def ask(self, sql: str) -> list[dict]:
+        """Return the rows of an answer by column."""
         return query(self.path, sql).to_pylist()
+
+    def rows(self, sql: str) -> list[tuple]:
+        """Return the rows of an answer as tuples."""
+        return [tuple(row.values()) for row in self.ask(sql)]

@@ -1,5 +1,6 @@
 """Figures measured here, printed in papers and made by mteb stand in one view."""
 
+RELATIONS = ("all_figures",)
 MTEB = {
     "source": "theirs", "task": "tatoeba_retrieval", "dataset": "tatoeba", "method": "org/model", "encoder": "",
     "trained_on": "", "evaluated_on": "de-en", "embedding": "sentence", "metric": "accuracy_at_1", "value": 0.9,
@@ -15,7 +16,7 @@ def test_figures_of_all_origins_are_side_by_side(warehouse):
         mteb_results=[MTEB, MTEB | {"metric": "f1", "mteb_metric": "f1", "is_same": False, "value": 0.8}],
     )
     asked = "select origin, method, value from all_figures where origin in ('measured', 'mteb') order by origin"
-    assert [tuple(row.values()) for row in warehouse.ask(asked)] == [
+    assert warehouse.rows(asked) == [
         ("measured", "facet", 0.5),
         ("mteb", "org/model", 0.9),
     ]
@@ -23,17 +24,9 @@ def test_figures_of_all_origins_are_side_by_side(warehouse):
     assert {row["origin"] for row in papers} == {"dream", "emu", "fmda", "oracle", "twosl"}
 
 
-def test_the_main_score_of_a_task_without_a_twin_is_there(warehouse):
-    warehouse.build(
-        mteb_results=[MTEB | {"task": "X", "metric": "main_score", "mteb_metric": "main_score", "is_same": False}]
-    )
+def test_the_main_score_of_a_task_without_a_twin_is_there_and_lower_is_better_where_the_task_says_so(warehouse):
+    score = MTEB | {"task": "X", "metric": "main_score", "mteb_metric": "main_score", "is_same": False}
+    warehouse.build(metrics=[{"task": "language_leakage"}, {"task": "sts"}], mteb_results=[score])
     assert len(warehouse.ask("from all_figures where origin = 'mteb'")) == 1
-
-
-def test_lower_is_better_where_the_task_says_so(warehouse):
-    warehouse.build(metrics=[{"task": "language_leakage"}, {"task": "sts"}])
     asked = "select task, lower_is_better from all_figures where origin = 'measured'"
-    assert {row["task"]: row["lower_is_better"] for row in warehouse.ask(asked)} == {
-        "language_leakage": True,
-        "sts": False,
-    }
+    assert dict(warehouse.rows(asked)) == {"language_leakage": True, "sts": False}

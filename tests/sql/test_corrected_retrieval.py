@@ -14,7 +14,7 @@ EVERY_NUMBER = {
     *("metrics", "seed_variance", "leaderboard", "comparisons", "significance"),
     *("parts.readings", "parts.paired_tests"),
 }
-RELATIONS = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal"
+NAMES = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal"
 
 
 def corrected(row, name="csls", value=0.55):
@@ -22,7 +22,7 @@ def corrected(row, name="csls", value=0.55):
 
 
 def contents(warehouse):
-    names = [row["name"] for kind in ("table", "view") for row in warehouse.ask(RELATIONS.format(kind))]
+    names = [row["name"] for kind in ("table", "view") for row in warehouse.ask(NAMES.format(kind))]
     return {name.removeprefix("main."): warehouse.ask(f"from {name} order by all") for name in names}
 
 
@@ -41,8 +41,7 @@ def test_corrected_retrieval_changes_no_relation_but_those_of_every_number(wareh
 def test_a_correction_has_a_ranking_of_its_own_and_is_marked_if_it_is_transductive(warehouse):
     names = ("train_bias", "csls", "dual_softmax")
     warehouse.build(metrics=[{}, FMDA, *(corrected({}, name, 0.41) for name in names)])
-    rows = warehouse.ask("select method, hubness, rank from leaderboard")
-    assert [tuple(row.values()) for row in rows] == [
+    assert warehouse.rows("select method, hubness, rank from leaderboard") == [
         ("fmda", "none", 1),
         ("dream", "none", 2),
         ("dream", "csls (transductive)", 1),

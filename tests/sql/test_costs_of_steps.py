@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
-from made_warehouses import Warehouse, write_rows
+from made_warehouses import Warehouse, sql_of, write_rows
 
 from disent_assets.cli import main
 from disent_core.storage.schemas import STEP_COSTS
 from disent_core.storage.tables import table_path
 
+RELATIONS = ("costs", "asset_state")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STEP = {
     "partition": "en-de", "encoder": None, "method": None, "made_at": NOW, "peak_memory": None, "rows": None,
@@ -52,7 +53,7 @@ STATES = [
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory) -> Warehouse:
-    warehouse = Warehouse(tmp_path_factory.mktemp("measured"))
+    warehouse = Warehouse(tmp_path_factory.mktemp("measured"), sql_of(*RELATIONS))
     warehouse.build(
         step_costs=COSTS,
         asset_state=STATES,
@@ -68,15 +69,10 @@ def asked(warehouse: Warehouse, *options: str) -> str:
     return shown.stdout
 
 
-def test_the_largest_step_comes_first(measured):
+def test_the_largest_step_comes_first_with_its_share_of_the_configuration_and_shares_add_up_to_one(measured):
     rows = json.loads(asked(measured, "--format", "json"))
-    assert [row["asset"].split("/")[-1] for row in rows] == [
-        "minilm_vectors", "dream_head", "utterances", "dream_metrics",
-    ]  # fmt: skip
-
-
-def test_shares_are_of_the_methods_and_encoders_of_the_configuration_and_add_up_to_one(measured):
-    assert [row["share"] for row in json.loads(asked(measured, "--format", "json"))] == [0.5, 0.3, 0.1, 0.1]
+    shares = {"minilm_vectors": 0.5, "dream_head": 0.3, "utterances": 0.1, "dream_metrics": 0.1}
+    assert [(row["asset"].split("/")[-1], row["share"]) for row in rows] == [*shares.items()]
 
 
 @pytest.mark.parametrize(
@@ -98,13 +94,10 @@ def test_a_group_has_the_largest_peak_of_its_steps(measured):
     assert [row["peak_megabytes"] for row in rows] == [900, 100]
 
 
-def test_a_table_ends_with_the_sum_and_with_what_was_made_before_costs_were_measured(measured):
+def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_leaves_out(measured, monkeypatch):
     *_, total, unknown = asked(measured).splitlines()
     assert total == "4 steps: 10.0 processor seconds, 20.0 s of the clock"
     assert unknown.startswith("2 heads and metrics were made by a version that did not measure costs")
-
-
-def test_a_table_says_how_many_rows_it_leaves_out(measured, monkeypatch):
     monkeypatch.setattr("disent_assets.cli.queries.SHOWN", 1)
     lines = asked(measured).splitlines()
     assert "3 smaller rows are not shown (--format csv)" in lines

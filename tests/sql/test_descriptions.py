@@ -12,7 +12,7 @@ from disent_core.storage.tables import SCHEMAS
 
 SQL = Path(__file__).parents[2] / "sql"
 LINES = descriptions(SQL)
-RELATIONS = """
+NAMES = """
     select schema_name || '.' || {kind}_name as name, comment from duckdb_{kind}s()
     where not internal and database_name = 'warehouse'"""
 COLUMNS = """
@@ -20,33 +20,24 @@ COLUMNS = """
     where not internal and database_name = 'warehouse'"""
 
 
-def test_every_relation_is_described(published):
-    relations = published.ask(f"{RELATIONS.format(kind='table')} union all {RELATIONS.format(kind='view')}")
-    assert len(relations) > 60
-    assert [row["name"] for row in relations if not row["comment"]] == []
-
-
-def test_every_column_of_the_warehouse_is_described(published):
+def test_every_relation_and_column_of_the_warehouse_is_described(published):
+    relations = published.ask(f"{NAMES.format(kind='table')} union all {NAMES.format(kind='view')}")
     columns = published.ask(COLUMNS)
-    assert len(columns) > 1000
-    assert [(row["relation"], row["name"]) for row in columns if not row["comment"]] == []
+    assert (len(relations) > 60, len(columns) > 1000) == (True, True)
+    assert [row["name"] for row in (*relations, *columns) if not row["comment"]] == []
 
 
-@pytest.mark.parametrize("table", SCHEMAS)
-def test_every_column_of_a_stored_table_is_described(table):
-    assert [name for name in SCHEMAS[table].names if described(LINES, table, name) is None] == []
+def test_every_column_of_a_stored_table_is_described():
+    columns = [(table, name) for table, schema in SCHEMAS.items() for name in schema.names]
+    assert [column for column in columns if described(LINES, *column) is None] == []
 
 
 def test_the_ui_shows_the_description_of_the_table_that_a_column_is_in():
     columns = {table: column_schema(SCHEMAS[table]).columns for table in ("rankings", "comparisons")}
     of_rank = next(column.description for column in columns["rankings"] if column.name == "rank")
     assert of_rank.startswith("Place of the candidate in the ranking of the query")
-    assert None not in {column.description for column in (*columns["rankings"], *columns["comparisons"])}
-
-
-@pytest.mark.parametrize("schema", steps.COLUMNS.values())
-def test_the_ui_describes_the_columns_of_embeddings(schema):
-    assert all(column.description for column in column_schema(schema).columns)
+    of_embeddings = [column for schema in steps.COLUMNS.values() for column in column_schema(schema).columns]
+    assert all(column.description for column in (*columns["rankings"], *columns["comparisons"], *of_embeddings))
 
 
 def test_every_line_describes_something(published):

@@ -1,5 +1,6 @@
 """Case studies are queries on which methods disagree, drawn from all directions in turn."""
 
+RELATIONS = ("disagreements",)
 METHODS = ("raw", "dream", "fmda", "facet")
 
 
@@ -20,9 +21,9 @@ def ranked(query, right, *, on="en-de", **more):
 
 
 def chosen(warehouse):
-    return [tuple(row.values()) for row in warehouse.ask(
+    return warehouse.rows(
         "select distinct place, evaluated_on, query_id from disagreements order by place"
-    )]  # fmt: skip
+    )  # fmt: skip
 
 
 def test_queries_that_split_the_methods_in_half_come_first_and_those_that_all_agree_on_never(warehouse):

@@ -4,26 +4,28 @@ import pytest
 
 from disent_core.evaluation import TASKS
 
+RELATIONS = ("headline", "best")
 RAW = {"method": "raw", "trained_on": "", "embedding": "sentence"}
 BACK = {"evaluated_on": "de-en"}
 
 
 def ask(warehouse, columns, view="headline", where="true"):
-    return [tuple(row.values()) for row in warehouse.ask(f"select {columns} from {view} where {where}")]
+    return warehouse.rows(f"select {columns} from {view} where {where}")
+
+
+def values_by_direction(values):
+    """Metrics of methods in one direction, or in both."""
+    no_interval = {"ci_low": None, "ci_high": None}
+    return [
+        {"method": method, "evaluated_on": direction, "value": value, **no_interval}
+        for method, both in values.items()
+        for direction, value in zip(("en-de", "de-en"), both, strict=False)
+    ]
 
 
 def test_a_method_has_one_row_a_direction(warehouse):
-    warehouse.build(
-        metrics=[
-            {},
-            {"seed": 0},
-            {"embedding": "language", "value": 0.45},
-            {"metric": "recall_at_5", "value": 0.6},
-            {"trained_on": "en-de+en-es", "value": 0.6},
-            BACK,
-            RAW,
-        ]
-    )
+    others = [{"embedding": "language", "value": 0.45}, {"metric": "recall_at_5", "value": 0.6}]
+    warehouse.build(metrics=[{}, {"seed": 0}, *others, {"trained_on": "en-de+en-es", "value": 0.6}, BACK, RAW])
     assert ask(warehouse, "method, evaluated_on, trained_on, embedding, metric, value") == [
         ("dream", "de-en", "en-de", "meaning", "accuracy_at_1", 0.5),
         ("dream", "en-de", "en-de", "meaning", "accuracy_at_1", 0.5),
@@ -60,31 +62,16 @@ def test_a_metric_of_a_task_of_ones_own_counts(warehouse):
 
 def test_methods_are_ordered_by_how_far_they_are_from_the_best_of_each_direction(warehouse):
     values = {"everywhere": (0.8, 0.3), "only_easy": (0.7,), "uneven": (0.9, 0.1)}
-    warehouse.build(
-        metrics=[
-            {"method": method, "evaluated_on": direction, "value": value, "ci_low": None, "ci_high": None}
-            for method, both in values.items()
-            for direction, value in zip(("en-de", "de-en"), both, strict=False)
-        ]
-    )
+    warehouse.build(metrics=values_by_direction(values))
     overall = dict(ask(warehouse, "method, overall"))
     assert sorted(overall, key=overall.__getitem__) == ["everywhere", "uneven", "only_easy"]
-    assert dict(ask(warehouse, "method, rank", where="evaluated_on = 'en-de'")) == {
-        "uneven": 1,
-        "everywhere": 2,
-        "only_easy": 3,
-    }
+    ranks = dict(ask(warehouse, "method, rank", where="evaluated_on = 'en-de'"))
+    assert ranks == {"uneven": 1, "everywhere": 2, "only_easy": 3}
 
 
 def test_a_method_is_below_those_that_have_more_directions_and_are_better_in_its_own(warehouse):
     values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
-    warehouse.build(
-        metrics=[
-            {"method": method, "evaluated_on": direction, "value": value, "ci_low": None, "ci_high": None}
-            for method, both in values.items()
-            for direction, value in zip(("en-de", "de-en"), both, strict=False)
-        ]
-    )
+    warehouse.build(metrics=values_by_direction(values))
     assert sorted(ask(warehouse, "distinct overall, method")) == [(1, "best"), (2, "dream"), (3, "few")]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+RELATIONS = ("opponents",)
 WITHOUT = {"facet_states": ("facet", '["words"]')}
 BASES = {
     "facet": "facet",
@@ -11,15 +12,8 @@ BASES = {
     "tuned": "fine_tuned",
     "raw": "raw",
 }
-ACCURACIES = {
-    "facet": 0.9,
-    "facet_states": 0.85,
-    "lexicon": 0.8,
-    "dream": 0.6,
-    "strong": 0.7,
-    "tuned": 0.95,
-    "raw": 0.1,
-}
+NAMES = ("facet", "facet_states", "lexicon", "dream", "strong", "tuned", "raw")
+ACCURACIES = dict(zip(NAMES, (0.9, 0.85, 0.8, 0.6, 0.7, 0.95, 0.1), strict=True))
 FACET = {"method_a": "facet", "value_a": 0.9}
 STRONG = {"method_b": "strong", "trained_on_b": "en-de", "embedding_b": "meaning", "value_b": 0.7, "difference": 0.2}
 
@@ -29,16 +23,10 @@ def opponents(warehouse):
     """Rows of the view on one problem with these values: (side, method, other side, other, p_holm, stands)."""
 
     def opponents(values, comparisons=(), **problem):
+        shared = {"ci_low": None, "ci_high": None, **problem}
         of_raw = {"trained_on": "", "embedding": "sentence"}
         metrics = [
-            {
-                "method": name,
-                "value": value,
-                "ci_low": None,
-                "ci_high": None,
-                **problem,
-                **(of_raw if name == "raw" else {}),
-            }
+            {"method": name, "value": value, **shared, **(of_raw if name == "raw" else {})}
             for name, value in values.items()
         ]
         configured = [{"method": name, "base_method": base} for name, base in BASES.items()]
@@ -47,10 +35,8 @@ def opponents(warehouse):
             for name, (base, left_out) in WITHOUT.items()
         ]
         warehouse.build(metrics=metrics, configured_methods=configured, comparisons=list(comparisons))
-        rows = warehouse.ask("select * from opponents order by side, other_side")
-        return [
-            tuple(row[name] for name in ("side", "method", "other_side", "other", "p_holm", "stands")) for row in rows
-        ]
+        columns = "side, method, other_side, other, p_holm, stands"
+        return warehouse.rows(f"select {columns} from opponents order by side, other_side")
 
     return opponents
 

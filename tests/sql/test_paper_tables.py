@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+RELATIONS = ("papers", "coverage", "tatoeba_averages", "published_vs_measured")
 NO_INTERVAL = {"ci_low": None, "ci_high": None}
 STS = {"task": "sts", "dataset": "sts2017", "metric": "pearson", "trained_on": "en-de", **NO_INTERVAL}
 TATOEBA = {"task": "tatoeba_retrieval", "dataset": "tatoeba", "trained_on": "en-de+en-fr", **NO_INTERVAL}
@@ -21,8 +22,7 @@ def configured(method: str, base: str, **settings) -> dict:
 
 
 def measured(warehouse, columns="method, column_label, published, measured, difference", where="measured is not null"):
-    rows = warehouse.ask(f"select {columns} from paper_cells where {where} order by all")
-    return [tuple(row.values()) for row in rows]
+    return warehouse.rows(f"select {columns} from paper_cells where {where} order by all")
 
 
 def test_a_figure_stands_in_the_cell_of_its_task_method_and_languages(warehouse):
@@ -34,24 +34,18 @@ def test_a_figure_stands_in_the_cell_of_its_task_method_and_languages(warehouse)
     assert "avg: 1 of 7 parts measured, mean 0.700" in row["why_missing"]
 
 
-@pytest.mark.parametrize("name", ["en-ar", "ar-en"])
-def test_similarity_knows_no_order_of_the_languages(warehouse, name):
-    warehouse.build(metrics=[{**STS, "evaluated_on": name}])
-    assert {row[1] for row in measured(warehouse)} == {"en_ar"}
-
-
-def test_one_language_on_both_sides_has_either_name(warehouse):
-    warehouse.build(metrics=[{**STS, "evaluated_on": "en-en"}, {**STS, "evaluated_on": "es"}])
-    assert {row[1] for row in measured(warehouse)} == {"en_en", "es_es"}
+def test_similarity_knows_no_order_of_the_languages_and_one_language_on_both_sides_has_either_name(warehouse):
+    names = {"en-ar": "en_ar", "de-en": "en_de", "en-en": "en_en", "es": "es_es"}
+    warehouse.build(metrics=[{**STS, "evaluated_on": name} for name in names])
+    assert {row[1] for row in measured(warehouse)} == {*names.values()}
+    compared = "select distinct evaluated_on from published_vs_measured where measured is not null and task = 'sts'"
+    assert {("en",), ("es",)} <= {*warehouse.rows(compared)}
 
 
 def test_a_variant_is_found_under_the_method_that_it_is_made_from(warehouse):
     rows = [{**STS, "evaluated_on": "en-de", "method": name} for name in ("fast", "unknown")]
     warehouse.build(metrics=rows, configured_methods=[configured("fast", "dream")])
-    found = warehouse.ask("""
-        select distinct method, published is null as is_ours from paper_cells where measured is not null order by all
-    """)
-    assert [tuple(row.values()) for row in found] == [("fast", False), ("unknown", True)]
+    assert measured(warehouse, "distinct method, published is null") == [("fast", False), ("unknown", True)]
 
 
 def test_a_variant_that_leaves_something_out_is_the_papers_ablation_whatever_it_is_called(warehouse):
@@ -99,7 +93,7 @@ def test_an_average_over_some_of_its_parts_is_not_shown_as_one(warehouse):
     assert row["tatoeba_14_en_xx_measured"] is None
     assert "tatoeba_14_en_xx: 3 of 14 parts measured, mean 0.500" in row["why_missing"]
     averages = "select languages, of_languages from tatoeba_averages where set_name = 'Tatoeba-14'"
-    assert warehouse.ask(averages) == [{"languages": 3, "of_languages": 14}]
+    assert warehouse.rows(averages) == [(3, 14)]
     warehouse.build(metrics=rows)
     (row,) = warehouse.ask("from oracle_table3 where printed_as = 'LaBSE+DREAM' and embedding = 'meaning'")
     assert row["tatoeba_14_en_xx_measured"] == pytest.approx(0.5)
@@ -148,24 +142,13 @@ def test_the_paper_trains_english_rows_of_table_9_on_each_pair(warehouse):
     assert (row["fmda_dual_measured"], row["fmda_multi_measured"]) == (pytest.approx(0.6), 0.7)
 
 
-@pytest.mark.parametrize(
-    ("encoder", "dataset", "comparable"),
-    [
-        ("labse", "mlqe", True),
-        ("LaBSE-cls", "wmt20_qe", True),
-        ("labse", "other", False),
-        ("minilm", "mlqe", False),
-    ],
-)
-def test_what_has_the_papers_encoder_and_data_is_comparable(warehouse, encoder, dataset, comparable):
-    qe = {"task": "qe", "metric": "pearson", "dataset": dataset, "encoder": encoder, **NO_INTERVAL}
-    warehouse.build(metrics=[qe])
-    found = measured(
-        warehouse, "distinct comparable", "measured is not null and printed_as = 'DREAM-LaBSE' and \"table\" = 'T2'"
-    )
-    assert found == [(comparable,)]
-    counted = warehouse.ask("select sum(comparable) as n from coverage")
-    assert counted == [{"n": int(comparable)}]
+def test_what_has_the_papers_encoder_and_data_is_comparable(warehouse):
+    qe = {"task": "qe", "metric": "pearson", **NO_INTERVAL}
+    are = {("labse", "mlqe"): True, ("LaBSE-cls", "wmt20_qe"): True, ("labse", "o"): False, ("minilm", "mlqe"): False}
+    warehouse.build(metrics=[{**qe, "encoder": encoder, "dataset": dataset} for encoder, dataset in are])
+    where = "measured is not null and printed_as = 'DREAM-LaBSE' and \"table\" = 'T2'"
+    assert {row[:2]: row[2] for row in measured(warehouse, "encoder, dataset, comparable", where)} == are
+    assert warehouse.rows("select sum(comparable) from coverage") == [(1,)]  # cell
 
 
 def test_what_is_not_of_test_or_not_of_the_papers_gold_is_left_out(warehouse):
@@ -183,8 +166,10 @@ def test_a_new_table_of_a_paper_is_its_figures_and_one_row(warehouse, sql_copy):
     with (sql_copy / "published/paper_tables.csv").open("a") as tables:
         tables.write('new,T7,Similarity,true,true,correlation,en_fr,"printed_as, method, embedding",method\n')
     warehouse.build(sql_copy, metrics=[{**STS, "evaluated_on": "en-fr", "value": 0.75}])
-    rows = warehouse.ask("select printed_as, en_fr_published, en_fr_measured from new_table7 where dataset is not null")
-    assert [tuple(row.values()) for row in rows] == [("NEW", 0.5, 0.75)]
+    shown = warehouse.rows(
+        "select printed_as, en_fr_published, en_fr_measured from new_table7 where dataset is not null"
+    )
+    assert shown == [("NEW", 0.5, 0.75)]
 
 
 def test_other_methods_are_further_rows_without_a_published_figure(warehouse):
@@ -202,3 +187,70 @@ def test_a_gap_in_a_row_that_was_measured_names_what_was_not_run(warehouse):
         warehouse, "distinct why_missing", "printed_as = 'LaBSE' and column_label = 'en_fr' and paper = 'dream'"
     )
     assert found[0][0].startswith("not run yet: LaBSE is public")
+
+
+# --- tables of FMDA ---------------------------------------------------------------------------------------
+
+
+def test_measured_figures_stand_beside_published_ones_of_the_same_name(warehouse):
+    warehouse.build(metrics=[{"method": "fmda"}, {**RAW, "value": 0.5}, {"method": "my_fmda"}])
+    rows = warehouse.rows("""
+        select method, published, measured, difference, published_encoder, measured_encoder
+        from published_vs_measured where measured is not null and "table" = 'T2' order by method
+    """)
+    encoders = ("xlm_roberta_base", "minilm")
+    assert rows == [("fmda", 0.594, 0.5, -0.094, *encoders), ("raw", 0.182, 0.5, 0.318, *encoders)]
+
+
+def test_a_model_trained_on_another_pair_is_not_compared(warehouse):
+    warehouse.build(metrics=[{"method": "fmda", "trained_on": "en-es"}])
+    assert warehouse.ask("from published_vs_measured where measured is not null") == []
+    assert warehouse.ask("from fmda_table2 where encoder is not null") == []
+
+
+def test_fmda_table_2_shows_the_paper_where_nothing_is_measured(published):
+    rows = published.ask("select * from fmda_table2")
+    assert [(row["method"], row["embedding"]) for row in rows] == [
+        ("raw", "sentence"),
+        ("dream", "meaning"),
+        ("fmda", "meaning"),
+        ("fmda", "template"),
+        ("fmda", "residual"),
+    ]
+    assert [row["en_de_published"] for row in rows] == [0.182, 0.550, 0.594, 0.583, 0.283]
+    assert [row["ja_en_published"] for row in rows] == [0.037, 0.359, 0.380, 0.371, 0.075]
+    unmeasured = [name for name in rows[0] if name.endswith(("_measured", "_difference"))]
+    assert {row[name] for row in rows for name in unmeasured} == {None}
+
+
+@pytest.mark.parametrize(("table", "first", "template"), [(3, 0.371, 0.427), (6, 0.370, 0.421)])
+def test_fmda_tables_3_and_6_have_a_column_for_each_training_pair_and_language(published, table, first, template):
+    rows = published.ask(f"select * from fmda_table{table}")
+    assert len(rows) == 5
+    assert rows[0]["en_de_on_en_published"] == first
+    assert rows[3]["en_de_on_en_published"] == template
+    assert all(row[f"{pair}_published"] for row in rows for pair in ("en_es_on_es", "en_ja_on_en", "en_ja_on_ja"))
+
+
+def test_fmda_table_2_has_a_row_for_each_encoder_and_for_methods_of_ours(warehouse):
+    fmda = {"method": "fmda"}
+    warehouse.build(metrics=[fmda, {**fmda, "encoder": "xlmr", "value": 0.6}, {"method": "my_fmda"}])
+    cells = "method, encoder, en_de_published, en_de_measured, en_de_difference, de_en_published"
+    assert warehouse.rows(f"select {cells} from fmda_table2 where encoder is not null") == [
+        ("fmda", "minilm", 0.594, 0.5, -0.094, 0.605),
+        ("my_fmda", "minilm", None, 0.5, None, None),
+        ("fmda", "xlmr", 0.594, 0.6, 0.006, 0.605),
+    ]
+
+
+def test_the_untrained_encoder_meets_every_training_pair_of_fmda_table_3(warehouse):
+    warehouse.build(metrics=[{**RAW, "task": "template_retrieval", "evaluated_on": "en"}])
+    (row,) = warehouse.ask("select * from fmda_table3 where method = 'raw'")
+    assert [row[f"{pair}_on_en_measured"] for pair in ("en_de", "en_es", "en_ja")] == [0.5, 0.5, 0.5]
+    assert row["en_de_on_de_measured"] is None
+
+
+def test_a_model_of_several_pairs_has_a_row_of_its_own(warehouse):
+    warehouse.build(metrics=[{"method": "fmda_unified", "trained_on": "en-de+en-es"}])
+    (row,) = warehouse.ask("select * from fmda_table2 where method = 'fmda_unified'")
+    assert (row["training"], row["en_de_measured"], row["en_de_published"]) == ("en-de+en-es", 0.5, None)

@@ -10,8 +10,7 @@ import pytest
 
 from disent.query import query
 from disent_assets.settings.environment import SQL
-from disent_assets.warehouse.build import build_warehouse
-from disent_assets.warehouse.inputs import remove_others
+from disent_assets.warehouse.build import build_warehouse, remove_others
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 ROWS = 40

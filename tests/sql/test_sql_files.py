@@ -18,27 +18,22 @@ TEXTS = {str(path.relative_to(SQL)): path.read_text() for path in sorted(SQL.rgl
 PAPERS = {name: relation.sql for name, relation in relations(SQL, PUBLISHED).items() if re.search(r"_table\d+$", name)}
 """Queries by their files; queries made from the template by the names of their views."""
 
-every_query = pytest.mark.parametrize("text", [*TEXTS.values(), *PAPERS.values()], ids=[*TEXTS, *PAPERS])
+QUERIES = TEXTS | PAPERS
 
 
-@every_query
-def test_every_query_opens_with_its_grain_what_it_reads_and_units(text):
-    lines = text.splitlines()
-    assert [line.split(": ")[0] for line in lines[:3]] == ["-- grain", "-- reads", "-- units"]
-    assert all(line.split(": ")[1].strip() for line in lines[:3])
+def test_every_query_opens_with_its_grain_just_what_it_reads_and_units():
+    for name, text in QUERIES.items():
+        lines = text.splitlines()[:3]
+        assert [line.split(": ")[0] for line in lines] == ["-- grain", "-- reads", "-- units"], name
+        assert all(line.split(": ")[1].strip() for line in lines), name
+        assert set(re.findall(r"\b[a-z]+\.[a-z_0-9]+\b", lines[1])) == references(text), name
 
 
-@every_query
-def test_the_header_names_just_what_the_query_reads(text):
-    assert set(re.findall(r"\b[a-z]+\.[a-z_0-9]+\b", text.splitlines()[1])) == references(text)
-
-
-@every_query
-def test_no_query_creates_anything_or_shouts(text):
-    code = re.sub(r"--[^\n]*", "", text)
-    code = re.sub(r"'[^']*'", "''", code)
-    assert not re.search(r"\bcreate\b", code)
-    assert code == code.lower()
+def test_no_query_creates_anything_or_shouts():
+    for name, text in QUERIES.items():
+        code = re.sub(r"'[^']*'", "''", re.sub(r"--[^\n]*", "", text))
+        assert not re.search(r"\bcreate\b", code), name
+        assert code == code.lower(), name
 
 
 def test_the_template_is_filled_in_for_every_paper_table_that_has_columns():
@@ -51,29 +46,21 @@ def test_every_table_of_values_is_described_beside_it():
     assert [name for name in PUBLISHED if name != "published_metrics" and f"\n| `{name}.csv` | " not in readme] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "sql/checks").glob("*.sql")), ids=lambda path: path.stem)
-def test_every_check_has_a_severity_and_argues_what_it_leaves_out(path):
-    lines = path.read_text().splitlines()
-    assert lines[3] in ("-- severity: error", "-- severity: warning")
-    assert lines[4].startswith("-- excludes: ")
+def test_every_check_has_a_severity_and_argues_what_it_leaves_out():
+    for path in (SQL / "checks").glob("*.sql"):
+        lines = path.read_text().splitlines()
+        assert lines[3] in ("-- severity: error", "-- severity: warning"), path
+        assert lines[4].startswith("-- excludes: "), path
 
 
-@pytest.mark.parametrize(
-    "relation",
-    [
-        *("main.metrics", "corpora.utterances", "negatives.negative_pool", "targets.masked_utterances"),
-        *("targets.template_pairs", "heads.training_curve", "evaluation.rankings"),
-    ],
-)
-def test_loaded_tables_have_the_columns_of_their_schema_in_order(published, relation):
-    described = published.ask(f"select column_name from (describe {relation})")
-    assert [row["column_name"] for row in described] == SCHEMAS[relation.split(".")[1]].names
-
-
-def test_published_metrics_has_the_columns_of_metrics_and_three_more(published):
-    described = published.ask("select column_name from (describe main.published_metrics)")
-    names = [row["column_name"] for row in described]
-    assert names == [*SCHEMAS["metrics"].names, "paper", "table", "note"]
+def test_loaded_tables_have_the_columns_of_their_schema_in_order(published):
+    loaded = ["main.metrics", "corpora.utterances", "negatives.negative_pool", "targets.masked_utterances",
+              "targets.template_pairs", "heads.training_curve", "evaluation.rankings"]  # fmt: skip
+    expected = {name: SCHEMAS[name.split(".")[1]].names for name in loaded}
+    expected["main.published_metrics"] = [*SCHEMAS["metrics"].names, "paper", "table", "note"]
+    for relation, names in expected.items():
+        described = published.rows(f"select column_name from (describe {relation})")
+        assert [name for (name,) in described] == names
 
 
 def test_sqlfluff_finds_nothing():

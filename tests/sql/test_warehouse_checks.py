@@ -4,6 +4,11 @@ import pytest
 
 from disent_core.errors import TableError
 
+RELATIONS = (
+    "metrics", "published_metrics", "evaluation.rankings", "corpora.utterances", "targets.template_pairs",
+    "targets.masked_utterances", "negatives.negative_pool", "parts.methods", "parts.scored_embeddings",
+    "configured_methods", "seed_variance",
+)  # fmt: skip
 FINE = [{"seed": 0}, {"seed": 1, "value": 0.55}, {}]
 
 OFFENDING = {
@@ -60,24 +65,24 @@ def test_values_out_of_the_bounds_of_their_metric_are_offending(warehouse, metri
         warehouse.build(metrics=[{"metric": metric, "value": value, "ci_low": None, "ci_high": None}])
 
 
-@pytest.mark.parametrize(("metric", "value"), [("spearman", -0.4), ("silhouette", -0.02), ("seconds", 12.0)])
-def test_values_within_the_bounds_of_their_metric_pass(warehouse, metric, value):
-    warehouse.build(metrics=[{"metric": metric, "value": value, "ci_low": None, "ci_high": None}])
+def test_values_within_the_bounds_of_their_metric_pass(warehouse):
+    values = {"spearman": -0.4, "silhouette": -0.02, "seconds": 12.0}
+    none = {"ci_low": None, "ci_high": None}
+    warehouse.build(metrics=[{"metric": metric, "value": value, **none} for metric, value in values.items()])
 
 
-def test_half_an_interval_is_offending(warehouse):
-    with pytest.raises(TableError, match="metrics_values_inside_interval"):
-        warehouse.build(metrics=[{"ci_high": None}])
-
-
-def test_scores_that_rise_down_a_ranking_are_offending(warehouse):
-    with pytest.raises(TableError, match="rankings_are_contiguous"):
-        warehouse.build(rankings=[{"score": 0.5}, {"rank": 2, "score": 0.6, "is_gold": False}])
-
-
-def test_a_trained_method_without_a_training_pair_is_offending(warehouse):
-    with pytest.raises(TableError, match="untrained_methods_have_no_pair"):
-        warehouse.build(metrics=[{"method": "fmda", "trained_on": ""}])
+@pytest.mark.parametrize(
+    ("check", "rows"),
+    [
+        ("metrics_values_inside_interval", {"metrics": [{"ci_high": None}]}),
+        ("rankings_are_contiguous", {"rankings": [{"score": 0.5}, {"rank": 2, "score": 0.6, "is_gold": False}]}),
+        ("untrained_methods_have_no_pair", {"metrics": [{"method": "fmda", "trained_on": ""}]}),
+    ],
+    ids=["half an interval", "scores that rise down a ranking", "a trained method without a training pair"],
+)
+def test_other_offending_rows_are_found(warehouse, check, rows):
+    with pytest.raises(TableError, match=check):
+        warehouse.build(**rows)
 
 
 def test_a_published_cell_without_value_or_reason_is_offending(warehouse, sql_copy):

@@ -13,12 +13,9 @@ def test_a_changed_module_selects_the_tests_that_import_it():
     assert len(chosen) <= MOST_FILES
 
 
-def test_a_changed_test_is_selected_wherever_it_lies():
+def test_a_changed_test_is_selected_wherever_it_lies_and_a_page_selects_no_test():
     test = Path("tests/end_to_end/test_readme.py")
     assert selected([test], TESTS) == [test]
-
-
-def test_a_page_selects_no_test():
     assert selected([Path("docs/use.md")], TESTS) == []
 
 

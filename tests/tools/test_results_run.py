@@ -48,11 +48,8 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_a_corpus_is_missing_if_nothing_lies_at_its_path_and_nothing_is_downloaded_to_it(project):
+def test_a_plan_names_the_corpora_at_whose_path_is_nothing_and_nothing_is_downloaded_to(project, capsys):
     assert absent_corpora(load_config(project / "disent.toml")) == {"tatoeba": project / "nowhere"}
-
-
-def test_a_plan_names_the_missing_corpora(project, capsys):
     results.run(project, {"disent.toml": project / "home"}, is_plan=True)
     first, *others = capsys.readouterr().out.splitlines()
     assert first.startswith("disent.toml in ")

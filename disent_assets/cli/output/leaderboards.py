@@ -4,7 +4,7 @@ A board has a line for each method and a column for each language or direction. 
 laid out have one number for each method and column.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from statistics import mean
 
@@ -17,7 +17,7 @@ _METHODS, _COLUMNS, _NAME = 10, 6, 20
 
 
 def summary(rows: Iterable[Row]) -> list[str]:
-    """Lines of the largest board of the first two tasks, in hundredths: at most 25 of 100 columns, and a note."""
+    """Return the largest board of the first two tasks, in hundredths: at most 25 lines of 100 columns, and a note."""
     largest: dict[str, list[str]] = {}
     for group, numbers in ordered_groups(rows, TASKS):
         if len(largest) < 2 and group[0] not in largest:
@@ -26,26 +26,26 @@ def summary(rows: Iterable[Row]) -> list[str]:
 
 
 def shown_tasks(rows: Iterable[Row]) -> list[str]:
-    """Tasks that have a board, in the order in which they are shown."""
+    """Return the tasks that have a board, in the order in which they are shown."""
     return list(dict.fromkeys(group[0] for group, _ in ordered_groups(rows, TASKS)))
 
 
 def boards(rows: Iterable[Row], width: int | None) -> list[str]:
-    """Lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
+    """Return lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
     lines = []
     for group, numbers in ordered_groups(rows, TASKS):
-        lines += ["", _title(group, numbers), *_folded(_cells(numbers, _decimals), width)]
+        lines += ["", _title(group, numbers), *_folded(_cells(numbers, 1, ".3f"), width)]
     return _with_note(lines[1:])
 
 
 def _with_note(lines: list[str]) -> list[str]:
-    """With a line that says what the mark of a method means, if one is marked."""
+    """Add a line that says what the mark of a method means, if one is marked."""
     return [*lines, *([CUT_SHORT_NOTE] if any(CUT_SHORT in line for line in lines) else [])]
 
 
 def _brief(task: str, rows: Sequence[Row]) -> list[str]:
-    """The first methods and columns of a board, and a line that tells how many are left out."""
-    cells = _cells(rows, _hundredths)
+    """Return the first methods and columns of a board, and a line that tells how many are left out."""
+    cells = _cells(rows, 100, ".0f")
     methods, columns = len(cells) - 1, len(cells[0]) - 1
     kept = cells if methods <= _METHODS and columns <= _COLUMNS else cells[:_METHODS]
     short = [[_shortened(row[0]), *row[1 : _COLUMNS + 1]] for row in kept]
@@ -58,7 +58,7 @@ def _brief(task: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _shortened(name: str) -> str:
-    """At most `_NAME` characters, the mark of a method among them."""
+    """Cut a name to `_NAME` characters, the mark of a method among them."""
     stem, mark = (name[:-2], name[-2:]) if name.endswith(CUT_SHORT) else (name, "")
     room = _NAME - len(mark)
     return name if len(stem) <= room else f"{stem[: room - 1]}…{mark}"
@@ -69,9 +69,8 @@ def _title(group: Group, rows: Sequence[Row], unit: str = "") -> str:
     sizes = _span({row["n"] for row in rows})
     seeds = {row["seeds"] for row in rows} - {0}
     trainings = f", {_span(seeds)} seeds" if seeds else ""
-    shown = ", ".join(
-        filter(None, (" ".join(filter(None, (metric, unit, "[95 % interval]"))), direction(rows), hubness))
-    )
+    measured = " ".join(filter(None, (metric, unit, "[95 % interval]")))
+    shown = ", ".join(filter(None, (measured, direction(rows), hubness)))
     return f"{task}: {shown}; {dataset} on {encoder}, n {sizes}{trainings}"
 
 
@@ -79,10 +78,10 @@ def _span(numbers: set[int]) -> str:
     return "-".join(f"{number:,}" for number in dict.fromkeys((min(numbers), max(numbers))))
 
 
-def _cells(rows: Sequence[Row], form: Callable[[Row], str]) -> list[list[str]]:
-    """A line of column names and a line for each method, best first."""
+def _cells(rows: Sequence[Row], factor: int, form: str) -> list[list[str]]:
+    """Return a line of column names and a line for each method, best first."""
     columns = list(dict.fromkeys(row["evaluated_on"] for row in sorted(rows, key=_by_pair)))
-    cells = {(row["method"], row["evaluated_on"]): form(row) for row in rows}
+    cells = {(row["method"], row["evaluated_on"]): _with_interval(row, factor, form) for row in rows}
     names = {method: marked(method, [row for row in rows if row["method"] == method]) for method in _best_first(rows)}
     lines = ([name, *(cells.get((method, column), "") for column in columns)] for method, name in names.items())
     return [["", *columns], *lines]
@@ -95,11 +94,11 @@ def _by_pair(row: Row) -> tuple[str, bool, str]:
 
 
 def _best_first(rows: Sequence[Row]) -> list[str]:
-    """Methods by how far they are from the best of each column, on average over the columns that they have.
+    """Sort methods by how far they are from the best of each column, on average over the columns that they have.
 
     A method is below those that have all of its columns, and more, and are better in these, as in the view `headline`.
     """
-    best: dict[str, float] = {}
+    best: dict[str, float] = {}  # of each column
     lags: dict[str, dict[str, float]] = {row["method"]: {} for row in rows}
     for row in rows:
         best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
@@ -111,8 +110,8 @@ def _best_first(rows: Sequence[Row]) -> list[str]:
         lag = lags[method]
         betters = [
             other
-            for other, theirs in lags.items()
-            if lag.keys() < theirs.keys() and round(sum(lag[column] - theirs[column] for column in lag), 9) > 0
+            for other, of_other in lags.items()
+            if lag.keys() < of_other.keys() and round(sum(lag[column] - of_other[column] for column in lag), 9) > 0
         ]
         return round(max(means[name] for name in (method, *betters)), 9), -len(lag), method
 
@@ -124,37 +123,23 @@ def _goodness(row: Row) -> float:
 
 
 def _folded(cells: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Lines of a table; columns that do not fit are continued below, beside the first column again."""
-    start, columns = 1, len(cells[0])
-    while start < columns:
-        end = next(end for end in range(columns, start, -1) if end == start + 1 or _fits(cells, start, end, width))
-        yield from _lines(_part(cells, start, end))
-        start = end
-
-
-def _fits(cells: Sequence[Sequence[str]], start: int, end: int, width: int | None) -> bool:
-    return width is None or max(map(len, _lines(_part(cells, start, end)))) <= width
-
-
-def _part(cells: Sequence[Sequence[str]], start: int, end: int) -> list[list[str]]:
-    return [[row[0], *row[start:end]] for row in cells]
+    """Yield the lines of a table; columns that do not fit are continued below, beside the first column again."""
+    start, end = 1, len(cells[0])
+    while start < len(cells[0]):
+        lines = _lines([[row[0], *row[start:end]] for row in cells])
+        if width is None or max(map(len, lines)) <= width or end == start + 1:
+            yield from lines
+            start, end = end, len(cells[0])
+        else:
+            end -= 1
 
 
 def _lines(cells: Sequence[Sequence[str]]) -> list[str]:
     return lines_of(cells, right=[False, *[True] * (len(cells[0]) - 1)])
 
 
-def _decimals(row: Row) -> str:
-    """`0.324 [0.309, 0.341]`: a value and its interval."""
-    return _with_interval(row, 1, ".3f")
-
-
-def _hundredths(row: Row) -> str:
-    """`32 [31, 34]`: the same in hundredths."""
-    return _with_interval(row, 100, ".0f")
-
-
 def _with_interval(row: Row, factor: int, form: str) -> str:
+    """Return `0.324 [0.309, 0.341]`, a value and its interval, or in hundredths `32 [31, 34]`."""
     value, *bounds = (row[name] for name in ("value", "ci_low", "ci_high"))
     shown = [format(factor * number, form) for number in (value, *bounds) if number is not None]
     return shown[0] if None in bounds else f"{shown[0]} [{shown[1]}, {shown[2]}]"

@@ -53,13 +53,13 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
 
 
 def text_rows(table: pa.Table) -> list[dict[str, str]]:
-    """Each row as column -> text, as a table of fixed width has it."""
+    """Return each row as column -> text, as a table of fixed width has it."""
     columns = [_shown(name, _values(column)) for name, column in zip(table.column_names, table.columns, strict=True)]
     return [dict(zip(table.column_names, map(_cell, row), strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; as DuckDB prints them if Python lacks one of them, such as the timestamp `infinity`."""
+    """Return the values of a column; as DuckDB prints them if Python lacks one, such as the timestamp `infinity`."""
     try:
         return column.to_pylist()
     except (OverflowError, ValueError):
@@ -71,7 +71,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _shown(name: str, values: list[Any]) -> list[Any]:
-    """The values of a column; a p value that three decimals would show as 0 becomes the text `<0.001`."""
+    """Return the values of a column; a p value that three decimals would show as 0 becomes the text `<0.001`."""
     if name not in _PROBABILITIES:
         return values
     return ["<0.001" if isinstance(value, float) and value < 0.0005 else value for value in values]
@@ -114,7 +114,6 @@ def _folded(cells: Sequence[Sequence[str]], right: Sequence[bool], least: Sequen
 
 
 def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield every row as a list of its columns."""
     names = cells[0]
     longest = max(map(cell_len, names))
     for number, row in enumerate(cells[1:], start=1):
@@ -123,18 +122,18 @@ def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as CSV can hold it: lists and structs as JSON."""
+    """Return the value as CSV can hold it: lists and structs as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
 
 
 def _csv_cell(value: Any) -> Any:
-    """The value for CSV; a text that a spreadsheet would take for a formula and compute gets a quote before it."""
+    """Return the value for CSV; a text that a spreadsheet would compute as a formula gets a quote before it."""
     plain = _plain(value)
     return f"'{plain}" if isinstance(plain, str) and plain.startswith(("=", "+", "-", "@", "\t", "\r")) else plain
 
 
 def _markdown_cell(value: Any) -> str:
-    """The value for Markdown, in which it makes neither cells nor links, pictures or HTML."""
+    """Return the value for Markdown, in which it makes neither cells nor links, pictures or HTML."""
     return _MARKDOWN.sub(r"\\\g<0>", _cell(value))
 
 

@@ -4,25 +4,31 @@ from pathlib import Path
 
 import dagster as dg
 
-from disent_assets.settings.environment import RunSettings, database, is_local
+from disent_assets.settings.environment import ONE_THREAD, RunSettings, database, is_local, passed_on
+from disent_assets.settings.profiles.retry_database import retrying_executor
 
 _FOLDER = Path(__file__).parent
 
 
 def dagster_settings() -> str:
-    """The text of a new `dagster.yaml`: of one machine or of a cluster, with its own database or Postgres."""
+    """Return the text of a new `dagster.yaml`: of one machine or of a cluster, with its own database or Postgres."""
     of = _FOLDER.parent if is_local() else _FOLDER
     names = [of / "dagster.yaml", *([_FOLDER / "postgres.yaml"] if database() else [])]
     return "".join(path.read_text(encoding="utf-8") for path in names)
 
 
 def executor_of(settings: RunSettings) -> dg.ExecutorDefinition:
-    """The executor of the steps of a run; only that of the profile is imported."""
-    match settings.profile:
-        case "local":
-            return {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}[settings.executor]
-        case "k8s":
-            from disent_assets.settings.profiles.k8s import executor
-        case _:  # slurm is a Ray that an allocation starts
-            from disent_assets.settings.profiles.ray import executor
-    return executor()
+    """Return the executor of the steps of a run; only that of the profile is imported."""
+    if settings.profile == "local":
+        return {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}[settings.executor]
+    one_thread = [f"{name}={value}" for name, value in ONE_THREAD.items()]
+    if settings.profile == "k8s":  # every step is a Job; image, namespace and secrets are those of the run's pod
+        from dagster_k8s import k8s_job_executor  # pyright: ignore[reportMissingImports] - of the extra k8s
+
+        names = [name for name in passed_on() if name != "PATH"]  # of the image
+        return retrying_executor(k8s_job_executor.configured({"env_vars": [*names, *one_thread]}))
+    from dagster_ray import ray_executor  # pyright: ignore[reportMissingImports] - of the extra ray
+
+    # Every step is a job of Ray, on a machine with what it asks for; slurm is a Ray that an allocation starts. What the
+    # executor said of processors and GPUs would replace, in dagster-ray 0.4.8, what steps ask for.
+    return retrying_executor(ray_executor.configured({"ray": {"env_vars": [*passed_on(), *one_thread]}}))

@@ -1,7 +1,7 @@
 """Retry lost connections to Postgres for up to ten minutes.
 
 A query that is running when the connection is lost fails. `retried` repeats it; a step is begun again, see
- `factory.LOST_PROCESS`.
+`factory.LOST_PROCESS`.
 """
 
 import sys
@@ -24,11 +24,9 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Patience:
-    """Connects to Postgres, and waits for a database to which this process has connected before.
+    """Connects to Postgres, and waits for a database to which this process has connected before; else it fails at once.
 
-    Attributes:
-        has_connected: whether it has; a process that has not fails at once.
-        away_since: when the first attempt failed.
+    `away_since` is when the first attempt failed.
     """
 
     clock: Callable[[], float] = time.monotonic

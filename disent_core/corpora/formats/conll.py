@@ -16,8 +16,8 @@ import pyarrow as pa
 from disent_core.corpora.annotation import OUTSIDE, bio_tags
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import check_length, files_hash, read_lines, stored_text, utterance, utterances_table
-from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.corpora.lines import check_length, read_lines, stored_text, utterance, utterances_table
+from disent_core.corpora.paths import absent, files_below, files_hash, no_files, two_files
 from disent_core.corpora.row_errors import RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.text import normalise, separator_of
@@ -36,9 +36,7 @@ _ENDINGS = frozenset({"txt", "conll", "tsv", "bio", "iob", "iob2", "ner"})
 _SEPARATOR = re.compile("[ \t]+")
 
 
-def language_of(locale: str) -> str:
-    """Return the language of a locale: `yor` -> `yo`."""
-    return language_code(locale)
+language_of = language_code
 
 
 def locales(path: Path) -> list[str]:
@@ -79,7 +77,6 @@ def _files_of(path: Path, locale: str) -> dict[str, Path]:
 
 def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
     """Return (language, split) -> language as published, file."""
-    check_folder(path)
     files: dict[tuple[str, str], tuple[str, Path]] = {}
     for file in files_below(path, "*"):
         language_and_split = _language_and_split(file) if file.is_file() else None
@@ -88,11 +85,9 @@ def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
         published, split = language_and_split
         _, first = files.setdefault((language_code(published), split), (published, file))
         if first != file:
-            problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
-            raise CorpusError(located(path, None, problem, "Keep one of them in the folder"))
+            raise two_files(path, file, first)
     if not files:
-        remedy = "Files are named like yor/train.txt or eng.train; is this the right path?"
-        raise CorpusError(located(path, None, "it has no such files", remedy))
+        raise no_files(path, "it has no such files", "yor/train.txt or eng.train")
     return files
 
 
@@ -116,7 +111,7 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
         at, pairs = block[0][0], []
         try:
             for at, line in block:  # noqa: B007 - the error names the line
-                pairs.extend(_token(line))
+                pairs += _token(line)
             if not pairs:
                 continue
             at = block[0][0]
@@ -125,12 +120,11 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
             text = stored_text(separator_of(language).join(tokens))
         except ValueError as error:
             count += 1
-            fault = "a sentence of which a line is no token and tag is left out"
-            fault = error.fault if isinstance(error, RowError) else fault
+            fault = getattr(error, "fault", "a sentence of which a line is no token and tag is left out")
             row_errors.leave_out(path, at, RowError(f"in this sentence, {error}", fault))
             continue
         count, kept = count + 1, kept + 1
-        yield utterance(split, str(count), text, tokens, tags)
+        yield utterance(f"{split}-{count}", split, text, tokens, tags)
     if not count:
         raise CorpusError(located(path, None, "this file has no sentence", "Take it from the published corpus again"))
     row_errors.check(kept, path)

@@ -20,13 +20,13 @@ import pyarrow as pa
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import read_lines, stored_text, utterance, utterances_table
+from disent_core.corpora.lines import json_object, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, files_below, missing
-from disent_core.corpora.row_errors import REMEDY, Location, RowError, RowErrors, distinct_ids
+from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_of
 from disent_core.storage.untrusted import column_names, read_untrusted_parquet
-from disent_core.text import language_part, parsed_json, tokenize
+from disent_core.text import language_part, tokenize
 
 KIND: Kind = "utterances"
 TRAINS = True
@@ -66,16 +66,17 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
     Without a column `id` the id of a row is `LANGUAGE-NUMBER`, so that no rows are parallel by accident. A row without
     text, intent or id is left out, and an id that occurs twice is made distinct.
     """
-    row_errors = RowErrors()
-    rows_of_locale = _rows_of(path, locale)
-    rows: list[tuple[Location, str, dict[str, Any]]] = []
-    for position, row in enumerate(rows_of_locale, start=1):
-        parse = partial(_utterance, language=language, position=position)
-        for location, _, parsed in row_errors.parsed(row.file, [(row.number, row)], parse):
-            rows.append((location, parsed["utterance_id"], parsed))
-    distinct = [parsed | {"utterance_id": published} for published, parsed in distinct_ids(row_errors, rows)]
-    row_errors.check(len(distinct), *dict.fromkeys(row.file for row in rows_of_locale))
-    return row_errors.noted(utterances_table(distinct, corpus, language))
+    row_errors, rows = RowErrors(), _rows_of(path, locale)
+    parsed = [
+        (location, utterance["utterance_id"], utterance)
+        for position, row in enumerate(rows, start=1)
+        for location, _, utterance in row_errors.parsed(
+            row.file, [(row.number, row)], partial(_utterance, language=language, position=position)
+        )
+    ]
+    distinct = row_errors.distinct(parsed, *dict.fromkeys(row.file for row in rows))
+    utterances = (utterance | {"utterance_id": published} for published, utterance in distinct)
+    return row_errors.noted(utterances_table(utterances, corpus, language))
 
 
 def content_hash(path: Path, locale: str) -> str:
@@ -107,9 +108,9 @@ def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
         raise ValueError(f"split {quoted(published)} is none of {', '.join(_SPLITS)}")
     tokens = tokenize(text, language)
     return utterance(
-        _SPLITS[published], "", text, tokens, [OUTSIDE] * len(tokens),
+        row.fields.get("id", f"{language}-{position}"), _SPLITS[published], text, tokens, [OUTSIDE] * len(tokens),
         intent=row.fields["intent"], domain=row.fields.get("domain") or None,
-    ) | {"utterance_id": row.fields.get("id", f"{language}-{position}")}  # fmt: skip
+    )  # fmt: skip
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -143,8 +144,9 @@ def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
     number = 0
     columns: dict[str, str] | None = None
     try:
-        for number, record in _PARSERS[file.suffix](file):
-            if columns is None or file.suffix == ".jsonl":
+        for number, content in _PARSERS[file.suffix](file):
+            record = json_object(content) if isinstance(content, str) else content
+            if columns is None or isinstance(content, str):
                 columns = _columns(record)
             yield number, {name: _field(name, record[column]) for name, column in columns.items()}
     except ValueError as error:
@@ -172,7 +174,8 @@ def _field(name: str, value: object) -> str:
 
 def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Read CSV as in RFC 4180, and TSV without quotes."""
-    numbered = _quoted(file) if file.suffix == ".csv" else _unquoted(file)
+    unquoted = ((number, line.split("\t")) for number, line in enumerate(read_lines(file), start=1))
+    numbered = _quoted(file) if file.suffix == ".csv" else unquoted
     _, header = next(numbered, (1, []))
     if len(set(header)) < len(header):
         problem = f"columns are named twice: {', '.join(header)}"
@@ -194,22 +197,8 @@ def _quoted(file: Path) -> Iterator[tuple[int, list[str]]]:
         raise CorpusError(located(file, rows.line_num, str(error), REMEDY)) from error
 
 
-def _unquoted(file: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(read_lines(file), start=1):
-        yield number, line.split("\t")
-
-
-def _json_lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(read_lines(file), start=1):
-        if line.strip():
-            try:
-                record = parsed_json(line)
-            except ValueError as error:
-                raise CorpusError(located(file, number, str(error), REMEDY)) from error
-            if not isinstance(record, dict):
-                problem = f"a JSON object expected, {type(record).__name__} found"
-                raise CorpusError(located(file, number, problem, REMEDY))
-            yield number, record
+def _json_lines(file: Path) -> Iterator[tuple[int, str]]:
+    return ((number, line) for number, line in enumerate(read_lines(file), start=1) if line.strip())
 
 
 def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -17,10 +17,10 @@ import pyarrow as pa
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.corpora.archive import data_files, read_data_file
 from disent_core.corpora.contract import Kind
-from disent_core.corpora.lines import check_length, check_line, utterance, utterances_table
+from disent_core.corpora.lines import check_length, check_line, json_object, stored_text, utterance, utterances_table
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.text_columns import first_repeated
-from disent_core.text import MARKERS, MASK, language_part, normalise, parsed_json
+from disent_core.text import language_part, normalise
 
 LOCALES = tuple(  # one name per line would take 52 lines
     """
@@ -42,9 +42,7 @@ _PARTITIONS = ("train", "dev", "test")
 _REMEDY = "Correct this line, or take the file from the published archive again"
 
 
-def language_of(locale: str) -> str:
-    """Return the language of a locale: `de-DE` -> `de`."""
-    return language_part(locale)
+language_of = language_part
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
@@ -101,9 +99,7 @@ def _rows(location: str, content: bytes, locale: str, language: str, numbers: "a
 
 def _record(line: bytes, locale: str) -> dict[str, str]:
     """Parse one line and check that every field exists and is text."""
-    record = parsed_json(line.decode("utf-8"))
-    if not isinstance(record, dict):
-        raise ValueError(f"expected a JSON object, found {type(record).__name__}")
+    record = json_object(line.decode("utf-8"))
     if missing := [field for field in _FIELDS if field not in record]:
         raise ValueError(f"fields {missing} are missing")
     if not_text := [field for field in _FIELDS if not isinstance(record[field], str)]:
@@ -116,14 +112,7 @@ def _record(line: bytes, locale: str) -> dict[str, str]:
 
 
 def _row(record: dict[str, str], language: str) -> dict[str, Any]:
-    check_length(record["utt"])
+    text = stored_text(record["utt"])
     check_length(record["annot_utt"])
-    text = normalise(record["utt"])
-    if not text.strip():
-        raise ValueError("the utterance is empty")
-    if reserved := [mark for mark in (MASK, *sorted(MARKERS)) if mark in text]:
-        raise ValueError(f"the utterance has {reserved}, which stand for masked words in stored texts")
-    slots = bracketed_slots(normalise(record["annot_utt"]), text)
-    tokens, tags = tag_tokens(text, language, slots)
-    row = utterance(record["partition"], "", text, tokens, tags, intent=record["intent"], domain=record["scenario"])
-    return row | {"utterance_id": record["id"]}
+    tokens, tags = tag_tokens(text, language, bracketed_slots(normalise(record["annot_utt"]), text))
+    return utterance(record["id"], record["partition"], text, tokens, tags, record["intent"], record["scenario"])

@@ -7,7 +7,6 @@ https://aclanthology.org/2022.lrec-1.530: `en-de/train.ende.df.short.tsv`, `dev.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +14,9 @@ import pyarrow as pa
 
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import language_code
-from disent_core.corpora.lines import files_hash, read_lines, sentence_pairs_table, stored_text
-from disent_core.corpora.paths import check_folder, files_below, split_files
-from disent_core.corpora.row_errors import Location, RowError, RowErrors, distinct_ids
+from disent_core.corpora.lines import number_in, read_lines, sentence_pairs_table, stored_text
+from disent_core.corpora.paths import SplitFiles, files_below
+from disent_core.corpora.row_errors import Location, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 
 KIND: Kind = "quality"
@@ -27,7 +26,30 @@ SHARES: Shares | None = None
 _NAME = re.compile(r"(train|dev|test\d*)\.(?:([a-z]{2})-?([a-z]{2})\.)?(?:.*\.)?tsv")
 _FOLDER = re.compile(r"([a-z]{2,3})-([a-z]{2,3})(?:-.*)?")
 _TEXTS, _NUMBERS = ("original", "translation"), ("z_mean", "mean")
-_SPLITS = ("train", "dev", "test")
+
+
+def _listed(path: Path) -> list[Path]:
+    """List the files of 2020 (`test20`), on which results are published, before those of other years."""
+    return sorted(files_below(path, "*.tsv"), key=lambda file: (not file.name.startswith("test20"), file))
+
+
+def _pair_and_split(file: Path) -> tuple[str, str] | None:
+    """Parse the languages from the name of the file or of its folder."""
+    name, folder = _NAME.fullmatch(file.name), _FOLDER.fullmatch(file.parent.name)
+    languages = name and (name.group(2, 3) if name[2] else folder and folder.groups())
+    return name and languages and ("-".join(map(language_code, languages)), name[1].rstrip("0123456789"))
+
+
+_FILES = SplitFiles(
+    _listed,
+    _pair_and_split,
+    splits=("train", "dev", "test"),
+    examples="en-de/train.ende.df.short.tsv",
+    what="the pair {!r}",
+    first_counts=True,
+)
+pairs = _FILES.names
+content_hash = _FILES.content_hash
 
 
 class _Row(NamedTuple):
@@ -35,11 +57,6 @@ class _Row(NamedTuple):
     target: str
     score: float | None
     mean_score: float | None
-
-
-def pairs(path: Path) -> list[str]:
-    """Return the pairs in the folder or below it, sorted: `en-de` is English translated to German."""
-    return sorted(_files(path))
 
 
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
@@ -52,43 +69,10 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     is made distinct.
     """
     row_errors = RowErrors()
-    rows = [row for split, file in _files_of(path, pair).items() for row in _rows(file, split, row_errors)]
+    rows = [row for split, file in _FILES.of(path, pair).items() for row in _rows(file, split, row_errors)]
     columns = list(zip(*rows, strict=True))
     names = ("pair_ids", "splits", "sources", "targets", "scores", "mean_scores")
     return row_errors.noted(sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True))))
-
-
-def content_hash(path: Path, pair: str) -> str:
-    """Return the SHA-256, 64 hex digits, of the files of all splits of this pair."""
-    return files_hash(_files_of(path, pair).values())
-
-
-def _files_of(path: Path, pair: str) -> dict[str, Path]:
-    return split_files(path, f"the pair {pair!r}", pair, _files(path), _SPLITS)
-
-
-def _files(path: Path) -> dict[str, dict[str, Path]]:
-    """Return pair -> split -> file."""
-    check_folder(path)
-    files_by_pair: dict[str, dict[str, Path]] = {}
-    for file in sorted(files_below(path, "*.tsv"), key=lambda file: (not file.name.startswith("test20"), file)):
-        match = _NAME.fullmatch(file.name)
-        if match is None or (languages := _languages(file, match)) is None:
-            continue
-        files = files_by_pair.setdefault("-".join(map(language_code, languages)), {})
-        files.setdefault(match[1].rstrip("0123456789"), file)
-    if not files_by_pair:
-        remedy = "Files are named like en-de/train.ende.df.short.tsv; is this the right path?"
-        raise CorpusError(located(path, None, "it has no such files", remedy))
-    return files_by_pair
-
-
-def _languages(file: Path, match: re.Match[str]) -> tuple[str, str] | None:
-    """Parse the languages from the name of the file or of its folder."""
-    if match[2]:
-        return match[2], match[3]
-    folder = _FOLDER.fullmatch(file.parent.name)
-    return (folder[1], folder[2]) if folder else None
 
 
 def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[object, ...]]:
@@ -105,14 +89,12 @@ def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[objec
         raise CorpusError(located(path, 1, "this file has a header only", "Take it from the published corpus again"))
     numbered = ((number, line.split("\t")) for number, line in enumerate(lines, start=2))
     rows: list[tuple[Location, str, _Row]] = []
-    for (_, number), fields, row in row_errors.parsed(path, numbered, partial(_row, columns=columns)):
+    for (_, number), fields, row in row_errors.parsed(path, numbered, lambda fields: _row(fields, columns)):
         if None in row:
             row_errors.repair(path, number, "a pair without score is not measured")
         index = fields[columns["index"]] if "index" in columns else str(number - 2)
         rows.append(((path, number), index, row))
-    distinct = list(distinct_ids(row_errors, rows))
-    row_errors.check(len(distinct), path)
-    for index, row in distinct:
+    for index, row in row_errors.distinct(rows, path):
         yield f"{split}-{index}", split, *row
 
 
@@ -128,10 +110,7 @@ def _row(fields: Sequence[str], columns: Mapping[str, int]) -> _Row:
 def _number(name: str, value: str) -> float | None:
     if not value.strip():
         return None
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
+    number = number_in(value)
     if not math.isfinite(number):
         raise ValueError(f"{name} is {quoted(value)}, not a number")
     return number

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import TWO_LETTER_CODES, is_language_code, language_code
-from disent_core.corpora.lines import files_hash, parallel_lines, sentence_pairs_table
-from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.corpora.lines import parallel_lines, sentence_pairs_table
+from disent_core.corpora.paths import absent, files_below, files_hash, no_files
 from disent_core.corpora.row_errors import RowErrors
 from disent_core.errors import CorpusError, located
 
@@ -70,7 +70,6 @@ class AlignedFiles:
 
 def _pair_files(path: Path, sides_of_stem: SidesOfStem) -> dict[str, Sides]:
     """Return the two files of every pair in the folder or below it, by the pair's name in codes of `languages`."""
-    check_folder(path)
     stems: dict[tuple[Path, str], dict[str, Path]] = defaultdict(dict)
     for file in files_below(path, "*.*"):
         stem, _, suffix = file.name.rpartition(".")
@@ -85,8 +84,7 @@ def _pair_files(path: Path, sides_of_stem: SidesOfStem) -> dict[str, Sides]:
                 raise CorpusError(located(sides.source, None, problem, "Put each into a separate folder"))
             pairs_found[name] = sides
     if not pairs_found:
-        remedy = "Files are named like en-de.en and en-de.de; is this the right path?"
-        raise CorpusError(located(path, None, "it has no two aligned files of such names", remedy))
+        raise no_files(path, "it has no two aligned files of such names", "en-de.en and en-de.de")
     return pairs_found
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import is_swapped, language_code
-from disent_core.corpora.lines import files_hash, read_lines, reject_unequal, sentence_pairs_table, stored_text
-from disent_core.corpora.paths import absent, check_folder, files_below
+from disent_core.corpora.lines import number_in, read_lines, reject_unequal, sentence_pairs_table, stored_text
+from disent_core.corpora.paths import absent, files_below, files_hash, no_files
 from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 
@@ -107,33 +107,23 @@ def _files_of(path: Path, pair: str) -> _Files:
 
 def _files(path: Path) -> dict[str, _Files]:
     """Return the files of each pair by its name; `languages` are in the order of the name."""
-    check_folder(path)
     files_by_pair: dict[str, _Files] = {}
     for file in files_below(path, "STS*.txt"):
         match = _NAME.fullmatch(file.name)
         if match is None or match[1] == "gs":
             continue
-        languages = _published_order(language_code(match[3]), language_code(match[4]))
+        left, right = language_code(match[3]), language_code(match[4])
+        languages = (right, left) if f"{right}-{left}" in PUBLISHED_PAIRS else (left, right)
         files = files_by_pair.setdefault("-".join(languages), _Files(languages, [], []))
         tracks = [part.track for part in files.parts]
         if tracks and ("" in tracks or (match[2] or "") in {"", *tracks}):
             files.unread.append(file)
-        else:
-            files.parts.append(_Part(match[2] or "", file, _gold_file(file, match[1])))
+            continue
+        gold = file.with_name(f"STS.gs.{file.name.removeprefix('STS.').removeprefix('input.')}")
+        files.parts.append(_Part(match[2] or "", file, gold if match[1] == "input" or gold.is_file() else None))
     if not files_by_pair:
-        remedy = "Files are named like STS.input.track5.en-en.txt or STS.en-de.txt; is this the right path?"
-        raise CorpusError(located(path, None, "it has no such files of sentences", remedy))
+        raise no_files(path, "it has no such files of sentences", "STS.input.track5.en-en.txt or STS.en-de.txt")
     return files_by_pair
-
-
-def _published_order(left: str, right: str) -> tuple[str, str]:
-    return (right, left) if f"{right}-{left}" in PUBLISHED_PAIRS else (left, right)
-
-
-def _gold_file(sentences: Path, marker: str | None) -> Path | None:
-    rest = sentences.name.removeprefix("STS.").removeprefix("input.")
-    gold = sentences.with_name(f"STS.gs.{rest}")
-    return gold if marker == "input" or gold.is_file() else None
 
 
 # --- lines ------------------------------------------------------------------------------------------------
@@ -175,16 +165,9 @@ def _gold(part: _Part, lines: Sequence[str], row_errors: RowErrors) -> Iterator[
         if not value.strip():
             row_errors.repair(path, number, "a pair without similarity is not measured")
             yield None
-        else:
-            yield _score(path, number, value)
-
-
-def _score(path: Path, number: int, value: str) -> float:
-    try:
-        score = float(value)
-        if _LOWEST <= score <= _HIGHEST:
-            return score
-    except ValueError:
-        pass
-    problem = f"the similarity {quoted(value)} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
-    raise CorpusError(located(path, number, problem, REMEDY))
+            continue
+        score = number_in(value)
+        if not _LOWEST <= score <= _HIGHEST:
+            problem = f"the similarity {quoted(value)} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
+            raise CorpusError(located(path, number, problem, REMEDY))
+        yield score

@@ -97,7 +97,6 @@ class HuggingFaceConfig(EncoderConfig):
             raise ValueError(f"encoder {self.name!r}: a pooler reads the last layer, not layer {self.layer}")
 
     def fingerprint(self, folder: Path) -> str:
-        """Return the fingerprint of the model that `path` or `id` names."""
         return _fingerprint(self, has_checksums=False)
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
@@ -105,11 +104,9 @@ class HuggingFaceConfig(EncoderConfig):
         return imported("disent_core.encoders.transformer:load")(self, device)  # loads torch
 
     def files(self, folder: Path) -> EncoderFiles:
-        """Return the model that `path` or `id` names."""
         return _files(self, self.fingerprint(folder))
 
     def has_seen(self, config: Any) -> str | None:
-        """Return what the record of a distilled model says, or else `saw`."""
         record = record_of(Path(self.path)) if self.path else None
         return (record or {}).get("encoder_saw") or self.saw
 
@@ -122,14 +119,16 @@ class ModelMadeHere(EncoderConfig):
     def model(self, folder: Path) -> HuggingFaceConfig:
         """Return the settings by which the model in the folder is loaded."""
 
+    def _model(self, folder: Path, pooling: Pooling, products: Products) -> HuggingFaceConfig:
+        shared = {name: getattr(self, name) for name in ("name", "layer", "max_length", "vector_dtype", "states_dtype")}
+        return HuggingFaceConfig(path=str(folder), pooling=pooling, products=products, **shared)
+
     def saved(self, folder: Path) -> HuggingFaceConfig:
-        """Return the settings that load the model, which must be there."""
         if not fetch(folder).is_dir():
             raise not_made_yet(folder, self.name)
         return self.model(folder)
 
     def fingerprint(self, folder: Path) -> str:
-        """Return the fingerprint of the model, whose checksums must match."""
         return _fingerprint(self.saved(folder), has_checksums=True)
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
@@ -137,16 +136,15 @@ class ModelMadeHere(EncoderConfig):
         return self.saved(folder).load(folder, language, device)
 
     def files(self, folder: Path) -> EncoderFiles:
-        """Return the model that the lineage has made."""
         return _files(self.saved(folder), self.fingerprint(folder))
 
 
 # --- fingerprints -----------------------------------------------------------------------------------------
 
 
-def _files(config: HuggingFaceConfig, own_fingerprint: str) -> EncoderFiles:
+def _files(config: HuggingFaceConfig, encoder_fingerprint: str) -> EncoderFiles:
     folder = model_folder(config.path, config.id, config.revision)
-    return EncoderFiles(folder, config.pooling, config.layer, config.max_length, own_fingerprint)
+    return EncoderFiles(folder, config.pooling, config.layer, config.max_length, encoder_fingerprint)
 
 
 def _fingerprint(config: HuggingFaceConfig, *, has_checksums: bool) -> str:
@@ -186,7 +184,6 @@ def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
 
 
 def is_dense(pooling: Pooling) -> bool:
-    """Return whether the pooling has a dense layer of its own."""
     return pooling == "cls_dense_norm"
 
 

@@ -58,25 +58,13 @@ class VectorsConfig(EncoderConfig):
     saw: str | None = field(default=None, repr=False)
 
     def fingerprint(self, folder: Path) -> str:
-        """Return the fingerprint of the content of every file."""
         return encoder_fingerprint(self)
 
     def load(self, folder: Path, language: str, device: Device) -> "ImportedVectors":
-        """Load the vectors of one language."""
-        return load(self, language)
+        return ImportedVectors(self, language)
 
     def known_keys(self, language: str) -> pa.StringArray:
-        """Return the keys of the texts of a language that have a vector."""
         return _Vectors(_read_all(self, language)).keys
-
-
-def load(config: VectorsConfig, language: str) -> "ImportedVectors":
-    """Load the vectors of one language."""
-    vectors = _Vectors(_read_all(config, language))
-    if not vectors.pieces:
-        problem = f"there are no vectors of {language!r} here"
-        raise EncoderError(located(_path_of(config, language), None, problem, _remedy(config)))
-    return ImportedVectors(config, language, vectors)
 
 
 def vector_files(config: VectorsConfig, language: str | None = None) -> list[Path]:
@@ -90,9 +78,11 @@ def vector_files(config: VectorsConfig, language: str | None = None) -> list[Pat
 
 def encoder_fingerprint(config: VectorsConfig) -> str:
     """Return the fingerprint of the content of every file, and of how it is stored."""
-    files = [path for file in vector_files(config) for path in (file, _texts_beside(file)) if path and path.is_file()]
+    matrices_and_tables = vector_files(config)
+    texts = [file.with_suffix(".txt") for file in matrices_and_tables if file.suffix == ".npy"]
+    files = [file for file in (*matrices_and_tables, *texts) if file.is_file()]
     if not files:
-        raise EncoderError(located(config.path, None, "there are no vectors here", _remedy(config)))
+        raise _lacking(config, config.path, "there are no vectors here")
     file_stats = [file.stat() for file in files]
     hashes = [_sha256(file, stats.st_mtime_ns, stats.st_size) for file, stats in zip(files, file_stats, strict=True)]
     if _LANGUAGE in config.path:  # then file names matter: they tell the language
@@ -109,11 +99,14 @@ def _sha256(file: Path, modified: int, size: int) -> str:
 
 
 class ImportedVectors:
-    """An `Encoder` of one language that looks vectors up; make one with `load`."""
+    """An `Encoder` of one language that looks vectors up."""
 
-    def __init__(self, config: VectorsConfig, language: str, vectors: "_Vectors") -> None:
-        self._config, self._language, self._vectors = config, language, vectors
-        self.name, self.dim = config.name, vectors.dim
+    def __init__(self, config: VectorsConfig, language: str) -> None:
+        self._config, self._language, self._path = config, language, config.path.replace(_LANGUAGE, language)
+        self._vectors = _Vectors(_read_all(config, language))
+        if not self._vectors.pieces:
+            raise _lacking(config, self._path, f"there are no vectors of {language!r} here")
+        self.name, self.dim = config.name, self._vectors.dim
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: FloatName = "float32"
         self.fingerprint = encoder_fingerprint(config)
@@ -126,24 +119,17 @@ class ImportedVectors:
         rows = pc.index_in(keys, value_set=self._vectors.keys).fill_null(-1).to_numpy()
         if (missing := np.flatnonzero(rows < 0)).size:
             problem = f"{missing.size} of {len(texts)} texts of {self._language!r} have no vector"
-            problem += f", e.g. {quoted(texts[int(missing[0])])}"
-            path = _path_of(self._config, self._language)
-            raise EncoderError(located(path, None, problem, _remedy(self._config)))
+            raise _lacking(self._config, self._path, f"{problem}, e.g. {quoted(texts[int(missing[0])])}")
         for start in range(0, len(rows), _BATCH_TEXTS):
             block = rows[start : start + _BATCH_TEXTS]
             indices = np.arange(start, start + len(block))
             yield EncodedBatch(indices, self._vectors.take(block), None, np.zeros(len(block), dtype=np.int64))
 
 
-def _path_of(config: VectorsConfig, language: str) -> str:
-    return config.path.replace(_LANGUAGE, language)
-
-
-def _remedy(config: VectorsConfig) -> str:
-    commands = (
-        f"`disent materialize '+group:targets'`, then `disent export-texts FILE --encoder {config.name} --missing`"
-    )
-    return f"Run {commands}, embed the texts that it writes, and put their vectors here"
+def _lacking(config: VectorsConfig, path: str, problem: str) -> EncoderError:
+    export = f"`disent export-texts FILE --encoder {config.name} --missing`"
+    steps = f"Run `disent materialize '+group:targets'`, then {export}, embed the texts that it writes"
+    return EncoderError(located(path, None, problem, f"{steps}, and put their vectors here"))
 
 
 # --- vectors of one language ------------------------------------------------------------------------------
@@ -162,8 +148,7 @@ class _Piece:
     names: pa.ChunkedArray
     matrix: Float[np.ndarray, "texts dim"]
 
-    def fail(self, index: int, problem: str, remedy: str) -> EncoderError:
-        """Return the error for one of the texts."""
+    def fault(self, index: int, problem: str, remedy: str) -> EncoderError:
         return EncoderError(located(self.file, int(self.rows[index]), problem, remedy))
 
 
@@ -185,15 +170,13 @@ class _Vectors:
             (first, row), (piece, index) = map(self._piece_of, repeated)
             name = quoted(piece.names[index].as_py())
             problem = f"text {name} has a vector already, in {first.file}:{first.rows[row]}"
-            raise piece.fail(index, problem, "Keep one of them")
+            raise piece.fault(index, problem, "Keep one of them")
 
     def _piece_of(self, row: int) -> tuple[_Piece, int]:
-        """Return the piece of a row, and its index there."""
         number = int(np.searchsorted(self._starts, row, side="right")) - 1
         return self.pieces[number], row - int(self._starts[number])
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
-        """Return the vectors of some rows."""
         vectors = np.empty((len(rows), self.dim), dtype=np.float32)
         numbers = np.searchsorted(self._starts, rows, side="right") - 1
         for number in np.unique(numbers):
@@ -213,27 +196,20 @@ def _read_all(config: VectorsConfig, language: str) -> Iterator[_Piece]:
 
 
 def _check_finite(pieces: Sequence[_Piece]) -> None:
-    bad = [(piece, rows) for piece in pieces if (rows := _not_finite(piece.matrix)).size]
+    bad = []
+    for piece in pieces:
+        for start in range(0, len(piece.matrix), _BATCH_TEXTS):
+            is_finite = np.isfinite(_float32(piece.matrix[start : start + _BATCH_TEXTS])).all(axis=1)
+            if not is_finite.all():
+                bad.append((piece, start + int(is_finite.argmin()), int((~is_finite).sum())))
     if bad:
-        piece, index = bad[0][0], int(bad[0][1][0])
-        count, name = sum(rows.size for _, rows in bad), quoted(piece.names[index].as_py())
+        (piece, index, _), count = bad[0], sum(count for _, _, count in bad)
+        name = quoted(piece.names[index].as_py())
         problem = f"{count} vectors are not finite (NaN, or beyond float32), first that of {name}"
-        raise piece.fail(index, problem, "Embed these texts again")
-
-
-def _not_finite(matrix: Float[np.ndarray, "rows dim"]) -> Int[np.ndarray, " bad"]:
-    starts = range(0, len(matrix), _BATCH_TEXTS)
-    bad = [~np.isfinite(_float32(matrix[start : start + _BATCH_TEXTS])).all(axis=1) for start in starts]
-    return np.flatnonzero(np.concatenate([np.zeros(0, bool), *bad]))
-
-
-def _texts_beside(file: Path) -> Path | None:
-    """Return the file with the texts of a matrix; None if the file is no matrix."""
-    return file.with_suffix(".txt") if file.suffix == ".npy" else None
+        raise piece.fault(index, problem, "Embed these texts again")
 
 
 def _read_matrix(file: Path) -> _Piece:
-    """Read `NAME.npy` with `NAME.txt`."""
     beside, collector = file.with_suffix(".txt"), TextCollector()
     try:
         # It allocates nothing for what the header claims, and never unpickles.
@@ -274,8 +250,8 @@ def _read_table(file: Path, language: str) -> Iterator[_Piece]:
 def _tables(file: Path) -> Iterator[pa.Table]:
     is_json = file.suffix == ".jsonl"
     try:
-        for batch in _line_batches(file) if is_json else untrusted_batches(file, _COLUMNS):
-            yield pa.Table.from_batches([batch])
+        batches = _line_batches(file) if is_json else untrusted_batches(file, _COLUMNS)
+        yield from (pa.Table.from_batches([batch]) for batch in batches)
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"no {'JSON lines' if is_json else 'Parquet'} can be read ({error})"
         raise EncoderError(located(file, None, problem, "Write the file again")) from error
@@ -314,9 +290,8 @@ def _piece(table: pa.Table, rows: Int[np.ndarray, " rows"], file: Path, language
 
 def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
     kind = table[name].type
-    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
     try:
-        if not (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             raise ValueError(f"type {kind}")
         strings = table[name].cast(pa.string())
         strings.validate(full=True)  # Parquet may hold text that is not UTF-8

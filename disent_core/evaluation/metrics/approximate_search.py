@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from disent_core.evaluation.contract import SearchBackend
-from disent_core.evaluation.metrics.grid import blocks
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries, blocks
 
 FROM_ROWS = 1_000_000
 """Rows from which on an engine of faiss is worth what it may miss."""
@@ -37,14 +37,7 @@ def build(
     dim: int,
     engine: SearchBackend,
 ) -> Any:
-    """Make a faiss index that answers with the numbers of rows.
-
-    Args:
-        rows: number of each row.
-        vectors: gives the vectors of places in `rows`, of norm 1.
-        dim: their width.
-        engine: `hnsw` or `ivf`.
-    """
+    """Make a faiss index that answers with the numbers in `rows`; `vectors` gives the vectors, of norm 1, by place."""
     import faiss
 
     if engine == "hnsw":
@@ -97,16 +90,10 @@ def tune(index: Any, recall: Callable[[], float]) -> int:
     return effort
 
 
-def nearest_proposed(
-    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], k: int, engine: SearchBackend
-) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:
-    """Scores and indices of the best k candidates of each query that faiss proposes: as `exact_search.nearest_rows`.
+def nearest_proposed(queries: Queries, pool: PoolRows, k: int, engine: SearchBackend) -> Found:
+    """Return scores and indices of the best k candidates of each query that faiss proposes (`hnsw` or `ivf`).
 
-    Args:
-        queries: rows on the grid.
-        pool: candidates, distinct rows of the same kind.
-        k: candidates per query, from 1 to the size of the pool.
-        engine: `hnsw` or `ivf`.
+    Otherwise as `exact_search.nearest_rows`; all rows of the pool must be distinct.
     """
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
@@ -123,9 +110,7 @@ def nearest_proposed(
 
 
 def _scored(
-    queries: Float32[np.ndarray, "queries dim"],
-    pool: Float32[np.ndarray, "pool dim"],
-    proposed: Int64[np.ndarray, "queries k"],
+    queries: Queries, pool: PoolRows, proposed: Int64[np.ndarray, "queries k"]
 ) -> Float32[np.ndarray, "queries k"]:
     """Return exact scores of the proposed candidates; -inf where there is none."""
     scores = np.empty(proposed.shape, dtype=np.float32)
@@ -138,5 +123,5 @@ def _scored(
 
 def recall_of(found: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:
     """Return the mean share of the exact scores of each query that were found; of equal scores any counts."""
-    shares = [np.count_nonzero(ours >= theirs[-1]) / len(theirs) for ours, theirs in zip(found, exact, strict=True)]
+    shares = [np.count_nonzero(scores >= best[-1]) / len(best) for scores, best in zip(found, exact, strict=True)]
     return float(np.mean(np.minimum(shares, 1)))

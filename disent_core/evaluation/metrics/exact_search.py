@@ -9,7 +9,6 @@ once to float32: it depends on the two rows alone, not on blocks, threads, the l
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial, reduce
 
 import numpy as np
@@ -18,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float32, Int, Int64
 from torch import Tensor
 
-from disent_core.evaluation.metrics.grid import blocks
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries, blocks
 from disent_core.matmul import packed, product
 from disent_core.progress import Progress
 from disent_core.shards.backend import map_shards, ranges
@@ -40,68 +39,45 @@ PAIRS_OF_SHARD = 10_000_000_000
 _LEAST_CANDIDATES = 1 << 14
 """In a shard: each gives k candidates of every query, which have to be sent and merged."""
 
-Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
+QueryRows = Float32[Tensor, "queries dim"]
+Candidates = Float32[Tensor, "pool dim"]
 
 
-def nearest_rows(
-    queries: Float32[np.ndarray, "queries dim"],
-    pool: Float32[np.ndarray, "pool dim"],
-    k: int,
-    bound: float = 1.0,
-    *,
-    device: str = "cpu",
-) -> Found:
+def nearest_rows(queries: Queries, pool: PoolRows, k: int, bound: float = 1.0, *, device: str = "cpu") -> Found:
     """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
-    Args:
-        queries: rows of norm 1 or 0, on the grid.
-        pool: candidates, rows of the same kind; many equal rows make the search slow.
-        k: candidates per query, from 1 to the size of the pool.
-        bound: of the sum of absolute products of two rows, below 2; rows of norm 1 have 1.
-        device: `cpu` or `cuda`, which give equal results: float32 products may round in any order, float64 ones do not.
+    Rows have norm 1 or 0 and lie on the grid; many equal rows in the pool make the search slow. `k` is at most the size
+    of the pool. `bound` is of the sum of absolute products of two rows, below 2; rows of norm 1 have 1. The devices
+    `cpu` and `cuda` give equal results: float32 products may round in any order, float64 ones do not.
     """
     on_gpu = device != "cpu"
     shards = ranges(len(pool), max(PAIRS_OF_SHARD // max(len(queries), 1), k, _LEAST_CANDIDATES), on_gpu=on_gpu)
     if len(shards) == 1:
         return _nearest_of_pool(queries, pool, k, bound, device)
     parts = ((shard.start, pool[shard.start : shard.stop]) for shard in shards)
-    found = map_shards(_Candidates(queries, k, bound, device), [*parts], on_gpu=on_gpu)
-    scores, indices = reduce(partial(_merged, k=k), found)
+    search = partial(_nearest_of_part, queries=queries, k=k, bound=bound, device=device)
+    scores, indices = reduce(partial(_merged, k=k), map_shards(search, [*parts], on_gpu=on_gpu))
     return scores, indices
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """Searches a part of the pool, given with the index of its first candidate."""
-
-    queries: Float32[np.ndarray, "queries dim"]
-    k: int
-    bound: float
-    device: str
-
-    def __call__(self, part: tuple[int, Float32[np.ndarray, "part dim"]]) -> Found:
-        first, pool = part
-        scores, indices = _nearest_of_pool(self.queries, pool, min(self.k, len(pool)), self.bound, self.device)
-        return scores, indices + first
+def _nearest_of_part(
+    part: tuple[int, np.ndarray], *, queries: np.ndarray, k: int, bound: float, device: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Search a part of the pool, given with the index of its first candidate."""
+    first, pool = part
+    scores, indices = _nearest_of_pool(queries, pool, min(k, len(pool)), bound, device)
+    return scores, indices + first
 
 
-def _merged(
-    left: Found, right: tuple[Float32[np.ndarray, "queries j"], Int64[np.ndarray, "queries j"]], *, k: int
-) -> Found:
-    """The best k of two parts of the pool: scores are exact, so that they and the indices tell which these are."""
+def _merged(left: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...], *, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best k of two parts of the pool: scores are exact, so that they and the indices tell which."""
     both = [torch.from_numpy(np.concatenate(sides, axis=1)) for sides in zip(left, right, strict=True)]
     scores, indices = best(both[0], both[1], k)
     return scores.numpy(), indices.numpy()
 
 
-def _nearest_of_pool(
-    queries: Float32[np.ndarray, "queries dim"],
-    pool: Float32[np.ndarray, "pool dim"],
-    k: int,
-    bound: float,
-    device: str,
-) -> Found:
+def _nearest_of_pool(queries: Queries, pool: PoolRows, k: int, bound: float, device: str) -> Found:
     rows, candidates = (torch.from_numpy(values).to(device) for values in (queries, pool))
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
     progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
@@ -133,9 +109,7 @@ def _in_threads(search: Callable[[slice], slice], wanted: Sequence[slice]) -> It
         torch.set_num_threads(threads)
 
 
-def exact_scores(
-    queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"]
-) -> Float32[Tensor, "queries pool"]:
+def exact_scores(queries: QueryRows, pool: Candidates) -> Float32[Tensor, "queries pool"]:
     """Return exact scores of all pairs of rows on the grid."""
     scores = torch.empty(len(queries), len(pool))
     doubles = queries.double()
@@ -165,9 +139,7 @@ def _in_order(bits: Int[Tensor, "queries k"]) -> Int[Tensor, "queries k"]:
 # --- one block of queries ---------------------------------------------------------------------------------
 
 
-def _nearest_of_block(
-    queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int, bound: float
-) -> Nearest:
+def _nearest_of_block(queries: QueryRows, pool: Candidates, k: int, bound: float) -> Nearest:
     """Search one block: score exactly the candidates of the chunks with the highest float32 scores.
 
     The maxima of the k best chunks are k candidates. So the k-th best exact score is at most one rounding error below
@@ -205,7 +177,7 @@ def _chunk_width(pool: int, fetched: int) -> int:
 
 
 def _chunk_maxima(
-    queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], width: int
+    queries: QueryRows, pool: Candidates, width: int
 ) -> tuple[Float32[Tensor, "chunks queries"], Float32[Tensor, "folds queries"]]:
     """Highest float32 score of each chunk (`_members` says which candidates it holds), -inf of one without candidates.
 
@@ -255,16 +227,12 @@ def _members(chunks: Int64[Tensor, "queries fetched"], width: int) -> Int64[Tens
 
 
 def _chunks_of_group(width: int) -> int:
-    """Return chunks in a full group: whole folds, rounded up."""
+    """Return the number of chunks in a full group: whole folds, rounded up."""
     return -(-_CANDIDATES // (width * _FOLD)) * _FOLD
 
 
 def _nearest_of_chunks(
-    queries: Float32[Tensor, "queries dim"],
-    pool: Float32[Tensor, "pool dim"],
-    chunks: Int64[Tensor, "queries fetched"],
-    width: int,
-    k: int,
+    queries: QueryRows, pool: Candidates, chunks: Int64[Tensor, "queries fetched"], width: int, k: int
 ) -> Nearest:
     """Return the k nearest among the candidates of some chunks, by exact scores."""
     columns = _members(chunks, width)
@@ -278,7 +246,7 @@ def _nearest_of_chunks(
     return best(scores, columns, k)
 
 
-def _nearest_of_all(queries: Float32[Tensor, "queries dim"], pool: Float32[Tensor, "pool dim"], k: int) -> Nearest:
+def _nearest_of_all(queries: QueryRows, pool: Candidates, k: int) -> Nearest:
     """Return the k nearest of the whole pool, by exact scores in blocks of at most `_SCORES`."""
     columns = torch.arange(len(pool)).unsqueeze(0)
     step = max(1, _SCORES // len(pool))

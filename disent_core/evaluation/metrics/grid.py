@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 
 _GRID = np.float32(1 << 26)
+
+Queries = Float32[np.ndarray, "queries dim"]
+PoolRows = Float32[np.ndarray, "pool dim"]
+Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
+"""Scores and indices of the k nearest candidates of each query, the best first."""
 
 
 def on_grid(matrix: Float32[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:

@@ -16,9 +16,9 @@ The first two are transductive: their bank are the queries of the test, so the a
 """
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 
-from disent_core.evaluation.contract import Embedded, LateInteraction
+from disent_core.evaluation.contract import Embedded
 from disent_core.evaluation.metrics.ranking import nearest, scored_blocks
 
 NEIGHBOURS = 10
@@ -27,22 +27,16 @@ TEMPERATURE = 0.05
 """t of the dual softmax."""
 
 
-def mean_of_nearest(
-    candidates: Float[np.ndarray, "pool dim"] | LateInteraction,
-    bank: Float[np.ndarray, "bank dim"] | LateInteraction,
-    k: int = NEIGHBOURS,
-) -> Float64[np.ndarray, " pool"]:
-    """Mean similarity of each candidate with its k nearest queries of the bank, or with all if it has fewer."""
+def mean_of_nearest(candidates: Embedded, bank: Embedded, k: int = NEIGHBOURS) -> Float64[np.ndarray, " pool"]:
+    """Return the mean similarity of each candidate with its k nearest queries of the bank, or all if it has fewer."""
     scores, _ = nearest(candidates, bank, k)
     return scores.mean(axis=1, dtype=float)
 
 
 def soft_maximum(
-    candidates: Float[np.ndarray, "pool dim"] | LateInteraction,
-    bank: Float[np.ndarray, "bank dim"] | LateInteraction,
-    temperature: float = TEMPERATURE,
+    candidates: Embedded, bank: Embedded, temperature: float = TEMPERATURE
 ) -> Float64[np.ndarray, " pool"]:
-    """Compute t log mean exp(s / t) of the similarities s of each candidate with the bank; at most max s."""
+    """Return t log mean exp(s / t) of the similarities s of each candidate with the bank; at most max s."""
     from scipy.special import logsumexp
 
     soft = np.empty(len(candidates))

@@ -33,27 +33,15 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[f
 
 
 def bootstrap(
-    items: Float[np.ndarray, "seeds n ..."],
-    *,
-    samples: int,
-    seed: int,
-    statistic: Statistic = mean_of_items,
-    confidence: float = CONFIDENCE,
+    items: Float[np.ndarray, "seeds n ..."], *, samples: int, seed: int, statistic: Statistic = mean_of_items
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean over seeds of a statistic; all seeds share the resampled items.
+    """Return the percentile bootstrap interval of the mean over seeds of a statistic (`resampled`).
 
     Efron 1979, https://doi.org/10.1214/aos/1176344552. The interval shows how much the number depends on which items
     were drawn for the evaluation set, given these heads. If all items are equal, both ends are equal.
-
-    Args:
-        items: what the statistic needs of each item, for each seed.
-        samples: number of resamplings.
-        seed: of the resamplings.
-        statistic: from `samples n ...` to `samples`.
-        confidence: of the interval, 0 to 1.
     """
     values = resampled(items, samples=samples, seed=seed, statistic=statistic).mean(axis=0)
-    low, high = np.percentile(values, [50 * (1 - confidence), 50 * (1 + confidence)])
+    low, high = np.percentile(values, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
     return float(low), float(high)
 
 
@@ -62,11 +50,7 @@ def resampled(
 ) -> Float[np.ndarray, "runs samples"]:
     """Return the statistic of each run on resamplings of the items with replacement; all runs share the resamplings.
 
-    Args:
-        items: what the statistic needs of each item, for each run (a seed, or a seed of one of several methods).
-        samples: number of resamplings.
-        seed: of the resamplings.
-        statistic: from `samples n ...` to `samples`; a `WeightedStatistic` and the mean are fast.
+    A run is a seed, or a seed of one of several methods. A `WeightedStatistic` and the mean are fast.
     """
     runs, n = items.shape[:2]
     if not runs or not n or samples < 1:
@@ -88,7 +72,7 @@ def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n
 
 
 def _weights(n: int, samples: int, seed: int) -> Iterable[Float[np.ndarray, "block n"]]:
-    """Number of times that each item occurs in each sample, in blocks; those of the last few numbers of items are kept.
+    """Return how often each item occurs in each sample, in blocks; those of the last few numbers of items are kept.
 
     An evaluation asks hundreds of times, for a dozen numbers of items.
     """
@@ -107,43 +91,21 @@ def _counted(n: int, samples: int, seed: int) -> Iterator[Float[np.ndarray, "blo
         yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
-def is_proportion(measurement: Measurement) -> bool:
-    """Whether the value is the mean of items that are all 0 or 1."""
-    items = measurement.items
-    if items is None or measurement.statistic is not mean_of_items:
-        return False
-    return bool(np.isin(items, (0.0, 1.0)).all())
-
-
-def interval_kind(measurements: Sequence[Measurement]) -> str:
-    """How `aggregate` computes the interval: `wilson`, `bootstrap`, or `none` without items."""
-    if any(measurement.items is None for measurement in measurements):
-        return "none"
-    return "wilson" if len(measurements) == 1 and is_proportion(measurements[0]) else "bootstrap"
-
-
 def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -> Measurement:
-    """Return the mean over seeds of one metric, with its 95 % interval.
+    """Return the mean over seeds of one metric of the same items, with its 95 % interval.
 
-    A single seed whose items are 0 or 1 gets the Wilson interval. Everything else gets a bootstrap interval over the
-    items, which all seeds share.
-
-    Args:
-        measurements: of the same items, one per seed.
-        samples: number of bootstrap samples.
-        seed: of the bootstrap.
+    A single seed whose items are all 0 or 1 gets the Wilson interval. Everything else gets a bootstrap interval over
+    the items, which all seeds share. Without items there is none.
     """
     kinds = {(measurement.metric, measurement.n) for measurement in measurements}
     if len(kinds) != 1:
         raise ValueError(f"measurements must be of one metric over the same items, not of (metric, n) {sorted(kinds)}")
-    first = measurements[0]
-    low: float | None = None
-    high: float | None = None
-    kind = interval_kind(measurements)
-    if kind == "wilson" and first.items is not None:
-        low, high = wilson(int(first.items.sum()), first.n)
-    elif kind == "bootstrap":
-        items = np.stack([measurement.items for measurement in measurements if measurement.items is not None])
-        low, high = bootstrap(items, samples=samples, seed=seed, statistic=first.statistic)
+    first, low, high = measurements[0], None, None
+    items = [measurement.items for measurement in measurements if measurement.items is not None]
+    if len(items) == len(measurements):
+        if len(items) == 1 and first.statistic is mean_of_items and np.isin(items[0], (0.0, 1.0)).all():
+            low, high = wilson(int(items[0].sum()), first.n)
+        else:
+            low, high = bootstrap(np.stack(items), samples=samples, seed=seed, statistic=first.statistic)
     value = float(np.mean([measurement.value for measurement in measurements]))
     return replace(first, value=value, items=None, ci_low=low, ci_high=high, ranking=None)

@@ -10,14 +10,25 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, LateInteraction, SearchBackend, Ties
-from disent_core.evaluation.metrics.grid import blocks, on_grid
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries, blocks, on_grid
 from disent_core.evaluation.metrics.shared import is_shared, recent, shared
 
+Golds = Int[np.ndarray, "queries golds"]
+"""For each gold candidate of each query its index, padded with -1, or its rank."""
+Skip = Int[np.ndarray, " queries"]
+"""For each query the index of a candidate that is left out."""
+Bias = Float[np.ndarray, " pool"]
+Group = Int[np.ndarray, " pool"]
+"""Number of the distinct candidate that each candidate is."""
+Kept = Int[np.ndarray, " distinct"]
+"""Index of each distinct candidate; None instead if all candidates are distinct."""
+
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
+_BLOCK_RANKED = 1 << 20  # scores held at once that find ranks: 4 MB
 _KEPT_SCORES = 1 << 25  # of a late interaction that are kept whole: 128 MB
 _CACHED = 1 << 16  # values worked on at once that stay in the cache of a core: 256 KB
 _SHARED = 11  # neighbours that a shared search finds: what the tasks ask for by default
@@ -57,7 +68,7 @@ def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows di
     return matrix.astype(np.float32, copy=False)
 
 
-def distinct_rows(pool: Embedded) -> tuple[Embedded, Int[np.ndarray, " pool"]]:
+def distinct_rows(pool: Embedded) -> tuple[Embedded, Group]:
     """Return the distinct candidates in order of their first index, and for each candidate its row among them."""
     kept, group = _copies(pool)
     if kept is None:
@@ -73,7 +84,7 @@ def _without_copies(pool: LateInteraction) -> LateInteraction:
 
 
 @shared
-def _copies(pool: Embedded) -> tuple[Int[np.ndarray, " distinct"] | None, Int[np.ndarray, " pool"]]:
+def _copies(pool: Embedded) -> tuple[Kept | None, Group]:
     """Return the first index of each distinct candidate, None if all are, and for each candidate its row among them."""
     if isinstance(pool, np.ndarray):
         if _surely_distinct(pool):
@@ -84,8 +95,8 @@ def _copies(pool: Embedded) -> tuple[Int[np.ndarray, " distinct"] | None, Int[np
     return _first_of_equal(pool.identities())
 
 
-def _surely_distinct(pool: Float32[np.ndarray, "pool dim"]) -> bool:
-    """Whether no two rows have the same checksum: equal rows have, and others hardly ever."""
+def _surely_distinct(pool: PoolRows) -> bool:
+    """Return whether no two rows have the same checksum: equal rows have, and others hardly ever."""
     if pool.shape[1] % 2:  # a checksum adds up values of 64 bits, two of a row at a time
         return False
     pairs = pool.view(np.uint64)
@@ -93,7 +104,7 @@ def _surely_distinct(pool: Float32[np.ndarray, "pool dim"]) -> bool:
     return len(np.unique(pairs @ factors)) == len(pool)
 
 
-def _first_of_equal(identities: np.ndarray) -> tuple[Int[np.ndarray, " distinct"] | None, Int[np.ndarray, " pool"]]:
+def _first_of_equal(identities: np.ndarray) -> tuple[Kept | None, Group]:
     _, first, group = np.unique(identities, return_index=True, return_inverse=True)
     if len(first) == len(identities):
         return None, np.arange(len(identities))
@@ -126,19 +137,19 @@ def checked(queries: Embedded, pool: Embedded) -> tuple[Embedded, Embedded]:
 
 
 def nearest(
-    queries: Float[np.ndarray, "queries dim"] | LateInteraction,
-    pool: Float[np.ndarray, "pool dim"] | LateInteraction,
+    queries: Embedded,
+    pool: Embedded,
     k: int,
     *,
-    skip: Int[np.ndarray, " queries"] | None = None,
-    bias: Float[np.ndarray, " pool"] | None = None,
+    skip: Skip | None = None,
+    bias: Bias | None = None,
     engine: SearchBackend = "exact",
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+) -> Found:
     """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Args:
-        queries: one query per row, of any norm; or a late interaction.
-        pool: one candidate per row, of any norm; or a late interaction of the same class.
+        queries: `queries dim`, rows of any norm; or a late interaction.
+        pool: `pool dim`, rows of any norm; or a late interaction of the same class.
         k: candidates per query; the whole pool if it has fewer.
         skip: for each query the index of a candidate that it must not retrieve, for instance itself.
         bias: of each candidate, from -1 to 1; half of it is subtracted from the similarity (`hubness`).
@@ -156,15 +167,19 @@ def nearest(
     return np.take_along_axis(scores, kept, 1), np.take_along_axis(indices, kept, 1)
 
 
-def _search(
-    queries: Embedded, pool: Embedded, wanted: int, bias: Float[np.ndarray, " pool"] | None, engine: SearchBackend
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+def _search(queries: Embedded, pool: Embedded, wanted: int, bias: Bias | None, engine: SearchBackend) -> Found:
     if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
-        return _search_all(queries, *distinct_rows(pool), wanted, bias)
+        nearest_candidates = _empty(len(queries), wanted)
+        for block, similarity in scored_distinct(queries, *distinct_rows(pool)):
+            scores = similarity if bias is None else similarity - (bias / 2).astype(np.float32)
+            _keep_best(nearest_candidates, block, scores, np.arange(len(pool))[None])
+        return nearest_candidates
     if bias is not None:
         # One more dimension, 1 for a query and minus half the bias for a candidate, makes the search exact with a bias.
         halves = on_grid((-bias[:, None] / 2).astype(np.float32))
-        copies = _first_of_equal(_pairs(_copies(pool)[1], halves))
+        # Candidates are copies if they are of one group and have the same bias.
+        identities = np.column_stack([_copies(pool)[1], halves]).astype(np.float64).view("V16").ravel()
+        copies = _first_of_equal(identities)
         queries, pool = np.column_stack([queries, np.ones(len(queries), np.float32)]), np.column_stack([pool, halves])
         return _search_distinct(queries, pool, *copies, wanted, engine, bound=1.5)
     if engine == "exact":
@@ -174,27 +189,20 @@ def _search(
     return _search_distinct(queries, pool, *_copies(pool), wanted, engine)
 
 
-def _pairs(group: Int[np.ndarray, " pool"], halves: Float32[np.ndarray, "pool 1"]) -> np.ndarray:
-    """Return values that are equal for candidates of one group with the same bias."""
-    return np.column_stack([group, halves]).astype(np.float64).view("V16").ravel()
-
-
 @shared
-def _first_nearest(
-    queries: Float32[np.ndarray, "queries dim"], pool: Float32[np.ndarray, "pool dim"], wanted: int
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+def _first_nearest(queries: Queries, pool: PoolRows, wanted: int) -> Found:
     return _search_distinct(queries, pool, *_copies(pool), wanted, "exact")
 
 
 def _search_distinct(
-    queries: Float32[np.ndarray, "queries dim"],
-    pool: Float32[np.ndarray, "pool dim"],
-    kept: Int[np.ndarray, " distinct"] | None,
-    group: Int[np.ndarray, " pool"],
+    queries: Queries,
+    pool: PoolRows,
+    kept: Kept | None,
+    group: Group,
     wanted: int,
     engine: SearchBackend,
     bound: float = 1.0,  # of a sum of absolute products, by Cauchy and Schwarz
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+) -> Found:
     """Search the distinct candidates (`_copies`), as copies have equal scores, and then put the copies in again."""
     from disent_core.evaluation.metrics.approximate_search import nearest_proposed
     from disent_core.evaluation.metrics.exact_search import nearest_rows
@@ -209,38 +217,25 @@ def _search_distinct(
 
 
 class Groups(NamedTuple):
-    """Groups of equal candidates.
-
-    Attributes:
-        sizes: members of each group.
-        members: candidates sorted by group and then by index.
-        starts: where the members of each group start.
-    """
+    """Groups of equal candidates: `members` are sorted by group and then by index, `starts` are those of each group."""
 
     sizes: Int[np.ndarray, " groups"]
-    members: Int[np.ndarray, " pool"]
+    members: Group
     starts: Int[np.ndarray, " groups"]
 
 
-def grouped(group: Int[np.ndarray, " pool"]) -> Groups:
+def grouped(group: Group) -> Groups:
     """Sort candidates by their group, which is a number from 0 on."""
     sizes = np.bincount(group)
     return Groups(sizes, np.argsort(group, kind="stable"), np.cumsum(sizes) - sizes)
 
 
 def expanded(
-    scores: Float32[np.ndarray, "queries fetched"],
-    groups: Int[np.ndarray, "queries fetched"],
-    of: Groups,
-    wanted: int,
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    """Replace groups of equal candidates by their members, sorted by score and then by index; keep `wanted`.
+    scores: Float32[np.ndarray, "queries fetched"], groups: Int[np.ndarray, "queries fetched"], of: Groups, wanted: int
+) -> Found:
+    """Replace the best groups of each query by their members, sorted by score and then by index; keep `wanted`.
 
-    Args:
-        scores: of the best groups of each query.
-        groups: their numbers.
-        of: all groups.
-        wanted: candidates per query, at most as many as the groups have.
+    The groups must have at least `wanted` members.
     """
     width = min(wanted, int(of.sizes.max()))  # members of a group that can be among the best
     nearest_members = _empty(len(scores), wanted)
@@ -254,13 +249,11 @@ def expanded(
     return nearest_members
 
 
-def _empty(queries: int, k: int) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
+def _empty(queries: int, k: int) -> Found:
     return np.empty((queries, k), dtype=np.float32), np.empty((queries, k), dtype=np.int64)
 
 
-def _keep_best(
-    nearest_so_far: tuple[np.ndarray, np.ndarray], block: slice, scores: np.ndarray, columns: np.ndarray
-) -> None:
+def _keep_best(nearest_so_far: Found, block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
     """Write the best of a block of queries into the arrays of all queries."""
     import torch
 
@@ -272,20 +265,6 @@ def _keep_best(
     nearest_so_far[0][block], nearest_so_far[1][block] = (part.numpy() for part in top)
 
 
-def _search_all(
-    queries: Embedded,
-    distinct: Embedded,
-    group: Int[np.ndarray, " pool"],
-    wanted: int,
-    bias: Float[np.ndarray, " pool"] | None,
-) -> tuple[Float32[np.ndarray, "queries k"], Int[np.ndarray, "queries k"]]:
-    nearest_candidates = _empty(len(queries), wanted)
-    for block, similarity in scored_distinct(queries, distinct, group):
-        scores = similarity if bias is None else similarity - (bias / 2).astype(np.float32)
-        _keep_best(nearest_candidates, block, scores, np.arange(len(group))[None])
-    return nearest_candidates
-
-
 def scored_blocks(queries: Embedded, pool: Embedded) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
     """Yield blocks of queries with their exact similarities to the whole pool; blocks bound the memory."""
     queries, pool = checked(queries, pool)
@@ -293,7 +272,7 @@ def scored_blocks(queries: Embedded, pool: Embedded) -> Iterator[tuple[slice, Fl
 
 
 def scored_distinct(
-    queries: Embedded, distinct: Embedded, group: Int[np.ndarray, " pool"]
+    queries: Embedded, distinct: Embedded, group: Group
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
     """Yield the same for the distinct candidates of a pool (`distinct_rows`)."""
     import torch
@@ -317,25 +296,21 @@ def _scored_late(
     queries: LateInteraction, distinct: LateInteraction, width: int
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries distinct"]]]:
     """Yield blocks of queries with scores that the caller may write to."""
-    if len(queries) * len(distinct) > _KEPT_SCORES:
-        yield from _similarities_by_block(queries, distinct, width)
-        return
-    kept = _similarities(queries, distinct, width)
-    yield from ((block, kept[block].copy()) for block in _blocks(len(queries), width))
+    is_kept = len(queries) * len(distinct) <= _KEPT_SCORES
+    kept = _similarities(queries, distinct, width) if is_kept else None
+    for block in _blocks(len(queries), width):
+        yield block, _similarities_of(queries, block, distinct) if kept is None else kept[block].copy()
 
 
 @recent
 def _similarities(
     queries: LateInteraction, distinct: LateInteraction, width: int
 ) -> Float32[np.ndarray, "queries distinct"]:
-    return np.concatenate([scores for _, scores in _similarities_by_block(queries, distinct, width)])
+    return np.concatenate([_similarities_of(queries, block, distinct) for block in _blocks(len(queries), width)])
 
 
-def _similarities_by_block(
-    queries: LateInteraction, distinct: LateInteraction, width: int
-) -> Iterator[tuple[slice, Float32[np.ndarray, "queries distinct"]]]:
-    for block in _blocks(len(queries), width):
-        yield block, queries.take(np.arange(block.start, block.stop)).similarity(distinct)
+def _similarities_of(queries: LateInteraction, block: slice, distinct: LateInteraction) -> np.ndarray:
+    return queries.take(np.arange(block.start, block.stop)).similarity(distinct)
 
 
 def first_is_gold(
@@ -347,13 +322,103 @@ def first_is_gold(
 ) -> Float[np.ndarray, " queries"]:
     """Return 1 where the nearest candidate is the gold one, else 0: the items of accuracy at 1.
 
-    Args:
-        scores: from `nearest`, with k of at least 2 if the pool has as many.
-        indices: from `nearest`.
-        gold: index of the right candidate.
-        ties: `lowest` keeps the order of `nearest`; with `worst` a runner-up of equal score makes an error.
+    Scores and indices are from `nearest`, with k of at least 2 if the pool has as many. `lowest` keeps its order; with
+    `worst` a runner-up of equal score makes an error.
     """
     right = indices[:, 0] == gold
     if ties == "worst" and scores.shape[1] > 1:
         right &= scores[:, 0] > scores[:, 1]
     return right.astype(np.float64)
+
+
+# --- ranks of gold candidates ------------------------------------------------------------------------------
+
+
+def gold_ranks(queries: Embedded, pool: Embedded, gold: Golds, *, ties: Ties, skip: Skip | None = None) -> Golds:
+    """Return the rank (from 1) of each gold candidate among all candidates of its query; 0 for padding (-1).
+
+    With `lowest` candidates of equal score rank by index, with `worst` gold candidates rank behind their equals. `skip`
+    is for each query the index of a candidate that is left out. Rows may have any norm.
+    """
+    queries, pool = checked(queries, pool)
+    distinct, group = distinct_rows(pool)
+    ranks, left = np.zeros(gold.shape, dtype=np.int64), np.arange(len(queries))
+    if isinstance(queries, np.ndarray) and isinstance(distinct, np.ndarray):
+        ranks, is_certain = _ranks_of_float32(queries, distinct, group, gold, skip)
+        left = np.flatnonzero(~is_certain)
+        queries = queries[left]
+    for block, scores in scored_distinct(queries, distinct, group) if len(left) else ():
+        rows = left[block]
+        if skip is not None:
+            scores[np.arange(len(scores)), skip[rows]] = -np.inf
+        ranks[rows] = _ranks(scores, gold[rows], ties)
+    return np.where(gold >= 0, ranks, 0)
+
+
+def _ranks_of_float32(
+    queries: Queries, distinct: Float32[np.ndarray, "distinct dim"], group: Group, gold: Golds, skip: Skip | None
+) -> tuple[Golds, Bool[np.ndarray, " queries"]]:
+    """Return ranks by float32 scores, and for which queries these are the exact ranks.
+
+    A float32 product tells which candidates are ahead of a gold one, but for those whose score is nearer to that of the
+    gold candidate than rounding reaches. Queries that have such candidates are scored exactly.
+    """
+    import torch
+
+    from disent_core.evaluation.metrics.exact_search import margin
+    from disent_core.matmul import product
+
+    candidates, reach = torch.from_numpy(distinct), margin(distinct.shape[1])
+    ahead, near = np.empty(gold.shape, dtype=np.int64), np.empty(gold.shape, dtype=np.int64)
+    for block in blocks(len(queries), max(1, _BLOCK_RANKED // len(group))):
+        scores = product(torch.from_numpy(queries[block]), candidates, "float32").numpy()
+        scores = scores if len(distinct) == len(group) else scores[:, group]
+        if skip is not None:
+            scores[np.arange(len(scores)), skip[block]] = -np.inf
+        gold_scores = _gold_scores(scores, gold[block])
+        for column, score in enumerate(gold_scores.T):
+            ahead[block, column] = _count(scores > score[:, None] + reach)
+            near[block, column] = _count(scores >= score[:, None] - reach)
+    # Nothing but the gold candidate itself is within reach of its score; none is of padding.
+    return 1 + ahead, ((near - ahead == 1) | (gold < 0)).all(axis=1)
+
+
+def _count(is_counted: Bool[np.ndarray, "queries pool"]) -> Int[np.ndarray, " queries"]:
+    # In a quarter of the time of one call for all rows.
+    return np.fromiter(map(np.count_nonzero, is_counted), dtype=np.int64, count=len(is_counted))
+
+
+def _gold_scores(scores: Float32[np.ndarray, "queries pool"], gold: Golds) -> Float32[np.ndarray, "queries golds"]:
+    """Return scores of the gold candidates; NaN, which compares unequal to everything, for padding."""
+    found = np.take_along_axis(scores, np.maximum(gold, 0), axis=1)
+    return np.where(gold >= 0, found, np.float32(np.nan))
+
+
+def _ranks(scores: Float32[np.ndarray, "queries pool"], gold: Golds, ties: Ties) -> Golds:
+    """Return ranks of one block: 1 + candidates of higher score + equal candidates that the tie rule puts first."""
+    gold_scores = _gold_scores(scores, gold)
+    ranks = np.empty(gold.shape, dtype=np.int64)
+    for column in range(gold.shape[1]):  # one gold candidate of every query at a time
+        score, place = gold_scores[:, column, None], gold[:, column, None]
+        ahead = np.count_nonzero(scores > score, axis=1)
+        equal = scores == score
+        if ties == "lowest":
+            equal &= np.arange(scores.shape[1]) < place
+            behind = np.count_nonzero(equal, axis=1)
+        else:  # behind equal candidates that are not gold, and behind equal gold candidates of lower index
+            later = (gold_scores == score) & (gold >= place)
+            behind = np.count_nonzero(equal, axis=1) - np.count_nonzero(later, axis=1)
+        ranks[:, column] = 1 + ahead + behind
+    return ranks
+
+
+def average_precision(ranks: Golds) -> Float[np.ndarray, " queries"]:
+    """Return the average precision of each query, the mean precision at its `gold_ranks`: the items of MAP.
+
+    Manning, Raghavan and Schuetze 2008, section 8.4, https://nlp.stanford.edu/IR-book/.
+    """
+    counts = np.count_nonzero(ranks, axis=1)
+    if (counts == 0).any():
+        raise ValueError(f"{np.count_nonzero(counts == 0)} of {len(ranks)} queries have no gold candidate")
+    ordered = np.sort(np.where(ranks > 0, ranks, np.inf), axis=1)
+    return (np.arange(1, ranks.shape[1] + 1) / ordered).sum(axis=1) / counts

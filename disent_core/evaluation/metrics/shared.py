@@ -28,7 +28,7 @@ def share(matrix: Embedded) -> None:
 
 
 def is_shared(*matrices: Embedded) -> bool:
-    """Whether all of these are shared."""
+    """Return whether all of these are shared."""
     return all(id(matrix) in _alive for matrix in matrices)
 
 
@@ -42,11 +42,11 @@ def shared(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _R
 
 
 def recent(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """As `shared`, but only the last `_RECENT` results are kept: for large ones."""
-    return _kept(function, _RECENT)
+    """As `shared`, but keep only the last `RECENT` results: for large ones."""
+    return _kept(function, RECENT)
 
 
-_RECENT = 4
+RECENT = 4
 """What the corrections for hubs of a pair of languages search in turns, both ways, and two results more."""
 
 
@@ -55,18 +55,18 @@ def _kept(function: Callable[_Parameters, _Result], most: int | None) -> Callabl
 
     @wraps(function)
     def kept(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
-        matrices = [one for one in arguments if isinstance(one, _MATRICES)]
+        matrices = [argument for argument in arguments if isinstance(argument, _MATRICES)]
         if options or not matrices or not is_shared(*matrices):
             return function(*arguments, **options)
-        key = (function, *(id(one) if isinstance(one, _MATRICES) else one for one in arguments))
+        key = (function, *(id(value) if isinstance(value, _MATRICES) else value for value in arguments))
         if key not in _results:
             in_turn.append(key)
             if most is not None and len(in_turn) > most:
                 _results.pop(in_turn.popleft(), None)
             result = _results[key] = function(*arguments, **options)
-            for one in result if isinstance(result, tuple) else (result,):
-                if isinstance(one, _MATRICES):
-                    share(one)
+            for part in result if isinstance(result, tuple) else (result,):
+                if isinstance(part, _MATRICES):
+                    share(part)
             for matrix in matrices:
                 weakref.finalize(matrix, _results.pop, key, None)
         return _results[key]

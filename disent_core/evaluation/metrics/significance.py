@@ -3,17 +3,16 @@
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+Items = Float[np.ndarray, "methods n"]
+PerPair = Float[np.ndarray, "methods methods"]
 _RESOLVED = 10  # from this number of resamplings beyond 0 on, their count estimates the tail
 
 
-def mcnemar_exact(hits: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods methods"]:
+def mcnemar_exact(hits: Items) -> PerPair:
     """Return the two-sided p of every pair of methods by McNemar's exact test; 1 where both have the same items right.
 
     McNemar 1947, https://doi.org/10.1007/BF02295996: of the items that only one method has right, each method should
     have half (binomial distribution).
-
-    Args:
-        hits: for each item 1 if the method is right, else 0.
     """
     from scipy.special import bdtr
 
@@ -23,15 +22,12 @@ def mcnemar_exact(hits: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "me
     return np.minimum(2 * bdtr(np.minimum(alone, alone.T), discordant.astype(int), 0.5), 1.0)
 
 
-def mcnemar(items: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods methods"]:
-    """Two-sided p of every pair of methods from the score statistic (sum of d)^2 / sum of d^2 of differences d.
+def mcnemar(items: Items) -> PerPair:
+    """Return the two-sided p of every pair of methods by the score statistic (sum of d)^2 / sum of d^2.
 
-    With differences of -1, 0 and 1 it is McNemar's (b - c)^2 / (b + c). With mean scores over seeds it is the same
+    With differences d of -1, 0 and 1 it is McNemar's (b - c)^2 / (b + c). With mean scores over seeds it is the same
     test of whether the mean difference is 0. It is chi-squared with one degree of freedom; p is 1 if all items are
     equal. The p does not depend on the scale of the items: whole numbers keep the sums exact.
-
-    Args:
-        items: score of each item, on one scale for all methods.
     """
     from scipy.special import chdtrc
 
@@ -40,17 +36,11 @@ def mcnemar(items: Float[np.ndarray, "methods n"]) -> Float[np.ndarray, "methods
     return np.where(differs, chdtrc(1, sums**2 / np.where(differs, squares, 1)), 1.0)
 
 
-def mean_intervals(
-    items: Float[np.ndarray, "methods n"], *, z: float
-) -> tuple[Float[np.ndarray, "methods methods"], Float[np.ndarray, "methods methods"]]:
+def mean_intervals(items: Items, *, z: float) -> tuple[PerPair, PerPair]:
     """Return the Wald interval of every difference of means, from the variance of the differences of items.
 
     For single runs of hits and misses it is the interval of paired proportions (Agresti 2013, Categorical Data
-    Analysis, equation 11.2).
-
-    Args:
-        items: score of each item.
-        z: half the width of the interval in standard errors, 1.96 for 95 %.
+    Analysis, equation 11.2). `z` is half its width in standard errors, 1.96 for 95 %.
     """
     n = items.shape[1]
     sums, squares = _differences(items)
@@ -59,9 +49,7 @@ def mean_intervals(
     return mean - half, mean + half
 
 
-def _differences(
-    items: Float[np.ndarray, "methods n"],
-) -> tuple[Float[np.ndarray, "methods methods"], Float[np.ndarray, "methods methods"]]:
+def _differences(items: Items) -> tuple[PerPair, PerPair]:
     """Return sums of the differences of every pair of methods, row minus column, and sums of their squares."""
     products, sums = items @ items.T, items.sum(axis=1)
     squares = np.diag(products)
@@ -72,15 +60,13 @@ def _differences(
 def bootstrap_p(
     differences: Float[np.ndarray, "pairs samples"],
 ) -> tuple[Float[np.ndarray, " pairs"], Bool[np.ndarray, " pairs"]]:
-    """Two-sided p of the hypothesis that a difference is 0, from its paired bootstrap; and whether it is extrapolated.
+    """Return the two-sided p of the hypothesis that a difference is 0, and whether it is extrapolated.
 
-    p is twice the share of resamplings on the rarer side of 0, with the observed sample counted in (the +1 of Davison
-    and Hinkley 1997, section 4.2.5), consistent with the percentile interval. B resamplings give no p below
-    2 / (B + 1), with which no family of more than (B + 1) / 40 tests can pass Holm's correction. So if fewer than 10
-    resamplings lie beyond 0, a normal distribution with their mean and deviation gives p, if that is smaller.
-
-    Args:
-        differences: of the statistics of two methods on the same resamplings, one row per pair.
+    Differences are of the statistics of two methods on the same resamplings (paired bootstrap). p is twice the share of
+    resamplings on the rarer side of 0, with the observed sample counted in (the +1 of Davison and Hinkley 1997, section
+    4.2.5), consistent with the percentile interval. B resamplings give no p below 2 / (B + 1), with which no family of
+    more than (B + 1) / 40 tests can pass Holm's correction. So if fewer than 10 resamplings lie beyond 0, a normal
+    distribution with their mean and deviation gives p, if that is smaller.
     """
     from scipy.special import ndtr
 

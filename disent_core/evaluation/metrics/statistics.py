@@ -12,28 +12,27 @@ from jaxtyping import Bool, Float
 
 from disent_core.evaluation.measurement import Statistic, mean_of_items
 
+Weights = Float[np.ndarray, "samples n"]
+Values = Float[np.ndarray, " samples"]
 _OfWeights = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _SPREAD = 1e-12  # a variance below this share of the second moment is rounding error
 
 
 @dataclass(frozen=True)
 class WeightedStatistic:
-    """A `measurement.Statistic` whose items may occur any number of times.
-
-    Attributes:
-        of: from items `n columns` and weights `samples n`, with rows of equal sum, to values `samples`.
-    """
+    """A `measurement.Statistic` whose items may occur any number of times."""
 
     of: _OfWeights
+    """From items `n columns` and weights `samples n`, with rows of equal sum, to values `samples`."""
 
-    def __call__(self, samples: Float[np.ndarray, "samples n ..."]) -> Float[np.ndarray, " samples"]:
-        """The value of each sample, in which every item has weight 1."""
+    def __call__(self, samples: Float[np.ndarray, "samples n ..."]) -> Values:
+        """Return the value of each sample, in which every item has weight 1."""
         once = np.ones((1, samples.shape[1]))
         return np.concatenate([self.of(sample, once) for sample in samples])
 
 
 @WeightedStatistic
-def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+def pearson(items: Float[np.ndarray, "n 2"], weights: Weights) -> Values:
     """Return Pearson's correlation of prediction and gold; 0 where one of them is constant."""
     x, y = (items - items.mean(axis=0)).T
     # Five moments of all samples in one product: samples x n times n x 5.
@@ -45,8 +44,8 @@ def pearson(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples
 
 
 @WeightedStatistic
-def spearman(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Spearman's correlation of prediction and gold: Pearson's of their ranks, where equal values share the mean rank.
+def spearman(items: Float[np.ndarray, "n 2"], weights: Weights) -> Values:
+    """Return Spearman's correlation: Pearson's of the ranks of prediction and gold, where equal values share the mean.
 
     It is 0 where one of them is constant.
     """
@@ -59,7 +58,7 @@ def spearman(items: Float[np.ndarray, "n 2"], weights: Float[np.ndarray, "sample
 def _mid_ranks(
     column: Float[np.ndarray, " n"], weights: Float[np.ndarray, "n samples"]
 ) -> Float[np.ndarray, "n samples"]:
-    """Rank of each value in each sample, minus the mean rank: the weight of lower values plus half that of equals."""
+    """Return the centred rank of each value in each sample: the weight of lower values plus half that of equals."""
     _, codes, copies = np.unique(column, return_inverse=True, return_counts=True)
     ranks = weights[np.argsort(codes, kind="stable")]
     if len(copies) < len(codes):  # add up the weights of equal values: one row per distinct value
@@ -70,32 +69,26 @@ def _mid_ranks(
     return ranks[codes]
 
 
-def _ratio(
-    covariance: Float[np.ndarray, " samples"],
-    spread: Float[np.ndarray, " samples"],
-    is_varied: Bool[np.ndarray, " samples"],
-) -> Float[np.ndarray, " samples"]:
+def _ratio(covariance: Values, spread: Values, is_varied: Bool[np.ndarray, " samples"]) -> Values:
     return np.where(is_varied, np.clip(covariance / np.sqrt(np.where(is_varied, spread, 1.0)), -1, 1), 0.0)
 
 
 @WeightedStatistic
-def f1(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+def f1(items: Float[np.ndarray, "n 3"], weights: Weights) -> Values:
     """Return F1 from the counts correct, predicted and gold of each item; 0 where all are 0."""
     correct, predicted, gold = (weights @ items).T
     return 2 * correct / np.maximum(predicted + gold, 1)
 
 
 @WeightedStatistic
-def precision(
-    items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]
-) -> Float[np.ndarray, " samples"]:
+def precision(items: Float[np.ndarray, "n 3"], weights: Weights) -> Values:
     """Return the share of the predicted that is correct; 0 where nothing is predicted."""
     correct, predicted, _ = (weights @ items).T
     return correct / np.maximum(predicted, 1)
 
 
 @WeightedStatistic
-def recall(items: Float[np.ndarray, "n 3"], weights: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
+def recall(items: Float[np.ndarray, "n 3"], weights: Weights) -> Values:
     """Return the share of the gold that is predicted correctly; 0 where nothing is gold."""
     correct, _, gold = (weights @ items).T
     return correct / np.maximum(gold, 1)
@@ -117,8 +110,6 @@ STATISTICS: Mapping[str, WeightedStatistic] = {
 def statistic_of(metric: str, columns: int) -> Statistic | None:
     """Return the statistic that recomputes a metric from its stored items; None if it is unknown.
 
-    Args:
-        metric: its name.
-        columns: values per item; with one value every metric is the mean.
+    With one value per item (`columns`) every metric is the mean.
     """
     return mean_of_items if columns == 1 else STATISTICS.get(metric)

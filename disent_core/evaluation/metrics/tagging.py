@@ -12,25 +12,15 @@ Tags = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Counts over all sentences; ratios are 0 to 1, and 0 where they would be 0 / 0."""
+    """Counts over all sentences."""
 
     correct: int
     predicted: int
     gold: int
 
     @property
-    def precision(self) -> float:
-        """Share of the predicted that is correct."""
-        return self.correct / self.predicted if self.predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the gold that is predicted correctly."""
-        return self.correct / self.gold if self.gold else 0.0
-
-    @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
+        """Harmonic mean of precision and recall, 0 to 1; 0 where it would be 0 / 0."""
         return 2 * self.correct / (self.predicted + self.gold) if self.predicted + self.gold else 0.0
 
 
@@ -55,11 +45,9 @@ def span_agreement(gold: Tags, predicted: Tags, *, spans: Literal["lenient", "st
     correct = predicted_count = gold_count = 0
     for gold_tags, predicted_tags in _sentences(gold, predicted):
         gold_spans, predicted_spans = set(read(gold_tags)), set(read(predicted_tags))
-        correct, predicted_count, gold_count = (
-            correct + len(gold_spans & predicted_spans),
-            predicted_count + len(predicted_spans),
-            gold_count + len(gold_spans),
-        )
+        correct += len(gold_spans & predicted_spans)
+        predicted_count += len(predicted_spans)
+        gold_count += len(gold_spans)
     return Agreement(correct, predicted_count, gold_count)
 
 
@@ -87,7 +75,6 @@ def _sentences(gold: Tags, predicted: Tags) -> list[tuple[Sequence[str], Sequenc
         raise ValueError(f"{len(gold)} sentences have gold tags and {len(predicted)} predicted ones")
     for index, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True)):
         if len(gold_tags) != len(predicted_tags):
-            raise ValueError(
-                f"sentence {index} has {len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones"
-            )
+            counts = f"{len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones"
+            raise ValueError(f"sentence {index} has {counts}")
     return list(zip(gold, predicted, strict=True))

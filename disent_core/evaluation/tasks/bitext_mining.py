@@ -23,7 +23,6 @@ from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.evaluation.metrics.statistics import f1, precision, recall
 from disent_core.evaluation.tasks.parallel import sentence_pairs
 
-NAME = "bitext_mining"
 TUNED_ON, MEASURED_ON = "dev", "test"
 
 Pairs = set[tuple[int, int]]
@@ -41,13 +40,7 @@ class Mined:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MiningProblem(Problem):
-    """Texts by role `dev source`, `dev target`, `test source` and `test target`.
-
-    Attributes:
-        gold: by split.
-        neighbours: k of the margin.
-        retrieval: see `mine`.
-    """
+    """Texts by role `dev source`, `dev target`, `test source` and `test target`, with the gold pairs by split."""
 
     takes_late_interaction: ClassVar[bool] = True
 
@@ -57,25 +50,15 @@ class MiningProblem(Problem):
 
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Return F1, precision and recall on test, with its sources as items, and the threshold."""
-        mined_dev, mined = (
-            mine(
-                matrices[f"{split} source"],
-                matrices[f"{split} target"],
-                neighbours=self.neighbours,
-                retrieval=self.retrieval,
-            )
-            for split in (TUNED_ON, MEASURED_ON)
-        )
+        sides = [[matrices[f"{split} {side}"] for side in ("source", "target")] for split in (TUNED_ON, MEASURED_ON)]
+        mined_dev, mined = (mine(*both, neighbours=self.neighbours, retrieval=self.retrieval) for both in sides)
         threshold = best_threshold(mined_dev, self.gold[TUNED_ON])
         sources = len(self.texts[f"{MEASURED_ON} source"])
         pairs = [pair for pair, margin in zip(mined.pairs, mined.margins, strict=True) if margin >= threshold]
         items = _counts(pairs, self.gold[MEASURED_ON], sources)
-        return [
-            measured("f1", items, statistic=f1),
-            measured("precision", items, statistic=precision),
-            measured("recall", items, statistic=recall),
-            Measurement(metric="threshold", value=threshold, n=sources),
-        ]
+        statistics = {"f1": f1, "precision": precision, "recall": recall}
+        measurements = [measured(metric, items, statistic=statistic) for metric, statistic in statistics.items()]
+        return [*measurements, Measurement(metric="threshold", value=threshold, n=sources)]
 
 
 def _counts(mined: list[tuple[int, int]], gold: Pairs, sources: int) -> Float[np.ndarray, "sources counts"]:
@@ -94,12 +77,9 @@ def _counts(mined: list[tuple[int, int]], gold: Pairs, sources: int) -> Float[np
 def mine(source: Embedded, target: Embedded, *, neighbours: int, retrieval: Retrieval) -> Mined:
     """Mine the best pairs by the ratio margin, equation 2 of the paper with `a / b`.
 
-    Args:
-        source: one sentence per row.
-        target: one sentence per row.
-        neighbours: k, the nearest neighbours of each sentence that give its best partner and its mean cosine.
-        retrieval: `max`: the best partners of sources and of targets, highest margin first, with each sentence in at
-            most one pair; `intersection`: pairs whose sentences are each other's best partner.
+    The `neighbours` nearest of each sentence give its best partner and its mean cosine. `max` takes the best partners
+    of sources and of targets, highest margin first, with each sentence in at most one pair; `intersection` takes pairs
+    whose sentences are each other's best partner.
     """
     forth, back = nearest(source, target, neighbours), nearest(target, source, neighbours)
     means = [scores.mean(axis=1, dtype=float) for scores, _ in (forth, back)]
@@ -122,20 +102,20 @@ def _best_partners(
     """Return the neighbour with the highest margin, and that margin; -inf if the mean cosine is not positive."""
     means = (own_means[:, None] + other_means[indices]) / 2
     margins = np.where(means > 0, scores / np.where(means > 0, means, 1), -np.inf)
-    best_places = margins.argmax(axis=1)[:, None]
-    return np.take_along_axis(indices, best_places, 1)[:, 0], np.take_along_axis(margins, best_places, 1)[:, 0]
+    rows, best = np.arange(len(margins)), margins.argmax(axis=1)
+    return indices[rows, best], margins[rows, best]
 
 
 def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -> Mined:
     """Return pairs by falling margin, without those that share a sentence with a better pair."""
-    sources, targets, kept_places = set(), set(), []
-    for place in np.argsort(-margins, kind="stable").tolist():
-        source, target = pairs[place].tolist()
-        if np.isfinite(margins[place]) and source not in sources and target not in targets:
+    sources, targets, kept = set(), set(), []
+    for index in np.argsort(-margins, kind="stable").tolist():
+        source, target = pairs[index].tolist()
+        if np.isfinite(margins[index]) and source not in sources and target not in targets:
             sources.add(source)
             targets.add(target)
-            kept_places.append(place)
-    return Mined([(source, target) for source, target in pairs[kept_places].tolist()], margins[kept_places])
+            kept.append(index)
+    return Mined([(source, target) for source, target in pairs[kept].tolist()], margins[kept])
 
 
 def best_threshold(mined: Mined, gold: Pairs) -> float:
@@ -168,7 +148,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     paired = [len({pair[side] for pair in gold[MEASURED_ON]}) for side in (0, 1)]
     return [
         MiningProblem(
-            task=NAME,
+            task="bitext_mining",
             dataset=inputs.corpus,
             evaluated_on=inputs.pair,
             texts=texts,
@@ -214,4 +194,4 @@ def lost_side(pair_id: str) -> int:
     return int.from_bytes(hashlib.sha256(pair_id.encode()).digest()[:8], "big") % 3
 
 
-TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("bitext",))
+TASK = Task(name="bitext_mining", scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("bitext",))

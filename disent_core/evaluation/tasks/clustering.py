@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from jaxtyping import Float, Float64, Int
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import check_finite, unit_rows
-from disent_core.evaluation.tasks.parallel import utterance_texts
+from disent_core.evaluation.tasks.parallel import split_utterances, utterance_texts
 
 NAME = "clustering"
 _BLOCK = 1024  # rows and columns of the distance block in memory: 8 MB
@@ -53,9 +51,9 @@ def silhouettes(sums: Float64[np.ndarray, "n labels"], codes: Int[np.ndarray, " 
 
 
 def cosine_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "n labels"]:
-    """Sum of each row's cosine distances to the rows of each label, without an n x n matrix: cosine is linear."""
+    """Return the sum of each row's distances to the rows of each label, without an n x n matrix: cosine is linear."""
     unit = unit_rows(rows, "embedding").astype(float)
-    sums = np.bincount(codes) - unit @ (_indicator(codes).T @ unit).T
+    sums = np.bincount(codes) - unit @ (np.eye(codes.max() + 1)[codes].T @ unit).T
     sums[np.arange(len(codes)), codes] -= 1 - np.einsum("nd,nd->n", unit, unit)  # the distance of a row to itself is 0
     return np.maximum(sums, 0)
 
@@ -64,17 +62,14 @@ def euclidean_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"
     """Return the sum of each row's distances to the rows of each label; blocks above the diagonal serve both sides."""
     check_finite(rows, "embedding")
     centred = rows - rows.mean(axis=0, dtype=float)  # smaller squares lose fewer digits in the difference below
-    squares, members = np.einsum("nd,nd->n", centred, centred), _indicator(codes)
+    squares, members = np.einsum("nd,nd->n", centred, centred), np.eye(codes.max() + 1)[codes]
     sums = np.zeros(members.shape)
     starts = range(0, len(rows), _BLOCK)
     for rows_block in (slice(start, start + _BLOCK) for start in starts):
         for columns_block in (slice(start, start + _BLOCK) for start in starts if start >= rows_block.start):
             # |x - y|^2 = |x|^2 + |y|^2 - 2 xy
-            squared = (
-                squares[rows_block, None]
-                + squares[columns_block]
-                - 2 * (centred[rows_block] @ centred[columns_block].T)
-            )
+            products = centred[rows_block] @ centred[columns_block].T
+            squared = squares[rows_block, None] + squares[columns_block] - 2 * products
             if rows_block == columns_block:
                 np.fill_diagonal(squared, 0)
             distances = np.sqrt(np.maximum(squared, 0))
@@ -84,18 +79,10 @@ def euclidean_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"
     return sums
 
 
-def _indicator(codes: Int[np.ndarray, " n"]) -> Float64[np.ndarray, "n labels"]:
-    """One-hot labels."""
-    return np.eye(codes.max() + 1)[codes]
-
-
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of a language or pair; none if there are fewer than two labels or none has two items."""
     is_pair = len(inputs.languages) > 1
-    tables = [_of_split(inputs.tables["utterances", language], config.split, is_pair) for language in inputs.languages]
-    texts = {
-        language: utterance_texts(language, table) for language, table in zip(inputs.languages, tables, strict=True)
-    }
+    tables = split_utterances(inputs, config.split, with_intent=not is_pair)
     if is_pair:
         labels = np.repeat(inputs.languages, [len(table) for table in tables])
     else:
@@ -107,16 +94,11 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
             task=NAME,
             dataset=inputs.corpus,
             evaluated_on="-".join(inputs.languages),
-            texts=texts,
+            texts=dict(zip(inputs.languages, map(utterance_texts, inputs.languages, tables), strict=True)),
             settings={"split": config.split, "labels": "language" if is_pair else "intent"},
             labels=labels,
         )
     ]
-
-
-def _of_split(utterances: pa.Table, split: str, is_pair: bool) -> pa.Table:
-    chosen = utterances.select(["split", "text_key", "text", "intent"]).filter(pc.field("split") == split)
-    return chosen if is_pair else chosen.filter(pc.field("intent").is_valid())
 
 
 TASK = Task(name=NAME, scope="both", tables=("utterances",), problems=problems)

@@ -18,11 +18,9 @@ from disent_core.storage.schemas import SCHEMAS
 if TYPE_CHECKING:
     import polars as pl
 
-NAME = "code_switched_retrieval"
-
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """Return the problem of one pair; none if the split has no code-switched sentences."""
+    """Return the problem of each switched language of a pair; pairs without a word list have no table."""
     import polars as pl
 
     table = "code_switched_pairs"
@@ -43,7 +41,7 @@ def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: 
         ids,
         Pool(texts=originals, ids=ids, gold=np.arange(len(ids))[:, None]),
         config,
-        task=NAME,
+        task="code_switched_retrieval",
         dataset=inputs.corpus,
         evaluated_on=f"{original}-{foreign}",
         settings={"switched": switched, "replaced_share": round(float(replaced.mean()), 4)},
@@ -51,10 +49,9 @@ def _problem(inputs: Inputs, config: EvaluationConfig, switched: str, original: 
 
 
 TASK = Task(
-    name=NAME,
+    name="code_switched_retrieval",
     scope="pair",
     tables=("code_switched_pairs",),
     problems=problems,
     kinds=("translations", "bitext"),
 )
-"""Only pairs that have a word list have its table."""

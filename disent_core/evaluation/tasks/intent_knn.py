@@ -19,19 +19,14 @@ from jaxtyping import Int
 from disent_core.evaluation.contract import Embedded, EvaluationConfig, Inputs, Problem, Task
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import nearest
-from disent_core.evaluation.tasks.parallel import same_order, utterance_texts
-
-NAME = "intent_knn"
+from disent_core.evaluation.tasks.parallel import same_order, split_utterances, utterance_texts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IntentProblem(Problem):
-    """Texts by role `query` and `pool`.
+    """Texts by role `query` and `pool`, with the intents of both.
 
-    Attributes:
-        intents: of the queries.
-        pool_intents: of the candidates.
-        skip: for each query the index of the candidate that is left out, -1 for none.
+    `skip` is for each query the index of the candidate that is left out, -1 for none.
     """
 
     takes_late_interaction: ClassVar[bool] = True
@@ -49,7 +44,7 @@ class IntentProblem(Problem):
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem of a language, two of a pair; none if fewer than two utterances have an intent."""
     where = f"{inputs.corpus} {'-'.join(inputs.languages)} {config.split}"
-    tables = [_with_intent(inputs.tables["utterances", language], config) for language in inputs.languages]
+    tables = split_utterances(inputs, config.split, with_intent=True)
     shared = same_order(tables, where, inputs.parallel)
     if inputs.parallel == "all":
         tables = shared
@@ -59,7 +54,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     directions = list(permutations(sides)) if len(sides) > 1 else [(sides[0], sides[0])]
     return [
         IntentProblem(
-            task=NAME,
+            task="intent_knn",
             dataset=inputs.corpus,
             evaluated_on="-".join(dict.fromkeys((queries.language, pool.language))),
             texts={"query": queries, "pool": pool},
@@ -72,17 +67,12 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     ]
 
 
-def _with_intent(utterances: pa.Table, config: EvaluationConfig) -> pa.Table:
-    chosen = utterances.select(["utterance_id", "split", "text_key", "text", "intent"])
-    return chosen.filter((pc.field("split") == config.split) & pc.field("intent").is_valid())
-
-
 def _translations(query_table: pa.Table, pool_table: pa.Table, shared: pa.ChunkedArray) -> Int[np.ndarray, " queries"]:
-    """Row of `pool_table` that is the same utterance as each row of `query_table`, -1 where there is none."""
+    """Return the row of `pool_table` that is the same utterance as each row of `query_table`; -1: there is none."""
     ids = query_table["utterance_id"]
     rows = pc.index_in(ids, value_set=pool_table["utterance_id"])
     shared_rows = pc.if_else(pc.is_in(ids, value_set=shared), rows, None)
     return pc.fill_null(shared_rows, -1).to_numpy().astype(np.int64)
 
 
-TASK = Task(name=NAME, scope="both", tables=("utterances",), problems=problems)
+TASK = Task(name="intent_knn", scope="both", tables=("utterances",), problems=problems)

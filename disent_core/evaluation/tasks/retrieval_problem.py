@@ -20,9 +20,8 @@ from disent_core.evaluation.contract import (
 )
 from disent_core.evaluation.measurement import Measurement, Ranking, measured
 from disent_core.evaluation.metrics.approximate_search import RECALL
-from disent_core.evaluation.metrics.gold_ranks import average_precision, gold_ranks
 from disent_core.evaluation.metrics.hubness import NEIGHBOURS, TEMPERATURE, bias
-from disent_core.evaluation.metrics.ranking import first_is_gold, nearest
+from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
 
 HUBNESS: Mapping[Hubness, Mapping[str, Setting]] = {
     "none": {},
@@ -39,8 +38,6 @@ class RetrievalProblem(Problem):
 
     Attributes:
         metric: `accuracy_at_1` (of the first gold candidate) or `map` (over all gold candidates).
-        query_ids: one per query.
-        candidate_ids: one per candidate.
         gold: indices of the right candidates, padded with -1.
         skip: for each query the index of a candidate that is left out; None: all candidates count.
         ties: see `EvaluationConfig`.

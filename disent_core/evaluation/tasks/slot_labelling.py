@@ -10,11 +10,10 @@ https://doi.org/10.1162/tacl_a_00416) report `seqeval_f1`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
@@ -23,8 +22,6 @@ from disent_core.evaluation.contract import EvaluationConfig, Inputs, LabelProbl
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.statistics import f1
 from disent_core.evaluation.metrics.tagging import Agreement, Tags, span_agreement, token_agreement
-
-NAME, NER_NAME = "slot_labelling", "ner"
 
 AGREEMENTS: dict[str, Callable[[Tags, Tags], Agreement]] = {
     "micro_f1": token_agreement,
@@ -42,10 +39,8 @@ class SlotProblem(LabelProblem):
 
     def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:
         """Return the three F1 metrics; sentences are the items of their intervals."""
-        return [
-            measured(metric, _counts(agreement, self.gold, tags), statistic=f1)
-            for metric, agreement in AGREEMENTS.items()
-        ]
+        counts = {metric: _counts(agreement, self.gold, tags) for metric, agreement in AGREEMENTS.items()}
+        return [measured(metric, items, statistic=f1) for metric, items in counts.items()]
 
 
 def _counts(agreement: Callable[[Tags, Tags], Agreement], gold: Tags, tags: Tags) -> Float[np.ndarray, "n counts"]:
@@ -54,21 +49,10 @@ def _counts(agreement: Callable[[Tags, Tags], Agreement], gold: Tags, tags: Tags
     return np.array([(count.correct, count.predicted, count.gold) for count in counts], dtype=float)
 
 
-def problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
-    """Return the problem of one language; none if no sentence of the split has a slot."""
-    return tag_problems(inputs, config, task=NAME)
-
-
-def entity_problems(inputs: Inputs, config: EvaluationConfig) -> list[LabelProblem]:
-    """Return the problem of one language; none if no sentence of the split has an entity."""
-    return tag_problems(inputs, config, task=NER_NAME)
-
-
-def tag_problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list[LabelProblem]:
-    """Return the problem of tagging `utterances`, whatever the tags mark; none if all tags are O."""
+def problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list[LabelProblem]:
+    """Return the problem of tagging the utterances of one language, whatever the tags mark; none if all tags are O."""
     (language,) = inputs.languages
-    utterances: pa.Table = inputs.tables["utterances", language]
-    chosen = utterances.filter(pc.field("split") == config.split)
+    chosen = inputs.tables["utterances", language].filter(pc.field("split") == config.split)
     gold = chosen["slot_tags"].to_pylist()
     if all(tag == OUTSIDE for tags in gold for tag in tags):
         return []
@@ -84,5 +68,11 @@ def tag_problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list
     ]
 
 
-TASK = Task(name=NAME, scope="language", tables=("utterances",), problems=problems, code_version="2")
-NER = Task(name=NER_NAME, scope="language", tables=("utterances",), problems=entity_problems, kinds=("entities",))
+TASK = Task(
+    name="slot_labelling",
+    scope="language",
+    tables=("utterances",),
+    problems=partial(problems, task="slot_labelling"),
+    code_version="2",
+)
+NER = replace(TASK, name="ner", problems=partial(problems, task="ner"), kinds=("entities",), code_version="1")

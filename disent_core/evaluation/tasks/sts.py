@@ -11,7 +11,8 @@ by judge; `mean` is the mean raw score.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -23,10 +24,6 @@ from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.evaluation.metrics.statistics import pearson, spearman
 from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs
-
-NAME, QE_NAME = "sts", "qe"
-QE_GOLD = {"z_mean": "score", "mean": "mean_score"}
-"""Column of `sentence_pairs` by name of the gold score of quality estimation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,10 +37,7 @@ class CorrelationProblem(Problem):
     def score(self, matrices: Mapping[str, Embedded]) -> list[Measurement]:
         """Return the correlations of similarity and gold; pairs of both are the items."""
         items = np.stack([paired_similarity(matrices["source"], matrices["target"]), self.gold], axis=1)
-        return [
-            measured("pearson", items, statistic=pearson),
-            measured("spearman", items, statistic=spearman),
-        ]
+        return [measured("pearson", items, statistic=pearson), measured("spearman", items, statistic=spearman)]
 
 
 def paired_similarity(source: Embedded, target: Embedded) -> Float[np.ndarray, " pairs"]:
@@ -56,30 +50,20 @@ def paired_similarity(source: Embedded, target: Embedded) -> Float[np.ndarray, "
     raise ValueError(f"{type(source).__name__} and {type(target).__name__} can't be compared")
 
 
-def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """Return the problem of one pair; none if fewer than two pairs have a gold score."""
-    return correlation_problems(inputs, config, task=NAME, column="score")
-
-
 def correlation_problems(
-    inputs: Inputs, config: EvaluationConfig, *, task: str, column: str, gold: str | None = None
+    inputs: Inputs, config: EvaluationConfig, *, task: str, golds: Mapping[str | None, str]
 ) -> list[Problem]:
-    """Return the problem of correlation with a column of `sentence_pairs`; rows without a value are left out.
+    """Return the problem of correlation with each gold score that at least two pairs of sentences have.
 
-    Args:
-        inputs: of one pair.
-        config: whose split is read.
-        task: its name.
-        column: the gold score.
-        gold: name of the gold score in the settings, if a task has several.
+    `golds` has the column of `sentence_pairs` by the name of the gold score in the settings, None if there is only one.
     """
-    pairs = sentence_pairs(inputs, config.split)
-    pairs = pairs.filter(pc.field(column).is_valid())
-    if pairs.num_rows < 2:
-        return []
-    source, target = pair_texts(inputs, pairs)
-    return [
-        CorrelationProblem(
+    found: list[Problem] = []
+    for gold, column in golds.items():
+        pairs = sentence_pairs(inputs, config.split).filter(pc.field(column).is_valid())
+        if len(pairs) < 2:
+            continue
+        source, target = pair_texts(inputs, pairs)
+        problem = CorrelationProblem(
             task=task,
             dataset=inputs.corpus,
             evaluated_on=inputs.pair,
@@ -87,17 +71,20 @@ def correlation_problems(
             settings={"split": config.split, **({"gold": gold} if gold else {})},
             gold=pairs[column].to_numpy().astype(float),
         )
-    ]
+        found.append(problem)
+    return found
 
 
-def quality_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """Return one problem for each gold score of translation quality that the pairs have."""
-    return [
-        problem
-        for gold, column in QE_GOLD.items()
-        for problem in correlation_problems(inputs, config, task=QE_NAME, column=column, gold=gold)
-    ]
-
-
-TASK = Task(name=NAME, scope="pair", tables=("sentence_pairs",), problems=problems, kinds=("similarity",))
-QE = Task(name=QE_NAME, scope="pair", tables=("sentence_pairs",), problems=quality_problems, kinds=("quality",))
+TASK = Task(
+    name="sts",
+    scope="pair",
+    tables=("sentence_pairs",),
+    problems=partial(correlation_problems, task="sts", golds={None: "score"}),
+    kinds=("similarity",),
+)
+QE = replace(
+    TASK,
+    name="qe",
+    problems=partial(correlation_problems, task="qe", golds={"z_mean": "score", "mean": "mean_score"}),
+    kinds=("quality",),
+)

@@ -9,6 +9,7 @@ are the targets of all sources that take part.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,42 +21,27 @@ from disent_core.errors import TableError
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 
-NAME, MULTI_TARGET_NAME = "template_retrieval", "multi_target_template_retrieval"
 
-
-def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """Return the problem of one language; none if no source of the split has a target."""
-    return template_problems(inputs, config, task=NAME, targets=1, metric="accuracy_at_1")
-
-
-def multi_target_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
-    """Return the problem of one language; none if no source of the split has enough targets."""
-    return template_problems(inputs, config, task=MULTI_TARGET_NAME, targets=config.multi_targets, metric="map")
-
-
-def template_problems(
-    inputs: Inputs,
-    config: EvaluationConfig,
-    *,
-    task: str,
-    targets: int,
-    metric: Literal["accuracy_at_1", "map"],
+def problems(
+    inputs: Inputs, config: EvaluationConfig, *, task: str, metric: Literal["accuracy_at_1", "map"]
 ) -> list[Problem]:
-    """Return the problem of template retrieval with the first `targets` targets of each source.
+    """Return the problem of one language: the first target of each source is gold or, for MAP, the first few.
 
-    Sources with fewer targets are left out, or have fewer gold candidates (`config.multi_target_few`).
+    Sources with fewer targets are left out, or have fewer gold candidates (`config.multi_target_few`). There is no
+    problem if no source of the split has targets enough.
     """
     (language,) = inputs.languages
+    targets = config.multi_targets if metric == "map" else 1
     pairs = _pairs(inputs.tables["template_pairs", language], config, targets)
     if not pairs.num_rows:
         return []
-    source, gold = _group(pairs.column("source_utterance_id"), targets, f"{inputs.corpus} {language}")
+    source, gold = _group(pairs["source_utterance_id"], targets, f"{inputs.corpus} {language}")
     first = pa.array(np.unique(source, return_index=True)[1])
-    ids = pairs.column("source_utterance_id").combine_chunks()
-    queries = Texts.of(language, pairs.column("source_text").take(first).to_pylist())
-    indices = pairs.column("target_index").combine_chunks().cast(pa.string())
+    ids = pairs["source_utterance_id"].combine_chunks()
+    queries = Texts.of(language, pairs["source_text"].take(first).to_pylist())
+    indices = pairs["target_index"].combine_chunks().cast(pa.string())
     pool = Pool(
-        texts=Texts.of(language, pairs.column("target_text").to_pylist()),
+        texts=Texts.of(language, pairs["target_text"].to_pylist()),
         ids=pc.call_function("binary_join_element_wise", [ids, indices, "#"]),
         gold=gold,
     )
@@ -82,7 +68,7 @@ def _pairs(pairs: pa.Table, config: EvaluationConfig, targets: int) -> pa.Table:
     chosen = pairs.filter((pc.field("split") == config.split) & (pc.field("target_index") < targets))
     if config.multi_target_few == "fewer" or not chosen.num_rows:
         return chosen
-    source = _codes(chosen.column("source_utterance_id"))
+    source = _codes(chosen["source_utterance_id"])
     return chosen.filter(pa.array(np.bincount(source)[source] >= targets))
 
 
@@ -120,10 +106,14 @@ def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
 
 
 TASK = Task(
-    name=NAME,
+    name="template_retrieval",
     scope="language",
     tables=("template_pairs",),
-    problems=problems,
+    problems=partial(problems, task="template_retrieval", metric="accuracy_at_1"),
     ranked=("template", "meaning", "sentence"),
 )
-MULTI_TARGET = replace(TASK, name=MULTI_TARGET_NAME, problems=multi_target_problems)
+MULTI_TARGET = replace(
+    TASK,
+    name="multi_target_template_retrieval",
+    problems=partial(problems, task="multi_target_template_retrieval", metric="map"),
+)

@@ -12,82 +12,107 @@ Both directions are scored: `en-de` has queries in en and the pool in de. The ta
   those of the split `test`, whatever the split of the other tasks, because `dev` has chosen the epoch.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
+from itertools import permutations
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from disent_core.errors import ConfigError
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, SearchBackend, Task, Texts
 from disent_core.evaluation.tasks.parallel import (
-    both_directions,
     pair_texts,
     same_order,
     sentence_pairs,
+    split_utterances,
     utterance_texts,
 )
-
-CROSSLINGUAL_NAME, TATOEBA_NAME, HELDOUT_NAME = "crosslingual_retrieval", "tatoeba_retrieval", "heldout_retrieval"
+from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 
 
 def crosslingual_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem for each direction of the pair; none if the languages share no utterance of the split."""
     where = f"{inputs.corpus} {inputs.pair} {config.split}"
-    chosen = [_of_split(inputs.tables["utterances", language], config.split) for language in inputs.languages]
-    tables = same_order(chosen, where, inputs.parallel)
+    tables = same_order(split_utterances(inputs, config.split), where, inputs.parallel)
+
+    def training() -> tuple[Texts, Texts]:
+        left, right = map(utterance_texts, inputs.languages, split_utterances(inputs, "train"))
+        return left, right
+
     left, right = map(utterance_texts, inputs.languages, tables)
-    ids, training = tables[0]["utterance_id"], partial(_training_utterances, inputs)
-    return both_directions((left, right), ids, config, task=CROSSLINGUAL_NAME, dataset=inputs.corpus, training=training)
-
-
-def _training_utterances(inputs: Inputs) -> tuple[Texts, Texts]:
-    """Return training texts of both languages."""
-    tables = (_of_split(inputs.tables["utterances", language], "train") for language in inputs.languages)
-    left, right = map(utterance_texts, inputs.languages, tables)
-    return left, right
-
-
-def _of_split(utterances: pa.Table, split: str) -> pa.Table:
-    chosen = utterances.select(["utterance_id", "split", "text_key", "text"])
-    return chosen.filter(pc.field("split") == split)
+    ids = tables[0]["utterance_id"]
+    return _both_directions("crosslingual_retrieval", inputs, (left, right), ids, config, training=training)
 
 
 def tatoeba_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem for each direction of the pair; none if the split is empty."""
     pairs = sentence_pairs(inputs, config.split)
-    sides = pair_texts(inputs, pairs)
-    return both_directions(sides, pairs["pair_id"], config, task=TATOEBA_NAME, dataset=inputs.corpus)
+    texts = pair_texts(inputs, pairs)
+    return _both_directions("tatoeba_retrieval", inputs, texts, pairs["pair_id"], config)
 
 
 def heldout_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem for each direction of the pair; none if it has no test pairs."""
     if config.heldout_search != "exact" and find_spec("faiss") is None:
         raise ConfigError(f"heldout_search = {config.heldout_search!r} needs faiss: pip install 'disent[faiss]'")
-    pairs, held_out = sentence_pairs(inputs, "test"), replace(config, split="test")
-    sides, training = pair_texts(inputs, pairs), partial(_training_pairs, inputs) if inputs.trains else None
-    return both_directions(
-        sides,
+    pairs = sentence_pairs(inputs, "test")
+    return _both_directions(
+        "heldout_retrieval",
+        inputs,
+        pair_texts(inputs, pairs),
         pairs["pair_id"],
-        held_out,
-        task=HELDOUT_NAME,
-        dataset=inputs.corpus,
-        training=training,
+        replace(config, split="test"),
+        training=(lambda: pair_texts(inputs, sentence_pairs(inputs, "train"))) if inputs.trains else None,
         search=config.heldout_search,
     )
 
 
-def _training_pairs(inputs: Inputs) -> tuple[Texts, Texts]:
-    return pair_texts(inputs, sentence_pairs(inputs, "train"))
+def _both_directions(
+    task: str,
+    inputs: Inputs,
+    sides: tuple[Texts, Texts],
+    ids: pa.ChunkedArray,
+    config: EvaluationConfig,
+    *,
+    training: Callable[[], tuple[Texts, Texts]] | None = None,
+    search: SearchBackend = "exact",
+) -> list[Problem]:
+    """Return retrieval problems for each direction, where row i of both sides is a translation; none without rows.
+
+    Each direction has a problem for each correction in `config.hubness`. `train_bias` asks `training` for the texts of
+    both sides that are the banks; without any on the query's side there is no such problem.
+    """
+    if not len(ids):
+        return []
+    names, gold = ids.combine_chunks(), np.arange(len(ids))[:, None]
+    banks = training() if training and "train_bias" in config.hubness else (None, None)
+    return [
+        retrieval_problem(
+            queries,
+            names,
+            Pool(texts=candidates, ids=names, gold=gold),
+            config,
+            task=task,
+            dataset=inputs.corpus,
+            evaluated_on=f"{queries.language}-{candidates.language}",
+            hubness=hubness,
+            bank=bank if hubness == "train_bias" else None,
+            search=search,
+        )
+        for (queries, bank), (candidates, _) in permutations(zip(sides, banks, strict=True))
+        for hubness in config.hubness
+        if hubness != "train_bias" or bank
+    ]
 
 
-CROSSLINGUAL = Task(name=CROSSLINGUAL_NAME, scope="pair", tables=("utterances",), problems=crosslingual_problems)
+CROSSLINGUAL = Task(name="crosslingual_retrieval", scope="pair", tables=("utterances",), problems=crosslingual_problems)
 TATOEBA = Task(
-    name=TATOEBA_NAME,
+    name="tatoeba_retrieval",
     scope="pair",
     tables=("sentence_pairs",),
     problems=tatoeba_problems,
     kinds=("translations",),
 )
-HELDOUT = replace(TATOEBA, name=HELDOUT_NAME, problems=heldout_problems, kinds=("bitext",))
+HELDOUT = replace(TATOEBA, name="heldout_retrieval", problems=heldout_problems, kinds=("bitext",))

@@ -63,7 +63,6 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
         return getattr(settings, "schedule", "constant") == "constant"
 
     def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
-        """Return the settings for random initial weights."""
         return replace(settings, warm_start=False)
 
 
@@ -108,8 +107,12 @@ class TuningConfig(Settings):
         return None
 
     @property
+    def unread(self) -> frozenset[Need]:
+        """Data of the method that these settings leave out: the encoder, if a map over frozen vectors is trained."""
+        return frozenset() if self.vector_map is None else frozenset({Need.ENCODER})
+
+    @property
     def optimiser(self) -> OptimiserConfig:
-        """AdamW at a constant learning rate."""
         return OptimiserConfig(learning_rate=self.learning_rate, weight_decay=self.weight_decay)
 
 
@@ -123,10 +126,6 @@ class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
     trainer: ClassVar[Any] = "disent_core.methods.families.seed_by_seed:FineTunedTrainer"
 
     tasks: Callable[[Any, Any, str], Callable[[int], Any]] | str
-
-    def needs_of(self, settings: TuningConfig) -> frozenset[Need]:
-        """Return the data that the method reads: no encoder if it trains a map over frozen vectors."""
-        return self.needs if settings.vector_map is None else self.needs - {Need.ENCODER}
 
     def may_stop_early(self, settings: TuningConfig) -> bool:
         """Whether `patience` applies: if `monitor` is `last`, every epoch is run."""

@@ -37,7 +37,6 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
 
     @property
     def head(self) -> Callable[[int, int, Any], Head]:
-        """The function that makes a head with fresh parameters."""
         return imported(self.method.head)
 
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
@@ -47,8 +46,7 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
     def fit_from(
         self, initial: Mapping[int, Parameters] | None, data: TrainingData, config: TrainConfig, run: Fit
     ) -> Iterator[Epoch]:
-        """Train from parameters in memory."""
-        method, head = self.method, self.head
+        method = self.method
         sampler = PairSampler(
             data,
             states=Need.TOKEN_STATES in method.needs,
@@ -56,16 +54,12 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
             draws=method.draws(config) if callable(method.draws) else method.draws,
         )
         inputs = fingerprint(run.inputs, method.name, method.code_version, data.dim, data.languages)
-        build = partial(head, data.dim, len(data.languages), config)
+        build = partial(self.head, data.dim, len(data.languages), config)
         return fit(build, sampler, config, replace(run, inputs=inputs), initial)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
         by_seed = best_parameters(checkpoint)
-        tensors = {
-            f"{seed}.{name}": value
-            for seed, parameters in by_seed.items()
-            for name, value in sorted(parameters.items())
-        }
+        tensors = {f"{seed}.{name}": by_seed[seed][name] for seed in by_seed for name in sorted(by_seed[seed])}
         return save_weights(path, tensors, {**description, "method": self.method.name})
 
     def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "TrainedHead":
@@ -79,7 +73,6 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
 
 
 def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Parameters]]:
-    """Read the description of a file and the weights of each seed."""
     description, _ = describe_weights(path)
     return description, {seed: read_weights(path, seed, device)[0] for seed in description["seeds"]}
 

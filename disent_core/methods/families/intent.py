@@ -3,9 +3,10 @@
 A method of this family overrides `terms`, and `draws` if its loss compares utterances.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import accumulate, permutations
 from typing import Any
 
 import torch
@@ -15,12 +16,12 @@ from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable import Source, VectorMap, embed_all
 from disent_core.errors import TrainingError
+from disent_core.methods.emu import IntentConfig
 from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
-from disent_core.methods.intent import IntentConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms
-from disent_core.training.data import Batch, TrainingData, Utterances
+from disent_core.training.data import Batch, TrainingData
 
 
 @dataclass(frozen=True)
@@ -51,102 +52,64 @@ class IntentData:
 
     @property
     def first_dev(self) -> int:
-        """Row of the first dev utterance."""
         return self.translations.shape[1]
 
 
 def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: Sequence[str] = ()) -> IntentData:
     """Collect the utterances of the training data by their role.
 
-    Args:
-        data: training data with utterances.
-        training: languages whose intents are read; none is English if it is one of the languages, else the first.
-        adversarial: languages of unlabelled utterances; none is all that are not in `training`.
+    Intents are read of `training` languages; none is English if it is one of the languages, else the first. Utterances
+    of `adversarial` languages are unlabelled; none is all that are not in `training`.
     """
     training = tuple(training) or (("en",) if "en" in data.languages else data.languages[:1])
     adversarial = tuple(adversarial) or tuple(name for name in data.languages if name not in training)
     if unknown := sorted({*training, *adversarial} - set(data.languages)):
         raise TrainingError(f"{unknown} are no languages of this head. Choose from {list(data.languages)}")
-    train, dev = _Split(data.utterances["train"], 0), _Split(data.utterances["dev"], _size(data.utterances["train"]))
-    intents = sorted({intent for name in training for intent in train.by_language[name].intents if intent is not None})
+    parts = {(split, name): part for split in ("train", "dev") for name, part in data.utterances[split].items()}
+    ends = accumulate(map(len, parts.values()))
+    rows = {key: torch.arange(end - len(part), end) for (key, part), end in zip(parts.items(), ends, strict=True)}
+    intents = sorted({intent for name in training for intent in parts["train", name].intents if intent is not None})
     number = {intent: index for index, intent in enumerate(intents)}
-    labels = torch.cat([train.labels(number), dev.labels(number)])
-    labelled, dev_labelled = (_labelled(split.rows_of(training), labels) for split in (train, dev))
-    if not len(labelled):
+    numbers = [number.get(intent or "", -1) for part in parts.values() for intent in part.intents]
+    labels = torch.tensor(numbers, dtype=torch.long)
+
+    def labelled(split: str) -> Tensor:
+        of_training = torch.cat([rows[split, name] for name in training])
+        return of_training[labels[of_training] >= 0]
+
+    def by_id(split: str, language: str) -> dict[str, int]:
+        """Return the row of each id; ids that two corpora share are left out, because they are ambiguous."""
+        ids = parts[split, language].ids
+        is_ambiguous = {utterance_id for utterance_id, count in Counter(ids).items() if count > 1}
+        pairs = zip(ids, rows[split, language].tolist(), strict=True)
+        return {utterance_id: row for utterance_id, row in pairs if utterance_id not in is_ambiguous}
+
+    if not len(labelled("train")):
         remedy = "Give them a corpus with intents, or choose other training_languages"
         raise TrainingError(f"no training utterance of {list(training)} has an intent. {remedy}")
-    parallel = dev.parallel(labels)
-    if not len(dev_labelled) or parallel.shape[1] < 2:
-        raise TrainingError(f"{len(dev_labelled)} dev utterances of {list(training)} have an intent. Add a dev split")
+    train_ids = [utterance_id for (split, _), part in parts.items() if split == "train" for utterance_id in part.ids]
+    translations = [[rows_by_id.get(utterance_id, -1) for utterance_id in train_ids]
+                    for rows_by_id in (by_id("train", name) for name in adversarial)]  # fmt: skip
+    dev_rows = [by_id("dev", name) for name in data.utterances["dev"]]
+    shared = [utterance_id for utterance_id in dev_rows[0] if all(utterance_id in row_of for row_of in dev_rows)]
+    parallel = torch.tensor([[row_of[utterance_id] for utterance_id in shared] for row_of in dev_rows]).long()
+    parallel = parallel.view(len(dev_rows), len(shared))
+    parallel = parallel[:, (labels[parallel] >= 0).all(dim=0)]
+    if not len(labelled("dev")) or parallel.shape[1] < 2:
+        raise TrainingError(
+            f"{len(labelled('dev'))} dev utterances of {list(training)} have an intent. Add a dev split"
+        )
     return IntentData(
-        texts=[*train.texts, *dev.texts],
-        bank=torch.cat([train.bank, dev.bank]),
+        texts=[text for part in parts.values() for text in part.texts],
+        bank=torch.cat([part.rows for part in parts.values()]),
         labels=labels,
         classes=len(intents),
-        labelled=labelled,
-        dev_labelled=dev_labelled,
-        adversarial=[train.rows_of([name]) for name in adversarial],
-        translations=train.translations(adversarial),
+        labelled=labelled("train"),
+        dev_labelled=labelled("dev"),
+        adversarial=[rows["train", name] for name in adversarial],
+        translations=torch.tensor(translations, dtype=torch.long).view(len(adversarial), len(train_ids)),
         dev_parallel=parallel,
     )
-
-
-class _Split:
-    """Utterances of one split, whose rows begin at `first`."""
-
-    def __init__(self, by_language: Mapping[str, Utterances], first: int) -> None:
-        self.by_language, self.first = by_language, first
-        self.texts = [text for utterances in by_language.values() for text in utterances.texts]
-        self.bank = torch.cat([utterances.rows for utterances in by_language.values()])
-        self.begin: dict[str, int] = {}
-        for name, utterances in by_language.items():
-            self.begin[name], first = first, first + len(utterances)
-
-    def rows_of(self, languages: Sequence[str]) -> Tensor:
-        """Return the rows of some languages."""
-        rows = [torch.arange(len(self.by_language[name])) + self.begin[name] for name in languages]
-        return torch.cat(rows) if rows else torch.zeros(0, dtype=torch.long)
-
-    def labels(self, number: Mapping[str, int]) -> Tensor:
-        """Return the numbers of intents, -1 for no intent."""
-        numbers = [
-            number.get(intent or "", -1) for utterances in self.by_language.values() for intent in utterances.intents
-        ]
-        return torch.tensor(numbers, dtype=torch.long)
-
-    def translations(self, languages: Sequence[str]) -> Tensor:
-        """Return the row of the utterance of the same id in each of the languages, -1 if there is none."""
-        by_id = [self._by_id(name) for name in languages]
-        ids = [utterance_id for utterances in self.by_language.values() for utterance_id in utterances.ids]
-        rows = [[row_of_id.get(utterance_id, -1) for utterance_id in ids] for row_of_id in by_id]
-        return torch.tensor(rows, dtype=torch.long).view(len(languages), len(ids))
-
-    def parallel(self, labels: Tensor) -> Tensor:
-        """Return the rows by language of the utterances that all languages have and whose intent is trained."""
-        by_id = [self._by_id(name) for name in self.by_language]
-        shared_ids = [
-            utterance_id for utterance_id in by_id[0] if all(utterance_id in row_of_id for row_of_id in by_id)
-        ]
-        rows = torch.tensor(
-            [[row_of_id[utterance_id] for utterance_id in shared_ids] for row_of_id in by_id], dtype=torch.long
-        )
-        rows = rows.view(len(by_id), len(shared_ids))
-        return rows[:, (labels[rows] >= 0).all(dim=0)]
-
-    def _by_id(self, language: str) -> dict[str, int]:
-        """Return the row of each id; ids that two corpora share are left out, because they are ambiguous."""
-        ids, rows = self.by_language[language].ids, {}
-        for row, utterance_id in enumerate(ids, start=self.begin[language]):
-            rows[utterance_id] = -1 if utterance_id in rows else row
-        return {utterance_id: row for utterance_id, row in rows.items() if row >= 0}
-
-
-def _size(by_language: Mapping[str, Utterances]) -> int:
-    return sum(len(utterances) for utterances in by_language.values())
-
-
-def _labelled(rows: Tensor, labels: Tensor) -> Tensor:
-    return rows[labels[rows] >= 0]
 
 
 Lookup = Callable[[Tensor], Tensor]
@@ -187,27 +150,22 @@ class IntentTask(FineTuningTask):
     # --- training ---
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """Return all labelled utterances, shuffled."""
         random = generator(self.seed, "epoch", epoch)
         rows = self.data.labelled[torch.randperm(len(self.data.labelled), generator=random)]
         return self._split({"rows": rows, **self.draws(rows, random)})
 
     def _split(self, rows: Batch) -> Sequence[Batch]:
-        """Cut tensors with one row an utterance into batches."""
         columns = [value.split(self.config.batch_size) for value in rows.values()]
         return [dict(zip(rows, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """Return the terms and their sum."""
         terms = self.terms(batch, self.vectors)
         return {**terms, "total": torch.stack(list(terms.values())).sum()}, len(batch["rows"])
 
     def vectors(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return the vectors of texts from the current source."""
         return self.source(self.inputs, rows)
 
     def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-        """Return the intents of texts."""
         return self.data.labels[rows].to(self.device)
 
     # --- dev ---
@@ -256,7 +214,7 @@ def intent_tasks(
     kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
 ) -> Callable[[int], IntentTask]:
     """Return a function that makes the task of each seed; texts are tokenised, or vectors gathered, once."""
-    utterances = intent_data(data, config.training_languages, config.other_languages)
+    utterances = intent_data(data, config.training_languages, getattr(config, "adversarial_languages", ()))
     prepared: list[Any] = []
 
     def build(seed: int) -> IntentTask:

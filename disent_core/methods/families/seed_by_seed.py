@@ -6,12 +6,12 @@ Those that fine-tune an encoder, or a map over its vectors, to one embedding: EM
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
@@ -28,8 +28,6 @@ from disent_core.storage.weights import describe_weights, merge_weights, read_we
 from disent_core.training.blocks import in_fixed_shapes
 from disent_core.training.data import Batch, TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch, Fit, epochs_of_seed
-
-Task = TypeVar("Task", bound=TrainingTask[Any])
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
         """Train every seed; see `disent_core.optimisation.steps.train`."""
         method = self.method
-        start, folder, steps = self.prepare(data, config, run.device), _folder(run.checkpoint), 0
+        start, folder, steps = self.prepare(data, config, run.device), run.checkpoint.with_suffix(""), 0
         settings = {**asdict(config), "checkpoint_seconds": 0.0}
         encoder = None if data.encoder is None else data.encoder.fingerprint
         identity = fingerprint(
@@ -73,36 +71,38 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
         """Write the weights of every seed and delete the checkpoints; returns the fingerprint of the weights."""
-        parts = {seed: _folder(checkpoint) / f"{seed}.safetensors" for seed in description["seeds"]}
+        folder = checkpoint.with_suffix("")
+        parts = {seed: folder / f"{seed}.safetensors" for seed in description["seeds"]}
         content = merge_weights(parts, path, {**description, "method": self.method.name})
-        remove_results(_folder(checkpoint))
+        remove_results(folder)
         return content
 
 
-def training_of_tasks(
-    build: Callable[[int], Task], config: Any, weights: Callable[[Task], Mapping[str, Tensor]]
-) -> Callable[[TrainingRun], SeedTraining]:
-    """Return what `prepare` returns, where each seed is one task.
+class TaskTrainer(SeedBySeedTrainer[AnyMethod]):
+    """The trainer of a method of which each seed is one task."""
 
-    Args:
-        build: makes the task of a seed; what it draws from the global generator depends on the seed alone.
-        config: settings, of which those of the loop are read.
-        weights: what to keep of a trained task.
-    """
-    names = ("epochs", "monitor", "patience", "checkpoint_seconds")
-    of_loop: dict[str, Any] = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    @abstractmethod
+    def tasks(self, data: TrainingData, config: Any, device: str) -> Callable[[int], Any]:
+        """Read the data once and return a function that makes each seed's task.
 
-    def start(run: TrainingRun) -> SeedTraining:
-        with seeded(derived_seed(run.seed, "start")):
-            task = build(run.seed)
-        return SeedTraining(train(task, replace(run, **of_loop)), lambda: weights(task), {})
+        What a task draws from the global generator depends on its seed alone.
+        """
 
-    return start
+    def weights(self, task: Any) -> dict[str, Tensor]:
+        """Return what to save of a trained task."""
+        return task.kept()
 
+    def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
+        names = ("epochs", "monitor", "patience", "checkpoint_seconds")
+        of_loop = {name: getattr(config, name) for name in names if hasattr(config, name)}
+        build = self.tasks(data, config, device)
 
-def _folder(checkpoint: Path) -> Path:
-    """Return the folder of the checkpoints and of the weights of finished seeds."""
-    return checkpoint.with_suffix("")
+        def start(run: TrainingRun) -> SeedTraining:
+            with seeded(derived_seed(run.seed, "start")):
+                task = build(run.seed)
+            return SeedTraining(train(task, replace(run, **of_loop)), partial(self.weights, task), {})
+
+        return start
 
 
 class FineTuningTask(TrainingTask[Batch]):
@@ -118,35 +118,23 @@ class FineTuningTask(TrainingTask[Batch]):
         return {name: value for name, value in self.source.named_parameters() if value.requires_grad}
 
 
-def open_source(config: TuningConfig, dim: int, encoder: EncoderFiles | None, device: str) -> Source:
+def open_source(
+    config: TuningConfig, dim: int, encoder: EncoderFiles | None, device: str, *, recompute: bool = False
+) -> Source:
     """Return the module that a configuration fine-tunes: a map over frozen vectors, or the encoder."""
     if config.vector_map is not None:
         return VectorMap(dim, config.vector_map).to(device)
-    return open_encoder(config, encoder, device)
-
-
-def open_encoder(
-    config: TuningConfig, encoder: EncoderFiles | None, device: str, *, recompute: bool = False
-) -> TunableEncoder:
-    """Return the encoder, to be fine-tuned."""
     if encoder is None:
         raise TrainingError("there is no encoder to tune. Give one, or set tune = 'head' where the method has it")
-    return TunableEncoder(
-        encoder,
-        device,
-        precision=config.precision,
-        train_embeddings=config.train_embeddings,
-        recompute=recompute,
-    )
+    embeddings = config.train_embeddings
+    return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=embeddings, recompute=recompute)
 
 
-class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):
+class FineTunedTrainer(TaskTrainer[FineTunedMethod]):
     """The trainer of methods that fine-tune an encoder, or a map over its vectors, to one embedding."""
 
-    def prepare(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Tokenise texts, or gather vectors, once for all seeds."""
-        build = imported(self.method.tasks)(data, config, device)
-        return training_of_tasks(build, config, lambda task: task.kept())
+    def tasks(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[int], FineTuningTask]:
+        return imported(self.method.tasks)(data, config, device)
 
     def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "FineTuned":
         """Read what `save` wrote; a seed's weights are read when it first embeds."""
@@ -164,31 +152,27 @@ class FineTuned(TrainedMethod):
         self.path, self.source, self.embedding = path, source, embedding
         self._seed: int | None = None
 
+    @torch.no_grad()
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        embedded = self._embedded(self.with_weights_of(seed), features)
+        source = self.with_weights_of(seed)
+        if isinstance(source, VectorMap):
+            vectors = features.vectors.take(features.rows).to(next(source.parameters()).device)
+            embedded = in_fixed_shapes(lambda rows: source(rows, torch.arange(len(rows))), vectors)
+        elif features.texts is None:
+            raise ValueError("a fine-tuned encoder reads texts, and these features have none")
+        else:
+            embedded = source.embed(features.texts)
         return {self.embedding: embedded.float().cpu().numpy()}
 
+    @torch.no_grad()
     def with_weights_of(self, seed: int | None) -> Source:
         """Return the encoder or map with the weights of a seed, until another seed is asked for."""
         if seed is None:
             raise ValueError("a fine-tuned method embeds with one of its seeds, not None")
         if seed != self._seed:
-            self._read(seed)
+            weights, _ = read_weights(self.path, seed)
+            for name, value in self.source.named_parameters():
+                if value.requires_grad:
+                    value.copy_(weights[name])
+            self._seed = seed
         return self.source
-
-    @torch.no_grad()
-    def _embedded(self, source: Source, features: TextFeatures) -> Float[Tensor, "texts dim"]:
-        if isinstance(source, VectorMap):
-            vectors = features.vectors.take(features.rows).to(next(source.parameters()).device)
-            return in_fixed_shapes(lambda rows: source(rows, torch.arange(len(rows))), vectors)
-        if features.texts is None:
-            raise ValueError("a fine-tuned encoder reads texts, and these features have none")
-        return source.embed(features.texts)
-
-    @torch.no_grad()
-    def _read(self, seed: int) -> None:
-        weights, _ = read_weights(self.path, seed)
-        for name, value in self.source.named_parameters():
-            if value.requires_grad:
-                value.copy_(weights[name])
-        self._seed = seed

@@ -1,6 +1,7 @@
 """Methods that tag slots: choose training sentences, fine-tune an encoder on them, and label each word of a text."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,18 +32,6 @@ class Tagged(NamedTuple):
     language: str = ""
 
 
-def training_phases(
-    train: Sequence[Tagged], config: FewShotConfig, seed: int, source: Sequence[Tagged]
-) -> dict[str, Sequence[Tagged]]:
-    """Sentences by training phase: `source`, if transfer is sequential, then the sample of the target language."""
-    target = sample_sentences(train, config.examples, seed, config.sample) if config.examples else list(train)
-    if config.transfer == "none":
-        return {"target": target}
-    if not source:
-        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
-    return {"source": source, "target": target}
-
-
 def sample_sentences(
     sentences: Sequence[Tagged], count: int, seed: int, how: Literal["random", "cover_types"]
 ) -> list[Tagged]:
@@ -56,12 +45,10 @@ def sample_sentences(
 
 
 def slot_types(sentences: Sequence[Tagged]) -> tuple[str, ...]:
-    """Return the types that occur, sorted."""
     return tuple(sorted({slot.type for sentence in sentences for slot in slots_of(sentence)}))
 
 
 def slots_of(sentence: Tagged) -> list[Slot]:
-    """Return the slots of a sentence."""
     if len(sentence.tokens) != len(sentence.tags):
         counts = f"{len(sentence.tokens)} words and {len(sentence.tags)} tags"
         raise ValueError(f"the sentence {' '.join(sentence.tokens)!r} has {counts}")
@@ -71,10 +58,7 @@ def slots_of(sentence: Tagged) -> list[Slot]:
 def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
     """Return sentences that have all types: the first one in `order` for each type, rare types first."""
     types = {row: {slot.type for slot in slots_of(sentences[row])} for row in order}
-    counts: dict[str, int] = {}
-    for row in order:
-        for slot_type in types[row]:
-            counts[slot_type] = counts.get(slot_type, 0) + 1
+    counts = Counter(slot_type for row in order for slot_type in types[row])
     cover: list[int] = []
     covered: set[str] = set()
     for slot_type in sorted(counts, key=lambda slot_type: (counts[slot_type], slot_type)):
@@ -110,7 +94,6 @@ class Tagger(nn.Module):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Data to save with the weights."""
         return {"classes": self.classes, "encoder_fingerprint": self.encoder.files.fingerprint}
 
     @classmethod
@@ -138,16 +121,19 @@ def train_tagger(
     `config.examples` of the `target` sentences are drawn; all of `source` are read if transfer is sequential. The
     checkpoint of each stage lies in the folder of that of `run`, under the stage's name.
     """
-    phases = training_phases(target, config, run.seed, source)
+    sample = sample_sentences(target, config.examples, run.seed, config.sample) if config.examples else list(target)
+    phases = {"source": source, "target": sample} if config.transfer == "sequential" else {"target": sample}
+    if not phases.get("source", sample):
+        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
     classes = kind.classes_of([sentence for sentences in phases.values() for sentence in sentences])
     tagger = kind(classes, config, files, seed=run.seed, device=device)
-    return tagger, _train(tagger, phases, replace(run, checkpoint_seconds=config.checkpoint_seconds))
 
+    def reports(run: TrainingRun) -> Iterator[EpochReport]:
+        for name, sentences in phases.items():
+            run = replace(run, stage=name, identity=fingerprint(run.identity, name, sentences))
+            yield from tagger.train_on(sentences, run)
 
-def _train(tagger: Tagger, phases: Mapping[str, Sequence[Tagged]], run: TrainingRun) -> Iterator[EpochReport]:
-    for name, sentences in phases.items():
-        run = replace(run, stage=name, identity=fingerprint(run.identity, name, sentences))
-        yield from tagger.train_on(sentences, run)
+    return tagger, reports(replace(run, checkpoint_seconds=config.checkpoint_seconds))
 
 
 def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
@@ -159,24 +145,18 @@ def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
 class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
     """The trainer of methods that tag slots."""
 
-    @property
-    def kind(self) -> type[Tagger]:
-        """The class of the taggers."""
-        return imported(self.method.kind)
-
     def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Read the sentences by language."""
         if data.encoder is None:
             raise EncoderError(
                 f"{self.method.name} tunes an encoder and was given none. Choose one with a model on disk"
             )
-        files = data.encoder
+        files, kind = data.encoder, imported(self.method.kind)
         source, target = tagged_sentences(data, config.split)
         is_transferred = config.transfer == "sequential" or len(data.languages) == 1
         languages = data.languages if is_transferred else data.languages[1:]
 
         def start(run: TrainingRun) -> SeedTraining:
-            tagger, reports = train_tagger(self.kind, target, source, config, files, run, device=device)
+            tagger, reports = train_tagger(kind, target, source, config, files, run, device=device)
             return SeedTraining(reports, tagger.state_dict, {**tagger.description, "languages": languages})
 
         return start
@@ -184,10 +164,10 @@ class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
     def load(
         self, path: Path, config: FewShotConfig, device: str, encoder: EncoderFiles | None = None
     ) -> "TrainedTaggers":
-        """Open what `save` wrote; the weights of a seed are read when it first labels."""
         if encoder is None:
             raise EncoderError(f"{self.method.name} labels with the encoder that it was tuned from, and was given none")
-        return TrainedTaggers(path, lambda seed: self.kind.load(path, config, encoder, device, seed=seed))
+        kind = imported(self.method.kind)
+        return TrainedTaggers(path, lambda seed: kind.load(path, config, encoder, device, seed=seed))
 
 
 class TrainedTaggers(TrainedLabeller):
@@ -205,7 +185,6 @@ class TrainedTaggers(TrainedLabeller):
         return self.tagger(seed).label(sentences, language)
 
     def tagger(self, seed: int | None) -> Tagger:
-        """Return the tagger of a seed."""
         if seed is None:
             raise ValueError("a trained labeller labels with one of its seeds, not None")
         return self._load(seed)
@@ -213,11 +192,10 @@ class TrainedTaggers(TrainedLabeller):
 
 def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
     """Return the sentences of the source language and those of the others; a single language is the target."""
-    by_language = [
-        [Tagged(tokens, tags, language) for tokens, tags in zip(utterances.tokens, utterances.slot_tags, strict=True)]
-        for language in data.languages
-        for utterances in [data.utterances[split][language]]
-    ]
+    by_language = []
+    for language in data.languages:
+        words = zip(data.utterances[split][language].tokens, data.utterances[split][language].slot_tags, strict=True)
+        by_language.append([Tagged(tokens, tags, language) for tokens, tags in words])
     source, *target_languages = by_language if len(by_language) > 1 else ([], *by_language)
     target = [sentence for sentences in target_languages for sentence in sentences]
     if not target:

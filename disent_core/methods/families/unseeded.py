@@ -18,9 +18,8 @@ from disent_core.errors import TrainingError
 from disent_core.methods.families import ClosedFormMethod, UntrainedMethod
 from disent_core.methods.trainer import TrainedMethod, Trainer
 from disent_core.registry import imported
-from disent_core.storage.checkpoints import read_checkpoint, write_checkpoint
 from disent_core.storage.tables import fingerprint
-from disent_core.storage.weights import read_weights, save_weights
+from disent_core.storage.weights import read_checkpoint, read_weights, save_weights, write_checkpoint
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
 from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.stacked import accuracy_at_1

@@ -46,7 +46,6 @@ class Ragged:
         return len(self.starts) - 1
 
     def take(self, chosen: Int[Tensor, " chosen"]) -> "Ragged":
-        """Return some of the lists, in the order of `chosen`."""
         # Item k of the result is item k - starts[i] of its list i, which began at first[i].
         first, length = self.starts[chosen], self.starts.diff()[chosen]
         starts = F.pad(length.cumsum(0), (1, 0))

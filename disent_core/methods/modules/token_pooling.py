@@ -19,7 +19,6 @@ from disent_core.training.data import Batch
 
 
 def feed_forward(dim: int, config: AttentionConfig) -> nn.Module:
-    """Return a map dim -> dim with bias."""
     if config.ffn == "linear":
         return Linear(dim, dim)
     activation = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}[config.activation]
@@ -39,12 +38,7 @@ class TemplateAttention(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "roles texts dim"], texts: Sequence[Batch]
     ) -> tuple[Float[Tensor, "roles texts dim"], Float[Tensor, "roles texts dim"]]:
-        """Return template and residual of texts in several roles.
-
-        Args:
-            vectors: their sentence vectors.
-            texts: their `grouped_states`, by role.
-        """
+        """Return template and residual of texts in several roles, whose `grouped_states` are `texts`."""
         groups = [group for text in texts for group in state_groups(text)]
         order, inverse = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
         # Order the queries of all roles like the groups of states, [roles * texts, dim], and undo it at the end.
@@ -89,7 +83,9 @@ class TemplateAttention(nn.Module):
                 _WithStates.apply(weights, states, wide, _SUMS) for weights in (attention, complement)
             )
             return template, residual
-        return weighted_sum(attention, self.template_value(wide)), weighted_sum(complement, self.residual_value(wide))
+        values = ((attention, self.template_value(wide)), (complement, self.residual_value(wide)))
+        template, residual = (torch.einsum(_SUMS, *weights_and_values) for weights_and_values in values)
+        return template, residual
 
 
 def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
@@ -153,13 +149,6 @@ class _Permuted(torch.autograd.Function):
         return gradients[0].index_select(0, ctx.saved_tensors[0]), None, None
 
 
-def weighted_sum(
-    weights: Float[Tensor, "texts length"], values: Float[Tensor, "texts length dim"]
-) -> Float[Tensor, "texts dim"]:
-    """Return the weighted sum of each text's values."""
-    return torch.einsum(_SUMS, weights, values)
-
-
 def residual_weights(
     attention: Float[Tensor, "texts length"], mask: Bool[Tensor, "texts length"], form: ResidualAttention
 ) -> Float[Tensor, "texts length"]:
@@ -192,11 +181,10 @@ def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def mean_states(batch: Batch) -> Float[Tensor, "texts dim"]:
-    """Return the mean of each text's token states."""
     means = []
     for states, mask in state_groups(batch):
         wide = widened(states)
-        means.append(weighted_sum(mask.to(wide.dtype) / mask.sum(dim=1, keepdim=True), wide))
+        means.append(torch.einsum(_SUMS, mask.to(wide.dtype) / mask.sum(dim=1, keepdim=True), wide))
     return torch.cat(means)[batch["place"]]
 
 

@@ -211,23 +211,18 @@ def test_the_readme_s_rows_are_rows_of_the_run_of_every_method():
         assert few.encoders[encoder] == every.encoders[encoder]
         of_every = {method.name: method for method in every.methods_of(encoder)}
         for method in few.methods_of(encoder):
-            assert (method.settings, few.seeds_of(method)) == (
-                of_every[method.name].settings,
-                every.seeds_of(of_every[method.name]),
-            )
-            assert set(few.training_sets_of(method)) <= set(every.training_sets_of(of_every[method.name]))
+            same = of_every[method.name]
+            assert (method.settings, few.seeds_of(method)) == (same.settings, every.seeds_of(same))
+            assert set(few.training_sets_of(method)) <= set(every.training_sets_of(same))
 
 
-def test_languages_are_the_language_part_unless_two_locales_of_a_corpus_share_it(load):
+def test_languages_are_the_language_part_unless_two_locales_of_a_corpus_share_it_also_in_mixtures(load):
     config = load(GOOD)
     assert config.languages == ("en", "de", "zh-CN", "zh-TW")
     assert config.locales["two"] == {"en": "en-US", "zh-CN": "zh-CN", "zh-TW": "zh-TW"}
     assert config.pair_languages == {"en-de": (("en", "de"),), "en-zh-TW": (("en", "zh-TW"),)}
-
-
-def test_a_mixture_has_several_pairs(load):
-    config = load(changed('"en-de", "en-zh-TW"', '"en-de+en-zh-TW"'))
-    assert config.pair_languages == {"en-de+en-zh-TW": (("en", "de"), ("en", "zh-TW"))}
+    mixture = load(changed('"en-de", "en-zh-TW"', '"en-de+en-zh-TW"'))
+    assert mixture.pair_languages == {"en-de+en-zh-TW": (("en", "de"), ("en", "zh-TW"))}
 
 
 def test_a_pair_is_split_at_the_hyphen_between_its_languages():
@@ -238,15 +233,13 @@ def test_a_pair_is_split_at_the_hyphen_between_its_languages():
     assert {pair: split_pair(pair, ("en", "de", "zh-CN", "zh-TW")) for pair in pairs} == pairs
 
 
-def test_paths_are_relative_to_the_file(load, tmp_path):
+def test_paths_are_relative_to_the_file_and_those_inside_a_package_stay_as_they_are(load, tmp_path):
     config = load(GOOD)
     assert config.resolve(config.corpora[0].path) == tmp_path / "corpora/one"
     assert config.resolve(config.corpora[1].path) == Path("/absolute/two")
     assert config.encoders["real"].path == str(tmp_path / "models/real")
-
-
-def test_a_path_inside_a_package_stays_as_it_is(load):
-    assert load(changed('"models/real"', '"package:some/model"')).encoders["real"].path == "package:some/model"
+    packaged = load(changed('"models/real"', '"package:some/model"'))
+    assert packaged.encoders["real"].path == "package:some/model"
 
 
 def test_a_method_takes_its_preset_and_what_the_file_overrides(load):
@@ -272,43 +265,26 @@ def test_corpora_of_a_pair_are_those_that_have_both_languages(load):
 
 # --- whatever the file says -------------------------------------------------------------------------------
 
-LINES = [str(line) for line in GOOD.splitlines()]
-PIECES = [
-    "3",
-    "-1",
-    "nan",
-    "true",
-    '""',
-    "[]",
-    "[[]]",
-    "{}",
-    '"x"',
-    '"~x"',
-    "2020-01-01",
-    "[1, 2]",
-    '["en-US"]',
-    '"\\u0000"',
-]
+PIECES = ["3", "-1", "nan", "true", '""', "[]", "[[]]", "{}", '"x"', '"~x"', "2020-01-01", "[1, 2]", '["en-US"]',
+          '"\\u0000"']  # fmt: skip
 
 
 @st.composite
 def mutated(draw):
-    lines = list(LINES)
+    lines = GOOD.splitlines()
     for _ in range(draw(st.integers(1, 3))):
-        place, kind = (
-            draw(st.integers(0, len(lines) - 1)),
-            draw(st.sampled_from(["value", "drop", "twice", "cut", "insert"])),
-        )
-        if kind == "value" and "=" in lines[place]:
-            lines[place] = f"{lines[place].split('=')[0]}= {draw(st.sampled_from(PIECES))}"
-        elif kind == "twice":
-            lines.insert(place, lines[draw(st.integers(0, len(lines) - 1))])
-        elif kind == "cut":
-            lines[place] = lines[place][: draw(st.integers(0, len(lines[place])))]
-        elif kind == "insert":
-            lines.insert(place, draw(st.text(max_size=12)))
+        index = draw(st.integers(0, len(lines) - 1))
+        change = draw(st.sampled_from(["value", "drop", "twice", "cut", "insert"]))
+        if change == "value" and "=" in lines[index]:
+            lines[index] = f"{lines[index].split('=')[0]}= {draw(st.sampled_from(PIECES))}"
+        elif change == "twice":
+            lines.insert(index, lines[draw(st.integers(0, len(lines) - 1))])
+        elif change == "cut":
+            lines[index] = lines[index][: draw(st.integers(0, len(lines[index])))]
+        elif change == "insert":
+            lines.insert(index, draw(st.text(max_size=12)))
         elif len(lines) > 1:
-            del lines[place]
+            del lines[index]
     return "\n".join(lines)
 
 

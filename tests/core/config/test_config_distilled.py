@@ -42,24 +42,19 @@ def seen(config, encoder):
     return config.encoders[encoder].has_seen(config)
 
 
-def names(methods):
-    return [method.name for method in methods]
+def methods_on(config, encoder):
+    return [method.name for method in config.methods_of(encoder)]
 
 
-def test_its_languages_are_those_that_its_corpora_pair_with_the_pivot(load):
-    for text, expected in ((TEXT, ("de", "es")), (IN_DOMAIN, ("de", "es", "fr"))):
+def test_its_languages_and_what_it_saw_follow_from_its_corpora(load):
+    for text, languages, saw in ((TEXT, ("de", "es"), "bitext"), (IN_DOMAIN, ("de", "es", "fr"), "in-domain")):
         config = load(text)
-        assert config.encoders["multi"].taught_languages(config) == expected
-
-
-def test_what_it_saw_follows_from_its_corpora(load):
-    assert tuple(seen(load(text), "multi") for text in (TEXT, IN_DOMAIN)) == ("bitext", "in-domain")
+        assert (config.encoders["multi"].taught_languages(config), seen(config, "multi")) == (languages, saw)
 
 
 def test_heads_are_trained_on_it_only_if_it_has_seen_none_of_their_utterances(load):
-    assert names(load(TEXT).methods_of("multi")) == ["raw", "dream"]
-    assert names(load(IN_DOMAIN).methods_of("multi")) == ["raw"]
-    assert names(load(IN_DOMAIN).methods_of("english")) == ["raw", "dream"]
+    assert methods_on(load(TEXT), "multi") == methods_on(load(IN_DOMAIN), "english") == ["raw", "dream"]
+    assert methods_on(load(IN_DOMAIN), "multi") == ["raw"]
 
 
 def test_a_head_that_names_an_encoder_of_its_domain_is_refused(load):
@@ -92,7 +87,7 @@ def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_
     (tmp_path / "english" / "distillation.json").write_text('{"encoder_saw": "in-domain"}')
     config = load(TEXT.replace('"mean"', '"mean"\nsaw = "English"'))
     assert seen(config, "english") == "in-domain"
-    assert names(config.methods_of("english")) == ["raw"]
+    assert methods_on(config, "english") == ["raw"]
 
 
 def test_what_another_encoder_saw_is_what_its_settings_say_and_no_part_of_its_fingerprint(load):

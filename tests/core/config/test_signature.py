@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from disent_core.config.load import load_config
-from disent_core.config.signature import signature
+from disent_core.config.model import signature
 
 ROOT = Path(__file__).resolve().parents[3]
 

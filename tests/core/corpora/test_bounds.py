@@ -1,4 +1,4 @@
-"""Bounds on what a corpus may contain: no text, line or message takes time or memory without end."""
+"""What every format names, and bounds on what a corpus may contain: nothing takes time or memory without end."""
 
 import itertools
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from disent_core.corpora import is_of_pairs, pair_reader, reader
+from disent_core.corpora import format_module, is_of_pairs, pair_reader, reader
 from disent_core.corpora.annotation import Slot, bracketed_slots, tag_tokens
 from disent_core.corpora.formats import sts
 from disent_core.corpora.lines import MOST_LINE_BYTES, read_lines
@@ -47,12 +47,57 @@ FILES = {
 PARTNERS = {"tatoeba": "tatoeba.deu-eng.eng", "moses": "x.en-de.en"}
 
 
-def read(form: str, folder: Path):
+def names(form: str, folder: Path):
+    return pair_reader(form).pairs(folder) if is_of_pairs(form) else reader(form).locales(folder)
+
+
+def read(form: str, folder: Path, name: str = ""):
+    name = name or names(form, folder)[0]
     if is_of_pairs(form):
-        (pair,) = pair_reader(form).pairs(folder)
-        return pair_reader(form).read_pairs(folder, pair, corpus="c")
-    (locale,) = reader(form).locales(folder)
-    return reader(form).read_utterances(folder, locale, corpus="c", language=reader(form).language_of(locale))
+        return pair_reader(form).read_pairs(folder, name, corpus="c")
+    return reader(form).read_utterances(folder, name, corpus="c", language=reader(form).language_of(name))
+
+
+# --- what every format names ---
+
+FORMS = {
+    "xsid": ("de.test.conll", "# intent: x\n1\tja\tx\tO\n", "de", "da.test.conll"),
+    "intents": ("a.tsv", "language\tintent\ttext\nen\tx\tgo\n", "en", "b.tsv"),
+    "conll": ("yor/train.txt", "a O\n", "yor", "hau/train.txt"),
+    "sts": ("STS.en-de.txt", "a\tb\t5\n", "en-de", "STS.es-de.txt"),
+    "mlqe": ("en-de/dev.tsv", "original\ttranslation\tz_mean\tmean\na\tb\t0\t0\n", "en-de", "ro-en/dev.tsv"),
+}
+"""A file with its language or pair, and the name of a file of another one."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_hash_is_that_of_the_language_or_pair_alone(tmp_path, form):
+    file, content, name, other = FORMS[form]
+    content_hash = format_module(form).content_hash
+    written(tmp_path, file, content)
+    before = content_hash(tmp_path, name)
+    written(tmp_path, other, content.replace("\nen\t", "\nfr\t"))
+    assert content_hash(tmp_path, name) == before
+    written(tmp_path, file, f"{content}{content.splitlines()[-1]}\n")
+    assert content_hash(tmp_path, name) != before
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_missing_folders_files_and_languages_and_empty_files_are_named(tmp_path, form):
+    file, content, name, _ = FORMS[form]
+    with pytest.raises(CorpusError, match=r"nowhere: this (file or )?folder does not exist"):
+        names(form, tmp_path / "nowhere")
+    with pytest.raises(CorpusError, match=r"it has no (such files|table)"):
+        names(form, tmp_path)
+    written(tmp_path, file, content)
+    with pytest.raises(CorpusError, match=rf"'fi-sv' is not in it. It has {name}"):
+        read(form, tmp_path, "fi-sv")
+    written(tmp_path, file, "")
+    with pytest.raises(CorpusError, match=f"{Path(file).name}: this file is empty"):
+        read(form, tmp_path, name)
+
+
+# --- bounds ---
 
 
 @pytest.mark.parametrize(("text", "length"), [(LONG, "200,001"), ("e\u0301" * 6_000, "12,000")])
@@ -67,13 +112,7 @@ def test_a_text_that_is_too_long_as_it_is_written_is_named_with_file_line_and_re
         read(form, tmp_path)
 
 
-def test_the_rows_of_an_xsid_block_are_bounded_together(tmp_path):
-    written(tmp_path, "de.test.conll", "# intent: x\n" + "1\tabcdefghi\tx\tO\n" * 1_001)
-    with pytest.raises(CorpusError, match=r"test\.conll:1: a text of 10,009 characters"):
-        read("xsid", tmp_path)
-
-
-def test_tokens_of_xsid_are_measured_as_they_are_written(tmp_path):
+def test_the_rows_of_an_xsid_block_are_bounded_together_as_they_are_written(tmp_path):
     written(tmp_path, "de.test.conll", "# intent: x\n" + "1\te\u0301e\u0301\tx\tO\n" * 2_500)
     with pytest.raises(CorpusError, match=r"test\.conll:1: a text of 12,499 characters"):
         read("xsid", tmp_path)
@@ -158,19 +197,11 @@ def test_long_quotations_and_lists_in_messages_are_cut():
     assert len(message) < 2_200
 
 
-def test_a_folder_with_more_files_than_a_corpus_has_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_core.corpora.paths.MOST_FILES", 2)
-    for name in ("a", "b", "STS.en-de.txt"):
-        written(tmp_path, name, "")
-    with pytest.raises(CorpusError, match=r"more than 2 files and folders .* the folder of the corpus alone"):
-        sts.pairs(tmp_path)
-
-
 def test_a_folder_of_endless_files_is_listed_no_further_than_its_bound(tmp_path, monkeypatch):
     listed = itertools.count()
     monkeypatch.setattr("disent_core.corpora.paths.MOST_FILES", 3)
     monkeypatch.setattr("os.walk", lambda path, onerror: ((path, [], [str(number)]) for number in listed))
-    with pytest.raises(CorpusError, match="more than 3 files and folders"):
+    with pytest.raises(CorpusError, match=r"more than 3 files and folders .* the folder of the corpus alone"):
         sts.pairs(tmp_path)
     assert next(listed) == 4
 

@@ -27,8 +27,6 @@ TAGGED = {
     "ner": ("conll", ["de"]),
     "intents.csv": ("intents", ["de", "en"]),
 }
-each_of_pairs = pytest.mark.parametrize("corpus", PAIRS)
-each_tagged = pytest.mark.parametrize("corpus", TAGGED)
 each_dictionary = pytest.mark.parametrize("language", ["de", "es", "ja"])
 
 
@@ -60,16 +58,11 @@ def texts(corpus: str, language: str, *, sources_only: bool = False) -> set[str]
     return collected
 
 
-@each_of_pairs
-def test_a_corpus_of_pairs_has_its_pairs(corpus):
-    name, pairs = PAIRS[corpus]
-    assert pair_reader(name).pairs(CORPORA / corpus) == pairs
-
-
-@each_tagged
-def test_a_corpus_of_sentences_has_its_languages(corpus):
-    name, languages = TAGGED[corpus]
-    assert reader(name).locales(CORPORA / corpus) == languages
+def test_corpora_have_their_pairs_and_languages():
+    for corpus, (form, pairs) in PAIRS.items():
+        assert pair_reader(form).pairs(CORPORA / corpus) == pairs
+    for corpus, (form, languages) in TAGGED.items():
+        assert reader(form).locales(CORPORA / corpus) == languages
 
 
 def test_corpora_have_their_sizes():

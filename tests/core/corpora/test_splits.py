@@ -1,6 +1,6 @@
 """Splits that are drawn, and rows that are limited."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -37,37 +37,6 @@ def drawn(sentences, shares=(0.4, 0.3, 0.3), seed=0):
 
 
 @settings(deadline=None)
-@given(SOME, st.integers(0, 5))
-def test_pairs_that_share_a_sentence_share_a_split(sentences, seed):
-    splits = defaultdict(set)
-    for (source, target), split in zip(sentences, drawn(sentences, seed=seed), strict=True):
-        splits["source", source].add(split)
-        splits["target", target].add(split)
-    assert all(len(group_splits) == 1 for group_splits in splits.values())
-
-
-def loop_components(sentences):
-    """Smallest members by spreading labels until nothing changes."""
-    label = {("s", s): {("s", s), ("t", t)} for s, t in sentences}
-    groups = [{("s", s), ("t", t)} for s, t in sentences]
-    for _ in sentences:
-        groups = [set().union(*(other for other in groups if other & group)) for group in groups]
-    return label and [frozenset(group) for group in groups]
-
-
-@settings(deadline=None)
-@given(SOME)
-def test_rows_are_bound_as_a_loop_over_all_pairs_of_rows_binds_them(sentences):
-    groups = loop_components(sentences) or []
-    for seed in range(3):
-        of_group = defaultdict(set)
-        for group, split in zip(groups, drawn(sentences, seed=seed), strict=True):
-            of_group[group].add(split)
-        assert all(len(group_splits) == 1 for group_splits in of_group.values())
-    assert len({tuple(drawn([(i, i) for i in range(20)], seed=seed)) for seed in range(5)}) == 5
-
-
-@settings(deadline=None)
 @given(SOME, st.integers(0, 3), st.sampled_from([(0.4, 0.3, 0.3), (0.9, 0.05, 0.05), (0.2, 0.3, 0.4)]))
 def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences, seed, shares):
     smallest = loop_bound([(text_key(f"s{source}"), text_key(f"t{target}")) for source, target in sentences])
@@ -78,23 +47,6 @@ def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences
 def test_an_utterance_is_in_the_split_that_its_id_draws(ids, seed):
     table = draw_splits(utterances("en", sorted(ids)), (0.4, 0.3, 0.3), seed)
     assert table["split"].to_pylist() == [loop_split(key, (0.4, 0.3, 0.3), seed) for key in sorted(ids)]
-
-
-@settings(deadline=None)
-@given(SOME, st.randoms(use_true_random=False))
-def test_the_order_of_rows_makes_no_difference(sentences, random):
-    shuffled = random.sample(range(len(sentences)), len(sentences))
-    again = drawn([sentences[row] for row in shuffled])
-    assert [drawn(sentences)[row] for row in shuffled] == again
-
-
-@settings(deadline=None)
-@given(SOME, st.tuples(st.integers(0, 12), st.integers(0, 12)))
-def test_a_new_pair_moves_only_the_rows_that_it_binds(sentences, new):
-    before, after = drawn(sentences), drawn([*sentences, new])
-    groups = loop_components([*sentences, new])
-    moved = [row for row, split in enumerate(before) if split != after[row]]
-    assert all(groups[row] == groups[-1] for row in moved)
 
 
 def test_a_sentence_that_is_source_and_target_binds_too():
@@ -131,16 +83,6 @@ def test_published_splits_are_kept():
 
 def test_an_empty_table_stays_empty():
     assert draw_splits(pairs([]), SHARES).num_rows == limited(pairs([]), 3).num_rows == 0
-
-
-@settings(deadline=None)
-@given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
-def test_utterances_of_equal_id_share_a_split_in_every_language(left, right):
-    split_of = {}
-    for language, ids in (("en", left), ("de", right)):
-        table = draw_splits(utterances(language, [str(i) for i in ids]), (0.4, 0.3, 0.3))
-        for key, split in zip(table["utterance_id"].to_pylist(), table["split"].to_pylist(), strict=True):
-            assert split_of.setdefault(key, split) == split
 
 
 @settings(deadline=None)

@@ -16,6 +16,7 @@ from disent_core.embeddings import mmap_cache
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.arrays import KEY
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore, encoded_tables
+from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.errors import DamagedError, EncoderError, TableError
 from disent_core.storage.results import write_result
@@ -58,6 +59,10 @@ def by_key(*texts):
     return {text_key(text): text for text in texts}
 
 
+def encode_missing(store, encoder, texts, state_keys=()):
+    return store.add(encoder, Texts.of_mapping(texts, state_keys))
+
+
 @pytest.fixture
 def encoder():
     return CountingEncoder()
@@ -78,22 +83,22 @@ def vectors_of(store, texts):
 
 def test_a_second_run_encodes_nothing(store, encoder):
     texts = by_key("play", "stop", "pause")
-    first = store.encode_missing(encoder, texts, state_keys=texts)
+    first = encode_missing(store, encoder, texts, state_keys=texts)
     encoder.asked.clear()
-    second = store.encode_missing(encoder, texts, state_keys=texts)
+    second = encode_missing(store, encoder, texts, state_keys=texts)
     assert (first.encoded, first.reused, second.encoded, second.reused) == (3, 0, 0, 3)
     assert encoder.asked == []
 
 
 def test_only_new_texts_are_encoded(store, encoder):
-    store.encode_missing(encoder, by_key("play", "stop"))
+    encode_missing(store, encoder, by_key("play", "stop"))
     encoder.asked.clear()
-    report = store.encode_missing(encoder, by_key("play", "louder", "stop"))
+    report = encode_missing(store, encoder, by_key("play", "louder", "stop"))
     assert (encoder.asked, report.encoded, report.reused) == (["louder"], 1, 2)
 
 
 def test_a_text_that_needs_vector_and_states_is_encoded_once(store, encoder):
-    report = store.encode_missing(encoder, by_key("play", "stop"), state_keys=[text_key("stop")])
+    report = encode_missing(store, encoder, by_key("play", "stop"), state_keys=[text_key("stop")])
     assert sorted(encoder.asked) == ["play", "stop"]
     assert (report.tokens, report.truncated) == (8, 0)
     assert store.keys(VECTORS).astype(str).tolist() == sorted(by_key("play", "stop"))
@@ -102,26 +107,26 @@ def test_a_text_that_needs_vector_and_states_is_encoded_once(store, encoder):
 
 def test_states_that_are_asked_for_later_leave_the_vector_as_it_is(store, encoder):
     texts = by_key("play", "stop")
-    store.encode_missing(encoder, texts)
+    encode_missing(store, encoder, texts)
     before = store.parts(VECTORS)
-    report = store.encode_missing(encoder, texts, state_keys=[text_key("stop")])
+    report = encode_missing(store, encoder, texts, state_keys=[text_key("stop")])
     assert (report.encoded, store.parts(VECTORS)) == (1, before)
 
 
 def test_new_parts_are_compared_with_no_stored_ones_but_those_of_before(store, encoder, monkeypatch):
-    store.encode_missing(encoder, by_key("play", "stop"))
+    encode_missing(store, encoder, by_key("play", "stop"))
     read: list[Path] = []
     read_part = embeddings.read_part
     monkeypatch.setattr(embeddings, "read_part", lambda part, columns: read.append(part) or read_part(part, columns))
     monkeypatch.setattr(embeddings, "CHUNK_TEXTS", 2)
     (stored,) = store.parts(VECTORS)
     again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
-    again.encode_missing(encoder, by_key(*(f"text {number}" for number in range(8))))
+    encode_missing(again, encoder, by_key(*(f"text {number}" for number in range(8))))
     assert (read, len(again.parts(VECTORS))) == ([stored], 5)
 
 
 def test_a_key_lacks_what_was_not_encoded_of_its_text(store, encoder):
-    store.encode_missing(encoder, by_key("b"))
+    encode_missing(store, encoder, by_key("b"))
     keys = np.sort(np.array(list(by_key("a", "b", "c")), dtype=KEY))
     assert keys[~store.lacks(keys, states=False)].tolist() == [text_key("b").encode()]
     assert store.lacks(keys, states=True).all()
@@ -137,19 +142,19 @@ def test_a_run_killed_between_chunks_keeps_the_finished_chunks(store, encoder, m
 
     encoder.before_batch = kill
     with pytest.raises(KeyboardInterrupt):
-        store.encode_missing(encoder, texts, state_keys=texts)
+        encode_missing(store, encoder, texts, state_keys=texts)
     encoder.before_batch = lambda number: None
-    report = store.encode_missing(encoder, texts, state_keys=texts)
+    report = encode_missing(store, encoder, texts, state_keys=texts)
     assert (report.encoded, report.reused) == (4, 8)
     assert len(store.parts(VECTORS)) == len(store.parts(STATES)) == 3
 
 
 def test_a_run_killed_between_states_and_vectors_stores_no_state_twice(store, encoder):
     texts = by_key("play", "stop")
-    store.encode_missing(encoder, texts, state_keys=texts)
+    encode_missing(store, encoder, texts, state_keys=texts)
     (part,) = store.parts(VECTORS)
     part.unlink()
-    store.encode_missing(encoder, texts, state_keys=texts)
+    encode_missing(store, encoder, texts, state_keys=texts)
     assert len(store.parts(STATES)) == 1
     np.testing.assert_array_equal(vectors_of(store, texts)[0], encoder.states_of("play").mean(0))
 
@@ -157,15 +162,15 @@ def test_a_run_killed_between_states_and_vectors_stores_no_state_twice(store, en
 def test_languages_and_encoders_share_nothing(tmp_path, encoder):
     for language, fingerprint in (("en", "f" * 32), ("de", "f" * 32)):
         store = EmbeddingStore(tmp_path, encoder="counting", fingerprint=fingerprint, language=language)
-        assert store.encode_missing(encoder, by_key("taxi")).encoded == 1
+        assert encode_missing(store, encoder, by_key("taxi")).encoded == 1
     other_store = EmbeddingStore(tmp_path, encoder="counting", fingerprint="0" * 32, language="en")
     with pytest.raises(ValueError, match="is not that of store"):
-        other_store.encode_missing(encoder, by_key("taxi"))
+        encode_missing(other_store, encoder, by_key("taxi"))
 
 
 def test_a_state_key_without_a_text_is_refused(store, encoder):
     with pytest.raises(ValueError, match="1 state keys have no text"):
-        store.encode_missing(encoder, by_key("play"), state_keys=["0" * 32])
+        encode_missing(store, encoder, by_key("play"), state_keys=["0" * 32])
 
 
 # --- what comes back --------------------------------------------------------------------------------------
@@ -178,8 +183,8 @@ def test_what_is_read_is_what_was_encoded(texts, cut, kind):
     encoder = CountingEncoder(batch=3, states_dtype=kind, vector_dtype=kind)
     with tempfile.TemporaryDirectory() as home:
         store = EmbeddingStore(Path(home), encoder="counting", fingerprint="f" * 32, language="en")
-        store.encode_missing(encoder, by_key(*texts[:cut]), state_keys=by_key(*texts[:cut]))
-        store.encode_missing(encoder, by_key(*texts), state_keys=by_key(*texts))
+        encode_missing(store, encoder, by_key(*texts[:cut]), state_keys=by_key(*texts[:cut]))
+        encode_missing(store, encoder, by_key(*texts), state_keys=by_key(*texts))
         keys = list(by_key(*texts))
         vectors, states = store.open_vectors(keys), store.open_states(keys)
         rows, state_rows = vectors.rows(keys), states.rows(keys)
@@ -197,7 +202,7 @@ def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
     texts = ["wake me up at nine", "play jazz", "up", "play some jazz on friday"]
     real = load(config(save_model(tmp_path / "model"), pooling="mean"), "cpu")
     store = EmbeddingStore(tmp_path, encoder="tiny", fingerprint=real.fingerprint, language="en")
-    store.encode_missing(real, by_key(*texts), state_keys=by_key(*texts))
+    encode_missing(store, real, by_key(*texts), state_keys=by_key(*texts))
     vectors, states = encode(real, texts)
     np.testing.assert_array_equal(vectors_of(store, by_key(*texts)), vectors)
     table = store.open_states()
@@ -206,7 +211,7 @@ def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
 
 
 def test_tables_are_memory_maps_sorted_by_key_that_torch_takes(store, encoder):
-    store.encode_missing(encoder, by_key("play", "stop", "pause"))
+    encode_missing(store, encoder, by_key("play", "stop", "pause"))
     table = store.open_vectors()
     assert isinstance(table.matrix, np.memmap)
     assert (table.keys[:-1] < table.keys[1:]).all()
@@ -219,9 +224,9 @@ def test_new_parts_are_appended_to_the_arrays_and_nothing_stored_is_written_agai
     monkeypatch.setattr(
         mmap_cache, "_write", lambda path, start, column: written.append(start) or write(path, start, column)
     )
-    store.encode_missing(encoder, by_key("play"))
+    encode_missing(store, encoder, by_key("play"))
     store.open_vectors(), store.open_vectors()
-    store.encode_missing(encoder, by_key("stop", "pause"))
+    encode_missing(store, encoder, by_key("stop", "pause"))
     assert len(store.open_vectors().keys) == 3
     assert written == [0, 0, 32, 4 * DIM]
     assert sorted(file.stat().st_size for file in store._home.glob("cache/**/*.bin")) == [3 * 4 * DIM, 3 * 32]
@@ -230,7 +235,7 @@ def test_new_parts_are_appended_to_the_arrays_and_nothing_stored_is_written_agai
 
 def test_arrays_that_grew_have_the_rows_of_arrays_made_at_once(store, encoder):
     for texts in (["play"], ["stop", "pause"], ["louder", "up"]):
-        store.encode_missing(encoder, by_key(*texts), state_keys=by_key(*texts))
+        encode_missing(store, encoder, by_key(*texts), state_keys=by_key(*texts))
         grew = vector_bank([store.open_vectors()]), state_bank([store.open_states()])
     rmtree(store._home / "cache")
     at_once = vector_bank([store.open_vectors()]), state_bank([store.open_states()])
@@ -240,47 +245,37 @@ def test_arrays_that_grew_have_the_rows_of_arrays_made_at_once(store, encoder):
     assert torch.equal(grew[1].take(rows)[0], at_once[1].take(rows)[0])
 
 
-def test_rows_of_groups_that_overlap_are_found_and_a_repeated_text_counts_once(store, encoder, monkeypatch):
-    monkeypatch.setattr(mmap_cache, "GROUP_BYTES", 1)
+@pytest.mark.parametrize("group_bytes", [1, mmap_cache.GROUP_BYTES], ids=["groups", "one group"])
+def test_rows_of_all_parts_are_found_and_a_text_that_two_runs_stored_counts_once(
+    store, encoder, monkeypatch, group_bytes
+):
+    monkeypatch.setattr(mmap_cache, "GROUP_BYTES", group_bytes)
     texts = by_key("play", "stop", "pause")
     for some in (["play", "stop"], ["pause"]):
-        store.encode_missing(encoder, by_key(*some), state_keys=by_key(*some))
+        encode_missing(store, encoder, by_key(*some), state_keys=by_key(*some))
     for table in (VECTORS, STATES):
         part = store.parts(table)[0]
         with write_result(part.with_name("part-copy.parquet")) as copy:
             pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
     states, rows = state_bank([store.open_states(texts)]), torch.from_numpy(store.open_states().rows(list(texts)))
     np.testing.assert_array_equal(vectors_of(store, texts), [encoder.states_of(one).mean(0) for one in texts.values()])
-    np.testing.assert_array_equal(states.take(rows[:1])[0][0], encoder.states_of("play"))
+    for text, row in zip(texts.values(), rows, strict=True):
+        np.testing.assert_array_equal(states.take(row.unsqueeze(0))[0][0], encoder.states_of(text))
     assert len(store.open_vectors().keys) == 3
 
 
 def test_bytes_that_a_killed_process_appended_are_overwritten(store, encoder):
-    store.encode_missing(encoder, by_key("play"))
+    encode_missing(store, encoder, by_key("play"))
     store.open_vectors()
     for file in store._home.glob("cache/arrays/**/*.bin"):
         file.write_bytes(file.read_bytes() + b"half of a row")
-    store.encode_missing(encoder, by_key("stop"))
+    encode_missing(store, encoder, by_key("stop"))
     np.testing.assert_array_equal(vectors_of(store, by_key("stop"))[0], encoder.states_of("stop").mean(0))
     assert not list(store._home.glob("cache/arrays/**/*.damaged"))
 
 
-def test_a_text_that_two_runs_stored_at_once_counts_once(store, encoder):
-    store.encode_missing(encoder, by_key("play", "stop"), state_keys=by_key("play", "stop"))
-    for table in (VECTORS, STATES):
-        (part,) = store.parts(table)
-        with write_result(part.with_name("part-copy.parquet")) as copy:
-            pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
-    assert len(store.open_vectors().keys) == 2
-    states = store.open_states()
-    row = states.rows([text_key("stop")])[0]
-    np.testing.assert_array_equal(
-        states.values[states.offsets[row] : states.offsets[row + 1]], encoder.states_of("stop")
-    )
-
-
 def test_a_missing_key_is_named(store, encoder):
-    store.encode_missing(encoder, by_key("play"))
+    encode_missing(store, encoder, by_key("play"))
     key = text_key("stop")
     with pytest.raises(TableError, match=f"1 of 2 texts are missing, e.g. {key}"):
         store.open_vectors([text_key("play"), key])
@@ -289,7 +284,7 @@ def test_a_missing_key_is_named(store, encoder):
 
 
 def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
-    store.encode_missing(encoder, by_key("play"))
+    encode_missing(store, encoder, by_key("play"))
     (part,) = store.parts(VECTORS)
     part.write_bytes(part.read_bytes()[:-20])
     fresh = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
@@ -298,20 +293,20 @@ def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
 
 
 def test_texts_of_a_damaged_part_are_encoded_again_and_those_of_others_not(store, encoder):
-    store.encode_missing(encoder, by_key("play"))
+    encode_missing(store, encoder, by_key("play"))
     (damaged,) = store.parts(VECTORS)
-    store.encode_missing(encoder, by_key("play", "stop"))
+    encode_missing(store, encoder, by_key("play", "stop"))
     before = vectors_of(store, by_key("play", "stop"))
     damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
     again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
     again.quarantine_damaged()
-    assert again.encode_missing(encoder, by_key("play", "stop")).encoded == 1
+    assert encode_missing(again, encoder, by_key("play", "stop")).encoded == 1
     np.testing.assert_array_equal(vectors_of(again, by_key("play", "stop")), before)
 
 
 @pytest.mark.parametrize("name", ["keys", "values"])
 def test_damaged_arrays_are_made_again_from_the_parts(store, encoder, name):
-    store.encode_missing(encoder, by_key("play"))
+    encode_missing(store, encoder, by_key("play"))
     before = np.array(store.open_vectors().matrix)
     (file,) = store._home.glob(f"cache/arrays/**/{name}.bin")
     file.write_bytes(file.read_bytes()[:-1] + b"?")
@@ -323,7 +318,7 @@ def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
     encoder = CountingEncoder(vector_dtype="float16")
     encoder.states_of = lambda text: np.full((len(text), DIM), value, np.float32)
     with pytest.raises(EncoderError, match="a value is not finite in float16"):
-        store.encode_missing(encoder, by_key("play"))
+        encode_missing(store, encoder, by_key("play"))
     assert store.parts(VECTORS) == []
 
 
@@ -336,7 +331,7 @@ FEW_TEXTS = by_key("one", "two words", "a third text that is longer", "four")
 def test_vectors_and_states_in_memory_equal_those_of_the_store(tmp_path, vectors, states):
     encoder = CountingEncoder(vector_dtype=vectors, states_dtype=states)
     store = EmbeddingStore(tmp_path, encoder="counting", fingerprint=encoder.fingerprint, language="en")
-    store.encode_missing(encoder, FEW_TEXTS, state_keys=list(FEW_TEXTS))
+    encode_missing(store, encoder, FEW_TEXTS, state_keys=list(FEW_TEXTS))
     ours, our_states = encoded_tables(encoder, FEW_TEXTS, states=True)
     assert our_states is not None
     for table, stored in ((ours, store.open_vectors()), (our_states, store.open_states())):

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
-from word_bert import TEXTS, config, save_model
+from word_bert import TEXTS, config, encode, save_model
 
 from disent_core import matmul
 from disent_core.encoders import transformer
@@ -37,10 +37,7 @@ class Watched(TorchFunctionMode):
 
 
 def vectors(encoder):
-    found = np.zeros((len(TEXTS), encoder.dim), np.float32)
-    for batch in encoder.encode(TEXTS, states=False):
-        found[batch.indices] = batch.vectors
-    return found
+    return encode(encoder, TEXTS)[0]
 
 
 def test_all_weights_but_those_of_layer_norms_are_bfloat16(folder):

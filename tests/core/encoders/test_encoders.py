@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
 
 from disent_core import text
@@ -147,15 +148,12 @@ def test_padding_and_truncation_saved_with_a_tokeniser_are_ignored(tmp_path):
 # --- masks ------------------------------------------------------------------------------------------------
 
 
-def test_the_placeholder_becomes_the_models_own_mask(encoder):
-    stored, written = f"wake me up at {text.MASK}", "wake me up at [MASK]"
+@pytest.mark.parametrize(("stored", "written"), [
+    (f"wake me up at {text.MASK}", "wake me up at [MASK]"),
+    (f"wake me {text.SUBWORD_MASK_OPEN}up at{text.SUBWORD_MASK_CLOSE} nine", "wake me [MASK] [MASK] nine"),
+], ids=["placeholder", "span"])  # fmt: skip
+def test_placeholders_and_subwords_of_masked_spans_become_the_models_own_mask(encoder, stored, written):
     (first, second), _ = encode(encoder, [stored, written])
-    np.testing.assert_allclose(first, second, atol=1e-6)
-
-
-def test_every_subword_inside_a_masked_span_becomes_a_mask(encoder):
-    marked = f"wake me {text.SUBWORD_MASK_OPEN}up at{text.SUBWORD_MASK_CLOSE} nine"
-    (first, second), _ = encode(encoder, [marked, "wake me [MASK] [MASK] nine"])
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
@@ -212,14 +210,16 @@ def test_a_pooler_that_the_checkpoint_does_not_have_is_refused(tmp_path):
     assert load(config(folder), "cpu").dim == 32
 
 
-def test_missing_weights_are_refused_rather_than_made_up(tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    folder = save_model(tmp_path)
+def change_weights(folder, change):
     weights = load_file(folder / "model.safetensors")
-    lost = next(name for name in weights if "layer.1" in name)
-    del weights[lost]
+    change(weights)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def test_missing_weights_are_refused_rather_than_made_up(tmp_path):
+    lost = "encoder.layer.1.output.dense.weight"
+    folder = change_weights(save_model(tmp_path), lambda weights: weights.pop(lost))
     with pytest.raises(EncoderError, match="1 weights are missing"):
         load(config(folder), "cpu")
 
@@ -266,12 +266,10 @@ def test_a_model_on_the_hub_is_fetched_at_its_revision_and_loaded_from_its_folde
 
 
 def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
-    from safetensors.torch import load_file, save_file
-
-    folder = save_model(tmp_path)
-    weights = load_file(folder / "model.safetensors")
-    weights["embeddings.word_embeddings.weight"][len(SPECIAL) + WORDS.index("jazz")] = float("nan")
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    row = len(SPECIAL) + WORDS.index("jazz")
+    folder = change_weights(
+        save_model(tmp_path), lambda weights: weights["embeddings.word_embeddings.weight"][row].fill_(float("nan"))
+    )
     with pytest.raises(EncoderError, match=r"'play jazz'.*not finite"):
         list(load(config(folder), "cpu").encode(["wake me", "play jazz"], states=False))
 
@@ -291,20 +289,6 @@ def test_a_contradictory_configuration_is_refused(changed, found):
         config("somewhere", **changed)
 
 
-def test_out_of_memory_halves_the_batch_and_goes_on(folder, monkeypatch, caplog):
-    encoder = load(config(folder, batch_tokens=64), "cpu")
-    whole, forward = encode(encoder, TEXTS)[0], HuggingFaceEncoder._forward
-
-    def tight(self, tokens, rows, width, *, states):
-        if self._rows(width) > 2:
-            raise torch.OutOfMemoryError("out of memory")
-        return forward(self, tokens, rows, width, states=states)
-
-    monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
-    np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
-    assert "out of GPU memory, going on with" in caplog.text
-
-
 def test_a_gpu_waits_for_nothing_while_it_encodes(folder):
     """torch's device without values stands in: reading one raises. transformers reads the mask if there is one."""
     encoder = HuggingFaceEncoder(config(folder, batch_tokens=64, layer=(1, 2)), folder, "meta")
@@ -316,9 +300,9 @@ def test_a_gpu_waits_for_nothing_while_it_encodes(folder):
         assert (len(vectors), len(states)) == (len(rows), lengths.sum())
 
 
-def test_room_is_made_after_the_batch_that_failed_is_gone(folder, monkeypatch):
+def test_out_of_memory_halves_the_batch_once_what_failed_is_gone_and_goes_on(folder, monkeypatch, caplog):
     encoder, alive, left = load(config(folder, batch_tokens=64), "cpu"), [], []
-    forward = HuggingFaceEncoder._forward
+    whole, forward = encode(encoder, TEXTS)[0], HuggingFaceEncoder._forward
 
     def tight(self, tokens, rows, width, *, states):
         computed = forward(self, tokens, rows, width, states=states)
@@ -328,10 +312,11 @@ def test_room_is_made_after_the_batch_that_failed_is_gone(folder, monkeypatch):
         return computed
 
     monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: left.append([one() for one in alive]))
-    encode(encoder, TEXTS)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: left.append([reference() for reference in alive]))
+    np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
+    assert "out of GPU memory, going on with" in caplog.text
     assert left
-    assert all(one is None for found in left for one in found)
+    assert all(vectors is None for found in left for vectors in found)
 
 
 def test_the_next_window_is_tokenised_while_this_one_is_used():

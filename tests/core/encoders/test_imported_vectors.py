@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from disent_core.embeddings.store import EmbeddingStore
+from disent_core.embeddings.texts import Texts
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Encoder
 from disent_core.encoders.kinds import vectors as imported
-from disent_core.encoders.kinds.vectors import VectorsConfig, load
+from disent_core.encoders.kinds.vectors import ImportedVectors, VectorsConfig
 from disent_core.errors import EncoderError
 from disent_core.storage import text_columns, untrusted
 from disent_core.text import text_key, text_keys
@@ -124,7 +125,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_every_form_gives_each_text_its_vector(tmp_path, form):
-    encoder = load(config(form(tmp_path)), "de")
+    encoder = ImportedVectors(config(form(tmp_path)), "de")
     assert isinstance(encoder, Encoder)
     assert (encoder.name, encoder.dim) == ("other", 3)
     wanted = [TEXTS[2], TEXTS[0], TEXTS[3]]
@@ -133,12 +134,12 @@ def test_every_form_gives_each_text_its_vector(tmp_path, form):
 
 def test_a_text_is_found_in_whatever_form_its_accents_have(tmp_path):
     composed, decomposed = "f\u00fcnf", "fu\u0308nf"
-    encoder = load(config(write(tmp_path / "v.parquet", [decomposed], MATRIX[:1])), "de")
+    encoder = ImportedVectors(config(write(tmp_path / "v.parquet", [decomposed], MATRIX[:1])), "de")
     np.testing.assert_array_equal(encode(encoder, [composed]), MATRIX[:1])
 
 
 def test_many_texts_come_in_batches(tmp_path):
-    encoder = load(config(write(tmp_path / "v.parquet")), "de")
+    encoder = ImportedVectors(config(write(tmp_path / "v.parquet")), "de")
     assert [len(batch.indices) for batch in encoder.encode(TEXTS, states=False)] == [3, 1]
     np.testing.assert_array_equal(encode(encoder, TEXTS), MATRIX)
 
@@ -148,7 +149,7 @@ def test_many_texts_come_in_batches(tmp_path):
 
 def test_texts_without_vector_are_counted_shown_and_told_how_to_get_one(tmp_path):
     write(tmp_path / "de.parquet")
-    encoder = load(config(tmp_path / "{language}.parquet"), "de")
+    encoder = ImportedVectors(config(tmp_path / "{language}.parquet"), "de")
     with pytest.raises(EncoderError) as caught:
         next(encoder.encode([*TEXTS, "halt", "los"], states=False))
     assert str(caught.value).startswith(f"{tmp_path}/de.parquet: 2 of 6 texts of 'de' have no vector, e.g. 'halt'.")
@@ -159,11 +160,11 @@ def test_texts_without_vector_are_counted_shown_and_told_how_to_get_one(tmp_path
 def test_a_language_without_file_is_named_with_a_remedy(tmp_path):
     write(tmp_path / "de.parquet")
     with pytest.raises(EncoderError, match=r"ja\.parquet: there are no vectors of 'ja' here\. Run `disent materialize"):
-        load(config(tmp_path / "{language}.parquet"), "ja")
+        ImportedVectors(config(tmp_path / "{language}.parquet"), "ja")
 
 
 def test_token_states_are_refused(tmp_path):
-    encoder = load(config(write(tmp_path / "v.parquet")), "de")
+    encoder = ImportedVectors(config(write(tmp_path / "v.parquet")), "de")
     with pytest.raises(EncoderError, match="no token states"):
         next(encoder.encode(TEXTS, states=True))
 
@@ -267,7 +268,7 @@ MALFORMED = {
 @pytest.mark.parametrize(("form", "message"), MALFORMED.values(), ids=MALFORMED)
 def test_malformed_files_are_named_with_the_row(tmp_path, form, message):
     with pytest.raises(EncoderError, match=message):
-        load(config(form(tmp_path)), "de")
+        ImportedVectors(config(form(tmp_path)), "de")
 
 
 # --- fingerprints -----------------------------------------------------------------------------------------
@@ -277,7 +278,7 @@ def test_the_fingerprint_is_that_of_the_content_wherever_it_lies(tmp_path):
     first = LazyEncoder(config(write(tmp_path / "a" / "v.parquet")), tmp_path)
     copy = shutil.copytree(tmp_path / "a", tmp_path / "b") / "v.parquet"
     assert LazyEncoder(config(copy, name="renamed"), tmp_path).fingerprint == first.fingerprint
-    assert first.fingerprint == load(first.config, "de").fingerprint
+    assert first.fingerprint == ImportedVectors(first.config, "de").fingerprint
     assert LazyEncoder(replace(first.config, vector_dtype="float16"), tmp_path).fingerprint != first.fingerprint
 
 
@@ -317,8 +318,8 @@ def test_vectors_go_into_the_tables_once(tmp_path):
     lazy = LazyEncoder(config(write(tmp_path / "v.parquet")), tmp_path)
     store = EmbeddingStore(tmp_path / "home", encoder="other", fingerprint=lazy.fingerprint, language="de")
     texts = {text_key(text): text for text in TEXTS[:3]}
-    assert [store.encode_missing(lazy.load("de"), texts).encoded for _ in range(2)] == [3, 0]
-    more = store.encode_missing(lazy.load("de"), {text_key(text): text for text in TEXTS})
+    assert [store.add(lazy.load("de"), Texts.of_mapping(texts)).encoded for _ in range(2)] == [3, 0]
+    more = store.add(lazy.load("de"), Texts.of_mapping({text_key(text): text for text in TEXTS}))
     assert (more.encoded, more.reused, more.tokens) == (1, 3, 0)
     table = store.open_vectors()
     np.testing.assert_array_equal(table.matrix[table.rows(text_keys(TEXTS))], MATRIX)
@@ -339,7 +340,7 @@ def test_known_keys_are_those_of_the_language_and_none_where_there_are_no_files(
 def test_a_path_may_have_characters_that_patterns_know(tmp_path):
     folder = tmp_path / "a[1]*"
     write(folder / "de.parquet")
-    assert load(config(folder / "{language}.parquet"), "de").dim == 3
+    assert ImportedVectors(config(folder / "{language}.parquet"), "de").dim == 3
     assert [path.name for path in imported.vector_files(config(folder))] == ["de.parquet"]
 
 

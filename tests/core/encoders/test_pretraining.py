@@ -17,16 +17,17 @@ from disent_core.encoders import transformer
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.kinds.scratch import ScratchConfig, pretraining
-from disent_core.encoders.kinds.scratch.masked_language_model import (
+from disent_core.encoders.kinds.scratch.pretraining import (
     MASK_ID,
     ORDINARY,
     PAD,
+    PretrainingTask,
     Sequences,
     mask_tokens,
     plan_epoch,
+    pretrain,
 )
-from disent_core.encoders.kinds.scratch.pretraining import PretrainingTask, pretrain
-from disent_core.errors import EncoderError, TrainingError
+from disent_core.errors import EncoderError
 from disent_core.optimisation import steps
 from disent_core.storage import text_columns
 from disent_core.storage.text_columns import PairColumn, TextColumn
@@ -161,12 +162,10 @@ def test_a_run_whose_checkpoint_or_tokeniser_was_damaged_starts_anew_and_ends_al
 
 def test_translation_pairs_count_only_if_the_configuration_says_so(tmp_path):
     plain, with_pairs = (
-        computed(pretrain(TEXTS, own, tmp_path / name, "cpu", pairs=PAIRS * 20))
-        for name, own in (
-            ("plain", config(max_steps=None, epochs=1)),
-            ("pairs", config(max_steps=None, epochs=1, translation=True)),
-        )
-    )
+        computed(pretrain(TEXTS, config(max_steps=None, epochs=1, translation=is_read), tmp_path / f"{is_read}", "cpu",
+                          pairs=PAIRS * 20))
+        for is_read in (False, True)
+    )  # fmt: skip
     assert with_pairs > plain + 80 * 6 / 256
 
 
@@ -176,13 +175,6 @@ def test_both_tokenisers_read_scripts_without_spaces(tmp_path, algorithm):
     list(pretrain(["明日の天気", "明日の朝", "今日の天気", "天気"] * 5, own, tmp_path / "model", "cpu"))
     encoder = transformer.load(own.model(tmp_path / "model"), "cpu")
     assert encoder._tokenise(["今日の朝"]).lengths[0] > 3
-
-
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
-    exploding = config(max_steps=30)
-    object.__setattr__(exploding, "learning_rate", 1e12)  # beyond its bound
-    with pytest.raises(TrainingError, match=r"pretraining, seed 0, step \d+: the loss .* is not finite"):
-        list(pretrain(TEXTS, exploding, tmp_path / "model", "cpu"))
 
 
 @pytest.mark.parametrize(("changed", "found"), [

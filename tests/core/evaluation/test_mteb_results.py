@@ -72,18 +72,18 @@ def test_numbers_have_the_names_of_metrics_where_they_are_defined_alike(tmp_path
     assert {(row["task"], row["dataset"], row["split"]) for row in rows} == {("tatoeba_retrieval", "tatoeba", "test")}
 
 
-def test_a_model_from_elsewhere_has_its_name_and_the_sentence_embedding(tmp_path):
-    row = read_results(write(tmp_path / "org__model" / "r1", TATOEBA), "theirs")[0]
+@pytest.mark.parametrize(
+    ("folder", "meta", "expected"),
+    [
+        ("org__model/r1", None, ["org/model", "org/model", "", "", "sentence", "r1", "", None]),
+        ("disent__facet-minilm-en-de/0123456789ab/experiments/embedding_template", OURS, ["disent/facet-minilm-en-de",
+         "facet", "minilm", "en-de", "template", "0123456789ab", "embedding_template", 1]),
+    ],
+)  # fmt: skip
+def test_a_head_of_disent_has_its_own_columns_and_another_model_its_name(tmp_path, folder, meta, expected):
+    row = read_results(write(tmp_path / folder, TATOEBA, meta), "x")[0]
     names = ("model", "method", "encoder", "trained_on", "embedding", "revision", "experiment", "seed")
-    assert [row[name] for name in names] == ["org/model", "org/model", "", "", "sentence", "r1", "", None]
-
-
-def test_a_head_of_disent_has_its_method_encoder_and_embedding(tmp_path):
-    place = tmp_path / "disent__facet-minilm-en-de" / "0123456789ab" / "experiments" / "embedding_template"
-    row = read_results(write(place, TATOEBA, OURS), "ours")[0]
-    names = ("model", "method", "encoder", "trained_on", "embedding", "revision", "experiment", "seed")
-    expected = ["disent/facet-minilm-en-de", "facet", "minilm", "en-de", "template", "0123456789ab"]
-    assert [row[name] for name in names] == [*expected, "embedding_template", 1]
+    assert [row[name] for name in names] == expected
 
 
 @pytest.mark.parametrize(("meta", "same"), [(OURS, {"spearman"}), ({"name": "org/model"}, {"cosine_spearman"})])
@@ -97,24 +97,16 @@ def test_correlations_are_by_the_similarity_of_a_head_and_by_the_cosine_of_anoth
 
 def test_a_task_made_from_one_of_ours_has_its_name_and_data(tmp_path):
     scores = {"hit_rate_at_1": 0.75, "ndcg_at_10": 0.8, "hf_subset": "massive:de", "languages": ["deu-Latn"]}
-    own = {**TATOEBA, "task_name": "DisentMultiTargetTemplateRetrieval", "scores": {"test": [scores]}}
-    rows = read_results(write(tmp_path / "m" / "1", own), "ours")
-    assert {(row["task"], row["dataset"], row["evaluated_on"]) for row in rows} == {
-        ("multi_target_template_retrieval", "massive", "de")
-    }
+    result = {**TATOEBA, "task_name": "DisentMultiTargetTemplateRetrieval", "scores": {"test": [scores]}}
+    rows = read_results(write(tmp_path / "m" / "1", result), "ours")
+    names = {(row["task"], row["dataset"], row["evaluated_on"]) for row in rows}
+    assert names == {("multi_target_template_retrieval", "massive", "de")}
     assert {row["metric"] for row in rows if row["is_same"]} == {"accuracy_at_1"}
 
 
 def test_a_task_without_a_twin_keeps_its_name(tmp_path):
     row = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "task_name": "BUCC.v2"}), "x")[0]
     assert (row["task"], row["dataset"], row["metric"], row["is_same"]) == ("BUCC.v2", "BUCC.v2", "accuracy", False)
-
-
-def test_rows_fit_the_table(tmp_path):
-    rows = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "date": None}), "x")
-    table = rows_table(rows, "mteb_results")
-    assert table.schema.equals(SCHEMAS["mteb_results"])
-    assert table["measured_at"].null_count == len(rows)
 
 
 def test_only_files_of_known_tasks_are_read_wherever_the_cache_puts_them(tmp_path):
@@ -148,13 +140,10 @@ def test_a_bad_file_is_named_with_the_remedy(tmp_path, content, problem):
     assert str(raised.value).endswith("Copy the file again, or run mteb again")
 
 
-def test_a_file_of_an_old_mteb_says_how_to_convert_it(tmp_path):
+def test_a_file_of_an_old_mteb_and_a_bad_description_of_the_model_are_named(tmp_path):
     path = write(tmp_path / "m" / "1", {"mteb_dataset_name": "Tatoeba", "test": {}})
     with pytest.raises(TableError, match=r"before version 1\.11\. Convert it: mteb\.results\.TaskResult\.from_disk"):
         read_results(path, "x")
-
-
-def test_a_bad_description_of_the_model_is_named(tmp_path):
     path = write(tmp_path / "m" / "1", TATOEBA, {"name": "disent/x", "loader_kwargs": [1]})
     with pytest.raises(TableError, match=r"model_meta\.json: experiment_kwargs and loader_kwargs must be objects"):
         read_results(path, "x")
@@ -164,6 +153,7 @@ def test_a_number_beyond_all_floats_and_dates_is_left_out(tmp_path):
     scores = {"accuracy": 10**400, "f1": 0.5, "hf_subset": "deu-eng"}
     rows = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "date": 1e300, "scores": {"test": [scores]}}), "x")
     assert [(row["metric"], row["measured_at"]) for row in rows] == [("f1", None)]
+    assert rows_table(rows, "mteb_results").schema.equals(SCHEMAS["mteb_results"])
 
 
 # --- the step ---------------------------------------------------------------------------------------------
@@ -180,30 +170,22 @@ def table(workspace: Workspace):
     return read_table(workspace.table("evaluation", "mteb_results", "theirs"), SCHEMAS["mteb_results"])
 
 
-def test_the_import_is_idempotent(workspace, tmp_path):
-    write(tmp_path / "results" / "org__model" / "1", TATOEBA)
+def test_the_import_is_idempotent_and_results_that_change_are_read_again(workspace, tmp_path):
+    path = write(tmp_path / "results" / "org__model" / "1", TATOEBA)
     first, before = refresh_mteb_results(workspace, "theirs"), table(workspace)
     again = refresh_mteb_results(workspace, "theirs")
     assert (first.rows, first.is_reused, again.is_reused, again.content) == (4, False, True, first.content)
     assert table(workspace).equals(before)
-
-
-def test_results_that_move_are_read_again_and_stay_the_same(workspace, tmp_path):
-    path = write(tmp_path / "results" / "org__model" / "1", TATOEBA)
-    first = refresh_mteb_results(workspace, "theirs")
     path.write_text(json.dumps({**TATOEBA, "evaluation_time": 2.5}), encoding="utf-8")
     again = refresh_mteb_results(workspace, "theirs")
     assert (again.is_reused, again.content) == (False, first.content)
 
 
-def test_a_file_that_has_gone_takes_its_rows_along(workspace, tmp_path):
-    write(tmp_path / "results" / "org__model" / "1", TATOEBA)
-    other = write(tmp_path / "results" / "org__other" / "1", TATOEBA)
-    refresh_mteb_results(workspace, "theirs")
-    other.unlink()
-    assert refresh_mteb_results(workspace, "theirs").rows == 4
-
-
-def test_a_missing_folder_is_named_with_the_remedy(workspace, tmp_path):
+def test_a_file_that_has_gone_takes_its_rows_along_and_a_missing_folder_is_named_with_the_remedy(workspace, tmp_path):
     with pytest.raises(TableError, match=r"results: there is no such folder\. Put results of mteb there"):
         refresh_mteb_results(workspace, "theirs")
+    write(tmp_path / "results" / "org__model" / "1", TATOEBA)
+    other = write(tmp_path / "results" / "org__other" / "1", TATOEBA)
+    assert refresh_mteb_results(workspace, "theirs").rows == 8
+    other.unlink()
+    assert refresh_mteb_results(workspace, "theirs").rows == 4

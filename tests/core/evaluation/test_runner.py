@@ -3,38 +3,20 @@
 import json
 import logging
 from dataclasses import replace
-from datetime import UTC, datetime
 from weakref import WeakSet
 
 import numpy as np
 import pytest
-from toy_tasks import CONFIG, ENGLISH, GERMAN, crosslingual, vectors
+from task_inputs import CONFIG, ENGLISH, GERMAN, crosslingual, problems, utterance_inputs, utterances, vectors
+from task_inputs import evaluated as run
 
 from disent_core import progress
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Problem, Texts
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.intervals import wilson
-from disent_core.evaluation.runner import evaluate
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import text_key
-
-NOW = datetime(2024, 5, 1, tzinfo=UTC)
-
-
-def run(problems, embed=vectors, *, seeds=None, config=CONFIG, settings=None):
-    return evaluate(
-        problems,
-        embed,
-        method="dream",
-        encoder="tiny",
-        trained_on="en-de",
-        seeds=seeds,
-        config=config,
-        fingerprint="f",
-        created_at=NOW,
-        settings=settings,
-    )
 
 
 def two_embeddings(texts, seed):
@@ -59,8 +41,9 @@ def test_the_aggregate_is_the_mean_over_seeds_and_shares_their_settings():
 
 
 def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
-    rows = run(crosslingual(ENGLISH, GERMAN), settings={"pooling": "mean"}).metrics.to_pylist()
-    assert [row["seed"] for row in rows] == [None, None]
+    evaluated = run(crosslingual(ENGLISH, GERMAN), settings={"pooling": "mean"})
+    rows = evaluated.metrics.to_pylist()
+    assert [row["seed"] for row in rows] == evaluated.outcomes["seed"].to_pylist() == [None, None]
     expected = wilson(round(rows[0]["value"] * 3), 3)
     assert (rows[0]["ci_low"], rows[0]["ci_high"]) == pytest.approx(expected)
     assert json.loads(rows[0]["settings"]) == {
@@ -101,9 +84,8 @@ def test_matrices_are_let_go_after_their_last_problem():
     assert counts == [1, 2] * 4
 
 
-def test_rankings_are_of_the_first_seed_and_mark_the_gold_candidate():
-    problems = crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2))
-    evaluated = run(problems, seeds=[8, 9])
+def test_rankings_are_of_the_first_or_of_all_seeds_and_mark_the_gold_candidate():
+    evaluated = run(crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2)), seeds=[8, 9])
     metrics, rankings = evaluated.metrics, evaluated.rankings
     assert rankings.schema == SCHEMAS["rankings"]
     rows = rankings.to_pylist()
@@ -112,24 +94,18 @@ def test_rankings_are_of_the_first_seed_and_mark_the_gold_candidate():
     first = [row for row in rows if row["rank"] == 1 and row["evaluated_on"] == "en-de"]
     assert np.mean([row["is_gold"] for row in first]) == metrics.column("value")[1].as_py()
     assert all(row["is_gold"] == (row["query_id"] == row["candidate_id"]) for row in rows)
-
-
-def test_rankings_of_all_seeds_may_be_kept():
-    config = replace(CONFIG, rankings_seeds="all")
-    rankings = run(crosslingual(ENGLISH, GERMAN), seeds=[8, 9], config=config).rankings
-    assert set(rankings.column("seed").to_pylist()) == {8, 9}
+    all_seeds = run(crosslingual(ENGLISH, GERMAN), seeds=[8, 9], config=replace(CONFIG, rankings_seeds="all"))
+    assert set(all_seeds.rankings["seed"].to_pylist()) == {8, 9}
 
 
 def test_no_problems_make_empty_tables_of_the_right_schema():
     evaluated = run([])
-    for name in ("metrics", "rankings", "outcomes"):
-        assert getattr(evaluated, name).num_rows == 0
-        assert getattr(evaluated, name).schema == SCHEMAS[name]
+    assert all(getattr(evaluated, name).equals(SCHEMAS[name].empty_table()) for name in vars(evaluated))
 
 
 def test_a_problem_is_scored_on_the_embeddings_that_it_applies_to():
-    problems = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
-    evaluated = run(problems, two_embeddings)
+    of_language = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
+    evaluated = run(of_language, two_embeddings)
     assert set(evaluated.metrics.column("embedding").to_pylist()) == {"language"}
 
 
@@ -162,22 +138,12 @@ def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
 
 def test_outcomes_are_the_items_of_every_seed_row_by_row():
     rows = run([variance()], seeds=[1, 2]).outcomes.to_pylist()
-    assert [(row["metric"], row["seed"], row["columns"]) for row in rows] == [
-        ("mean_x", 1, 1),
-        ("mean_x", 2, 1),
-        ("covariance", 1, 2),
-        ("covariance", 2, 2),
-    ]
+    of_metrics = [("mean_x", 1, 1), ("mean_x", 2, 1), ("covariance", 1, 2), ("covariance", 2, 2)]
+    assert [(row["metric"], row["seed"], row["columns"]) for row in rows] == of_metrics
     texts = list(variance().texts.values())
     expected = np.concatenate([vectors(role_texts, 2)["sentence"][:, :2] for role_texts in texts]).astype(np.float32)
     assert np.array_equal(np.array(rows[3]["items"]).reshape(3, 2), expected)
     assert rows[1]["items"] == expected[:, 0].tolist()
-
-
-def test_an_untrained_method_has_outcomes_without_seed():
-    outcomes = run(crosslingual(ENGLISH, GERMAN)).outcomes
-    assert outcomes.schema == SCHEMAS["outcomes"]
-    assert outcomes["seed"].to_pylist() == [None, None]
 
 
 def test_outcomes_join_the_metrics_that_they_are_the_mean_of():
@@ -190,20 +156,42 @@ def test_outcomes_join_the_metrics_that_they_are_the_mean_of():
         assert np.mean(row["items"]) == pytest.approx(values[tuple(row[key] for key in keys)])
 
 
+# --- methods that tag -------------------------------------------------------------------------------------
+
+GOLD = {"1": ("a", "wake me at nine", "O O O B-time"), "2": ("a", "in new york", "O B-place I-place")}
+
+
+def slots_and_intents():
+    inputs = utterance_inputs({"en": utterances("en", GOLD)})
+    return [*problems("slot_labelling", inputs), *problems("intent_knn", inputs)]
+
+
+def test_a_labeller_has_rows_of_every_seed_for_sentences_and_none_for_embeddings():
+    tags = {0: [["O"] * 4, ["O"] * 3], 1: [row[2].split() for row in GOLD.values()]}
+    rows = run(slots_and_intents(), None, lambda problem, seed: tags[seed], seeds=[0, 1]).metrics.to_pylist()
+    assert {row["task"] for row in rows} == {"slot_labelling"}
+    values = {(row["metric"], row["seed"]): row["value"] for row in rows}
+    assert [values["micro_f1", seed] for seed in (0, 1, None)] == [0, 1, 0.5]
+
+
+def test_an_embedding_method_has_no_row_of_slot_labelling():
+    rows = run(slots_and_intents(), lambda texts, seed: {"meaning": np.eye(len(texts))}).metrics
+    assert set(rows["task"].to_pylist()) == {"intent_knn"}
+
+
+def test_a_language_that_a_labeller_was_not_trained_for_is_left_out():
+    assert run(slots_and_intents(), None, lambda problem, seed: None).metrics.num_rows == 0
+
+
 # --- what is refused --------------------------------------------------------------------------------------
 
 
-def test_a_vector_that_is_not_finite_names_embedding_language_and_seed():
-    def embed(texts, seed):
-        return {"meaning": np.full((len(texts), 2), np.nan)}
-
-    with pytest.raises(EncoderError, match=r"'meaning' of 3 en texts, seed 4: 3 of 3 .* first row 0"):
-        run(crosslingual(ENGLISH, GERMAN), embed, seeds=[4])
-
-
-def test_a_matrix_without_one_row_a_text_is_an_error():
-    with pytest.raises(EncoderError, match=r"shape \(2, 2\)"):
-        run(crosslingual(ENGLISH, GERMAN), lambda texts, seed: {"meaning": np.ones((2, 2))})
+@pytest.mark.parametrize(
+    ("matrix", "problem"), [(np.full((3, 2), np.nan), "3 of 3 .* first row 0"), (np.ones((2, 2)), r"shape \(2, 2\)")]
+)
+def test_a_vector_that_is_not_finite_or_lacks_names_embedding_language_and_seed(matrix, problem):
+    with pytest.raises(EncoderError, match=f"'meaning' of 3 en texts, seed 4: .*{problem}"):
+        run(crosslingual(ENGLISH, GERMAN), lambda texts, seed: {"meaning": matrix}, seeds=[4])
 
 
 @pytest.mark.parametrize(("name", "columns"), [("pearson", 2), ("median", 1)])

@@ -10,8 +10,8 @@ import pytest
 from random_heads import CASES, LANGUAGES, TEXTS
 
 import disent
-from disent_core.export.comparing import TOLERANCE
-from disent_core.export.record import read_record
+from disent_core.export.folder import TOLERANCE
+from disent_core.export.saved_folder import read_record
 
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("onnxruntime")

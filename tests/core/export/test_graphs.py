@@ -12,7 +12,7 @@ from random_heads import CASES, TEXTS
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export.folder import check_folder, export_head
 from disent_core.export.onnx_graph import GRAPH, WordSums
-from disent_core.export.record import RECORD, read_record, write_record
+from disent_core.export.saved_folder import RECORD, read_record, write_record
 from disent_core.export.transformers_folder import load_folder
 from disent_core.lineage.saved_heads import open_head
 from disent_core.methods.modules.word_rows import word_rows
@@ -21,9 +21,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("sentence_transformers")
 
 
-def exported(case: str, place: Path, seed: int = 4) -> Path:
-    head = open_head(CASES[case](place), device="cpu")
-    return export_head(head, place / "out", seed=seed, onnx=True).folder
+def exported(case: str, folder: Path, seed: int = 4) -> Path:
+    head = open_head(CASES[case](folder), device="cpu")
+    return export_head(head, folder / "out", seed=seed, onnx=True).folder
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,14 @@ def facet(tmp_path_factory) -> Path:
 
 def test_a_graph_has_an_output_for_every_embedding_and_inputs_of_any_shape(facet):
     session = onnxruntime.InferenceSession(facet / GRAPH, providers=["CPUExecutionProvider"])
-    assert [one.name for one in session.get_outputs()] == ["meaning", "template", "residual", "language"]
-    assert {one.name: one.shape for one in session.get_inputs()} == {
-        "input_ids": ["texts", "tokens"], "attention_mask": ["texts", "tokens"], "word_rows": ["texts", "rows"]
-    }  # fmt: skip
+    assert [output.name for output in session.get_outputs()] == ["meaning", "template", "residual", "language"]
+    shapes = {"input_ids": ["texts", "tokens"], "attention_mask": ["texts", "tokens"], "word_rows": ["texts", "rows"]}
+    assert {source.name: source.shape for source in session.get_inputs()} == shapes
 
 
 def test_a_head_of_words_has_a_graph_without_the_encoder(tmp_path):
     session = onnxruntime.InferenceSession(exported("lexicon", tmp_path) / GRAPH, providers=["CPUExecutionProvider"])
-    assert [one.name for one in session.get_inputs()] == ["word_rows"]
+    assert [source.name for source in session.get_inputs()] == ["word_rows"]
 
 
 def test_the_lines_of_the_card_run_a_graph(facet, monkeypatch, tmp_path):
@@ -80,7 +79,7 @@ def test_a_graph_is_part_of_a_check(facet, tmp_path, monkeypatch):
 
 
 def test_a_check_without_onnxruntime_says_that_it_has_not_run_the_graph(facet, monkeypatch):
-    monkeypatch.setattr("disent_core.export.comparing.find_spec", lambda name: None)
+    monkeypatch.setattr("disent_core.export.folder.find_spec", lambda name: None)
     assert check_folder(facet).graph is False
 
 

@@ -10,8 +10,7 @@ from random_heads import CASES, TEXTS
 
 import disent
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.export.record import RECORD, checksum, read_record
-from disent_core.export.saved_folder import REST
+from disent_core.export.saved_folder import RECORD, REST, checksum, read_record
 
 pytest.importorskip("sentence_transformers")
 
@@ -52,10 +51,23 @@ def copy(folder, tmp_path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "copy"))
 
 
-@pytest.mark.parametrize("name", ["word_rows.py", "modeling_disent.py", "1_Router/meaning_0_FacetHead/config.json"])
-def test_a_folder_with_a_changed_file_is_not_loaded(copy, name):
-    (copy / name).write_text((copy / name).read_text() + "\n")
-    with pytest.raises(DamagedError, match=rf"{Path(name).name}: it has changed since the export"):
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("word_rows.py", "has changed since the export"),
+        ("1_Router/meaning_0_FacetHead/config.json", "has changed since the export"),
+        ("added_tokens.json", "was added after the export"),
+        ("adapter_model.safetensors", "was added after the export"),
+        ("sitecustomize.py", "was added after the export"),
+        ("modules.json", "is missing"),
+    ],
+)
+def test_a_folder_with_a_changed_or_missing_file_or_one_that_a_library_might_read_is_refused(copy, name, problem):
+    with (copy / name).open("a") as file:
+        file.write("\n")
+    if problem == "is missing":
+        (copy / name).unlink()
+    with pytest.raises(DamagedError, match=rf"{Path(name).name}: it {problem}"):
         disent.load(copy)
 
 
@@ -67,33 +79,32 @@ def test_a_folder_with_a_changed_record_is_not_loaded(copy):
         disent.load(copy)
 
 
-@pytest.mark.parametrize("name", ["added_tokens.json", "adapter_model.safetensors", "sitecustomize.py"])
-def test_a_folder_with_a_file_that_a_library_might_read_is_not_loaded(copy, name):
-    (copy / name).write_text("{}")
-    with pytest.raises(DamagedError, match=rf"{name}: it was added after the export"):
-        disent.load(copy)
-
-
 def test_a_card_may_be_edited_and_a_folder_may_have_files_of_git_and_the_hub(copy):
     (copy / "README.md").write_text("# Mine")
     (copy / ".gitattributes").write_text("*.safetensors filter=lfs")
     assert disent.load(copy, device="cpu").embeddings == ("meaning", "template", "residual")
 
 
-@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/hostname"])
-def test_a_record_never_leads_out_of_its_folder(copy, name):
-    record = read_record(copy)
-    record["files"][name] = "0" * 64
-    (copy / RECORD).write_text(json.dumps({**record, "checksum": checksum(record)}))
-    with pytest.raises(DamagedError, match="it names a file outside the folder"):
-        disent.load(copy)
+def leads_out(name):
+    return lambda record: record["files"].update({name: "0" * 64})
 
 
-def test_weights_are_read_from_files_with_a_checksum_only(copy):
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (leads_out("../model.safetensors"), "a file outside the folder"),
+        (leads_out("/etc/hostname"), "a file outside the folder"),
+        (
+            lambda record: record["weights"]["4.table"].update(file="../x.safetensors"),
+            "weights in files that it does not",
+        ),
+    ],
+)
+def test_a_record_never_leads_out_of_its_folder_or_to_files_without_a_checksum(copy, change, problem):
     record = read_record(copy)
-    record["weights"]["4.table"]["file"] = "../model.safetensors"
+    change(record)
     (copy / RECORD).write_text(json.dumps({**record, "checksum": checksum(record)}))
-    with pytest.raises(DamagedError, match="it names weights in files that it does not list"):
+    with pytest.raises(DamagedError, match=f"it names {problem}"):
         disent.load(copy)
 
 

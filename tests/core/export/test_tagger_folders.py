@@ -10,10 +10,9 @@ from random_heads import tagger
 
 import disent
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.export.comparing import TOLERANCE
-from disent_core.export.folder import check_folder
+from disent_core.export.folder import TOLERANCE, check_folder
 from disent_core.export.onnx_graph import GRAPH
-from disent_core.export.record import RECORD, read_record, write_record
+from disent_core.export.saved_folder import RECORD, read_record, write_record
 
 pytest.importorskip("onnxruntime")
 
@@ -74,21 +73,18 @@ def test_a_check_runs_model_and_graph_of_a_tagger(saved, tmp_path):
             check_folder(copy)
 
 
-def test_a_card_of_a_tagger_is_read_by_the_hub_s_own_reader(saved):
+def test_a_folder_of_a_tagger_has_a_card_of_the_hub_no_place_on_the_disk_and_nothing_pickled(saved):
     from huggingface_hub import ModelCard
 
     card = ModelCard.load(saved[1] / "README.md")
     assert (card.data.library_name, card.data.pipeline_tag) == ("transformers", "token-classification")
-
-
-def test_a_folder_of_a_tagger_names_no_place_on_the_disk_and_has_nothing_pickled(saved):
     files = [file for file in saved[1].rglob("*") if file.is_file()]
     assert {file.suffix for file in files} <= {".json", ".safetensors", ".md", ".onnx"}
     assert [file for file in files if str(saved[1].parent).encode() in file.read_bytes()] == []
 
 
 def test_logits_that_would_differ_are_not_published(tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_core.export.tagger_folder._own_logits", lambda tagger: {"logits": np.ones((63, 3))})
+    monkeypatch.setattr("disent_core.export.folder._own_logits", lambda tagger: {"logits": np.ones((63, 3))})
     with pytest.raises(TrainingError, match="its logits would differ by"):
         disent.load(tagger(tmp_path), seed=3, device="cpu").save(tmp_path / "out")
     assert not (tmp_path / "out").exists()

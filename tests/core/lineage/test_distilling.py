@@ -98,14 +98,14 @@ TATOEBA = {"de-en": [("test", "Wo ist es", "Where is it")]}
 
 @pytest.fixture
 def workspace(load, tmp_path):
-    made = Workspace(load(TEXT), tmp_path)
-    for place, language in enumerate(("en", "de"), start=1):
-        rows = [(name, columns[0], columns[place]) for name, columns in UTTERED.items()]
-        write_utterances(made, "massive", language, rows)
+    world = Workspace(load(TEXT), tmp_path)
+    for column, language in enumerate(("en", "de"), start=1):
+        rows = [(name, columns[0], columns[column]) for name, columns in UTTERED.items()]
+        write_utterances(world, "massive", language, rows)
     for corpus, pairs in (("bitext", BITEXT), ("tatoeba", TATOEBA)):
         for pair, rows in pairs.items():
-            write_pairs(made, corpus, pair, rows)
-    return made
+            write_pairs(world, corpus, pair, rows)
+    return world
 
 
 def material_of(workspace, name):
@@ -116,33 +116,24 @@ def align(workspace, name):
     return make_encoder(workspace, name, "aligned")
 
 
-distil = make_encoder
-
-
 def pairs(parts):
     return {(part.corpus, part.language): list(part.pairs) for part in parts}
 
 
-def test_no_dev_or_test_text_of_any_corpus_is_trained_on_or_aligned(workspace):
-    found = material_of(workspace, "multi")
-    assert pairs(found.training) == {
-        ("bitext", "de"): [("good day", "guten tag")],
-        ("bitext", "es"): [("good day", "buenos dias")],
-    }
-    assert found.dropped == 6
-
-
-def test_held_out_pairs_are_the_dev_split_without_other_evaluation_texts(workspace):
-    found = material_of(workspace, "multi")
-    assert pairs(found.held_out) == {
-        ("bitext", "de"): [("held out", "abseits")],
-        ("bitext", "es"): [("hello", "hola")],
-    }
+def test_no_dev_or_test_text_of_any_corpus_is_trained_on_or_aligned_and_held_out_are_others_of_the_dev_split(workspace):
+    material = material_of(workspace, "multi")
+    assert pairs(material.training) == {
+        ("bitext", "de"): [("good day", "guten tag")], ("bitext", "es"): [("good day", "buenos dias")],
+    }  # fmt: skip
+    assert material.dropped == 6
+    assert pairs(material.held_out) == {
+        ("bitext", "de"): [("held out", "abseits")], ("bitext", "es"): [("hello", "hola")],
+    }  # fmt: skip
 
 
 def test_utterances_are_paired_by_id_and_those_that_are_also_measured_are_left_out(workspace):
-    found = pairs(material_of(workspace, "specialist").training)
-    assert found["massive", "de"] == [("play jazz", "spiel jazz")]
+    training = pairs(material_of(workspace, "specialist").training)
+    assert training["massive", "de"] == [("play jazz", "spiel jazz")]
     held_out = [pairs(material_of(workspace, name).held_out) for name in ("specialist", "multi")]
     assert held_out[0] == held_out[1]
 
@@ -150,9 +141,8 @@ def test_utterances_are_paired_by_id_and_those_that_are_also_measured_are_left_o
 def test_encoders_that_are_aligned_alike_share_one_aligned_encoder(workspace):
     config = workspace.config
     first, multi, specialist = (config.encoders[name] for name in ("aligned", "multi", "specialist"))
-    assert [settings.aligned_by(config) for settings in (first, multi, specialist)] == [
-        "aligned", "aligned", "specialist",
-    ]  # fmt: skip
+    aligned_by = [settings.aligned_by(config) for settings in (first, multi, specialist)]
+    assert aligned_by == ["aligned", "aligned", "specialist"]
     assert multi.alignment_version(config) == first.alignment_version(config)
     assert multi.student_version(config) != first.student_version(config)
 
@@ -166,23 +156,23 @@ def taught(workspace):
 
 def test_both_steps_are_made_once_and_tell_what_they_saw(taught):
     with pytest.raises(EncoderError, match="Materialise the asset embeddings/aligned/aligned_aligned first"):
-        distil(taught, "multi")
-    first, student = align(taught, "aligned"), distil(taught, "multi")
+        make_encoder(taught, "multi")
+    first, student = align(taught, "aligned"), make_encoder(taught, "multi")
     assert (first.is_reused, student.is_reused) == (False, False)
-    assert (align(taught, "aligned").is_reused, distil(taught, "multi").is_reused) == (True, True)
-    assert (align(taught, "aligned").content, distil(taught, "multi").content) == (first.content, student.content)
+    assert (align(taught, "aligned").is_reused, make_encoder(taught, "multi").is_reused) == (True, True)
+    assert (align(taught, "aligned").content, make_encoder(taught, "multi").content) == (first.content, student.content)
     assert (student.figures["pairs"], student.figures["dropped_pairs"], student.figures["steps"]) == (2, 6, 2)
-    told = (taught.encoder("multi") / "distillation.json").read_text()
-    assert all(f'"{corpus.name}"' in told for corpus in taught.config.corpora)
-    assert '"encoder_saw": "bitext"' in told
+    record = (taught.encoder("multi") / "distillation.json").read_text()
+    assert all(f'"{corpus.name}"' in record for corpus in taught.config.corpora)
+    assert '"encoder_saw": "bitext"' in record
 
 
 def test_an_encoder_of_other_layers_has_a_copy_of_the_student(taught):
     align(taught, "aligned")
     with pytest.raises(EncoderError, match="Materialise the asset embeddings/multi/multi_encoder first"):
-        distil(taught, "multi_low")
-    student, copied = distil(taught, "multi"), distil(taught, "multi_low")
-    assert (copied.is_reused, distil(taught, "multi_low").is_reused) == (False, True)
+        make_encoder(taught, "multi_low")
+    student, copied = make_encoder(taught, "multi"), make_encoder(taught, "multi_low")
+    assert (copied.is_reused, make_encoder(taught, "multi_low").is_reused) == (False, True)
     assert copied.content != student.content  # other layers are other vectors
     files, others = (sorted(taught.encoder(name).iterdir()) for name in ("multi", "multi_low"))
     assert [(file.name, file.read_bytes()) for file in files] == [(file.name, file.read_bytes()) for file in others]
@@ -190,14 +180,11 @@ def test_an_encoder_of_other_layers_has_a_copy_of_the_student(taught):
 
 def test_more_translations_cost_the_teacher_the_new_sentences_and_make_another_encoder(taught):
     def made():
-        return align(taught, "aligned"), distil(taught, "multi")
+        return align(taught, "aligned"), make_encoder(taught, "multi")
 
     first, student = made()
     write_pairs(taught, "bitext", "en-de", [*BITEXT["en-de"], ("train", "good night", "gute nacht")])
     grown, grown_student = made()
-    assert (student.figures["sentences_encoded_by_teacher"], grown_student.figures["sentences_encoded_by_teacher"]) == (
-        1,
-        1,
-    )
+    assert [each.figures["sentences_encoded_by_teacher"] for each in (student, grown_student)] == [1, 1]
     assert grown.content != first.content
     assert grown_student.content != student.content

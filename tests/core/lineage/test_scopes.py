@@ -2,7 +2,7 @@
 
 import pytest
 
-from disent_core.lineage.evaluation_sets import Scopes, scopes
+from disent_core.lineage.evaluation_inputs import Scopes
 
 TEXT = """\
 [[corpora]]
@@ -35,7 +35,8 @@ def measured(load):
     config = load(TEXT)
     return lambda method: {
         training_set: [
-            "-".join((scope.corpus, *scope.languages)) for scope in scopes(config, config.methods[method], training_set)
+            "-".join((scope.corpus, *scope.languages))
+            for scope in Scopes(config).of(config.methods[method], training_set)
         ]
         for training_set in config.training_sets
     }
@@ -66,5 +67,5 @@ def test_scopes_that_are_built_once_are_those_of_each_training_set(load):
             for name in names:
                 measured[name].add(scope)
         for name in config.training_sets:
-            assert shared.of(method, name) == scopes(config, method, name)
+            assert shared.of(method, name) == Scopes(config).of(method, name)
             assert set(shared.of(method, name)) == measured[name]

@@ -51,10 +51,10 @@ KILLED_IN_ITS_THIRD_SHARD = """
 
 @pytest.fixture
 def workspace(load, tmp_path):
-    made = Workspace(load(TEXT), tmp_path / "home")
+    world = Workspace(load(TEXT), tmp_path / "home")
     rows = [(f"{i:02}", "train", f"{'abcdefg'[i % 7]} b c d e {i // 5}") for i in range(23)]
-    write_utterances(made, "toy", "en", rows)
-    return made
+    write_utterances(world, "toy", "en", rows)
+    return world
 
 
 def files(workspace):

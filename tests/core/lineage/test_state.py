@@ -1,42 +1,18 @@
 """What is fresh, stale, missing or failed follows from the records of steps, the files and the published files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from worlds import TOY
 
-from disent_core.lineage.state import (
-    NOT_RECORDED,
-    Node,
-    Partition,
-    Records,
-    State,
-    StepRecord,
-    read_record,
-    stale_inputs,
-    states,
-    write_published,
-    write_record,
-)
+from disent_core.lineage import state as tested
+from disent_core.lineage.state import Records, State, StepRecord, write_record
+from disent_core.lineage.step import Node, Partition
 from disent_core.lineage.workspace import Key, Workspace
 
 FILES: Key = ("corpora", "published_files")
-CONFIG = """
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
 
 
 @dataclass(frozen=True)
@@ -46,10 +22,10 @@ class Step:
     folder: Path
     partitions: Sequence[str] | None = None
     version: str = "1"
-    outputs: Sequence[Key] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", (self.key,))
+    @property
+    def outputs(self) -> Sequence[Key]:
+        return (self.key,)
 
     def parents(self, partition: Partition) -> list[Node]:
         names = ["en", "de"] if partition is None else [partition]
@@ -72,7 +48,9 @@ class Lineage:
             self.make(step, name, f"content of {name}")
 
     def publish(self, de: str) -> None:
-        write_published(self.workspace, {"corpora/published_files [en]": "1", "corpora/published_files [de]": de})
+        tested.write_published(
+            self.workspace, {f"corpora/published_files [{name}]": of for name, of in (("en", "1"), ("de", de))}
+        )
 
     def make(self, step: Step, name: Partition, content: str, error: str | None = None) -> None:
         reads = Records(self.workspace, [self.table, self.end]).reads(step, name)
@@ -83,7 +61,7 @@ class Lineage:
 
     def states(self) -> list[State]:
         steps = [self.table, self.end]
-        return list(states(Records(self.workspace, steps), steps))
+        return list(tested.states(Records(self.workspace, steps), steps))
 
     def shown(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(state.status, state.causes) for state in self.states()]
@@ -91,7 +69,7 @@ class Lineage:
 
 @pytest.fixture
 def lineage(load, tmp_path) -> Lineage:
-    return Lineage(Workspace(load(CONFIG), tmp_path / "home"))
+    return Lineage(Workspace(load(TOY), tmp_path / "home"))
 
 
 def test_all_is_fresh_and_settled_after_it_was_made(lineage):
@@ -141,17 +119,17 @@ def test_a_failure_counts_until_what_the_step_reads_has_changed(lineage):
 def test_results_without_records_are_not_called_missing(lineage, tmp_path):
     for path in (lineage.workspace.home / "records").rglob("*.json*"):
         path.unlink()
-    assert lineage.shown() == [("stale", (NOT_RECORDED,))] * 3
+    assert lineage.shown() == [("stale", (tested.NOT_RECORDED,))] * 3
 
 
 def test_a_damaged_record_is_read_as_none(lineage):
     lineage.workspace.record("corpora", "utterances", "en").write_text("{", encoding="utf-8")
-    assert read_record(lineage.workspace, ("corpora", "utterances"), "en") is None
+    assert tested.read_record(lineage.workspace, ("corpora", "utterances"), "en") is None
 
 
 def test_inputs_that_are_stale_and_not_chosen_are_named(lineage):
     lineage.publish("2")
     steps = {"/".join(step.key): step for step in (lineage.table, lineage.end)}
     chosen = [("warehouse/database", None)]
-    (named,) = stale_inputs(lineage.states(), lambda asset, name: steps[asset].parents(name), chosen)
+    (named,) = tested.stale_inputs(lineage.states(), lambda asset, name: steps[asset].parents(name), chosen)
     assert (named.asset, named.partition) == ("corpora/utterances", "de")

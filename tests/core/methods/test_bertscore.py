@@ -16,8 +16,7 @@ from disent_core.encoders.transformer import load as load_encoder
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts
 from disent_core.evaluation.measurement import measured
-from disent_core.evaluation.metrics.gold_ranks import gold_ranks
-from disent_core.evaluation.metrics.ranking import nearest
+from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
 from disent_core.evaluation.runner import evaluate
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.methods import bertscore_head
@@ -186,8 +185,7 @@ def doubled(own, seed=0):
 
 
 def ordered(scores, skip=None):
-    found = [row for row in np.lexsort((np.arange(len(scores)), -np.round(scores, 6)), axis=0) if row != skip]
-    return found
+    return [row for row in np.lexsort((np.arange(len(scores)), -np.round(scores, 6)), axis=0) if row != skip]
 
 
 @few
@@ -279,9 +277,5 @@ def test_a_late_interaction_without_one_entry_a_text_is_an_error():
 
 
 def test_the_method_embeds_without_training(tmp_path):
-    found = (
-        trainer(METHOD)
-        .load(tmp_path, METHOD.presets["centered"], "cpu")
-        .embed(features_of(ragged_bank([3, 4], DIM, seed=0)), None)
-    )
-    assert len(found["sentence"]) == 2
+    untrained = trainer(METHOD).load(tmp_path, METHOD.presets["centered"], "cpu")
+    assert len(untrained.embed(features_of(ragged_bank([3, 4], DIM, seed=0)), None)["sentence"]) == 2

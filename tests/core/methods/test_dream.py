@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from loops import DIM, LANGUAGES, PAIRS, SIDES, batch_of, cosine, cross_entropy, hinge, split, through
+from loops import DIM, LANGUAGES, PAIRS, SIDES, batch_of, cosine, cross_entropy, hinge, split, through, values
 from synthetic import world
 
 from disent_core.methods.dream import METHOD, DreamConfig, draws
@@ -61,30 +61,18 @@ def loop_terms(model: DreamHead, rows) -> dict[str, float]:
     return {name: value for name, value in terms.items() if name not in left_out}
 
 
-@pytest.mark.parametrize(
-    "switches",
-    [
-        {},
-        {"without": ("language",)},
-        {"without": ("meaning",)},
-        {"without": ("language", "meaning")},
-        {"partner": "random_batch_row"},
-        {"partner": "half_batch"},
-        {"partner": "next_in_batch"},
-        {"language_repulsion": True},
-    ],
-    ids=str,
-)
+SWITCHES = [
+    {"language_repulsion": True},
+    *({"without": groups} for groups in (("language",), ("meaning",), ("language", "meaning"))),
+    *({"partner": partner} for partner in PARTNERS),
+]
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=str)
 def test_every_term_equals_a_loop_over_pairs(switches):
     model = head(**switches)
     rows = batch(model)
-    assert {name: value.item() for name, value in model(rows).items()} == pytest.approx(
-        loop_terms(model, rows), abs=1e-9
-    )
-
-
-def test_the_terms_are_the_five_of_the_paper():
-    assert set(head()(batch(head()))) == {"reconstruction", *GROUPS["language"], *GROUPS["meaning"]}
+    assert values(model(rows)) == pytest.approx(loop_terms(model, rows), abs=1e-9)
 
 
 @pytest.mark.parametrize("partner", sorted(set(PARTNERS) - {"next_in_batch"}))
@@ -105,16 +93,6 @@ def test_gradients_reach_every_parameter_of_each_preset(preset):
     model = head(partner=METHOD.presets[preset].partner)
     sum(model(batch(model)).values()).backward()
     assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in model.parameters())
-
-
-@pytest.mark.parametrize("partner", PARTNERS)
-def test_one_optimisation_step_lowers_the_total(partner):
-    model = head(partner=partner)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
-    before = sum(model(batch(model)).values())
-    before.backward()
-    optimiser.step()
-    assert sum(model(batch(model)).values()) < before
 
 
 def test_the_paper_preset_has_the_papers_settings():

@@ -17,7 +17,7 @@ from disent_core.methods.families import ClosedFormMethod, FineTunedMethod, Froz
 from disent_core.methods.families.frozen import TrainedHead
 from disent_core.methods.families.seed_by_seed import FineTuned
 from disent_core.methods.families.unseeded import Solved
-from disent_core.methods.lexicon_head import TrainedLexicon, width
+from disent_core.methods.lexicon_head import TrainedLexicon
 from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
 from disent_core.methods.trainer import trainer
 from disent_core.registry import imported
@@ -83,13 +83,13 @@ def trained(method, settings, files):
         model._seed = 0
         return model
     if method.name == "facet":
-        words = known_words(settings.template_words + settings.residual_words) if settings.reads_words else None
+        words = known_words(settings.words_width) if settings.reads_words else None
         model = TrainedFacet(files.folder, settings)
         head = weighted(FacetHead(DIM, LANGUAGES, settings, words))
         model.head = lambda seed: head
         return model
     assert method.name == "lexicon"
-    return TrainedLexicon({0: known_words(width(settings))}, settings)
+    return TrainedLexicon({0: known_words(settings.width)}, settings)
 
 
 def known_words(dim):

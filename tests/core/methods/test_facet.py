@@ -1,16 +1,15 @@
 """Facet's losses equal loops over pairs and candidates; its embeddings keep what they promise."""
 
-import math
 from dataclasses import replace
 
 import pytest
 import torch
-from loops import cosine, cross_entropy, mean, through
+from loops import contrast, cosine, cross_entropy, mean, through, unit, values
 from synthetic import world
 
 from disent_core.methods.facet import METHOD, FacetConfig
-from disent_core.methods.facet_head import FacetTask
-from disent_core.methods.families.mated_pairs import neighbours_together, pair_bags, side_by_side
+from disent_core.methods.facet_head import FacetTask, neighbours_together
+from disent_core.methods.lexicon_head import pair_bags, side_by_side
 from disent_core.methods.trainer import trainer
 from disent_core.training.data import ParallelMates, TextFeatures
 from disent_core.training.epoch import Fit
@@ -45,11 +44,6 @@ def task(*, mates=True, **changes):
     return FacetTask(pair_bags(made), PairSampler(made, states=config.reads_states), config, 0)
 
 
-def unit(vector):
-    norm = math.sqrt(sum(value * value for value in vector))
-    return [value / norm for value in vector]
-
-
 def parts(model, number):
     """Template and residual of one text by states, then by words, token by token."""
     text = model.sampler.text(model.data.rows[[number]])
@@ -57,22 +51,6 @@ def parts(model, number):
     maxima = [max(column) for column in zip(*(through(model.head.units, token) for token in tokens), strict=True)]
     words = model.head.words(model.data.bags.take(torch.tensor([number])))[0].tolist()
     return [unit(maxima[:4]), unit(maxima[4:]), unit(words[:5]), unit(words[5:])]
-
-
-def picked(query, candidates, allowed, gold, temperature):
-    """Cross-entropy of the gold candidate among those that are allowed."""
-    logits = [cosine(query, candidates[place]) / temperature for place in allowed]
-    return cross_entropy(logits, allowed.index(gold))
-
-
-def contrast(left, right, left_rows, right_rows, temperature):
-    """Find the row of the other side, in both directions; rows that share a text are no negatives."""
-    losses = []
-    count = range(len(left))
-    for i in count:
-        allowed = [j for j in count if j == i or (left_rows[j] != left_rows[i] and right_rows[j] != right_rows[i])]
-        losses += [picked(left[i], right, allowed, i, temperature), picked(right[i], left, allowed, i, temperature)]
-    return mean(losses)
 
 
 def loops(model, batch):
@@ -116,10 +94,6 @@ def loops(model, batch):
 
 
 # --- losses -----------------------------------------------------------------------------------------------
-
-
-def values(terms):
-    return {name: value.item() for name, value in terms.items()}
 
 
 @pytest.mark.parametrize("weight", [1.0, 1.7])

@@ -1,15 +1,15 @@
 """The first Facet's losses equal loops over pairs and candidates; its embeddings keep what they promise."""
 
-import math
 from dataclasses import replace
 
 import pytest
 import torch
-from loops import cosine, cross_entropy, mean, through
+from loops import contrast, cross_entropy, mean, picked, through, unit, values
 from synthetic import grouped_texts, random_rows, world
 
-from disent_core.methods.facet_first import METHOD, FacetFirstConfig
-from disent_core.methods.facet_first_head import ROLES, FacetFirstHead
+from disent_core.methods.facet import FACET_FIRST as METHOD
+from disent_core.methods.facet import FacetFirstConfig
+from disent_core.methods.facet_head import ROLES, FacetFirstHead
 from disent_core.methods.modules.token_pooling import of_role
 from disent_core.methods.trainer import trainer
 from disent_core.training.epoch import Fit
@@ -63,18 +63,6 @@ def tokens(batch, role, row):
     return batch[f"{role}_states_{group}"][place][batch[f"{role}_mask_{group}"][place]].tolist()
 
 
-def unit(vector):
-    norm = math.sqrt(sum(value * value for value in vector))
-    return [value / norm for value in vector]
-
-
-def picked(query, candidates, allowed, gold, temperature):
-    """Cross-entropy of the gold candidate among those that are allowed."""
-    logits = [cosine(query, candidate) / temperature for candidate in candidates]
-    kept = [place for place in range(len(candidates)) if place in allowed]
-    return cross_entropy([logits[place] for place in kept], kept.index(gold))
-
-
 def loop_meaning(model, batch, *, slot_swaps=True):
     texts = batch["role_texts"].tolist()
     meaning = {role: [text["meaning"] for text in facets(model, batch, role)] for role in ROLES}
@@ -85,25 +73,22 @@ def loop_meaning(model, batch, *, slot_swaps=True):
             allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
             allowed |= {count + j for j in range(count) if slot_swaps and slot_swap[j] != theirs[i]}
             candidates = meaning[other] + meaning[f"{other}_slot_swap"]
-            losses.append(picked(meaning[side][i], candidates, allowed, i, model.config.temperature))
+            losses.append(picked(meaning[side][i], candidates, sorted(allowed), i, model.config.temperature))
     return mean(losses)
 
 
 def loop_template(model, batch):
-    texts = batch["role_texts"].tolist()
+    texts = dict(zip(ROLES, batch["role_texts"].tolist(), strict=True))
     template = {role: [text["template"] for text in facets(model, batch, role)] for role in ROLES}
-    losses, count = [], len(texts[0])
-    for side in ("source", "target"):
-        for query, pool in ((side, f"{side}_slot_swap"), (f"{side}_slot_swap", side)):
-            mine, theirs = texts[ROLES.index(query)], texts[ROLES.index(pool)]
-            for i in range(count):
-                allowed = {j for j in range(count) if j == i or (mine[j] != mine[i] and theirs[j] != theirs[i])}
-                losses.append(picked(template[query][i], template[pool], allowed, i, model.config.template_temperature))
-    return mean(losses)
+    pairs = [(side, f"{side}_slot_swap") for side in ("source", "target")]
+    return mean([
+        contrast(template[side], template[swap], texts[side], texts[swap], model.config.template_temperature)
+        for side, swap in pairs
+    ])  # fmt: skip
 
 
 def terms(model, batch):
-    return {name: value.item() for name, value in model(batch).items()}
+    return values(model(batch))
 
 
 # --- losses -----------------------------------------------------------------------------------------------
@@ -165,13 +150,6 @@ def test_embeddings_equal_loops_over_tokens_and_units():
     for row, expected in enumerate(facets(model, batch, "source")):
         for name, vector in expected.items():
             assert found[name][row].tolist() == pytest.approx(vector, abs=1e-9)
-
-
-def test_the_cosine_of_meanings_is_the_mean_of_those_of_their_facets():
-    model, batch = head(), batch_of_pairs()
-    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
-    products = {name: rows @ rows.T for name, rows in found.items()}
-    assert torch.allclose(products["meaning"], (products["template"] + products["residual"]) / 2)
 
 
 def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages():

@@ -1,12 +1,11 @@
 """Lexicon: its losses equal loops over pairs and candidates, and a head on disk embeds texts without an encoder."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from loops import cosine, cross_entropy, mean
+from loops import contrast, mean, unit, values
 from safetensors.torch import load_file
 from synthetic import World, world
 
@@ -46,22 +45,9 @@ def facets_of(model, texts):
     found = []
     for row in model.words(model.data.bags.take(texts)).tolist():
         parts = row[: model.config.template_units], row[model.config.template_units :]
-        template, residual = ([v / math.sqrt(sum(u * u for u in part)) for v in part] for part in parts)
+        template, residual = map(unit, parts)
         found.append({"template": template, "meaning": template + residual})
     return found
-
-
-def loop_contrast(left, right, left_texts, right_texts, temperature):
-    """Mean over both directions and all pairs: find the partner among those that share no text with the pair."""
-    losses = []
-    for queries, answers in ((left, right), (right, left)):
-        for i, query in enumerate(queries):
-            kept = [
-                j for j in range(len(answers))
-                if j == i or (left_texts[j] != left_texts[i] and right_texts[j] != right_texts[i])
-            ]  # fmt: skip
-            losses.append(cross_entropy([cosine(query, answers[j]) / temperature for j in kept], kept.index(i)))
-    return mean(losses)
 
 
 # --- losses -----------------------------------------------------------------------------------------------
@@ -75,18 +61,18 @@ def test_both_contrasts_equal_loops_over_pairs_and_candidates(config):
     source, target = (texts.tolist() for texts in batch.pairs.unbind(1))
     sides = [facets_of(model, texts) for texts in batch.pairs.unbind(1)]
     meanings = [[one["meaning"] for one in side] for side in sides]
-    expected = {"meaning_contrast": loop_contrast(*meanings, source, target, config.temperature)}
+    expected = {"meaning_contrast": contrast(*meanings, source, target, config.temperature)}
     own, mates = range(count), batch.mate_of.tolist()
     if not config.without:
         expected["template_contrast"] = mean([
-            loop_contrast(
+            contrast(
                 [side[i]["template"] for i in own], [side[i]["template"] for i in mates],
                 [texts[i] for i in own], [texts[i] for i in mates], config.template_temperature,
             )
             for side, texts in zip(sides, (source, target), strict=True)
         ])  # fmt: skip
     expected["total"] = sum(expected.values())
-    assert {name: value.item() for name, value in terms.items()} == pytest.approx(expected, abs=1e-5)
+    assert values(terms) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():
@@ -145,8 +131,8 @@ def test_a_head_on_disk_embeds_texts_as_unit_vectors_of_which_the_meaning_has_bo
     assert {name: values.shape for name, values in embedded.items()} == {
         "meaning": (2, 8), "template": (2, 5), "residual": (2, 3)
     }  # fmt: skip
-    for values in embedded.values():
-        np.testing.assert_allclose(np.linalg.norm(values, axis=1), 1.0, atol=1e-6)
+    for rows in embedded.values():
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-6)
     both = np.concatenate([embedded["template"], embedded["residual"]], axis=1) * 0.5**0.5
     np.testing.assert_allclose(embedded["meaning"], both, atol=1e-6)
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from loops import DIM, LANGUAGES, SIDES, batch_of, cosine, hinge, mean, split
+from loops import DIM, LANGUAGES, SIDES, batch_of, cosine, hinge, mean, split, values
 from synthetic import world
 
 from disent_core.methods import METHODS, method
 from disent_core.methods.dream import draws
-from disent_core.methods.oracle import DreamOracleConfig, MeatOracleConfig, OracleConfig
+from disent_core.methods.oracle import VARIANTS, DreamOracleConfig, MeatOracleConfig, OracleConfig
 from disent_core.methods.trainer import trainer
 from disent_core.registry import imported
 from disent_core.training.epoch import Fit
@@ -23,11 +23,7 @@ LONE = {"oracle_old": 0, "alone1": 0, "alone2": 2, "alone3": 3, "alone4": 1, "al
 
 def head(name="oracle", **switches):
     torch.manual_seed(0)
-    return imported(of(name).head)(DIM, LANGUAGES, CONFIGS[name](**switches)).double()
-
-
-def of(name):
-    return method(name)
+    return imported(method(name).head)(DIM, LANGUAGES, CONFIGS[name](**switches)).double()
 
 
 def batch(model):
@@ -95,25 +91,12 @@ def loop_terms(model, rows):
 
 def check(model):
     rows = batch(model)
-    found = {name: value.item() for name, value in model(rows).items() if name in ("intra_class", "inter_class")}
+    found = {name: value for name, value in values(model(rows)).items() if name in ("intra_class", "inter_class")}
     assert found == pytest.approx(loop_terms(model, rows), abs=1e-9)
 
 
 @pytest.mark.parametrize("separation", [None, *FORMS])
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "paper",
-        "oracle_new",
-        "oracle_old",
-        "oracle_abs",
-        "oracle_main",
-        "oracle_all",
-        "oracle_orth",
-        "oracle_pair",
-        "alone1",
-    ],
-)
+@pytest.mark.parametrize("variant", [name for name, terms in VARIANTS.items() if not terms.keeps])
 def test_every_variant_equals_a_loop_over_pairs(variant, separation):
     check(head(variant=variant, separation=separation))
 
@@ -137,9 +120,7 @@ def test_the_authors_lone_objectives_keep_some_terms_of_the_base(variant, base):
 def test_a_lone_objective_that_the_base_lacks_is_rejected():
     with pytest.raises(ValueError, match=r"variant = 'alone4' needs a base with the terms adversarial"):
         OracleConfig(variant="alone4")
-    with pytest.raises(
-        ValueError, match=r"variant = 'alone2' needs a base with the terms meaning_parallel, meaning_ra"
-    ):
+    with pytest.raises(ValueError, match=r"variant = 'alone2' needs a base with the terms meaning_parallel"):
         MeatOracleConfig(variant="alone2")
 
 
@@ -164,14 +145,14 @@ def test_either_part_can_be_left_out(name, part):
 def test_nothing_to_minimise_is_an_error(tmp_path):
     nothing = OracleConfig(without=("intra_class", "inter_class"))
     with pytest.raises(ValueError, match="no loss term is left"):
-        next(trainer(of("oracle")).fit(world().data, nothing, Fit((0,), tmp_path / "c", "run")))
+        next(trainer(method("oracle")).fit(world().data, nothing, Fit((0,), tmp_path / "c", "run")))
 
 
 def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
     totals = {}
     for weight in (1.0, 5.0):
         config = OracleConfig(weights={"intra_class": weight}, max_epochs=1, learning_rate=1e-9)
-        epoch = next(trainer(of("oracle")).fit(world().data, config, Fit((0,), tmp_path / str(weight), "r")))
+        epoch = next(trainer(method("oracle")).fit(world().data, config, Fit((0,), tmp_path / str(weight), "r")))
         totals[weight] = epoch.terms["dev"]
     difference = totals[5.0]["total"][0] - totals[1.0]["total"][0]
     assert difference == pytest.approx(4 * totals[1.0]["intra_class"][0], abs=1e-5)
@@ -179,10 +160,8 @@ def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
 
 def test_a_weight_of_an_unknown_term_is_an_error(tmp_path):
     config = OracleConfig(weights={"inner_class": 2.0})
-    with pytest.raises(
-        ValueError, match=r"weights names \['inner_class'\], but the loss terms are \['inter_class', 'in"
-    ):
-        next(trainer(of("oracle")).fit(world().data, config, Fit((0,), tmp_path / "c", "run")))
+    with pytest.raises(ValueError, match=r"weights names \['inner_class'\], but the loss terms are"):
+        next(trainer(method("oracle")).fit(world().data, config, Fit((0,), tmp_path / "c", "run")))
 
 
 def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
@@ -192,11 +171,10 @@ def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
     assert reached == {f"base.{part}.{kind}" for part in ("meaning", "language") for kind in ("weight", "bias")}
 
 
-@pytest.mark.parametrize(
-    ("name", "preset"), [(name, preset) for name in NAMES for preset in ("paper", "official_code")]
-)
+@pytest.mark.parametrize("preset", ["paper", "official_code"])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_preset_trains_on_a_mixture_and_goes_on_to_the_same_bits(tmp_path, name, preset):
-    model, data = of(name), world("en-de", "en-es").data
+    model, data = method(name), world("en-de", "en-es").data
     config = replace(model.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01, checkpoint_seconds=0.0)
     whole = list(trainer(model).fit(data, config, Fit((0, 1), tmp_path / "whole", "run")))
     cut = trainer(model).fit(data, config, Fit((0, 1), tmp_path / "cut", "run"))
@@ -209,10 +187,10 @@ def test_every_preset_trains_on_a_mixture_and_goes_on_to_the_same_bits(tmp_path,
 
 def test_presets_have_the_published_settings():
     for name in NAMES:
-        paper, official = (of(name).presets[preset] for preset in ("paper", "official_code"))
+        paper, official = (method(name).presets[preset] for preset in ("paper", "official_code"))
         assert (paper.learning_rate, paper.batch_size, paper.patience, paper.max_epochs) == (1e-5, 512, 10, 10_000)
         assert (paper.variant, paper.intra_class_scope, paper.intra_class_diagonal) == ("paper", "same_language", False)
         assert (official.intra_class_scope, official.intra_class_diagonal) == ("batch", True)
         assert official.variant == ("alone1" if name == "oracle" else "oracle_new")
-    assert of("dream_oracle").presets["official_code"].partner == "half_batch"
+    assert method("dream_oracle").presets["official_code"].partner == "half_batch"
     assert set(NAMES) < set(METHODS)

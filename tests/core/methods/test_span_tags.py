@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.evaluation.metrics.tagging import span_agreement, token_agreement
-from disent_core.methods.twosl_spans import Prediction, decode
+from disent_core.methods.twosl_head import Prediction, decode
 
 TAG = st.sampled_from(["O", "B-x", "I-x", "B-y", "I-y"])
 TWO_TAGGINGS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=8), max_size=6)

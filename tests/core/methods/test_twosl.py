@@ -9,29 +9,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from slot_sentences import TEMPLATES, tagged_sentences, tiny_bert
 from slot_sentences import train as train_tagger
+from torch.nn import functional as F
 
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.errors import TrainingError
 from disent_core.evaluation.metrics.tagging import token_agreement
 from disent_core.methods.families.tagger import Tagged
-from disent_core.methods.twosl import METHOD, TWOSL_PRESETS, TwoSlConfig
-from disent_core.methods.twosl_head import SpanTagger, encode_items, perceptron, probabilities, recall_threshold
-from disent_core.methods.twosl_spans import span_items
+from disent_core.methods.twosl import METHOD, TwoSlConfig
+from disent_core.methods.twosl_head import (
+    SpanTagger,
+    contrastive_pairs,
+    encode_items,
+    perceptron,
+    probabilities,
+    recall_threshold,
+    span_items,
+    tune_encoder,
+)
+from disent_core.optimisation.steps import TrainingRun
 from disent_core.storage.weights import save_weights
 
 QUICK = TwoSlConfig(
-    examples=40,
-    max_span=3,
-    batch_size=16,
-    max_positive_pairs=100,
-    contrastive_epochs=4,
-    contrastive_learning_rate=1e-3,
-    filter_hidden=(64,),
-    filter_epochs=20,
-    type_hidden=(64, 32),
-    type_epochs=30,
+    examples=40, max_span=3, batch_size=16, max_positive_pairs=100, contrastive_epochs=4,
+    contrastive_learning_rate=1e-3, filter_hidden=(64,), filter_epochs=20, type_hidden=(64, 32), type_epochs=30,
     classifier_learning_rate=5e-3,
-)
+)  # fmt: skip
 SHORT = replace(QUICK, examples=8, filter_epochs=1, type_epochs=1, contrastive_epochs=1)
 TRAIN, TEST = tagged_sentences(60), tagged_sentences(40, seed=1)
 WORDS = sorted({word for template in TEMPLATES for word in template.split() if not word.startswith("{")})
@@ -101,11 +103,46 @@ def test_each_distinct_text_is_encoded_once(encoder, sentences):
     torch.testing.assert_close(features.take(torch.arange(len(items))), torch.cat(apart, dim=1), atol=1e-5, rtol=0)
 
 
+# --- the contrastive stage --------------------------------------------------------------------------------
+
+
+def tune(files, checkpoint, **changed):
+    encoder = TunableEncoder(files, "cpu")
+    items = span_items(tagged_sentences(12), max_span=3, mask="word")
+    pairs = contrastive_pairs(items.labels, negatives_per_positive=2, max_positive_pairs=40, seed=0)
+    config = TwoSlConfig(contrastive_learning_rate=2e-3, weight_decay=0.0, warmup=0.0, lone_pair="extreme", **changed)
+    run = TrainingRun(stage="contrastive", identity="", seed=0, epochs=6, checkpoint=checkpoint)
+    return encoder, items, list(tune_encoder(encoder, items, pairs, config, run))
+
+
+@pytest.mark.parametrize("form", ["sbert", "paper_eq"])
+def test_tuning_brings_spans_of_one_type_together(files, tmp_path, form):
+    encoder, items, epochs = tune(files, tmp_path / "run", loss=form)
+    slots = [place for place, label in enumerate(items.labels) if label]
+    labels = [items.labels[place] for place in slots]
+    same = torch.tensor([[one == other for other in labels] for one in labels])
+    gaps = []
+    for own in (TunableEncoder(files, "cpu"), encoder):
+        vectors = F.normalize(encode_items(own, items, concat_norm="none").take(torch.tensor(slots)), dim=-1)
+        cosine = vectors @ vectors.T
+        gaps.append(float(cosine[same].mean() - cosine[~same].mean()))
+    assert gaps[1] > 2 * gaps[0] > 0
+    assert epochs[-1].terms["train"]["total"] < epochs[0].terms["train"]["total"]
+
+
+def test_tuning_twice_gives_the_same_weights_and_all_of_them_move(files, tmp_path):
+    (one, _, _), (other, _, _) = tune(files, tmp_path / "one"), tune(files, tmp_path / "other")
+    untouched = TunableEncoder(files, "cpu").state_dict()
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name])
+        assert not torch.equal(value, untouched[name]), name
+
+
 # --- classifiers ------------------------------------------------------------------------------------------
 
 
 def test_the_paper_has_these_layers():
-    config = TWOSL_PRESETS["paper"]
+    config = METHOD.presets["paper"]
     filtering = perceptron([1536, *config.filter_hidden, 2], 0, "filter", "cpu")
     kinds = perceptron([1536, *config.type_hidden, 33], 0, "types", "cpu")
     shapes = [[tuple(layer.weight.shape) for layer in net if hasattr(layer, "weight")] for net in (filtering, kinds)]

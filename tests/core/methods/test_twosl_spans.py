@@ -11,7 +11,7 @@ from slot_sentences import tagged_sentences
 
 from disent_core.errors import TrainingError
 from disent_core.methods.families.tagger import Tagged, sample_sentences, slot_types, slots_of
-from disent_core.methods.twosl_spans import contrastive_pairs, sample_nones, span_items
+from disent_core.methods.twosl_head import contrastive_pairs, sample_nones, span_items
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
 
 XSID = real_corpus("xsid-0.4")

@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from mteb_models import GivenModel, vector
 
-from disent_core.mteb_bridge.encoder import DisentEncoder
-from disent_core.mteb_bridge.languages import Spoken
+from disent_core.mteb_bridge.encoder import DisentEncoder, Spoken
 from disent_core.mteb_bridge.tasks import task_name
 
 TEXTS = ["one", "two", "eins"]
-
-
-def batches(texts):
-    return [{"text": texts[:2]}, {"text": texts[2:]}]
 
 
 def encode(encoder, texts=TEXTS, prompt=None, scripts=(), **spoken):
@@ -22,8 +17,8 @@ def encode(encoder, texts=TEXTS, prompt=None, scripts=(), **spoken):
     if spoken:
         metadata.spoken = {"s": Spoken(**spoken)}
     prompt_type = SimpleNamespace(value=prompt) if prompt else None
-    told = {"task_metadata": metadata, "hf_split": "test", "hf_subset": "s", "prompt_type": prompt_type}
-    return encoder.encode(batches(texts), **told)
+    batches = [{"text": texts[:2]}, {"text": texts[2:]}]
+    return encoder.encode(batches, task_metadata=metadata, hf_split="test", hf_subset="s", prompt_type=prompt_type)
 
 
 def test_texts_of_batches_are_embedded_in_order():
@@ -32,33 +27,27 @@ def test_texts_of_batches_are_embedded_in_order():
     assert np.array_equal(matrix, np.stack([vector(text, "language") for text in TEXTS]).astype(np.float32))
 
 
-def test_the_meaning_is_the_default():
-    assert DisentEncoder(GivenModel()).embedding == "meaning"
-
-
-def test_an_unknown_embedding_is_refused():
-    with pytest.raises(ValueError, match="no embedding 'template'; it has meaning, language"):
-        DisentEncoder(GivenModel(), "template")
-
-
-def test_a_head_without_embeddings_is_refused():
+def test_the_meaning_is_the_default_and_an_embedding_that_the_head_lacks_is_refused():
     model = GivenModel()
+    assert DisentEncoder(model).embedding == "meaning"
+    with pytest.raises(ValueError, match="no embedding 'template'; it has meaning, language"):
+        DisentEncoder(model, "template")
     model.embeddings = ()
     with pytest.raises(ValueError, match="none: it tags slots"):
         DisentEncoder(model)
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told"),
+    ("prompt", "languages"),
     [
         ("query", {"prompts": {"query": "en", "document": "de"}}),
         (None, {"columns": [(["x"], ["de"]), (TEXTS, ["en"] * 3)]}),
         (None, {"scripts": ["eng-Latn"]}),
     ],
 )
-def test_a_head_by_language_gets_the_language_that_the_task_says(prompt, told):
+def test_a_head_by_language_gets_the_language_that_the_task_says(prompt, languages):
     model = GivenModel(("de", "en"))
-    encode(DisentEncoder(model), prompt=prompt, **told)
+    encode(DisentEncoder(model), prompt=prompt, **languages)
     assert model.calls[-1] == ("en", TEXTS)
 
 

@@ -15,9 +15,8 @@ from tiny_encoder import tiny_encoder
 from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.encoders.kinds.scratch.pretraining import PretrainingTask, pretrain
 from disent_core.methods import method
-from disent_core.methods.emu_head import EmuTask
+from disent_core.methods.emu_head import ContrastiveTask, EmuTask, NPairTask, SoftmaxTask
 from disent_core.methods.fine_tuned_encoder_head import TranslationTask
-from disent_core.methods.intent_baselines_head import ContrastiveTask, NPairTask, SoftmaxTask
 from disent_core.methods.lexicon_head import LexiconTask
 from disent_core.methods.trainer import trainer
 from disent_core.optimisation import steps

@@ -1,6 +1,7 @@
 """Tests that figures are readable PNG files of bounded size, the same for the same input."""
 
 from io import BytesIO
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,22 +16,10 @@ from disent_core.storage.tables import SCHEMAS, rows_table
 def curve(terms, *, seeds=3, epochs=40):
     rng = np.random.default_rng(0)
     rows = [
-        {
-            "method": "fmda",
-            "encoder": "tiny",
-            "trained_on": "en-de",
-            "seed": seed,
-            "epoch": epoch,
-            "split": split,
-            "term": term,
-            "value": float(np.exp(-epoch / 9) + 0.02 * rng.random()),
-            "is_best": epoch == 20 + seed,
-        }
-        for seed in range(seeds)
-        for epoch in range(epochs)
-        for split in ("train", "dev")
-        for term in terms
-    ]
+        {"method": "fmda", "encoder": "tiny", "trained_on": "en-de", "seed": seed, "epoch": epoch, "split": split,
+         "term": term, "value": float(np.exp(-epoch / 9) + 0.02 * rng.random()), "is_best": epoch == 20 + seed}
+        for seed, epoch, split, term in product(range(seeds), range(epochs), ("train", "dev"), terms)
+    ]  # fmt: skip
     return rows_table(rows, "training_curve")
 
 
@@ -82,8 +71,11 @@ def test_tsne_of_full_clouds_is_a_small_png_with_a_panel_for_each_embedding(monk
     assert (opened(encoded).width <= 792, len(encoded) <= MOST_BYTES) == (True, True)
 
 
-def test_tsne_is_the_same_for_the_same_seed():
-    assert png(tsne(clouds(20), "a")) == png(tsne(clouds(20), "a"))
+@pytest.mark.parametrize(("draw", "rows"), [(tsne, 20), (pca, 1_000)])
+def test_clouds_are_a_small_png_and_the_same_each_time(draw, rows):
+    encoded = png(draw(clouds(rows), "fmda"))
+    assert len(encoded) <= MOST_BYTES
+    assert encoded == png(draw(clouds(rows), "fmda"))
 
 
 def test_tsne_keeps_groups_apart():
@@ -112,12 +104,6 @@ def test_too_few_points_are_no_picture(draw, few):
     assert draw(few, "few") is None
 
 
-def test_pca_of_full_clouds_is_a_small_png_and_the_same_each_time():
-    encoded = png(pca(clouds(1_000), "fmda"))
-    assert len(encoded) <= MOST_BYTES
-    assert encoded == png(pca(clouds(1_000), "fmda"))
-
-
 def test_pca_keeps_the_distances_of_flat_clouds_and_tells_their_variance():
     rows = np.random.default_rng(0).normal(size=(50, 2)) * [3, 1]
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -136,10 +122,8 @@ def test_the_direction_of_a_component_does_not_depend_on_the_sign_of_the_data():
 def test_small_multiples_have_a_panel_for_each_head_that_learned():
     rows = [{**row, "method": method} for method in ("dream", "fmda") for row in curve(["total", "other"]).to_pylist()]
     of_one_epoch = {**rows[0], "method": "centered"}
-    assert [axes.get_title("left") for axes in learning_curves([*rows, of_one_epoch]).axes] == [
-        "dream\nen-de",
-        "fmda\nen-de",
-    ]
+    titles = [axes.get_title("left") for axes in learning_curves([*rows, of_one_epoch]).axes]
+    assert titles == ["dream\nen-de", "fmda\nen-de"]
     assert learning_curves([of_one_epoch]) is None
 
 

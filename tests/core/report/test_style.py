@@ -5,19 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from disent_core.report.style import (
-    COLOURS,
-    INK,
-    PAPER,
-    decorate,
-    figure,
-    legend,
-    method_marks,
-    plain,
-    png,
-    png_made_of,
-    svg,
-)
+from disent_core.report import style
+from disent_core.report.style import COLOURS, INK, PAPER, method_marks, png, png_made_of, svg
 
 HOSTILE = '<script>alert(1)</script> $x^2$ & "q"'
 
@@ -34,11 +23,11 @@ def contrast(first, second):
 
 
 def titled(title):
-    drawn = figure(title, 3.0, 2.0)
+    drawn = style.figure(title, 3.0, 2.0)
     axes = drawn.subplots()
-    axes.plot([1, 2], [1, 2], color=INK, label=plain(title))
-    decorate(axes, title)
-    legend(axes)
+    axes.plot([1, 2], [1, 2], color=INK, label=style.plain(title))
+    style.decorate(axes, title)
+    style.legend(axes)
     return drawn
 
 
@@ -56,17 +45,12 @@ def test_methods_differ_in_colour_or_shape_and_keep_their_marks():
     assert all(marks[name].colour != marks[next_name].colour for name, next_name in itertools.pairwise(names))
 
 
-def test_a_picture_says_what_it_was_made_of(tmp_path):
-    path = tmp_path / "a.png"
-    path.write_bytes(png(titled("a"), "inputs"))
-    assert png_made_of(path) == "inputs"
-
-
-def test_a_picture_that_is_missing_damaged_or_silent_says_nothing(tmp_path):
-    silent, damaged = tmp_path / "silent.png", tmp_path / "damaged.png"
-    silent.write_bytes(png(titled("a")))
-    damaged.write_bytes(png(titled("a"), "inputs")[:400])
-    assert [png_made_of(path) for path in (silent, damaged, tmp_path / "none.png")] == [None] * 3
+def test_a_picture_says_what_it_was_made_of_unless_it_is_missing_damaged_or_silent(tmp_path):
+    encoded = png(titled("a"), "inputs")
+    for name, data in (("whole", encoded), ("damaged", encoded[:400]), ("silent", png(titled("a")))):
+        (tmp_path / name).write_bytes(data)
+    names = ("whole", "damaged", "silent", "missing")
+    assert [png_made_of(tmp_path / name) for name in names] == ["inputs", None, None, None]
 
 
 def test_png_and_svg_are_the_same_for_the_same_figure():

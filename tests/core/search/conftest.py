@@ -7,5 +7,4 @@ from disent_core.storage import files
 
 @pytest.fixture(autouse=True)
 def unflushed(monkeypatch):
-    monkeypatch.setattr(files, "_flush_all", lambda path: None)
     monkeypatch.setattr(files, "_flush", lambda path: None)

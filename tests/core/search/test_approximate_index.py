@@ -7,7 +7,7 @@ import pytest
 from search_inputs import DIMS, added, vectors, words
 
 from disent_core.errors import DamagedError
-from disent_core.search import approximate, build
+from disent_core.search import build
 from disent_core.search.contents import read_contents
 from disent_core.search.parts import part_folder
 from disent_core.search.stored import open_index
@@ -40,18 +40,17 @@ def test_scores_are_those_of_exact_search(folder, name):
         assert list(found[0][row]) == sorted(found[0][row], reverse=True)
 
 
-def test_what_is_told_is_what_is_found(folder):
+def test_the_recall_that_is_stored_is_that_of_a_search(folder):
     index = open_index(folder)
-    told = index.contents.approximate
-    assert told.engine in ("hnsw", "ivf")
-    assert set(told.recall_at_10) == set(told.effort) == set(DIMS)
-    assert told.queries == 200
-    rows = np.random.default_rng(0).permutation(500)[100:300]
-    keys = [text_key(index.texts[int(row)]) for row in rows]
-    for name, share in told.recall_at_10.items():
-        queries = vectors([index.texts[int(row)] for row in rows])[name]
-        found, exact = (index.nearest(queries, name, 10, without=keys, is_exact=one)[0] for one in (False, True))
-        assert share == pytest.approx(np.mean(np.minimum((found >= exact[:, -1:]).mean(axis=1), 1)))
+    approximate = index.contents.approximate
+    assert approximate.engine in ("hnsw", "ivf")
+    assert set(approximate.recall_at_10) == set(approximate.effort) == set(DIMS)
+    assert approximate.queries == 200
+    texts = [index.texts[int(row)] for row in np.random.default_rng(0).permutation(500)[100:300]]
+    for name, share in approximate.recall_at_10.items():
+        queries, options = vectors(texts)[name], {"without": [text_key(text) for text in texts]}
+        scores, exact = (index.nearest(queries, name, 10, is_exact=value, **options)[0] for value in (False, True))
+        assert share == pytest.approx(np.mean(np.minimum((scores >= exact[:, -1:]).mean(axis=1), 1)))
         assert share > 0.9
 
 
@@ -72,18 +71,20 @@ def test_texts_of_equal_vectors_are_all_found(folder):
 
 
 def test_the_query_itself_may_be_left_out(folder):
-    index = open_index(folder)
-    _, rows = index.nearest(vectors(["a text 201"])["template"], "template", 5, without=[text_key("a text 201")])
+    index, text = open_index(folder), "a text 201"
+    _, rows = index.nearest(vectors([text])["template"], "template", 5, without=[text_key(text)])
     assert len(rows[0]) == 5
-    assert "a text 201" not in [index.texts[int(row)] for row in rows[0]]
+    assert text not in [index.texts[int(row)] for row in rows[0]]
 
 
 def test_a_search_in_some_languages_is_exact(folder):
     index, queries = open_index(folder), vectors(["query"])["template"]
-    found = index.nearest(queries, "template", 200, keep=lambda language: language == "de")
-    assert {index.languages[int(row)] for row in found[1][0]} == {"de"}
-    exact = index.nearest(queries, "template", 200, keep=lambda language: language == "de", is_exact=True)
-    np.testing.assert_array_equal(found[1], exact[1])
+    rows, exact = (
+        index.nearest(queries, "template", 200, keep=lambda language: language == "de", is_exact=value)[1]
+        for value in (False, True)
+    )
+    assert {index.languages[int(row)] for row in rows[0]} == {"de"}
+    np.testing.assert_array_equal(rows, exact)
 
 
 def test_without_faiss_an_index_is_searched_exactly(folder, monkeypatch):
@@ -127,18 +128,14 @@ def test_an_engine_may_be_changed_and_is_kept(tmp_path):
     assert read_contents(folder).approximate is None
 
 
-@pytest.mark.parametrize(("rows", "engine"), [(499, "exact"), (500, "ivf")])
-def test_by_default_faiss_searches_from_so_many_texts_on(tmp_path, monkeypatch, rows, engine):
-    monkeypatch.setattr(approximate, "FROM_ROWS", 500)
-    folder = built(tmp_path / "index", None, words(rows))
-    told = read_contents(folder).approximate
-    assert ("exact" if told is None else told.engine) == engine
-
-
-def test_by_default_search_stays_exact_without_faiss(tmp_path, monkeypatch):
-    monkeypatch.setattr(approximate, "FROM_ROWS", 10)
-    monkeypatch.setattr(approximate, "find_spec", lambda name: None)
-    assert read_contents(built(tmp_path / "index", None, words(20))).approximate is None
+@pytest.mark.parametrize(("rows", "has_faiss", "engine"), [(499, True, None), (500, True, "ivf"), (500, False, None)])
+def test_by_default_faiss_if_it_is_installed_searches_from_so_many_texts_on(
+    tmp_path, monkeypatch, rows, has_faiss, engine
+):
+    monkeypatch.setattr(build, "FROM_ROWS", 500)
+    monkeypatch.setattr(build, "find_spec", lambda name: "a spec" if has_faiss else None)
+    approximate = read_contents(built(tmp_path / "index", None, words(rows))).approximate
+    assert (approximate and approximate.engine) == engine
 
 
 def test_a_kill_before_it_is_made_leaves_an_index_that_is_searched_exactly(tmp_path, monkeypatch):

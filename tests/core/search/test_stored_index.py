@@ -1,6 +1,7 @@
 """An index on disk is searched exactly, however its texts were added."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,26 +40,18 @@ def folder(built, tmp_path):
 @pytest.mark.parametrize("k", [1, 7, 75])
 def test_an_index_finds_what_a_search_of_all_its_vectors_finds(built, name, k):
     index, queries = open_index(built), vectors(["query", "a text 3", "b"])[name]
-    whole = vectors([one.text for one in TEXTS])[name]
+    all_vectors = vectors([text.text for text in TEXTS])[name]
     scores, rows = index.nearest(queries, name, k)
-    expected_scores, expected = nearest(queries, whole, k)
+    expected_scores, expected = nearest(queries, all_vectors, k)
     np.testing.assert_array_equal(scores, expected_scores)
     np.testing.assert_array_equal(rows, expected)
 
 
 def test_rows_are_numbered_in_the_order_in_which_texts_were_added(built):
     index = open_index(built)
-    assert list(zip(index.texts, index.languages, strict=True)) == [(one.text, one.language) for one in TEXTS]
+    assert list(zip(index.texts, index.languages, strict=True)) == [(text.text, text.language) for text in TEXTS]
     assert index.texts[3:5] == [TEXTS[3].text, TEXTS[4].text]
-    assert [key.decode() for key in index.keys] == [text_key(one.text) for one in TEXTS]
-
-
-def test_a_score_does_not_depend_on_the_parts_of_the_index(built, tmp_path):
-    added(tmp_path / "one", TEXTS)
-    queries = vectors(["query", "c"])["residual"]
-    ours, theirs = (open_index(one).nearest(queries, "residual", 75) for one in (built, tmp_path / "one"))
-    for left, right in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(left, right)
+    assert [key.decode() for key in index.keys] == [text_key(text.text) for text in TEXTS]
 
 
 def test_only_the_languages_that_are_kept_are_searched(built):
@@ -91,30 +84,28 @@ def test_equal_vectors_are_stored_once(built):
     assert np.load(part_folder(built, part.number) / "residual.npy").shape == (3, 3)
 
 
-@pytest.mark.parametrize("name", ["template.npy", "template.groups.npy"])
-def test_a_changed_array_is_refused(folder, name):
-    path = part_folder(folder, open_index(folder).contents.parts[0].number) / name
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(DamagedError, match=r"npy: this file is not as it was written. Run disent index"):
-        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
-
-
-def test_a_changed_file_of_texts_is_refused(folder):
-    path = next(folder.glob("part-*/texts.parquet"))
+def flip(path):
     content = bytearray(path.read_bytes())
     content[30] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DamagedError, match=r"texts.parquet: this file is not as it was written"):
-        open_index(folder)
 
 
-def test_a_missing_file_is_told(folder):
-    path = next(folder.glob("part-*/texts.parquet"))
-    path.unlink()
-    with pytest.raises(DamagedError, match=r"texts.parquet: this file can't be read \(No such file or directory\)"):
-        open_index(folder)
+CHANGED, MISSING = "is not as it was written", r"can't be read \(No such file or directory\)"
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "problem"),
+    [
+        ("template.npy", flip, CHANGED),
+        ("template.groups.npy", flip, CHANGED),
+        ("texts.parquet", flip, CHANGED),
+        ("texts.parquet", Path.unlink, MISSING),
+    ],
+)
+def test_a_changed_or_missing_file_is_refused(folder, name, damage, problem):
+    damage(part_folder(folder, open_index(folder).contents.parts[0].number) / name)
+    with pytest.raises(DamagedError, match=rf"{name}: this file {problem}. Run disent index"):
+        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
 
 
 def test_a_folder_without_an_index_is_told(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from disent_core.storage.files import manifest_path, remove_path
-from disent_core.storage.lru_cache import IN_USE_SECONDS, LruCache, touch
+from disent_core.storage.remote import IN_USE_SECONDS, LruCache, touch
 
 KB = 1000
 

@@ -58,17 +58,12 @@ def test_a_full_or_failing_disk_is_one_line_that_names_the_file_and_loses_nothin
 
 
 def test_a_manifest_records_size_checksum_and_facts(tmp_path):
+    assert verify_result(tmp_path / "file") is read_result(tmp_path / "file") is None
     with write_result(tmp_path / "file", rows=3, inputs="abc") as temporary:
         temporary.write_bytes(b"content")
     entry = verify_result(tmp_path / "file")
-    assert entry is not None
     assert (entry.bytes, entry.facts) == (7, {"rows": 3, "inputs": "abc"})
     assert entry.sha256 == "ed7002b439e9ac845f22357d822bac1444730fbdb6016d3ec9432297b9ec9f73"
-
-
-def test_a_missing_file_has_no_checksum(tmp_path):
-    assert verify_result(tmp_path / "file") is None
-    assert read_result(tmp_path / "file") is None
 
 
 @given(st.binary(min_size=1, max_size=40), st.data())
@@ -118,7 +113,7 @@ def test_a_damaged_file_that_is_rebuilt_is_logged(tmp_path, caplog):
     assert caplog.text.endswith("as file.damaged. It is rebuilt now\n")
 
 
-def test_a_kill_between_manifest_and_file_leaves_the_old_file_valid(tmp_path, monkeypatch):
+def test_a_kill_between_manifest_and_file_leaves_the_old_file_valid_and_manifests_do_not_grow(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_text_result(path, "old")
     replace = os.replace
@@ -133,12 +128,10 @@ def test_a_kill_between_manifest_and_file_leaves_the_old_file_valid(tmp_path, mo
         write_text_result(path, "new")
     assert len(json.loads(manifest_path(path).read_text())["files"]) == 2
     assert read_result(path) == b"old"
-
-
-def test_a_manifest_does_not_grow(tmp_path):
+    monkeypatch.setattr(os, "replace", replace)
     for number in range(9):
-        write_text_result(tmp_path / "file", str(number))
-    assert len(json.loads(manifest_path(tmp_path / "file").read_text())["files"]) == 3
+        write_text_result(path, str(number))
+    assert len(json.loads(manifest_path(path).read_text())["files"]) == 3
 
 
 def write_for_a_while(path, seed, until):
@@ -164,7 +157,10 @@ def test_a_reader_beside_several_writers_always_reads_a_complete_file(tmp_path):
     assert reads > 10
 
 
-@pytest.mark.parametrize("damage", ["flip", "remove", "add", "no manifest"])
+DAMAGES = {"flip": "deep/one", "remove": "two", "add": "three", "no manifest": "files.manifest"}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_folder_with_a_damaged_file_is_quarantined_whole(tmp_path, damage):
     folder = tmp_path / "folder"
     with atomic_path(folder) as temporary:
@@ -173,14 +169,11 @@ def test_a_folder_with_a_damaged_file_is_quarantined_whole(tmp_path, damage):
         (temporary / "two").write_text("2")
         write_folder_manifest(temporary)
     assert open_result(folder)
-    if damage == "flip":
-        (folder / "deep" / "one").write_text("3")
-    elif damage == "remove":
-        (folder / "two").unlink()
-    elif damage == "add":
-        (folder / "three").write_text("3")
+    file = folder / DAMAGES[damage]
+    if damage in ("flip", "add"):
+        file.write_text("3")
     else:
-        (folder / "files.manifest").unlink()
+        file.unlink()
     assert not open_result(folder)
     assert names(tmp_path) == ["folder.damaged"]
     assert not open_result(folder)

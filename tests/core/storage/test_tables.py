@@ -177,11 +177,6 @@ def test_a_safe_part_is_one_component_of_a_path(tmp_path_factory, name):
     assert (base / part).resolve().parent == base.resolve()
 
 
-@pytest.mark.parametrize("name", ["en-de+en-es", "zh-TW", "my_fmda", "v1.1", "a@b"])
-def test_names_of_the_configuration_are_safe(name):
-    assert safe_part(name) == name
-
-
 # --- tables on disk ---------------------------------------------------------------------------------------
 
 
@@ -206,12 +201,6 @@ def test_vectors_and_states_are_read_to_the_bit(tmp_path, dtype):
     ):
         write_table(tmp_path / "x.parquet", table, schema, inputs="i")
         assert content_fingerprint(read_table(tmp_path / "x.parquet", schema)) == content_of(tmp_path / "x.parquet")
-
-
-def test_a_table_of_another_schema_is_not_written(tmp_path):
-    with pytest.raises(TableError):
-        write_table(tmp_path / "pool.parquet", pool({}).drop_columns(["corpus"]), POOL, inputs="abc")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_that_does_not_exist_is_an_error_with_a_remedy(tmp_path):

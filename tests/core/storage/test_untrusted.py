@@ -82,8 +82,8 @@ def test_the_pages_have_the_values_that_the_metadata_tell(tmp_path, options):
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     for column, name in enumerate(("x", "text")):
         pages = list(unpacked_pages(path, {name}))
-        assert sum(page.values for page in pages) == 4 * sum(group.column(column).num_values for group in groups)
-        assert sum(page.page for page in pages) <= sum(group.column(column).total_uncompressed_size for group in groups)
+        assert sum(values for values, _ in pages) == 4 * sum(group.column(column).num_values for group in groups)
+        assert sum(page for _, page in pages) <= sum(group.column(column).total_uncompressed_size for group in groups)
 
 
 @settings(max_examples=300, deadline=None)

@@ -90,11 +90,6 @@ def test_scripts_without_spaces_are_cut_into_the_longest_entries(sentence, expec
     assert switched(sentence, dictionary=chinese, pair="zh-en") == ([expected] if expected else [])
 
 
-def test_sentences_without_known_words_are_left_out():
-    table = code_switched(pairs(("A.", "Ein Haus."), ("The dog.", "Ein Hund.")), GERMAN, ALL)
-    assert table["pair_id"].to_pylist() == ["1"]
-
-
 def test_the_first_translation_of_the_list_is_taken_unless_it_is_drawn():
     assert switched("hund " * 40) == [" ".join(["dog"] * 40)]
     drawn = switched("hund " * 40, config=CodeSwitchingConfig(probability=1.0, candidates="random"))
@@ -152,12 +147,6 @@ def test_the_share_of_replaced_words_is_the_probability():
 def test_another_seed_replaces_other_words():
     sentence = "der hund die katze " * 5
     assert len({frozenset(replaced(sentence, seed=seed) or ()) for seed in range(5)}) == 5
-
-
-def test_the_first_sentences_of_each_split_are_taken():
-    table = pairs(*[("The dog.", "Ein Haus."), *[("The dog.", "Der Hund.")] * 5])
-    config = CodeSwitchingConfig(max_pairs=2)
-    assert code_switched(table, GERMAN, config)["pair_id"].to_pylist() == ["1", "2"]
 
 
 PAIRS = st.lists(

@@ -10,7 +10,6 @@ from disent_core.targets.masking import MaskingConfig, mask_utterances, write_ma
 from disent_core.text import (
     HIDDEN_CLOSE,
     HIDDEN_OPEN,
-    MARKERS,
     MASK,
     SUBWORD_MASK_CLOSE,
     SUBWORD_MASK_OPEN,
@@ -72,10 +71,6 @@ def test_without_slot_the_template_is_the_text_and_the_residual_is_none_or_all_m
     assert masked("good night", "O O", no_slot_residual="all_masked") == ("good night", f"{MASK} {MASK}")
 
 
-def test_an_utterance_that_is_all_slot_is_masked_in_the_template_and_plain_in_the_residual():
-    assert masked("red blue", "B-c B-c") == (f"{MASK} {MASK}", "red blue")
-
-
 def test_keys_are_those_of_the_texts_and_rows_keep_their_order():
     rows = [utterance("red lamp", "B-c O", key="b"), utterance("good night", "O O", key="a")]
     masked = mask_utterances(table(*rows), MaskingConfig())
@@ -103,29 +98,19 @@ def test_template_and_residual_masks_partition_the_tokens(words, gaps):
         assert sorted([in_template, in_residual]) == sorted([word, MASK])
 
 
-@given(WORDS, GAPS)
-def test_masks_are_as_many_as_masked_words_or_runs(words, gaps):
-    text, spans, hidden = spaced(words, gaps)
-    assert write_masked(text, spans, hidden, "word").count(MASK) == sum(hidden)
-    runs = sum(flag and not before for before, flag in zip([False, *hidden], hidden, strict=False))
-    assert write_masked(text, spans, hidden, "span").count(MASK) == runs
-    assert write_masked(text, spans, hidden, "subword").count(SUBWORD_MASK_OPEN) == runs
+MARKS = {"subword": (SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE), "attention": (HIDDEN_OPEN, HIDDEN_CLOSE)}
 
 
-@given(WORDS, GAPS, st.sampled_from(["subword", "attention"]))
-def test_without_its_markers_a_marked_text_is_the_original(words, gaps, mask):
+@given(WORDS, GAPS, st.sampled_from(list(MARKS)))
+def test_markers_enclose_each_run_of_masked_words_and_change_nothing_else(words, gaps, mask):
     text, spans, hidden = spaced(words, gaps)
     masked = write_masked(text, spans, hidden, mask)
-    assert "".join(character for character in masked if character not in MARKERS) == text
-
-
-@given(WORDS, GAPS)
-def test_markers_enclose_the_masked_words_and_no_other(words, gaps):
-    text, spans, hidden = spaced(words, gaps)
-    pieces = write_masked(text, spans, hidden, "attention").replace(HIDDEN_CLOSE, HIDDEN_OPEN).split(HIDDEN_OPEN)
+    before, after = MARKS[mask]
+    pieces = masked.replace(after, before).split(before)
     assert " ".join(pieces[1::2]).split() == [word for word, flag in words if flag]
-    masked = write_masked(text, spans, hidden, "subword")
-    assert masked.count(SUBWORD_MASK_OPEN) == masked.count(SUBWORD_MASK_CLOSE)
+    assert "".join(pieces) == text
+    runs = sum(flag and not previous for previous, flag in zip([False, *hidden], hidden, strict=False))
+    assert masked.count(before) == masked.count(after) == runs == write_masked(text, spans, hidden, "span").count(MASK)
 
 
 @given(WORDS, GAPS)

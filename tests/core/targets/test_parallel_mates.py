@@ -86,11 +86,6 @@ def test_utterances_that_only_one_language_has_are_left_out():
     assert {row["utterance_id"] for row in mates(english, german[:2])} == {"train0", "train1"}
 
 
-def test_utterances_without_slots_have_no_mates():
-    plain = [utterance("good night", "O O", key=str(i), split="train") for i in range(3)]
-    assert mates(plain, plain) == []
-
-
 PAIRS = st.lists(st.sampled_from([(a, b.upper()) for a, b in product("abcd", "vwxy")]), min_size=1, max_size=8)
 
 

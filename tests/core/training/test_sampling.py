@@ -97,18 +97,13 @@ def test_drop_last_leaves_out_what_fills_no_batch_unless_that_is_all():
     assert sizes == [[5, 5], [6, 6], [12]]
 
 
-def test_role_vectors_are_all_texts_of_a_step_in_the_order_of_the_roles():
+def test_role_vectors_and_numbers_are_those_of_all_texts_of_a_step_in_the_order_of_the_roles():
     batch_plan = plan(draws=("other_pair", "partner"))
     _, batch = next(batch_plan.training_batches([0, 1], 0, 5))
     roles = ("source", "target", "source_other_pair", "target_other_pair", "source_partner", "target_partner")
     assert batch_plan.sampler.roles == roles
     for index, role in enumerate(roles):
         assert torch.equal(batch["role_vectors"][:, index], batch[f"{role}_vectors"])
-
-
-def test_role_texts_are_the_numbers_of_all_texts_of_a_step():
-    batch_plan = plan(draws=("partner",))
-    _, batch = next(batch_plan.training_batches([0, 1], 0, 5))
     vectors = batch_plan.sampler.data.vectors.take(batch["role_texts"].flatten())
     assert torch.equal(vectors, batch["role_vectors"].flatten(0, 2))
 
@@ -245,7 +240,7 @@ def draw(pools, language, anchors, seed=0):
     generator = torch.Generator().manual_seed(seed)
     names = [f"language{number}" for number in range(len(pools))]
     rows = torch.tensor(language), torch.tensor(anchors)
-    return draw_texts(tensors, *rows, generator, what="partner", names=names).tolist()
+    return draw_texts(tensors, *rows, generator, draw="partner", names=names).tolist()
 
 
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(0, 1_000), st.data())
@@ -276,15 +271,13 @@ def test_an_anchor_outside_the_pool_may_meet_every_text_of_it():
     assert set(draw([[1, 2, 3]], [0] * 200, [99] * 200)) == {1, 2, 3}
 
 
-def test_a_language_of_one_sentence_is_an_error():
-    with pytest.raises(TrainingError, match=r"language1 has just one partner, the anchor itself\. Add sentences"):
-        draw([[1, 2], [5]], [0, 1], [1, 5])
-
-
-def test_an_empty_pool_is_an_error_with_a_remedy():
-    found = r"no partner to draw\. .* language0 2, language1 0\..*negatives\.threshold"
-    with pytest.raises(TrainingError, match=found):
-        draw([[1, 2], []], [0, 1], [1, 5])
+@pytest.mark.parametrize(("pool", "message"), [
+    ([5], r"language1 has just one partner, the anchor itself\. Add sentences"),
+    ([], r"no partner to draw\. .* language0 2, language1 0\..*negatives\.threshold"),
+])  # fmt: skip
+def test_a_language_without_another_text_is_an_error_with_a_remedy(pool, message):
+    with pytest.raises(TrainingError, match=message):
+        draw([[1, 2], pool], [0, 1], [1, 5])
 
 
 def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():

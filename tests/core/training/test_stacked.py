@@ -189,17 +189,13 @@ def test_best_parameters_are_those_of_each_seeds_best_epoch(tmp_path):
 
 def naive_accuracies(head, data):
     """Of both directions, by a loop over queries."""
+    dev = data.splits["dev"].text
     with torch.no_grad():
-        one, two = (
-            torch.nn.functional.normalize(
-                head.embed({"vectors": data.vectors.take(data.splits["dev"].text[side])})["meaning"], dim=-1
-            )
-            for side in ("source", "target")
-        )
-    hits = [
-        [int((pool @ query).argmax() == i) for i, query in enumerate(asked)] for asked, pool in ((one, two), (two, one))
-    ]
-    return [sum(own) / len(own) for own in hits]
+        meanings = [head.embed({"vectors": data.vectors.take(dev[side])})["meaning"] for side in ("source", "target")]
+    one, two = (torch.nn.functional.normalize(meaning, dim=-1) for meaning in meanings)
+    hits = [[int((pool @ query).argmax() == i) for i, query in enumerate(queries)]
+            for queries, pool in ((one, two), (two, one))]  # fmt: skip
+    return [sum(of_direction) / len(of_direction) for of_direction in hits]
 
 
 def test_dev_retrieval_is_accuracy_of_the_meaning_embedding_in_both_directions(tmp_path):
@@ -257,12 +253,9 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term(tmp_path):
         next(iter(run(tmp_path / "run", dream(), build=Broken)))
 
 
-def test_training_without_dev_pairs_is_an_error_with_a_remedy(tmp_path):
+def test_without_dev_pairs_validation_must_be_a_fraction_of_the_training_pairs(tmp_path):
     with pytest.raises(TrainingError, match=r"0 validation pairs.*dev split, or set validation = 'train_fraction'"):
         next(iter(run(tmp_path / "run", dream(), own=sampler(dev=False))))
-
-
-def test_validation_can_be_a_fraction_of_the_training_pairs(tmp_path):
     assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
 
 

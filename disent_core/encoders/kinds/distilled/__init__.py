@@ -11,21 +11,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from disent_core.encoders.contract import (
-    IN_DOMAIN,
-    EncoderConfig,
-    EncoderStep,
-    FloatName,
-    Layers,
-    encoder_key,
-)
-from disent_core.encoders.kinds.huggingface import (
-    HuggingFaceConfig,
-    Length,
-    ModelMadeHere,
-    Products,
-    Vocabulary,
-)
+from disent_core.encoders.contract import IN_DOMAIN, EncoderConfig, EncoderStep, FloatName, Layers, encoder_key
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, Length, ModelMadeHere, Products, Vocabulary
 from disent_core.settings import (
     Names,
     NotNegative,
@@ -132,21 +119,11 @@ class DistilledConfig(ModelMadeHere):
             raise ValueError(f"languages are those beside the pivot {self.pivot!r}")
 
     def __str__(self) -> str:
-        """What fingerprints read. Encoders that are older than `products` keep theirs."""
+        """Return what fingerprints read. Encoders that are older than `products` keep theirs."""
         return repr(self) if self.products == "torch" else f"{self!r}, {self.products}"
 
     def model(self, folder: Path) -> HuggingFaceConfig:
-        """Return the settings by which the model in the folder is loaded."""
-        return HuggingFaceConfig(
-            name=self.name,
-            path=str(folder),
-            pooling="mean",
-            layer=self.layer,
-            max_length=self.max_length,
-            products=self.products,
-            vector_dtype=self.vector_dtype,
-            states_dtype=self.states_dtype,
-        )
+        return self._model(folder, "mean", self.products)
 
     def identity(self, *, is_student: bool) -> dict[str, Any]:
         """Return the settings that the weights of the aligned encoder, or of the student, depend on."""
@@ -154,7 +131,6 @@ class DistilledConfig(ModelMadeHere):
         return {name: value for name, value in settings.items() if is_student or name in _OF_ALIGNMENT}
 
     def has_seen(self, config: Any) -> str | None:
-        """Return that it has seen translations, or training splits of the utterances that are measured."""
         return IN_DOMAIN if set(self.corpora) & config.locales.keys() else "bitext"
 
     def taught_languages(self, config: Any) -> tuple[str, ...]:
@@ -169,10 +145,8 @@ class DistilledConfig(ModelMadeHere):
         if not _can_teach(config.encoders.get(self.teacher)):
             suitable = ", ".join(name for name, candidate in config.encoders.items() if _can_teach(candidate))
             remedy = f"choose one of {suitable}" if suitable else "add one"
-            yield (
-                "teacher",
-                f"{self.teacher!r} is no encoder of kind huggingface with the mean of its last layer; {remedy}",
-            )
+            problem = f"{self.teacher!r} is no encoder of kind huggingface with the mean of its last layer"
+            yield "teacher", f"{problem}; {remedy}"
         for corpus in self.corpora:
             if corpus not in config.locales and corpus not in config.sentence_pairs:
                 known = ", ".join((*config.locales, *config.sentence_pairs))

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from disent_core.encoders.checkpoint import quiet_transformers
+from disent_core.encoders.checkpoint import quiet_transformers, save_model
 from disent_core.encoders.kinds.distilled import DistilledConfig
-from disent_core.encoders.kinds.distilled.alignment import Pieces, align, aligned_rows
-from disent_core.encoders.kinds.distilled.folders import publish
-from disent_core.encoders.kinds.distilled.pairs import Translations
-from disent_core.encoders.kinds.distilled.teacher import ROLES, Teacher, cut, load_teacher
-from disent_core.encoders.kinds.distilled.vocabulary import START, train_vocabulary
+from disent_core.encoders.kinds.distilled.alignment import align, aligned_rows
+from disent_core.encoders.kinds.distilled.pairs import Translations, record_file
+from disent_core.encoders.kinds.distilled.vocabulary import ROLES, START, Teacher, cut, load_teacher, train_vocabulary
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
 from disent_core.storage.files import remove_path
@@ -37,12 +35,7 @@ def make_aligned(
 ) -> None:
     """Write the aligned encoder, completely or not at all. An interrupted call keeps the vocabulary that it trained.
 
-    Args:
-        training: pairs to align.
-        config: of the encoder.
-        teacher_folder: folder of the teacher's model.
-        folder: of the encoder.
-        record: what it is made from, see `folders.publish`.
+    `record` is what it is made from, `made_from` a fingerprint of that.
     """
     if not any(map(len, training)):
         raise EncoderError(f"encoder {config.name!r}: its corpora have no pair to align. Name others in corpora")
@@ -50,7 +43,10 @@ def make_aligned(
     work = folder.with_name(f".{folder.name}.work-{record['made_from'][:12]}")
     tokeniser = _vocabulary(training, config, teacher, work / "tokenizer.json")
     rows = _rows(training, config, teacher, tokeniser)
-    publish(_with_rows(teacher, rows), _fast(tokeniser, teacher), folder, record)
+    model = teacher.model
+    model.set_input_embeddings(torch.nn.Embedding(*rows.shape, padding_idx=0, _weight=torch.from_numpy(rows)))
+    model.config.vocab_size, model.config.pad_token_id, model.config.name_or_path = len(rows), 0, ""
+    save_model(model, _fast(tokeniser, teacher), folder, record_file(record))
     remove_path(work)
 
 
@@ -61,9 +57,8 @@ def _vocabulary(training: Sequence[Translations], config: DistilledConfig, teach
         pivots, _ = numbered(joined(part.pivots for part in training))
         foreign, _ = numbered(joined(part.foreign for part in training))
         log.info("%s: learning a vocabulary from %d texts", config.name, len(pivots) + len(foreign))
-        trained = train_vocabulary(
-            pivots, foreign, teacher, size=config.vocab_size, keep_words=config.keep_teacher_words
-        )
+        size, keep_words = config.vocab_size, config.keep_teacher_words
+        trained = train_vocabulary(pivots, foreign, teacher, size=size, keep_words=keep_words)
         with write_result(path) as beside:
             trained.save(str(beside))
     return Tokenizer.from_file(str(path))
@@ -74,13 +69,13 @@ def _rows(
 ) -> Float[np.ndarray, "pieces dim"]:
     size = tokeniser.get_vocab_size()
     sentences, _ = numbered(joined(part.pivots for part in training))
-    in_pivots, in_foreign = _occurrences(cut(tokeniser, blocks(sentences)), size), np.zeros(size)
+    in_pivots, in_foreign = np.bincount(cut(tokeniser, blocks(sentences)).ids, minlength=size), np.zeros(size)
     progress, done, alignments = Progress(log, sum(map(len, training)), "pairs aligned", what=config.name), 0, []
     for language in dict.fromkeys(part.language for part in training):
         parts = [part for part in training if part.language == language]
         pivots, foreign = joined(part.pivots for part in parts), joined(part.foreign for part in parts)
         pieces = cut(tokeniser, blocks(foreign))
-        in_foreign += _occurrences(pieces, size)
+        in_foreign += np.bincount(pieces.ids, minlength=size)
         alignments.append(align(teacher.cut(blocks(pivots)), pieces, iterations=config.align_iterations))
         progress.advance(done := done + len(pivots))
     occurrences = in_pivots + in_foreign
@@ -88,12 +83,8 @@ def _rows(
     return aligned_rows(teacher.rows, _spelt(tokeniser, teacher), share, alignments)
 
 
-def _occurrences(pieces: Pieces, size: int) -> Int[np.ndarray, " pieces"]:
-    return np.bincount(pieces.ids, minlength=size)
-
-
 def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
-    """For each new piece, the teacher's piece that it copies, or those that the teacher cuts it into."""
+    """Return for each new piece the teacher's piece that it copies, or those that the teacher cuts it into."""
     teacher_ids, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
     vocabulary = tokeniser.get_vocab()
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -108,14 +99,6 @@ def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
         return [teacher_ids[copy]] if copy in teacher_ids else known or [unknown]
 
     return [spelt(piece, parts) for piece, parts in zip(pieces, cuts, strict=True)]
-
-
-def _with_rows(teacher: Teacher, rows: Float[np.ndarray, "pieces dim"]) -> Any:
-    """The teacher's model with other rows. The model itself is changed."""
-    model = teacher.model
-    model.set_input_embeddings(torch.nn.Embedding(*rows.shape, padding_idx=0, _weight=torch.from_numpy(rows)))
-    model.config.vocab_size, model.config.pad_token_id, model.config.name_or_path = len(rows), 0, ""
-    return model
 
 
 def _fast(tokeniser: "Tokenizer", teacher: Teacher) -> Any:

@@ -23,7 +23,7 @@ class Pieces:
     lengths: Int[np.ndarray, " texts"]
 
     def blocks(self) -> Iterator["Pieces"]:
-        """Some texts at a time."""
+        """Yield some texts at a time."""
         ends = np.concatenate([[0], np.cumsum(self.lengths)])
         for start in range(0, len(self.lengths), BLOCK):
             lengths = self.lengths[start : start + BLOCK]
@@ -36,7 +36,7 @@ class Alignment:
     both are expected to be linked."""
 
     new: Int[np.ndarray, " links"]
-    own: Int[np.ndarray, " links"]
+    teacher: Int[np.ndarray, " links"]
     probability: Float[np.ndarray, " links"]
     count: Float[np.ndarray, " links"]
 
@@ -45,29 +45,25 @@ def align(pivots: Pieces, foreign: Pieces, *, iterations: int) -> Alignment:
     """Learn p(teacher's piece | new piece) from sentence pairs by expectation maximisation.
 
     Every token of a pivot is explained by one piece of the foreign sentence, each once, or by none of them (NULL).
-
-    Args:
-        pivots: pieces of the teacher of each sentence.
-        foreign: new pieces of its translation.
-        iterations: of expectation maximisation, from uniform probabilities.
+    Probabilities are uniform at first.
     """
     width = int(pivots.ids.max(initial=0)) + 1
     blocks = [_links(*sides, width) for sides in zip(pivots.blocks(), foreign.blocks(), strict=True)]
     pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *(block.pairs for block in blocks)]))
-    places = [np.searchsorted(pairs, block.pairs) for block in blocks]
-    new_of_pair, own_of_pair = pairs // width - 1, pairs % width
+    rows_of_blocks = [np.searchsorted(pairs, block.pairs) for block in blocks]
+    new_of_pair, teacher_of_pair = pairs // width - 1, pairs % width
     probability, count = np.ones(len(pairs)), np.ones(len(pairs))
     for _ in range(iterations):
         count = np.zeros(len(pairs))
-        for block, place in zip(blocks, places, strict=True):
+        for block, rows in zip(blocks, rows_of_blocks, strict=True):
             token = np.repeat(np.arange(len(block.fans)), block.fans)
-            weight = probability[place][block.pair]
+            weight = probability[rows][block.pair]
             share = weight / np.bincount(token, weight)[token]
-            np.add.at(count, place[block.pair], share)  # one after another, so that no bit depends on the blocks
+            np.add.at(count, rows[block.pair], share)  # one after another, so that no bit depends on the blocks
         total = np.bincount(new_of_pair + 1, count)
         probability = count / total[new_of_pair + 1]
     kept = (new_of_pair >= 0) & (probability > LEAST_PROBABILITY)
-    return Alignment(new_of_pair[kept], own_of_pair[kept], probability[kept], count[kept])
+    return Alignment(new_of_pair[kept], teacher_of_pair[kept], probability[kept], count[kept])
 
 
 @dataclass(frozen=True)
@@ -99,48 +95,40 @@ def _links(pivots: Pieces, foreign: Pieces, width: int) -> _Links:
 
 
 def aligned_rows(
-    own_rows: Float[np.ndarray, "pivot_pieces dim"],
+    teacher_rows: Float[np.ndarray, "pivot_pieces dim"],
     copied: Sequence[Sequence[int]],
     pivot_share: Float[np.ndarray, " pieces"],
     alignments: Sequence[Alignment],
 ) -> Float[np.ndarray, "pieces dim"]:
-    """Rows of the new vocabulary.
+    """Return the rows of the new vocabulary.
 
     The row of a piece is a mixture: of the mean of the teacher's pieces that spell it, and of the mean of the teacher's
     pieces that it is aligned with. The share of the former is that of its occurrences that are in pivots.
 
     Args:
-        own_rows: the teacher's.
+        teacher_rows: the rows of the teacher's pieces.
         copied: for each new piece, the teacher's pieces that spell it.
         pivot_share: for each new piece, the share of its occurrences that are in the teacher's language.
         alignments: of all languages.
     """
-    spelt = np.stack([own_rows[list(pieces)].mean(axis=0, dtype=np.float64) for pieces in copied])
-    new, own, probability, count = (
+    from scipy.sparse import csr_array
+
+    spelt = np.stack([teacher_rows[list(pieces)].mean(axis=0, dtype=np.float64) for pieces in copied])
+    new, teacher, probability, count = (
         np.concatenate([vars(alignment)[name] for alignment in alignments] or [np.zeros(0)])
-        for name in ("new", "own", "probability", "count")
+        for name in ("new", "teacher", "probability", "count")
     )
-    new, own = new.astype(np.int64), own.astype(np.int64)
+    new, teacher = new.astype(np.int64), teacher.astype(np.int64)
     weight = count * np.sqrt(probability)
     total = np.bincount(new, weight, minlength=len(copied))
     is_aligned = total > 0
-    mean = _weighted_sums(new, weight, own_rows[own], len(copied)) / np.where(is_aligned, total, 1)[:, None]
-    norms = np.linalg.norm(own_rows, axis=1)[own]
+    # Sums by new piece, in float64: a sparse matrix [new pieces, links] times the rows that the links name.
+    sums = csr_array((weight, (new, np.arange(len(new)))), shape=(len(copied), len(new)))
+    mean = (sums @ teacher_rows[teacher].astype(np.float64)) / np.where(is_aligned, total, 1)[:, None]
+    norms = np.linalg.norm(teacher_rows, axis=1)[teacher]
     typical = np.bincount(new, weight * norms, minlength=len(copied)) / np.where(is_aligned, total, 1)
     # A mean of rows that point elsewhere is short: it is lengthened half way to what its parts have.
     length = np.linalg.norm(mean, axis=1)
     mean *= ((length + typical) / 2 / np.where(length > 0, length, 1))[:, None]
     share = np.where(is_aligned, pivot_share, 1.0)[:, None]
     return (share * spelt + (1 - share) * mean).astype(np.float32)
-
-
-def _weighted_sums(
-    group: Int[np.ndarray, " rows"],
-    weight: Float[np.ndarray, " rows"],
-    values: Float[np.ndarray, "rows dim"],
-    size: int,
-) -> Float[np.ndarray, "groups dim"]:
-    from scipy.sparse import csr_array
-
-    matrix = csr_array((weight, (group, np.arange(len(group)))), shape=(size, len(group)))
-    return matrix @ values.astype(np.float64)

@@ -1,13 +1,16 @@
 """Sentence pairs that an encoder is distilled from, and the rule that keeps evaluation texts out of them."""
 
 import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from disent_core.encoders.kinds.huggingface import RECORD
 from disent_core.storage.text_columns import TextColumn, blocks, fingerprint_in_blocks
 
 _OTHER = re.compile(r"\W+")
@@ -28,7 +31,7 @@ class Translations:
 
     @property
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Pivot and foreign text of each pair."""
+        """Yield pivot and foreign text of each pair."""
         return zip(self.pivots, self.foreign, strict=True)
 
 
@@ -48,32 +51,34 @@ class Material:
 
     @property
     def training_fingerprint(self) -> str:
-        """Fingerprint of the training pairs."""
         return fingerprint_in_blocks([vars(part) for part in self.training])
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of all pairs."""
         return fingerprint_in_blocks(*([vars(part) for part in parts] for parts in (self.training, self.held_out)))
 
 
+def record_file(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the file that says what an encoder was made from, by name."""
+    return {RECORD: json.dumps(record, indent=1, sort_keys=True) + "\n"}
+
+
 def exclusion_key(text: str) -> str:
-    """Two texts are the same for exclusion if this is equal: NFKC, lower case, one space for what is no word."""
+    """Return the form in which texts are the same for exclusion: NFKC, lower case, one space for what is no word."""
     return _OTHER.sub(" ", unicodedata.normalize("NFKC", text).lower()).strip()
 
 
 def exclusion_digests(texts: TextColumn) -> np.ndarray:
-    """The first 16 bytes of the SHA-256 of each text's `exclusion_key`."""
-    return np.concatenate([np.zeros(0, _DIGEST), *map(_digests, blocks(texts))])
-
-
-def _digests(texts: Sequence[str]) -> np.ndarray:
-    digests = (hashlib.sha256(exclusion_key(text).encode()).digest()[: _DIGEST.itemsize] for text in texts)
-    return np.frombuffer(b"".join(digests), _DIGEST)
+    """Return the first 16 bytes of the SHA-256 of each text's `exclusion_key`."""
+    digests = [np.zeros(0, _DIGEST)]
+    for block in blocks(texts):
+        hashed = (hashlib.sha256(exclusion_key(text).encode()).digest()[: _DIGEST.itemsize] for text in block)
+        digests.append(np.frombuffer(b"".join(hashed), _DIGEST))
+    return np.concatenate(digests)
 
 
 def without(translations: Translations, excluded: np.ndarray) -> Translations:
-    """The pairs neither of whose sides is excluded, by its digest; copies are dropped."""
+    """Return the pairs neither of whose sides is excluded, by its digest; copies are dropped."""
     sides = np.stack([exclusion_digests(side) for side in (translations.pivots, translations.foreign)], axis=1)
     kept = np.flatnonzero(~np.isin(sides, excluded).any(axis=1))
     _, first = np.unique(sides[kept].view(f"S{2 * _DIGEST.itemsize}"), return_index=True)

@@ -1,6 +1,8 @@
 """Align and distil an encoder, from the training splits of its corpora without any text that is measured."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from disent_core.encoders.contract import EncoderInputs, EncoderReport, not_made
 from disent_core.encoders.kinds.distilled import ALIGNED_VERSION, STUDENT_VERSION, DistilledConfig
 from disent_core.encoders.kinds.distilled.pairs import Material, Translations, exclusion_digests, without
 from disent_core.encoders.kinds.huggingface import files_fingerprint, record_of
-from disent_core.storage.results import sole_maker
+from disent_core.storage.results import fetch, open_result, sole_maker, write_folder
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.text_columns import TextColumn, joined
 
@@ -20,7 +22,6 @@ from disent_core.storage.text_columns import TextColumn, joined
 def align(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
     """Make the aligned encoder, unless it exists."""
     from disent_core.encoders.kinds.distilled.aligned import make_aligned
-    from disent_core.encoders.kinds.distilled.folders import is_made
 
     folder, teacher = inputs.folder(settings.name, "aligned"), inputs.files(settings.teacher)
     material = material_of(settings, inputs)
@@ -40,7 +41,6 @@ def distil(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
 
     An encoder that differs from an earlier one only in what is read of it, such as its layer, gets a copy.
     """
-    from disent_core.encoders.kinds.distilled.folders import copy_encoder, is_made
     from disent_core.encoders.kinds.distilled.student import train_student
 
     config, folder = inputs.config, inputs.folder(settings.name)
@@ -63,7 +63,8 @@ def distil(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
             student = inputs.folder(first)
             if not is_made(student, made_from):
                 raise not_made_yet(student, first)
-            copy_encoder(student, folder)
+            with write_folder(folder) as beside:
+                shutil.copytree(fetch(student), beside)
         elif not is_reused:
             figures["sentences_encoded_by_teacher"] = 0
 
@@ -84,6 +85,12 @@ def distil(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
         {**figures, "kept_step": kept_step, **held_out},
         f"{settings.name}: {kept_step} steps of distillation",
     )
+
+
+def is_made(folder: Path, made_from: str) -> bool:
+    """Return whether the encoder is there, undamaged and made from the same."""
+    record = record_of(folder)
+    return record is not None and record.get("made_from") == made_from and open_result(folder) is not None
 
 
 def _counts(material: Material) -> dict[str, int]:

@@ -3,8 +3,10 @@
 A form of Reimers and Gurevych 2020, https://arxiv.org/abs/2004.09813, with a softmax in place of their squared error.
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +16,28 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input
+from disent_core.encoders.checkpoint import load_model, load_tokeniser, longest_input, save_model
 from disent_core.encoders.contract import Device
 from disent_core.encoders.kinds.distilled import DistilledConfig
-from disent_core.encoders.kinds.distilled.folders import publish
-from disent_core.encoders.kinds.distilled.lessons import Lessons, by_length, held_out_texts, lessons_of, plan_pass
-from disent_core.encoders.kinds.distilled.pairs import Material
-from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts
+from disent_core.encoders.kinds.distilled.pairs import Material, record_file
+from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, equal_runs, joined_tokens
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import EncoderError
 from disent_core.losses.contrastive import in_batch_softmax, symmetric_softmax
 from disent_core.matmul import arithmetic
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
+from disent_core.optimisation.seeds import derived_seed
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
 from disent_core.storage.files import remove_path
-from disent_core.storage.text_columns import TextColumn
+from disent_core.storage.text_columns import BLOCK, TextColumn, blocks, joined, numbered
 
 log = logging.getLogger(__name__)
 
 CLIP, BETAS = 5.0, (0.9, 0.98)
 HELD_OUT_PAIRS = 500
 """Of each language, at most."""
+_FINAL = ".?!。？！"
 
 
 def train_student(
@@ -49,29 +51,24 @@ def train_student(
 ) -> Iterator[EpochReport]:
     """Train a student and write it, completely or not at all; yield a report at every look at the held-out pairs.
 
-    Without `config.train` it is the aligned encoder.
-
-    An interrupted run resumes from its last checkpoint; on a CPU it ends in the weights of an uninterrupted run.
-
-    Args:
-        material: pairs to train on, and those held out.
-        teacher_vectors: gives the vectors of pivots, in a matrix of its own.
-        config: of the encoder.
-        aligned: folder of the aligned encoder.
-        folder: of the student.
-        record: what it is made from, see `folders.publish`.
-        device: `auto` is a GPU where there is one.
+    Without `config.train` it is the aligned encoder. `teacher_vectors` gives the vectors of pivots, in a matrix of its
+    own; `record` is what the student is made from, `made_from` a fingerprint of that. An interrupted run resumes from
+    its last checkpoint; on a CPU it ends in the weights of an uninterrupted run.
     """
     tokeniser, model = load_tokeniser(aligned), load_model(aligned, pooling="mean")
     if not config.train:
-        publish(model, tokeniser, folder, record)
+        save_model(model, tokeniser, folder, record_file(record))
         return
     if not any(map(len, material.held_out)):
         remedy = "Give a corpus of sentence pairs in corpora a dev split, by its key splits"
         raise EncoderError(f"encoder {config.name!r}: no pair is held out to stop training by. {remedy}")
     tokenise = TextTokeniser(tokeniser.backend_tokenizer, None, longest_input(model, tokeniser))
     lessons = lessons_of(material, teacher_vectors, tokenise)
-    task = StudentTask(model, lessons, _held_out(material, tokenise), config, resolve_device(device))
+    held_out = {
+        language: (tokenise(pivots), tokenise(foreign))
+        for language, (pivots, foreign) in held_out_texts(material, HELD_OUT_PAIRS).items()
+    }
+    task = StudentTask(model, lessons, held_out, config, resolve_device(device))
     work = folder.with_name(f".{folder.name}.work-{record['made_from'][:12]}")
     run = TrainingRun(
         stage=f"{config.name}, distillation",
@@ -91,18 +88,9 @@ def train_student(
                  report.terms["dev"]["total"], report.terms["dev"]["accuracy_at_1"])  # fmt: skip
         yield report
     best = min(reports, key=lambda report: report.terms["dev"]["total"])
-    held_out_record = {
-        "steps": best.steps,
-        "held_out": {name: round(value, 6) for name, value in best.terms["dev"].items()},
-    }
-    publish(task.model.float().cpu(), tokeniser, folder, {**record, **held_out_record})
+    figures = {"steps": best.steps, "held_out": {name: round(value, 6) for name, value in best.terms["dev"].items()}}
+    save_model(task.model.float().cpu(), tokeniser, folder, record_file({**record, **figures}))
     remove_path(work)
-
-
-def _held_out(material: Material, tokenise: TextTokeniser) -> dict[str, tuple[TokenisedTexts, TokenisedTexts]]:
-    """By language: pivots and translations of the held-out pairs."""
-    texts = held_out_texts(material, HELD_OUT_PAIRS)
-    return {language: (tokenise(pivots), tokenise(foreign)) for language, (pivots, foreign) in texts.items()}
 
 
 class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
@@ -114,7 +102,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
     def __init__(
         self,
         model: Any,
-        lessons: Lessons,
+        lessons: "Lessons",
         held_out: Mapping[str, tuple[TokenisedTexts, TokenisedTexts]],
         config: DistilledConfig,
         device: str,
@@ -134,38 +122,36 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         self._passes: dict[int, list[np.ndarray]] = {}
 
     def train(self, mode: bool = True) -> "StudentTask":
-        """Set training mode; dropout stays off, so that the student is asked for what it will answer."""
+        """Set training mode; dropout stays off, so that the student is trained on the vectors that it will give."""
         super().train(mode)
         self.model.eval()
         return self
 
     def batches(self, epoch: int) -> Sequence[Int[np.ndarray, " rows"]]:
-        """Every foreign text once a pass, and some pivots, in batches of one length and corpus, shuffled."""
-        first, count = epoch * self.config.validate_steps, self.config.validate_steps
-        return [self._batch(step) for step in range(first, first + count)] if self.steps_per_pass else []
-
-    def _batch(self, step: int) -> Int[np.ndarray, " rows"]:
-        number, index = divmod(step, self.steps_per_pass)
-        if number not in self._passes:
-            self._passes = {number: plan_pass(self.lessons, self.config, number)}
-        return self._passes[number][index]
+        """Return some batches of a pass: every foreign text and some pivots, by length and corpus, shuffled."""
+        batches, first = [], epoch * self.config.validate_steps
+        for step in range(first, first + self.config.validate_steps) if self.steps_per_pass else ():
+            number, index = divmod(step, self.steps_per_pass)
+            if number not in self._passes:
+                self._passes = {number: plan_pass(self.lessons, self.config, number)}
+            batches.append(self._passes[number][index])
+        return batches
 
     def loss(self, batch: Int[np.ndarray, " rows"]) -> tuple[Terms, int]:
-        """Cross-entropy, in nats, of picking the teacher's vector of the sentence that a text means."""
+        """Return the cross-entropy, in nats, of picking the teacher's vector of the sentence that a text means."""
         targets = torch.from_numpy(self.lessons.target[batch])
-        low, high = self.lessons.bank_of(int(batch[0]))
+        corpus = int(self.lessons.corpus[batch[0]])
+        low, high = self.lessons.starts[corpus : corpus + 2]
         bank = torch.randint(low, high, (self.config.bank,))
         candidates = torch.cat([targets, bank])
         vectors = F.normalize(self.vectors(self.lessons.tokens, batch), dim=-1)
         cosines = vectors @ self.teacher[candidates.to(self.device)].T
-        excluded = _equal_but_own(targets, candidates).to(self.device)
+        # A text's sentence where it is a candidate once more, beside that on the diagonal.
+        excluded = (targets[:, None] == candidates).fill_diagonal_(False).to(self.device)
         values = in_batch_softmax(cosines, excluded, temperature=self.config.temperature)
         if self.config.loss == "symmetric":
-            diagonal = slice(None, len(batch))
-            back = in_batch_softmax(
-                cosines[:, diagonal].T, excluded[:, diagonal].T, temperature=self.config.temperature
-            )
-            values = (values + back) / 2
+            of_texts, excluded_texts = cosines[:, : len(batch)].T, excluded[:, : len(batch)].T
+            values = (values + in_batch_softmax(of_texts, excluded_texts, temperature=self.config.temperature)) / 2
         return {"total": values.mean()}, len(batch)
 
     def step(self, batch: Int[np.ndarray, " rows"]) -> tuple[Terms, int]:
@@ -181,7 +167,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         return terms, examples
 
     def vectors(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Vectors of texts of one length: no position is padding, so none is masked."""
+        """Return the vectors of texts of one length: no position is padding, so none is masked."""
         positions = tokens.offsets[rows][:, None] + np.arange(int(tokens.lengths[rows[0]]))
         ids = torch.from_numpy(tokens.ids[positions]).to(self.device)
         with arithmetic(self.device, self.config.precision):
@@ -190,7 +176,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
-        """Of the held-out pairs, means over languages and both directions: cross-entropy and retrieval accuracy."""
+        """Return cross-entropy and retrieval accuracy of held-out pairs, means over languages and both directions."""
         losses, hits = [], []
         for pivots, foreign in self.held_out.values():
             left, right = (F.normalize(self._all_vectors(tokens), dim=-1) for tokens in (pivots, foreign))
@@ -207,13 +193,108 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         return vectors[torch.from_numpy(np.argsort(np.concatenate(groups))).to(vectors.device)]
 
 
-def _equal_but_own(targets: Int[Tensor, " batch"], candidates: Int[Tensor, " candidates"]) -> Bool[Tensor, "batch _"]:
-    """Which candidates are a text's sentence, but not at its own place."""
-    equal = targets[:, None] == candidates
-    return equal.fill_diagonal_(False)
-
-
 def _optimiser(config: DistilledConfig, rate: float) -> OptimiserConfig:
     return OptimiserConfig(
         learning_rate=rate, betas=BETAS, warmup=float(max(config.warmup_steps, 1)), schedule="linear"
     )
+
+
+# --- lessons ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """Texts to train on.
+
+    Attributes:
+        tokens: of every text, without final punctuation in half of them.
+        target: row of `teacher` that a text means.
+        is_pivot: whether a text is in the teacher's language, so that its target is itself.
+        corpus: number of the corpus of each text; sentences to pick from are of one corpus.
+        teacher: the teacher's vectors, of norm 1; those of a corpus lie together.
+        starts: row of `teacher` at which each corpus begins, and the end.
+    """
+
+    tokens: TokenisedTexts
+    target: Int[np.ndarray, " texts"]
+    is_pivot: Bool[np.ndarray, " texts"]
+    corpus: Int[np.ndarray, " texts"]
+    teacher: Float[np.ndarray, "sentences dim"]
+    starts: Sequence[int]
+
+
+def lessons_of(
+    material: Material,
+    teacher_vectors: Callable[[TextColumn], Float[np.ndarray, "sentences dim"]],
+    tokenise: Callable[[Sequence[str]], TokenisedTexts],
+) -> Lessons:
+    """Return the distinct pairs of text and sentence of every corpus, and each sentence as a text of its own."""
+    texts: list[TextColumn] = []
+    sentences: list[TextColumn] = []
+    targets, starts = [np.zeros(0, np.int64)], [0]
+    corpora = list(dict.fromkeys(part.corpus for part in material.training))
+    for name in corpora:
+        parts = [part for part in material.training if part.corpus == name]
+        pivots, target = numbered(joined(part.pivots for part in parts))
+        foreign, text = numbered(joined(part.foreign for part in parts))
+        _, first = np.unique(text * len(pivots) + target, return_index=True)
+        first.sort()
+        texts += [foreign.take(text[first]), pivots]
+        targets += [starts[-1] + target[first], starts[-1] + np.arange(len(pivots))]
+        sentences.append(pivots)
+        starts.append(starts[-1] + len(pivots))
+    sizes = np.array([len(column) for column in texts], dtype=np.int64)
+    return Lessons(
+        tokens=joined_tokens([tokenise([_seen(text) for text in block]) for block in blocks(joined(texts))]),
+        target=np.concatenate(targets),
+        is_pivot=np.repeat(np.tile([False, True], len(corpora)), sizes),
+        corpus=np.repeat(np.arange(len(corpora)).repeat(2), sizes),
+        teacher=_unit(teacher_vectors(joined(sentences))),
+        starts=starts,
+    )
+
+
+def _unit(vectors: Float[np.ndarray, "texts dim"]) -> Float[np.ndarray, "texts dim"]:
+    """Return the vectors in float32, divided by their norms in place."""
+    unit = vectors.astype(np.float32, copy=False)
+    for start in range(0, len(unit), BLOCK):
+        block = unit[start : start + BLOCK]
+        block /= np.maximum(np.linalg.norm(block, axis=1, keepdims=True), 1e-12)
+    return unit
+
+
+def held_out_texts(material: Material, most: int) -> dict[str, tuple[list[str], list[str]]]:
+    """Return by language at most so many distinct pivots, and a translation of each."""
+    chosen: dict[str, dict[str, str]] = {}
+    for part in material.held_out:
+        of_language = chosen.setdefault(part.language, {})
+        for pivot, foreign in part.pairs:
+            if len(of_language) == most:
+                break
+            of_language.setdefault(pivot, foreign)
+    return {language: (list(kept), list(kept.values())) for language, kept in chosen.items() if kept}
+
+
+def _seen(text: str) -> str:
+    """Return the text as the student sees it: half of the texts, always the same, lack their final punctuation."""
+    bare = text.rstrip(f"{_FINAL} ")
+    return bare if bare and hashlib.sha256(text.encode()).digest()[0] % 2 else text
+
+
+def plan_pass(lessons: Lessons, config: DistilledConfig, number: int) -> list[Int[np.ndarray, " rows"]]:
+    """Return batches of one length and corpus, as many in every pass: all foreign texts, and a share of the pivots."""
+    random = np.random.default_rng(derived_seed(config.seed, "distillation", number))
+    lengths, batches = lessons.tokens.lengths, []
+    for group in equal_runs(np.lexsort((lengths, lessons.corpus)), lessons.corpus, lengths):
+        pivots_of_group = group[lessons.is_pivot[group]]
+        taken = random.permutation(pivots_of_group)[: int(config.pivot_share * len(pivots_of_group))]
+        rows = random.permutation(np.concatenate([group[~lessons.is_pivot[group]], taken]))
+        batches += [rows[start : start + config.batch_size] for start in range(0, len(rows), config.batch_size)]
+    return [batches[index] for index in random.permutation(len(batches))]
+
+
+def by_length(lengths: Int[np.ndarray, " texts"], size: int) -> Iterator[Int[np.ndarray, " rows"]]:
+    """Yield batches of texts of one length, at most `size` each."""
+    for group in equal_runs(np.argsort(lengths, kind="stable"), lengths):
+        for start in range(0, len(group), size):
+            yield group[start : start + size]

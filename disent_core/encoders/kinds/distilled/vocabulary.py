@@ -1,4 +1,4 @@
-"""Train a vocabulary of all languages: Unigram pieces of their words, beside the teacher's own whole words.
+"""The vocabulary of a teacher, and one of all languages: Unigram pieces of their words, beside its whole words.
 
 Kudo 2018, Subword Regularization, https://arxiv.org/abs/1804.10959, in the implementation of `tokenizers`.
 """
@@ -8,13 +8,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from disent_core.encoders.kinds.distilled.teacher import ROLES, Teacher
+import numpy as np
+from jaxtyping import Float
+
+from disent_core.encoders.checkpoint import load_model, load_tokeniser
+from disent_core.encoders.kinds.distilled.alignment import Pieces
+from disent_core.encoders.tokens import ids_of
+from disent_core.errors import EncoderError, located
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer, normalizers
+    from tokenizers import Tokenizer
 
+ROLES = ("pad", "cls", "sep", "unk", "mask")
+"""Special tokens that a BERT has, in the order in which they begin the new vocabulary."""
 START = "▁"
 """Begins the first piece of every word. A word ends at white space and at punctuation, which is a word too."""
 _WHOLE_WORD = re.compile(r"[a-zA-Z0-9]+|[!-/:-@\[-`{-~]")
@@ -24,6 +34,64 @@ _DIGITS = 6
 
 Scores = dict[str, float]
 """Log-probability of each piece."""
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A BERT with a WordPiece vocabulary.
+
+    Attributes:
+        model: its blocks and rows, a `BertModel`.
+        tokeniser: cuts its words; it adds no special tokens.
+        special: its special tokens, in the order of `ROLES`.
+        lowers_case: whether it reads capitals as small letters.
+    """
+
+    model: Any
+    tokeniser: "Tokenizer"
+    special: tuple[str, ...]
+    lowers_case: bool
+    vocabulary: dict[str, int] = field(repr=False)
+
+    @property
+    def rows(self) -> Float[np.ndarray, "pieces dim"]:
+        """Return the row of each piece of its vocabulary."""
+        return self.model.get_input_embeddings().weight.detach().numpy()
+
+    def cut(self, texts: Iterable[list[str]]) -> Pieces:
+        """Cut texts, which come in blocks, by its tokeniser."""
+        return cut(self.tokeniser, texts)
+
+
+def cut(tokeniser: "Tokenizer", texts: Iterable[list[str]]) -> Pieces:
+    """Cut texts, which come in blocks, into pieces; special ones are not added."""
+    return Pieces(*ids_of(tokeniser, texts, add_special_tokens=False))
+
+
+def load_teacher(folder: Path) -> Teacher:
+    from tokenizers import Tokenizer
+    from transformers import BertModel
+
+    remedy = "Name a teacher with a BERT body and its own vocabulary, such as all-MiniLM-L6-v2"
+    model, tokeniser = load_model(folder, pooling="mean"), load_tokeniser(folder)
+    if not isinstance(model, BertModel):
+        raise EncoderError(located(folder, None, f"a {type(model).__name__} can't be a teacher", remedy))
+    backend = json.loads(tokeniser.backend_tokenizer.to_str())
+    if (kind := backend["model"].get("type")) != "WordPiece":
+        raise EncoderError(located(folder, None, f"a teacher with a {kind} vocabulary can't be aligned", remedy))
+    special = tuple(getattr(tokeniser, f"{role}_token") for role in ROLES)
+    if lacking := [role for role, token in zip(ROLES, special, strict=True) if token is None]:
+        raise EncoderError(located(folder, None, f"this teacher has no special token for {lacking}", remedy))
+    cutter = Tokenizer.from_str(tokeniser.backend_tokenizer.to_str())
+    cutter.no_padding()
+    cutter.no_truncation()
+    return Teacher(
+        model=model,
+        tokeniser=cutter,
+        special=special,
+        lowers_case=bool((backend["normalizer"] or {}).get("lowercase")),
+        vocabulary=cutter.get_vocab(),
+    )
 
 
 def train_vocabulary(
@@ -40,9 +108,14 @@ def train_vocabulary(
         size: largest number of Unigram pieces, special tokens included.
         keep_words: add all whole words of the teacher's vocabulary, each with its frequency in `pivots`.
     """
-    from tokenizers import AddedToken, Tokenizer, models, processors
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    splitter = _splitter(teacher)
+    splitter = Tokenizer(models.Unigram())
+    cleaned = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=teacher.lowers_case
+    )
+    splitter.normalizer = normalizers.Sequence([normalizers.NFKC(), cleaned])
+    splitter.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     words = _count_words(splitter, pivots)
     every_word = words + _count_words(splitter, foreign)
     scores = _unigram([word for word in every_word if not _is_symbol(word)], every_word, size - len(ROLES))
@@ -57,7 +130,10 @@ def train_vocabulary(
     }
     special = [(token, 0.0) for token in teacher.special]
     tokeniser = Tokenizer(models.Unigram([*special, *scores.items()], unk_id=ROLES.index("unk")))
-    tokeniser.normalizer, tokeniser.pre_tokenizer = splitter.normalizer, _word_starts()
+    tokeniser.normalizer = splitter.normalizer
+    # As for the teacher, a word begins after punctuation too: `don't` is `▁don ▁' ▁t`.
+    starts = pre_tokenizers.Metaspace(replacement=START, prepend_scheme="always", split=False)
+    tokeniser.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), starts])
     tokeniser.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in teacher.special])
     start, end = (teacher.special[ROLES.index(role)] for role in ("cls", "sep"))
     tokeniser.post_processor = processors.TemplateProcessing(
@@ -66,32 +142,6 @@ def train_vocabulary(
         special_tokens=[(token, teacher.special.index(token)) for token in (start, end)],
     )
     return tokeniser
-
-
-def _normaliser(teacher: Teacher) -> "normalizers.Normalizer":
-    from tokenizers import normalizers
-
-    cleaned = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=teacher.lowers_case
-    )
-    return normalizers.Sequence([normalizers.NFKC(), cleaned])
-
-
-def _word_starts() -> object:
-    """As the teacher, a word begins after punctuation too: `don't` is `▁don ▁' ▁t`."""
-    from tokenizers import pre_tokenizers
-
-    starts = pre_tokenizers.Metaspace(replacement=START, prepend_scheme="always", split=False)
-    return pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), starts])
-
-
-def _splitter(teacher: Teacher) -> "Tokenizer":
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    splitter = Tokenizer(models.Unigram())
-    splitter.normalizer = _normaliser(teacher)
-    splitter.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return splitter
 
 
 def _count_words(splitter: "Tokenizer", texts: Iterable[str]) -> Counter[str]:
@@ -104,7 +154,7 @@ def _is_symbol(word: str) -> bool:
 
 
 def _unigram(words: Sequence[str], counts: Counter[str], size: int) -> Scores:
-    """Pieces of the words, each with its score, the best first."""
+    """Return pieces of the words, each with its score, the best first."""
     from tokenizers import Tokenizer, models, trainers
     from tokenizers.pre_tokenizers import Metaspace
 

@@ -7,12 +7,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from disent_core.encoders.contract import (
-    IN_DOMAIN,
-    EncoderStep,
-    FloatName,
-    Layers,
-)
+from disent_core.encoders.contract import IN_DOMAIN, EncoderStep, FloatName, Layers
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, ModelMadeHere, TokensOfBatch, Vocabulary
 from disent_core.settings import Decay, Positive, Probability, Rate, Seconds, Seed, Width
 from disent_core.storage.tables import fingerprint
@@ -84,17 +79,7 @@ class ScratchConfig(ModelMadeHere):
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
 
     def model(self, folder: Path) -> HuggingFaceConfig:
-        """Return the settings by which the model in the folder is loaded."""
-        return HuggingFaceConfig(
-            name=self.name,
-            path=str(folder),
-            pooling=self.pooling,
-            layer=self.layer,
-            max_length=self.max_length,
-            products="torch",
-            vector_dtype=self.vector_dtype,
-            states_dtype=self.states_dtype,
-        )
+        return self._model(folder, self.pooling, "torch")
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that the weights depend on."""
@@ -103,7 +88,6 @@ class ScratchConfig(ModelMadeHere):
         return settings | ({"dropout_seeds": "derived"} if self.dropout else {})
 
     def has_seen(self, config: Any) -> str | None:
-        """Return that it has seen training splits of the corpora."""
         return IN_DOMAIN
 
     def is_base_of_heads(self, config: Any) -> bool:
@@ -111,22 +95,14 @@ class ScratchConfig(ModelMadeHere):
         return True
 
     def steps(self, config: Any) -> Sequence[EncoderStep]:
-        """Return the step that pretrains the model."""
-        return [
-            EncoderStep(
-                encoder=self.name,
-                description="A transformer with its own tokenizer, pretrained on the corpora's training texts by "
-                "masked-language modelling. It is pretrained once and then frozen: texts that change later do not "
-                "change it. Delete its folder to pretrain anew.",
-                version=fingerprint(CODE_VERSION, self),
-                tables=tuple(
-                    table
-                    for table, is_read in (
-                        ("utterances", config.utterance_languages),
-                        ("sentence_pairs", config.trains_on_sentence_pairs),
-                    )
-                    if is_read
-                ),
-                make="disent_core.encoders.kinds.scratch.steps:pretrain_once",
-            )
-        ]
+        is_read = {"utterances": config.utterance_languages, "sentence_pairs": config.trains_on_sentence_pairs}
+        step = EncoderStep(
+            encoder=self.name,
+            description="A transformer with its own tokenizer, pretrained on the corpora's training texts by "
+            "masked-language modelling. It is pretrained once and then frozen: texts that change later do not "
+            "change it. Delete its folder to pretrain anew.",
+            version=fingerprint(CODE_VERSION, self),
+            tables=tuple(table for table, is_table_read in is_read.items() if is_table_read),
+            make="disent_core.encoders.kinds.scratch.steps:pretrain_once",
+        )
+        return [step]

@@ -6,7 +6,9 @@ Conneau 2019, https://arxiv.org/abs/1901.07291. The result is a Hugging Face fol
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Int32, Int64
 from torch import Tensor, nn
 
-from disent_core.encoders.checkpoint import quiet_transformers
+from disent_core.encoders.checkpoint import save_model
 from disent_core.encoders.contract import Device
-from disent_core.encoders.kinds.scratch import ScratchConfig
-from disent_core.encoders.kinds.scratch.masked_language_model import (
-    PAD,
-    SPECIAL_TOKENS,
-    Sequences,
-    mask_tokens,
-    plan_epoch,
-    read_sequences,
-    train_tokeniser,
-)
+from disent_core.encoders.kinds.scratch import Algorithm, ScratchConfig
+from disent_core.encoders.tokens import ids_of
 from disent_core.encoders.transformer import resolve_device, to_device
 from disent_core.matmul import arithmetic
 from disent_core.optimisation.config import OptimiserConfig
@@ -36,14 +30,20 @@ from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import seeded
 from disent_core.optimisation.steps import EpochReport, Terms, TrainingRun, TrainingTask, train
 from disent_core.storage.files import write_text
-from disent_core.storage.results import open_result, write_folder
-from disent_core.storage.text_columns import fingerprint_in_blocks
+from disent_core.storage.results import open_result, write_result
+from disent_core.storage.text_columns import blocks, fingerprint_in_blocks
 
 CODE_VERSION = "1"
 """Changes with every change of this code that changes weights."""
+Ids = Int[Tensor, "rows length"]
 
 _MARKER, _CHECKPOINT, _TOKENISER = "pretraining.txt", "checkpoint.safetensors", "tokenizer.json"
 _LOSS = "pretraining_loss.txt"
+
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+"""Ids 0 to 4; XLM-R has the mask token last, which would move with the size of the vocabulary."""
+PAD, MASK_ID, ORDINARY = 1, 4, 5
+"""Ids of padding and of the mask, and the first id that is no special token."""
 
 
 def pretrain(
@@ -60,12 +60,7 @@ def pretrain(
     resumes from its last checkpoint; on a CPU it ends in the weights of an uninterrupted run. The loss is in
     nats per masked token.
 
-    Args:
-        texts: texts of all languages, mixed or not.
-        config: architecture and training.
-        folder: folder of the finished model; a folder beside it holds the checkpoint.
-        device: `auto` is a GPU where there is one.
-        pairs: translations of one another, used only if `config.translation`.
+    A folder beside it holds the checkpoint. `pairs` are translations of one another, used only if `config.translation`.
     """
     if not texts:
         raise ValueError("there are 0 texts to pretrain on")
@@ -114,22 +109,30 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
     pretrained before are reproduced to the bit.
     """
 
-    def __init__(self, config: ScratchConfig, sequences: Sequences, device: str) -> None:
+    def __init__(self, config: ScratchConfig, sequences: "Sequences", device: str) -> None:
         super().__init__()
         self.config, self.sequences, self.device = config, sequences, device
         with seeded(config.seed):
             self.model = _new_model(config, sequences.vocab_size).to(device)
         self.last_loss: Tensor
         self.register_buffer("last_loss", torch.tensor(float("nan"), device=device))
-        self.optimisers = {"main": Optimiser(self.model.parameters(), _optimiser_config(config))}
+        optimiser = OptimiserConfig(
+            learning_rate=config.learning_rate,
+            betas=(0.9, 0.98),
+            weight_decay=config.weight_decay,
+            warmup=config.warmup,
+            schedule="linear_from_one",
+            clip=1.0,
+            fused=False,
+        )
+        self.optimisers = {"main": Optimiser(self.model.parameters(), optimiser)}
 
     def batches(self, epoch: int) -> list[tuple[int, np.ndarray]]:
-        """All sequences, shuffled, in batches of similar length."""
+        """Return all sequences, shuffled, in batches of similar length."""
         rows = plan_epoch(self.sequences.lengths, self.config.batch_tokens, (self.config.seed, epoch))
         return list(enumerate(rows, start=epoch * len(rows)))
 
     def loss(self, batch: tuple[int, np.ndarray]) -> tuple[Terms, int]:
-        """Cross-entropy of the masked tokens, in nats."""
         step, rows = batch
         sequences = [torch.from_numpy(self.sequences.of(int(row))) for row in rows]
         ids = nn.utils.rnn.pad_sequence(sequences, batch_first=True, padding_value=PAD)
@@ -142,18 +145,6 @@ class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
             loss = _masked_loss(self.model, *moved)
         self.last_loss.copy_(loss.detach())
         return {"total": loss}, len(targets)
-
-
-def _optimiser_config(config: ScratchConfig) -> OptimiserConfig:
-    return OptimiserConfig(
-        learning_rate=config.learning_rate,
-        betas=(0.9, 0.98),
-        weight_decay=config.weight_decay,
-        warmup=config.warmup,
-        schedule="linear_from_one",
-        clip=1.0,
-        fused=False,
-    )
 
 
 def _new_model(config: ScratchConfig, vocab_size: int) -> Any:
@@ -177,12 +168,9 @@ def _new_model(config: ScratchConfig, vocab_size: int) -> Any:
 
 
 def _masked_loss(
-    model: Any,
-    seen: Int[Tensor, "rows length"],
-    positions: Int[Tensor, "predicted 2"],
-    targets: Int[Tensor, " predicted"],
+    model: Any, seen: Ids, positions: Int[Tensor, "predicted 2"], targets: Int[Tensor, " predicted"]
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of the tokens at some places, row and position: only their scores are computed."""
+    """Return the cross-entropy of the tokens at some rows and positions: only their scores are computed."""
     visible = seen != PAD
     # Elsewhere than on the CPU a mask of pairs of positions, which transformers takes as it is: looking for padding in
     # the other form would make the CPU wait.
@@ -203,9 +191,91 @@ def _publish(task: PretrainingTask, config: ScratchConfig, work: Path, folder: P
         model_max_length=config.max_length,
         **token_roles,
     )
-    with quiet_transformers(), write_folder(folder) as beside:
-        task.model.save_pretrained(beside)
-        tokeniser.save_pretrained(beside)
-        (beside / _LOSS).write_text(f"{float(task.last_loss)!r}\n")
-        (beside / _MARKER).write_text(made_from)
+    save_model(task.model, tokeniser, folder, {_LOSS: f"{float(task.last_loss)!r}\n", _MARKER: made_from})
     shutil.rmtree(work)
+
+
+# --- texts ------------------------------------------------------------------------------------------------
+
+
+def train_tokeniser(texts: Iterable[str], algorithm: Algorithm, vocab_size: int, path: Path) -> None:
+    """Train a tokeniser with XLM-R's special tokens and write it to `path`."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    special = [AddedToken(token, special=True, lstrip=token == "<mask>") for token in SPECIAL_TOKENS]
+    shared = {"vocab_size": vocab_size, "special_tokens": special, "show_progress": False}
+    if algorithm == "bpe":
+        tokeniser = Tokenizer(models.BPE(unk_token="<unk>"))
+        trainer = trainers.BpeTrainer(min_frequency=2, **shared)
+    else:
+        tokeniser = Tokenizer(models.Unigram())
+        trainer = trainers.UnigramTrainer(unk_token="<unk>", **shared)
+    tokeniser.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    tokeniser.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokeniser.train_from_iterator(texts, trainer)
+    tokeniser.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    with write_result(path) as beside:
+        tokeniser.save(str(beside))
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Token ids of texts one after another, special tokens included, and the size of the vocabulary."""
+
+    ids: Int32[np.ndarray, " tokens"]
+    lengths: Int[np.ndarray, " texts"]
+    vocab_size: int
+
+    @cached_property
+    def _ends(self) -> Int[np.ndarray, " texts"]:
+        return np.cumsum(self.lengths)
+
+    def of(self, text: int) -> Int64[np.ndarray, " length"]:
+        end = self._ends[text]
+        return self.ids[end - self.lengths[text] : end].astype(np.int64)
+
+
+def read_sequences(
+    texts: Sequence[str], pairs: Sequence[tuple[str, str]], max_length: int, tokeniser: Path
+) -> Sequences:
+    """Return the ids of the texts and, as one sequence each, of the translation pairs."""
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_file(str(tokeniser))
+    loaded.enable_truncation(max_length)
+    ids, lengths = ids_of(loaded, chain(blocks(texts), blocks(pairs)))
+    return Sequences(ids, lengths, loaded.get_vocab_size())
+
+
+def plan_epoch(
+    lengths: Int[np.ndarray, " texts"], batch_tokens: int, seed: tuple[int, int]
+) -> list[Int[np.ndarray, " rows"]]:
+    """Return batches of texts of similar length within the token budget, as many in every epoch, shuffled."""
+    random = np.random.default_rng(seed)
+    shuffled = random.permutation(len(lengths))
+    order = shuffled[np.argsort(lengths[shuffled], kind="stable")]
+    batches, start = [], 0
+    while start < len(order):
+        # The longest of a batch is its last: the largest n with n * length <= budget.
+        ahead = lengths[order[start : start + batch_tokens]]
+        size = max(int(np.searchsorted(ahead * np.arange(1, len(ahead) + 1), batch_tokens, side="right")), 1)
+        batches.append(order[start : start + size])
+        start += size
+    return [batches[index] for index in random.permutation(len(batches))]
+
+
+def mask_tokens(
+    ids: Ids, *, vocab_size: int, probability: float, generator: torch.Generator
+) -> tuple[Ids, Bool[Tensor, "rows length"]]:
+    """Return ids as the model sees them, and the positions that it predicts (at least one in each batch).
+
+    Of the predicted tokens 80 % are masked, 10 % are another token of the vocabulary and 10 % stay.
+    """
+    draw = torch.rand(ids.shape, generator=generator).masked_fill(ids < ORDINARY, 2.0)
+    chosen = (draw < probability) | ((draw == draw.min()) & (draw < 1))
+    kind = torch.rand(ids.shape, generator=generator)
+    random_ids = torch.randint(ORDINARY, vocab_size, ids.shape, generator=generator)
+    seen = torch.where(chosen & (kind < 0.8), MASK_ID, ids)
+    return torch.where(chosen & (kind >= 0.9), random_ids, seen), chosen

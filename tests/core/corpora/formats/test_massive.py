@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from places import needs_corpus, real_corpus
 
 from disent_core.corpora import reader
-from disent_core.corpora.annotation import Slot, bracketed_slots, tag_tokens, tagged_slots
+from disent_core.corpora.annotation import bracketed_slots, tag_tokens, tagged_slots
 from disent_core.corpora.formats.massive import LOCALES, content_hash, read_utterances
 from disent_core.errors import ConfigError, CorpusError
 from disent_core.storage.tables import SCHEMAS
@@ -116,11 +116,6 @@ def test_brackets_may_be_spaced_in_any_way_and_values_may_have_colons(tmp_path, 
     assert row["slot_tags"] == ["O", "B-time", "I-time"]
 
 
-def test_adjacent_slots_of_one_type_stay_two(tmp_path):
-    (row,) = rows(line(utt="red blue", annot_utt="[color : red] [color : blue]"), tmp_path=tmp_path)
-    assert tagged_slots(row["slot_tags"]) == [Slot("color", 0, 1), Slot("color", 1, 2)]
-
-
 PLAIN = st.text("ab \u3000é", min_size=0, max_size=4)
 PIECES = st.lists(st.tuples(st.sampled_from([None, "x", "y"]), PLAIN), min_size=1, max_size=6)
 
@@ -150,24 +145,21 @@ def test_a_folder_is_read_at_any_of_its_levels(tmp_path, inside):
 def test_an_archive_is_read_whatever_its_compression_and_prefix(tmp_path, mode, prefix):
     archive = packed(tmp_path / "m.tar", {f"{prefix}data/en-US.jsonl": line().encode()}, mode)
     assert read(archive).num_rows == 1
+    assert [path.name for path in tmp_path.rglob("*")] == ["m.tar"]  # nothing is unpacked to disk
 
 
-def test_an_archive_is_not_unpacked_to_disk(tmp_path):
-    read(packed(tmp_path / "m.tar.gz", {"1.1/data/en-US.jsonl": line().encode()}))
-    assert [path.name for path in tmp_path.rglob("*")] == ["m.tar.gz"]
-
-
-@pytest.mark.parametrize("name", ["../data/en-US.jsonl", "1.1/../../data/en-US.jsonl"])
-def test_members_that_climb_are_not_read(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("../data/en-US.jsonl", line().encode()),
+        ("1.1/../../data/en-US.jsonl", line().encode()),
+        ("1.1/data/en-US.jsonl", "../../secret"),  # a link
+    ],
+)
+def test_members_that_climb_and_links_are_not_read(tmp_path, name, content):
+    (tmp_path / "secret").write_text(line())
     with pytest.raises(CorpusError, match="not in it"):
-        read(packed(tmp_path / "m.tar.gz", {name: line().encode()}))
-
-
-def test_links_in_an_archive_are_not_followed(tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_text(line())
-    with pytest.raises(CorpusError, match="not in it"):
-        read(packed(tmp_path / "m.tar.gz", {"1.1/data/en-US.jsonl": str(secret)}))
+        read(packed(tmp_path / "m.tar.gz", {name: content}))
 
 
 def test_the_hash_is_that_of_the_locale_alone(tmp_path):
@@ -179,11 +171,6 @@ def test_the_hash_is_that_of_the_locale_alone(tmp_path):
 
 
 # --- errors ---
-
-
-def test_a_missing_path_is_named(tmp_path):
-    with pytest.raises(CorpusError, match=r"nowhere.tar.gz: this file or folder does not exist. Check the path"):
-        read(tmp_path / "nowhere.tar.gz")
 
 
 def test_an_unknown_locale_brings_near_ones_to_mind(tmp_path):
@@ -198,9 +185,16 @@ def test_an_absent_locale_lists_those_that_are_there(tmp_path):
             read(path)
 
 
-def test_a_folder_without_any_locale_says_so(tmp_path):
+def test_paths_and_files_without_utterances_are_named(tmp_path):
+    with pytest.raises(CorpusError, match=r"nowhere.tar.gz: this file or folder does not exist. Check the path"):
+        read(tmp_path / "nowhere.tar.gz")
     with pytest.raises(CorpusError, match="no such files at all"):
         read(tmp_path)
+    with pytest.raises(CorpusError, match="has no utterance"):
+        read(unpacked(tmp_path, "\n"))
+    (tmp_path / "m.tar.gz").write_text("<html>not found</html>")
+    with pytest.raises(CorpusError, match="not a whole tar archive"):
+        read(tmp_path / "m.tar.gz")
 
 
 def test_an_archive_cut_anywhere_is_an_error(tmp_path):
@@ -221,19 +215,13 @@ def test_a_flipped_bit_in_an_archive_is_an_error(tmp_path):
         read(tmp_path / "m.tar.gz")
 
 
-def test_a_file_that_is_no_archive_is_an_error(tmp_path):
-    (tmp_path / "m.tar.gz").write_text("<html>not found</html>")
-    with pytest.raises(CorpusError, match="not a whole tar archive"):
-        read(tmp_path / "m.tar.gz")
-
-
 BROKEN = {
     "cut off": (line()[:40], "Unterminated|Expecting|delimiter"),
     "not an object": ("[1]", "expected a JSON object, found list"),
     "not UTF-8": (b'{"id": "caf\xe9"}\n', "utf-8"),
     "missing field": ('{"id": "2", "locale": "en-US"}', r"\['partition', .*'annot_utt'\] are missing"),
     "not text": (line(id=2), r"\['id'\] are not text"),
-    "empty utterance": (line(id="2", utt=" ", annot_utt=" "), "the utterance is empty"),
+    "empty utterance": (line(id="2", utt=" ", annot_utt=" "), "the sentence is empty"),
     "other locale": (line(id="2", locale="de-DE"), "locale is 'de-DE' in the file of 'en-US'"),
     "unknown partition": (line(id="2", partition="validation"), "partition 'validation'"),
     "duplicate id": (line(), "id '1' is already on line 1"),
@@ -260,11 +248,6 @@ def test_a_broken_line_is_named_with_file_number_and_remedy(tmp_path, bad, messa
     content = (folder / "1.1/data/en-US.jsonl").read_bytes()
     with pytest.raises(CorpusError, match=r"m.tar.gz:1.1/data/en-US.jsonl:3: "):
         read(packed(tmp_path / "m.tar.gz", {"1.1/data/en-US.jsonl": content}))
-
-
-def test_a_file_without_utterances_is_an_error(tmp_path):
-    with pytest.raises(CorpusError, match="has no utterance"):
-        read(unpacked(tmp_path, "\n"))
 
 
 def test_an_unknown_format_lists_the_known_ones():

@@ -3,7 +3,7 @@
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora.formats.mlqe import content_hash, pairs, read_pairs
+from disent_core.corpora.formats.mlqe import pairs, read_pairs
 from disent_core.errors import CorpusError
 
 REAL = real_corpus("mlqe")
@@ -85,14 +85,6 @@ def test_rows_without_an_index_are_numbered(tmp_path):
     assert [row["pair_id"] for row in rows(path.parents[1])] == ["dev-0", "dev-1"]
 
 
-def test_the_hash_is_that_of_the_pair_alone(tmp_path):
-    before = content_hash(corpus(tmp_path, line()), "en-de")
-    written(tmp_path / "ro-en/train.roen.df.short.tsv", line())
-    assert content_hash(tmp_path, "en-de") == before
-    written(tmp_path / "en-de/dev.ende.df.short.tsv", line())
-    assert content_hash(tmp_path, "en-de") != before
-
-
 # --- faults of published files, which are read around ---
 
 
@@ -148,18 +140,6 @@ def test_files_without_scores_are_refused(tmp_path):
 def test_files_without_rows_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="has a header only"):
         rows(corpus(tmp_path))
-    (tmp_path / "en-de/test20.ende.df.short.tsv").write_bytes(b"")
-    with pytest.raises(CorpusError, match="this file is empty"):
-        rows(tmp_path)
-
-
-def test_missing_folders_and_pairs_are_named(tmp_path):
-    with pytest.raises(CorpusError, match="this folder does not exist"):
-        pairs(tmp_path / "nowhere")
-    with pytest.raises(CorpusError, match="it has no such files"):
-        pairs(tmp_path)
-    with pytest.raises(CorpusError, match=r"the pair 'de-en' is not in it. It has en-de"):
-        rows(corpus(tmp_path, line()), "de-en")
 
 
 # --- the published files ---

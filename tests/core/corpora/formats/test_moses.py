@@ -43,11 +43,6 @@ def test_line_i_of_one_file_translates_line_i_of_the_other(tmp_path):
     }
 
 
-def test_the_id_of_a_pair_is_its_line_whatever_is_blank_before_it(tmp_path):
-    table = read_pairs(two(tmp_path, "a\n\nb\n", "x\n\ny\n"), "en-de", corpus="toy")
-    assert table["pair_id"].to_pylist() == ["1", "3"]
-
-
 @pytest.mark.parametrize(
     ("names", "pair"),
     [
@@ -113,29 +108,21 @@ def test_other_files_beside_tatoeba_make_no_difference(tmp_path):
 # --- errors ---
 
 
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(CorpusError, match="nowhere: this folder does not exist"):
-        pairs(tmp_path / "nowhere")
-
-
-def test_a_folder_without_pairs_says_how_files_are_named(tmp_path):
-    with pytest.raises(CorpusError, match=r"no two aligned files.*en-de.en and en-de.de"):
-        pairs(named(tmp_path, "README.md", "only.en"))
-
-
-def test_an_absent_pair_lists_those_that_are_there(tmp_path):
-    with pytest.raises(CorpusError, match=r"the pair 'en-fr' is not in it. It has en-de"):
-        read_pairs(two(tmp_path), "en-fr", corpus="toy")
-
-
-def test_a_missing_partner_is_named(tmp_path):
-    with pytest.raises(CorpusError, match=r"en-de.de: this file does not exist"):
-        read_pairs(named(tmp_path, "en-de.en"), "en-de", corpus="toy")
-
-
-def test_two_corpora_of_one_pair_in_a_folder_are_an_error(tmp_path):
-    with pytest.raises(CorpusError, match=r"A.en-de.en and B.en-de.en are both the pair en-de. Put each"):
-        pairs(named(tmp_path, "A.en-de.en", "A.en-de.de", "B.en-de.en", "B.en-de.de"))
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["README.md", "only.en"], r"no two aligned files.*en-de.en and en-de.de"),
+        (["en-de.en"], r"en-de.de: this file does not exist"),
+        (["en-fr.en", "en-fr.fr"], r"the pair 'en-de' is not in it. It has en-fr"),
+        (
+            ["A.en-de.en", "A.en-de.de", "B.en-de.en", "B.en-de.de"],
+            r"A.en-de.en and B.en-de.en are both the pair en-de",
+        ),
+    ],
+)
+def test_missing_and_repeated_files_are_named(tmp_path, names, message):
+    with pytest.raises(CorpusError, match=message):
+        read_pairs(named(tmp_path, *names), "en-de", corpus="toy")
 
 
 def test_two_codes_of_one_language_are_an_error(tmp_path):

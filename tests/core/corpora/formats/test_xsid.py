@@ -5,7 +5,7 @@ import logging
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora.formats.xsid import content_hash, language_of, locales, read_utterances
+from disent_core.corpora.formats.xsid import language_of, locales, read_utterances
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import text_key, token_spans
@@ -100,12 +100,6 @@ def test_the_folder_around_one_version_is_read_too(tmp_path):
         locales(tmp_path)
 
 
-def test_the_hash_is_that_of_the_language_alone(tmp_path):
-    before = content_hash(written(tmp_path, block()), "de")
-    assert content_hash(written(tmp_path, block(), name="da.test.conll"), "de") == before
-    assert content_hash(written(tmp_path, block(), name="de.valid.conll"), "de") != before
-
-
 # --- repairs, which are logged ---
 
 REPAIRED = {
@@ -138,34 +132,20 @@ def test_faults_of_published_files_are_repaired_and_logged(tmp_path, caplog, row
     assert all("de.test.conll:1: " in message and "(1 in this file)" in message for message in caplog.messages)
 
 
-def many(*blocks, good=4):
-    return (*(block(number=f"good {number}") for number in range(good)), *blocks)
+NO_TOKENS, OTHER = "# id = 9/B\n# text = \n# intent = a", block(text="geh", rows="1\tgeh\talarm/set_alarm\tO")
+FAULTS = {
+    "an utterance without tokens is left out (2 in this file)": ((NO_TOKENS, NO_TOKENS), []),
+    "gets an id of its own (1 in this file)": ((block(), OTHER), ["test-1", "test-1-2"]),
+    "a row that is there twice is left out (1 in this file)": ((block(), block()), ["test-1"]),
+}
 
 
-def test_an_utterance_without_tokens_is_left_out_and_told(tmp_path, caplog):
-    empty = "# id = 9/B\n# text = \n# intent = weather/find"
-    assert len(read(written(tmp_path, *many(empty, empty)))) == 4
-    (message,) = caplog.messages
-    assert "an utterance without tokens is left out (2 in this file)" in message
-
-
-def test_an_utterance_under_the_id_of_another_gets_one_of_its_own(tmp_path, caplog):
-    other = block(text="geh", rows="1\tgeh\talarm/set_alarm\tO")
-    read_rows = read(written(tmp_path, *many(block(), other, good=0)))
-    assert [(row["utterance_id"], row["text"]) for row in read_rows] == [
-        ("test-1", "weck mich um 7"),
-        ("test-1-2", "geh"),
-    ]
-    assert ["gets an id of its own (1 in this file)" in message for message in caplog.messages] == [True]
-
-
-def test_an_utterance_that_is_there_twice_is_read_once(tmp_path, caplog):
-    read_rows = read(written(tmp_path, *many(block(), block())))
-    assert [row["utterance_id"] for row in read_rows][-1] == "test-1"
-    assert len(read_rows) == 5
-    assert ["a row that is there twice is left out (1 in this file)" in message for message in caplog.messages] == [
-        True
-    ]
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_utterance_is_left_out_or_gets_an_id_and_that_is_told(tmp_path, caplog, fault):
+    blocks, ids = FAULTS[fault]
+    good = [block(number=f"good{number}") for number in range(4)]
+    assert [row["utterance_id"] for row in read(written(tmp_path, *good, *blocks))][4:] == ids
+    assert [fault in message for message in caplog.messages] == [True]
 
 
 # --- errors ---
@@ -189,17 +169,6 @@ BROKEN = {
 def test_a_broken_file_is_named_with_line_and_remedy(tmp_path, bad, line, message):
     with pytest.raises(CorpusError, match=rf"de.test.conll:{line}: .*{message}.*Correct this line"):
         read(written(tmp_path, block(), bad))
-
-
-def test_missing_and_empty_files_are_named(tmp_path):
-    with pytest.raises(CorpusError, match="this folder does not exist"):
-        locales(tmp_path / "nowhere")
-    with pytest.raises(CorpusError, match="it has no such files"):
-        locales(tmp_path)
-    with pytest.raises(CorpusError, match=r"'da' is not in it. It has de"):
-        read(written(tmp_path, block()), "da")
-    with pytest.raises(CorpusError, match="this file is empty"):
-        read(written(tmp_path))
 
 
 # --- the published files ---

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
 
-from disent_core.encoders import transformer
 from disent_core.encoders.kinds.distilled import aligned
 from disent_core.encoders.kinds.distilled.aligned import make_aligned
-from disent_core.encoders.kinds.distilled.folders import is_made
-from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, record_of
+from disent_core.encoders.kinds.distilled.steps import is_made
+from disent_core.encoders.kinds.huggingface import record_of
 from disent_core.errors import EncoderError
 from tests.core.tiny_encoder import tiny_encoder
-from tests.core.tiny_teacher import PIVOTS, config, material, save_teacher, translated, translations
+from tests.core.tiny_teacher import PIVOTS, config, loaded, material, save_teacher, translated, translations
 from tests.core.word_bert import encode
 
 RECORD = {"made_from": "a" * 32}
@@ -22,11 +21,6 @@ RECORD = {"made_from": "a" * 32}
 def make(folder, teacher, training=None, **changed):
     make_aligned(training or material().training, config(**changed), teacher, folder, RECORD)
     return folder
-
-
-def loaded(folder):
-    settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
-    return transformer.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
 
 
 @pytest.fixture(scope="module")

@@ -8,16 +8,22 @@ import torch
 import torch.nn.functional as F
 from made_encoders import are_equal, killed
 
-from disent_core.encoders import transformer
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.kinds.distilled.aligned import make_aligned
-from disent_core.encoders.kinds.distilled.lessons import _seen, by_length, held_out_texts, lessons_of, plan_pass
 from disent_core.encoders.kinds.distilled.pairs import Material, Translations
-from disent_core.encoders.kinds.distilled.student import StudentTask, train_student
-from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, record_of
+from disent_core.encoders.kinds.distilled.student import (
+    StudentTask,
+    _seen,
+    by_length,
+    held_out_texts,
+    lessons_of,
+    plan_pass,
+    train_student,
+)
+from disent_core.encoders.kinds.huggingface import record_of
 from disent_core.encoders.tokens import TextTokeniser
 from disent_core.errors import EncoderError, TrainingError
-from tests.core.tiny_teacher import PIVOTS, column, config, material, save_teacher, translated, translations
+from tests.core.tiny_teacher import PIVOTS, column, config, loaded, material, save_teacher, translated, translations
 from tests.core.word_bert import encode
 
 RECORD = {"made_from": "a" * 32}
@@ -37,11 +43,6 @@ def taught(start):
     known = [*PIVOTS, "call dad."]
     vectors = encode(loaded(start.parent / "teacher"), known)[0]
     return lambda texts: vectors[np.array([known.index(text) for text in texts], dtype=np.int64)]
-
-
-def loaded(folder):
-    settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
-    return transformer.load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
 
 
 def tokenise(start):
@@ -108,7 +109,7 @@ def test_lessons_are_those_of_loops_over_dictionaries_whatever_the_size_of_block
     ambiguous = Translations("bitext", "de", column(PIVOTS[8:11]), column(["ruf", "weck", "ruf"]))
     of = Material([first, other, *rest, ambiguous], [])
     whole = lessons_of(of, taught, tokenise(start))
-    for module in ("storage.text_columns", "encoders.kinds.distilled.lessons"):
+    for module in ("storage.text_columns", "encoders.kinds.distilled.student"):
         monkeypatch.setattr(f"disent_core.{module}.BLOCK", 1)
     found = lessons_of(of, taught, tokenise(start))
     for name in ("ids", "hidden", "offsets", "truncated"):
@@ -250,11 +251,8 @@ def test_dropout_stays_off_in_training(start, taught):
     assert not any(module.training for module in task.model.modules())
 
 
-def test_nothing_held_out_is_an_error(start, taught, tmp_path):
+def test_nothing_to_train_on_or_to_stop_by_is_an_error(start, taught, tmp_path):
     with pytest.raises(EncoderError, match="no pair is held out to stop training by"):
         train(start, taught, tmp_path / "multi", Material(material().training, []))
-
-
-def test_nothing_to_train_on_is_an_error(start, taught, tmp_path):
     with pytest.raises(TrainingError, match="there is nothing to train on"):
         train(start, taught, tmp_path / "multi", Material([], material().held_out))

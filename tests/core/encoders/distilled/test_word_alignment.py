@@ -46,7 +46,7 @@ def test_the_alignment_is_that_of_loops_over_sentences(corpus, iterations):
     pivots, foreign = [left for left, _ in corpus], [right for _, right in corpus]
     found = align(pieces(pivots), pieces(foreign), iterations=iterations)
     expected = looped(pivots, foreign, iterations)
-    keys = list(zip(found.new.tolist(), found.own.tolist(), strict=True))
+    keys = list(zip(found.new.tolist(), found.teacher.tolist(), strict=True))
     assert set(keys) == set(expected)
     for key, probability, count in zip(keys, found.probability, found.count, strict=True):
         np.testing.assert_allclose((probability, count), expected[key], rtol=1e-9)
@@ -67,7 +67,9 @@ def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iteration
 def test_the_word_that_goes_with_it_everywhere_is_the_most_probable_translation():
     words = np.random.default_rng(0).integers(0, 8, (200, 3))
     found = align(pieces(words), pieces(words + 10), iterations=6)
-    best = {new: found.own[found.new == new][found.probability[found.new == new].argmax()] for new in set(found.new)}
+    best = {
+        new: found.teacher[found.new == new][found.probability[found.new == new].argmax()] for new in set(found.new)
+    }
     assert best == {word + 10: word for word in range(8)}
 
 
@@ -82,8 +84,8 @@ def test_a_row_mixes_what_spells_the_piece_and_what_it_is_aligned_with_by_the_sh
 
     def mixed(piece):
         spelt = own_rows[copied[piece]].mean(axis=0)
-        parts = [(c * p**0.5, own_rows[o]) for a in alignments
-                 for n, o, p, c in zip(a.new, a.own, a.probability, a.count, strict=True) if n == piece]  # fmt: skip
+        links = [link for each in alignments for link in zip(*vars(each).values(), strict=True)]
+        parts = [(count * p**0.5, own_rows[row]) for new, row, p, count in links if new == piece]
         if not parts:
             return spelt
         total = sum(weight for weight, _ in parts)

@@ -19,9 +19,11 @@ def test_wilson_equals_scipy(n, share, confidence):
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
-def test_wilson_rejects_what_is_no_proportion(successes, n):
+def test_wilson_rejects_what_is_no_proportion_and_bootstrap_no_items(successes, n):
     with pytest.raises(ValueError, match=f"{successes} successes of {n}"):
         wilson(successes, n)
+    with pytest.raises(ValueError, match="nothing to resample"):
+        bootstrap(np.zeros((1, 0)), samples=10, seed=0)
 
 
 def test_bootstrap_equals_scipy_on_the_same_draws():
@@ -30,26 +32,6 @@ def test_bootstrap_equals_scipy_on_the_same_draws():
         (items,), np.mean, n_resamples=500, method="percentile", rng=np.random.default_rng(7)
     ).confidence_interval
     np.testing.assert_allclose(bootstrap(items[None], samples=500, seed=7), expected, rtol=1e-12)
-
-
-def correlation(samples):
-    centred = samples - samples.mean(axis=1, keepdims=True)
-    return (centred[..., 0] * centred[..., 1]).sum(1) / np.sqrt((centred**2).sum(1).prod(axis=1))
-
-
-def test_bootstrap_of_a_correlation_equals_scipy_on_the_same_draws():
-    items = np.random.default_rng(3).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=200)
-    expected = stats.bootstrap(
-        (items[:, 0], items[:, 1]),
-        lambda x, y: stats.pearsonr(x, y).statistic,
-        paired=True,
-        vectorized=False,
-        n_resamples=200,
-        method="percentile",
-        rng=np.random.default_rng(7),
-    ).confidence_interval
-    low, high = bootstrap(items[None], samples=200, seed=7, statistic=correlation)
-    np.testing.assert_allclose((low, high), expected, atol=1e-9)
 
 
 def test_bootstrap_over_seeds_equals_a_loop_that_resamples_queries_for_all_seeds():
@@ -63,17 +45,13 @@ def test_bootstrap_over_seeds_equals_a_loop_that_resamples_queries_for_all_seeds
     np.testing.assert_allclose(bootstrap(items, samples=100, seed=5), expected)
 
 
-def test_bootstrap_does_not_depend_on_the_size_of_blocks(monkeypatch):
-    items = np.random.default_rng(0).random((1, 50))
+def test_bootstrap_depends_neither_on_the_size_of_blocks_nor_on_how_a_mean_is_computed(monkeypatch):
+    items = np.random.default_rng(0).random((3, 50))
     in_one_block = bootstrap(items, samples=200, seed=1)
+    general = bootstrap(items, samples=200, seed=1, statistic=lambda samples: samples.mean(axis=1))
+    np.testing.assert_allclose(general, in_one_block)
     monkeypatch.setattr(intervals, "_BLOCK_ITEMS", 170)
     assert bootstrap(items, samples=200, seed=1) == in_one_block
-
-
-def test_bootstrap_of_general_statistics_agrees_with_that_of_means():
-    items = np.random.default_rng(0).random((3, 50))
-    general = bootstrap(items, samples=99, seed=1, statistic=lambda samples: samples.mean(axis=1))
-    np.testing.assert_allclose(general, bootstrap(items, samples=99, seed=1))
 
 
 @given(st.integers(0, 1_000), st.integers(1, 3))
@@ -81,11 +59,6 @@ def test_a_bootstrap_interval_of_many_items_holds_the_value(seed, seeds):
     items = np.random.default_rng(seed).random((seeds, 400))
     low, high = bootstrap(items, samples=200, seed=0)
     assert low <= items.mean() <= high
-
-
-def test_bootstrap_rejects_no_items():
-    with pytest.raises(ValueError, match="nothing to resample"):
-        bootstrap(np.zeros((1, 0)), samples=10, seed=0)
 
 
 def test_one_seed_of_hits_and_misses_has_the_wilson_interval():
@@ -100,12 +73,8 @@ def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
     assert (mean.ci_low, mean.ci_high) == bootstrap(items, samples=50, seed=4)
 
 
-def test_a_metric_without_items_has_no_interval():
+def test_a_metric_without_items_has_no_interval_and_different_items_are_not_aggregated():
     mean = aggregate([Measurement(metric="silhouette", value=v, n=9) for v in (0.1, 0.3)], samples=9, seed=0)
     assert (mean.value, mean.ci_low, mean.ci_high) == (pytest.approx(0.2), None, None)
-
-
-def test_seeds_of_different_items_are_not_aggregated():
-    measurements = [measured("map", np.ones(3)), measured("map", np.ones(4))]
     with pytest.raises(ValueError, match="same items"):
-        aggregate(measurements, samples=10, seed=0)
+        aggregate([measured("map", np.ones(3)), measured("map", np.ones(4))], samples=10, seed=0)

@@ -4,49 +4,40 @@ import gc
 
 import numpy as np
 import pytest
+from task_inputs import Late
 
 from disent_core.evaluation.metrics import exact_search, ranking
-from disent_core.evaluation.metrics.gold_ranks import gold_ranks
 from disent_core.evaluation.metrics.hubness import bias
-from disent_core.evaluation.metrics.shared import _RECENT, _alive, _results, recent, share, shared
+from disent_core.evaluation.metrics.ranking import gold_ranks
+from disent_core.evaluation.metrics.shared import RECENT, _alive, _results, recent, share, shared
+
+calls = []
 
 
-@pytest.fixture
-def calls():
-    return []
+@shared
+def multiplied(matrix, factor):
+    calls.append(factor)
+    return matrix * factor, None
 
 
-@pytest.fixture
-def doubled(calls):
-    @shared
-    def doubled(matrix, factor):
-        calls.append(factor)
-        return matrix * factor, None
-
-    return doubled
-
-
-def test_a_function_of_a_shared_matrix_is_computed_once_for_each_of_the_other_arguments(doubled, calls):
+def test_a_function_is_computed_at_each_call_but_of_a_shared_matrix_once_for_each_of_the_other_arguments():
     matrix = np.ones((2, 2))
+    first = multiplied(matrix, 2)[0].sum()
+    matrix *= 5
+    assert (first, multiplied(matrix, 2)[0].sum()) == (8, 40)
+    calls.clear()
     share(matrix)
-    assert [doubled(matrix, factor)[0].sum() for factor in (2, 2, 3)] == [8, 8, 12]
+    assert [multiplied(matrix, factor)[0].sum() for factor in (2, 2, 3)] == [40, 40, 60]
     assert calls == [2, 3]
 
 
-def test_a_function_of_other_matrices_is_computed_at_each_call(doubled, calls):
-    matrix = np.ones((2, 2))
-    first = doubled(matrix, 2)[0].sum()
-    matrix *= 5
-    assert (first, doubled(matrix, 2)[0].sum()) == (8, 40)
-
-
-def test_results_end_with_their_matrices(doubled):
+def test_results_end_with_their_matrices():
     gc.collect()
     before = len(_results), len(_alive)
     matrix = np.ones((2, 2))
     share(matrix)
-    inner, _ = doubled(matrix, 2)
-    doubled(inner, 2)
+    inner, _ = multiplied(matrix, 2)
+    multiplied(inner, 2)
     assert len(_results) == before[0] + 2
     del matrix, inner
     gc.collect()
@@ -65,38 +56,13 @@ def test_searches_of_shared_matrices_for_any_few_neighbours_are_one(monkeypatch)
     for matrix in (queries, pool):
         share(matrix)
     for k, expected in zip((1, 5, 10), alone, strict=True):
-        for one, other in zip(ranking.nearest(queries, pool, k), expected, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for part, expected_part in zip(ranking.nearest(queries, pool, k), expected, strict=True):
+            np.testing.assert_array_equal(part, expected_part)
     assert len(searched) == 4
 
 
-class Late:
-    """A late interaction that counts how often it compares; equal places have equal embeddings."""
-
-    compared = 0
-
-    def __init__(self, places):
-        self.places = np.asarray(places)
-
-    def __len__(self):
-        return len(self.places)
-
-    def take(self, rows):
-        return Late(self.places[rows])
-
-    def identities(self):
-        return self.places
-
-    def similarity(self, pool):
-        Late.compared += 1
-        return np.cos(self.places[:, None] * pool.places).astype(np.float32)
-
-    def paired(self, other):
-        return np.diag(self.similarity(other))
-
-
 def late_sides(*, is_shared, pool=(1, 4, 4, 7)):
-    sides = Late([3, 5, 9]), Late(pool)
+    sides = [Late(values, lambda left, right: np.cos(left * right)) for values in ([3, 5, 9], pool)]
     for side in sides if is_shared else ():
         share(side)
     Late.compared = 0
@@ -107,7 +73,7 @@ def answers(queries, pool):
     gold = np.array([[0, 2], [1, 3], [2, -1]])
     skip = np.array([0, 1, 2])
     corrected = [ranking.nearest(queries, pool, 2, bias=bias(name, pool, queries)) for name in ("csls", "dual_softmax")]
-    ranks = [gold_ranks(queries, pool, gold, ties="lowest", skip=one) for one in (skip, None)]
+    ranks = [gold_ranks(queries, pool, gold, ties="lowest", skip=skipped) for skipped in (skip, None)]
     return [*ranking.nearest(queries, pool, 2), *(part for found in corrected for part in found), *ranks]
 
 
@@ -119,8 +85,8 @@ def test_shared_late_interactions_are_compared_once_for_all_corrections():
 @pytest.mark.parametrize("pool", [(1, 4, 4, 7), (1, 4, 6, 7)])
 def test_answers_of_shared_late_interactions_are_those_of_others(pool):
     shared_answers, others = (answers(*late_sides(is_shared=is_shared, pool=pool)) for is_shared in (True, False))
-    for one, other in zip(shared_answers, others, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for answer, other in zip(shared_answers, others, strict=True):
+        np.testing.assert_array_equal(answer, other)
 
 
 def test_more_scores_of_late_interactions_than_are_kept_are_computed_at_each_call(monkeypatch):
@@ -132,7 +98,7 @@ def test_more_scores_of_late_interactions_than_are_kept_are_computed_at_each_cal
 
 
 def test_of_recent_results_only_the_last_are_kept():
-    matrices = [np.ones((1, 1)) * value for value in range(_RECENT + 1)]
+    matrices = [np.ones((1, 1)) * value for value in range(RECENT + 1)]
     calls = []
 
     @recent
@@ -145,4 +111,4 @@ def test_of_recent_results_only_the_last_are_kept():
         summed(matrix)
     summed(matrices[-1])
     summed(matrices[0])
-    assert calls == [*range(_RECENT + 1), 0]
+    assert calls == [*range(RECENT + 1), 0]

@@ -11,6 +11,7 @@ from disent_core.evaluation.metrics.intervals import bootstrap, resampled
 from disent_core.evaluation.metrics.statistics import STATISTICS, f1, pearson, precision, recall, spearman, statistic_of
 
 CORRELATIONS = {pearson: stats.pearsonr, spearman: stats.spearmanr}
+of_correlations = pytest.mark.parametrize("statistic", CORRELATIONS, ids=["pearson", "spearman"])
 
 
 def scores(n, *, levels=None, seed=3):
@@ -21,14 +22,14 @@ def scores(n, *, levels=None, seed=3):
     return items
 
 
-@pytest.mark.parametrize("statistic", CORRELATIONS, ids=["pearson", "spearman"])
+@of_correlations
 @pytest.mark.parametrize("levels", [None, 4])
 def test_a_correlation_equals_scipys(statistic, levels):
     items = scores(80, levels=levels)
     assert statistic(items[None])[0] == pytest.approx(CORRELATIONS[statistic](*items.T).statistic, abs=1e-12)
 
 
-@pytest.mark.parametrize("statistic", CORRELATIONS, ids=["pearson", "spearman"])
+@of_correlations
 def test_the_interval_of_a_correlation_equals_scipys_on_the_same_draws(statistic):
     items = scores(60, levels=6)
     expected = stats.bootstrap(
@@ -53,15 +54,11 @@ def test_weights_stand_for_copies_of_items(seed, statistic):
     np.testing.assert_allclose(statistic.of(items, weights), statistic(items[drawn]), atol=1e-12)
 
 
-@pytest.mark.parametrize("statistic", CORRELATIONS, ids=["pearson", "spearman"])
-def test_a_constant_correlates_with_nothing(statistic):
+@of_correlations
+def test_a_constant_and_samples_of_one_item_again_and_again_have_no_correlation(statistic):
     items = scores(30)
     items[:, 0] = 0.1
     assert statistic(items[None])[0] == 0
-
-
-@pytest.mark.parametrize("statistic", CORRELATIONS, ids=["pearson", "spearman"])
-def test_samples_of_one_item_again_and_again_have_no_correlation(statistic):
     weights = np.array([[3.0, 0, 0], [0, 3, 0]])
     assert statistic.of(scores(3), weights).tolist() == [0, 0]
 
@@ -69,11 +66,7 @@ def test_samples_of_one_item_again_and_again_have_no_correlation(statistic):
 def test_f1_precision_and_recall_are_those_of_the_summed_counts():
     counts = np.array([[2.0, 3, 4], [1, 1, 2]])[None]
     assert (precision(counts)[0], recall(counts)[0], f1(counts)[0]) == pytest.approx((3 / 4, 3 / 6, 2 * 3 / 10))
-
-
-@pytest.mark.parametrize("statistic", [f1, precision, recall])
-def test_counts_of_nothing_are_worth_nothing(statistic):
-    assert statistic(np.zeros((1, 2, 3)))[0] == 0
+    assert [statistic(np.zeros((1, 2, 3)))[0] for statistic in (f1, precision, recall)] == [0, 0, 0]
 
 
 def test_a_weighted_statistic_is_resampled_as_a_plain_one_is():

@@ -96,12 +96,9 @@ def kept(split, lost):
     return [int(name.removeprefix(split)) for name in ROWS if name.startswith(split) and lost_side(name) != lost]
 
 
-def test_a_third_of_the_pairs_loses_its_source_and_a_third_its_target():
+def test_a_third_of_the_pairs_loses_each_side_and_leaves_a_distractor_on_the_other():
     counts = Counter(lost_side(f"pair {place}") for place in range(3_000))
     assert all(900 < counts[side] < 1_100 for side in range(3))
-
-
-def test_pairs_that_lost_a_side_leave_a_distractor_on_the_other():
     (problem,) = mining()
     sources, targets = kept("test", 0), kept("test", 1)
     assert problem.evaluated_on == "de-en"
@@ -147,17 +144,6 @@ def test_precision_recall_and_f1_are_those_of_the_pairs_above_the_threshold_of_d
     assert {measured.n for measured in measures.values()} == {len(kept("test", 0))}
 
 
-def test_equal_texts_are_one_sentence_and_all_its_translations_are_gold():
-    complete = [name for name in ROWS if name.startswith("test") and lost_side(name) == 2][:3]
-    rows = {name: row for name, row in ROWS.items() if name.startswith("dev")}
-    texts = (("a", "x"), ("a", "y"), ("b", "y"))
-    rows |= {name: (*pair, {"split": "test"}) for name, pair in zip(complete, texts, strict=True)}
-    (problem,) = mining(rows)
-    assert problem.texts["test source"].texts == ["a", "b"]
-    assert problem.texts["test target"].texts == ["x", "y"]
-    assert problem.gold["test"] == {(0, 0), (0, 1), (1, 1)}
-
-
 def loop_lists(rows):
     """By loops: the texts of both sides that remain, in order, and the places of the gold pairs."""
     left = [[], []]
@@ -190,8 +176,3 @@ def test_lists_and_gold_are_those_of_loops_over_the_pairs(texts):
 @pytest.mark.parametrize("missing", ["dev", "test"])
 def test_without_dev_or_test_there_is_no_problem(missing):
     assert mining({name: row for name, row in ROWS.items() if not name.startswith(missing)}) == []
-
-
-def test_fewer_than_one_neighbour_is_refused():
-    with pytest.raises(ValueError, match=r"mining_neighbours must be at least 1 .*, not 0"):
-        replace(CONFIG, mining_neighbours=0)

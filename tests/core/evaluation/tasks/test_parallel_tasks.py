@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from task_inputs import CONFIG, pair_inputs, pair_table, problems, scored, utterance_inputs, utterances
 
 from disent_core.errors import AlignmentError, ConfigError
@@ -25,16 +27,13 @@ def japanese_inputs(parallel="some"):
 # --- utterances that share some ids -----------------------------------------------------------------------
 
 
-def test_retrieval_is_over_the_shared_ids_alone():
+def test_retrieval_is_over_the_shared_ids_alone_and_none_where_ids_tell_no_translations():
+    assert problems("crosslingual_retrieval", japanese_inputs("none")) == []
     forth, back = problems("crosslingual_retrieval", japanese_inputs())
     assert forth.texts["query"].texts == ["one", "three"]
     assert forth.texts["pool"].texts == ["ichi", "san"]
     assert forth.candidate_ids.to_pylist() == ["1", "3"]
     assert (forth.settings["pool_size"], back.evaluated_on) == (2, "ja-en")
-
-
-def test_retrieval_where_ids_tell_no_translations_is_no_problem():
-    assert problems("crosslingual_retrieval", japanese_inputs("none")) == []
 
 
 @pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
@@ -66,41 +65,32 @@ def trained_inputs():
     return utterance_inputs(tables, parallel="some")
 
 
+def corrections(name, inputs):
+    return [problem.settings.get("hubness") for problem in problems(name, inputs, HUBNESS)]
+
+
 def test_each_correction_for_hubs_is_a_problem_of_its_own():
     forth = problems("crosslingual_retrieval", trained_inputs(), HUBNESS)[:4]
     assert {problem.evaluated_on for problem in forth} == {"en-ja"}
     assert [problem.settings.get("hubness", "none") for problem in forth] == list(HUBNESS.hubness)
     marks = [hubness_of(json.dumps(problem.settings)) for problem in forth]
     assert marks == ["none", "train_bias", "csls (transductive)", "dual_softmax (transductive)"]
-    assert [sorted(problem.texts) for problem in forth] == [["pool", "query"], ["bank", "pool", "query"]] + [
-        ["pool", "query"]
-    ] * 2
+    assert ["bank" in problem.texts for problem in forth] == [False, True, False, False]
 
 
-def test_the_bank_of_a_direction_has_the_training_texts_of_its_query():
-    *_, back = (
-        problem for problem in problems("crosslingual_retrieval", trained_inputs(), HUBNESS) if "bank" in problem.texts
-    )
+def test_the_bank_of_a_direction_has_the_training_texts_of_its_query_if_there_are_any():
+    assert corrections("crosslingual_retrieval", japanese_inputs()) == [None, "csls", "dual_softmax"] * 2
+    both = problems("crosslingual_retrieval", trained_inputs(), HUBNESS)
+    _, back = (problem for problem in both if "bank" in problem.texts)
     assert (back.evaluated_on, back.texts["bank"].texts) == ("ja-en", ["shichi", "hachi"])
 
 
-def test_without_training_texts_there_is_no_bias_from_them():
-    names = [
-        problem.settings.get("hubness") for problem in problems("crosslingual_retrieval", japanese_inputs(), HUBNESS)
-    ]
-    assert names == [None, "csls", "dual_softmax"] * 2
-
-
-def test_held_out_pairs_of_a_corpus_without_training_have_no_bias_from_them():
-    rows = {"1": ("eins", "one"), "3": ("drei", "three", {"split": "train"})}
-    inputs = replace(pair_inputs(("de", "en"), rows, "bitext"), trains=False)
-    assert "train_bias" not in [one.settings.get("hubness") for one in problems("heldout_retrieval", inputs, HUBNESS)]
-
-
-def test_held_out_pairs_have_a_bias_from_the_training_pairs():
+def test_held_out_pairs_have_a_bias_from_the_training_pairs_if_their_corpus_trains():
     rows = {"1": ("eins", "one"), "2": ("zwei", "two"), "3": ("drei", "three", {"split": "train"})}
-    found = problems("heldout_retrieval", pair_inputs(("de", "en"), rows, "bitext"), HUBNESS)
-    assert [problem.texts["bank"].texts for problem in found if "bank" in problem.texts] == [["drei"], ["three"]]
+    inputs = pair_inputs(("de", "en"), rows, "bitext")
+    banks = [problem.texts.get("bank") for problem in problems("heldout_retrieval", inputs, HUBNESS)]
+    assert [bank.texts for bank in banks if bank] == [["drei"], ["three"]]
+    assert "train_bias" not in corrections("heldout_retrieval", replace(inputs, trains=False))
 
 
 def test_a_correction_needs_its_own_settings_and_keeps_no_ranking():
@@ -143,6 +133,39 @@ def test_intents_are_looked_for_among_all_utterances_but_the_translation(paralle
     assert items.tolist() == by_loop(japanese, english, JAPANESE, ENGLISH, skip_translation=is_skipped)
 
 
+@given(st.lists(st.sampled_from("abc"), min_size=2, max_size=9), st.integers(0, 99))
+def test_intents_of_parallel_utterances_are_looked_for_in_both_directions(labels, seed):
+    rows = {str(number): (label, f"text {number}") for number, label in enumerate(labels)}
+    tables = {language: utterances(language, rows) for language in ("en", "de")}
+    directions = problems("intent_knn", utterance_inputs(tables))
+    assert [problem.evaluated_on for problem in directions] == ["en-de", "de-en"]
+    query, pool = np.random.default_rng(seed).normal(size=(2, len(labels), 5))
+    measured = scored(directions[0], query=query, pool=pool)["accuracy_at_1"]
+    assert measured.items.tolist() == by_loop(query, pool, rows, rows, skip_translation=True)
+
+
+def test_one_language_is_searched_in_itself_without_the_query():
+    rows = {str(number): (label, f"text {number}") for number, label in enumerate("aab")}
+    (problem,) = problems("intent_knn", utterance_inputs({"en": utterances("en", rows)}))
+    assert problem.evaluated_on == "en"
+    same = np.array([[1, 0], [1, 0.1], [0, 1]])  # the first two are each other's nearest
+    assert scored(problem, query=same, pool=same)["accuracy_at_1"].items.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_translations_are_brought_into_one_order_before_intents_are_compared():
+    english = utterances("en", {"1": ("a", "x"), "2": ("b", "y")})
+    german = utterances("de", {"2": ("b", "y"), "1": ("a", "x")})
+    forth, _ = problems("intent_knn", utterance_inputs({"en": english, "de": german}))
+    assert forth.texts["pool"].texts == ["x", "y"]
+    assert forth.texts["pool"].keys == [text_key("x"), text_key("y")]
+
+
+@pytest.mark.parametrize("labels", [[], ["a"], [None, None, "a"]])
+def test_fewer_than_two_utterances_with_an_intent_are_no_problem(labels):
+    rows = {str(number): (label, f"text {number}") for number, label in enumerate(labels)}
+    assert problems("intent_knn", utterance_inputs({"en": utterances("en", rows)})) == []
+
+
 @pytest.mark.parametrize("parallel", ["all", "some", "none"])
 def test_an_utterance_is_never_its_own_neighbour_in_one_language(parallel):
     inputs = utterance_inputs({"en": utterances("en", ENGLISH)}, parallel=parallel)
@@ -157,6 +180,7 @@ PAIRS = {"1": ("eins", "one"), "2": ("zwei", "two"), "3": ("drei", "three", {"sp
 
 @pytest.mark.parametrize(("name", "kind"), [("tatoeba_retrieval", "translations"), ("heldout_retrieval", "bitext")])
 def test_translations_are_retrieved_in_both_directions_by_strict_id(name, kind):
+    assert problems(name, pair_inputs(("de", "en"), {}, kind)) == []
     forth, back = problems(name, pair_inputs(("de", "en"), PAIRS, kind))
     assert (forth.evaluated_on, back.evaluated_on) == ("de-en", "en-de")
     assert forth.texts["query"].texts == ["eins", "zwei"]
@@ -189,22 +213,14 @@ def test_held_out_retrieval_is_of_the_test_split_whatever_the_split_of_other_tas
 def test_faiss_may_search_held_out_pairs_and_the_settings_say_so(monkeypatch):
     pytest.importorskip("faiss")
     inputs, config = pair_inputs(("de", "en"), PAIRS, "bitext"), replace(CONFIG, heldout_search="ivf")
-    (forth, _), (exact, _) = (problems("heldout_retrieval", inputs, one) for one in (config, CONFIG))
+    (forth, _), (exact, _) = (problems("heldout_retrieval", inputs, chosen) for chosen in (config, CONFIG))
     assert forth.settings.items() - exact.settings.items() == {
         ("search", "ivf"), ("search_recall_at_10", "at least 0.95")}  # fmt: skip
-    assert scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"].items.tolist() == [
-        1.0,
-        1.0,
-    ]
+    assert scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"].value == 1
     assert "search" not in problems("tatoeba_retrieval", inputs, config)[0].settings
     monkeypatch.setattr(translation_retrieval, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"heldout_search = 'ivf' needs faiss: pip install 'disent\[faiss\]'"):
         problems("heldout_retrieval", inputs, config)
-
-
-@pytest.mark.parametrize("name", ["tatoeba_retrieval", "heldout_retrieval"])
-def test_a_pair_without_rows_is_no_problem(name):
-    assert problems(name, pair_inputs(("de", "en"), {}, "bitext")) == []
 
 
 def test_a_pair_id_that_is_there_twice_is_an_error():

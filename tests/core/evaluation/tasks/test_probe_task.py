@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from task_inputs import CONFIG, pair_inputs, problems, scored, utterance_inputs, utterances
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.metrics.linear_probe import PENALTY, linear_probe
+from disent_core.evaluation.metrics.probes import NEIGHBOURS, PENALTY, knn_probe, linear_probe, mlp_probe
 
 NAME = "language_identification"
 
@@ -48,6 +48,31 @@ def test_rows_that_are_not_finite_are_refused():
         linear_probe(np.eye(2), np.array(["a", "b"]), np.array([[0, 1], [np.nan, 1]]))
 
 
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 999))
+def test_neighbours_vote_as_a_loop_over_cosines_counts(seed):
+    rng = np.random.default_rng(seed)
+    train, test, labels = rng.normal(size=(60, 4)), rng.normal(size=(9, 4)), rng.choice(list("cab"), 60)
+    expected = []
+    for row in test:
+        cosines = train @ row / np.linalg.norm(train, axis=1)
+        votes = labels[np.argsort(-cosines)[:NEIGHBOURS]].tolist()
+        expected.append(max(sorted(set(votes)), key=votes.count))
+    assert knn_probe(train, labels, test).tolist() == expected
+
+
+def test_neighbours_and_a_network_read_what_a_linear_map_does_not():
+    rows = np.random.default_rng(0).normal(size=(2000, 2))
+    labels = np.where(rows[:, 0] * rows[:, 1] > 0, "en", "de")  # two opposite quadrants each
+
+    def accuracy(probe):
+        return (probe(rows[:1500], labels[:1500], rows[1500:]) == labels[1500:]).mean()
+
+    assert accuracy(linear_probe) < 0.6
+    assert accuracy(knn_probe) > 0.9
+    assert accuracy(mlp_probe) > 0.9
+
+
 def rows_of(split, intents, start=0):
     return {f"{split}{start + place}": (intent, f"{split} {place}") for place, intent in enumerate(intents)}
 
@@ -65,12 +90,9 @@ def both(dev="abab", test="ba", name="dev"):
 def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
     (problem,) = problems(NAME, both())
     assert problem.evaluated_on == "en-de"
-    assert {role: texts.texts for role, texts in problem.texts.items()} == {
-        "train en": ["d 0", "d 1", "d 2", "d 3"],
-        "train de": ["d 0", "d 1", "d 2", "d 3"],
-        "test en": ["t 0", "t 1"],
-        "test de": ["t 0", "t 1"],
-    }
+    train, test = ["d 0", "d 1", "d 2", "d 3"], ["t 0", "t 1"]
+    expected = {"train en": train, "train de": train, "test en": test, "test de": test}
+    assert {role: texts.texts for role, texts in problem.texts.items()} == expected
     assert problem.settings == {"split": "test", "learned_on": "dev", "probe": "ridge", "penalty": PENALTY}
 
 
@@ -95,26 +117,19 @@ def matrices(problem, knows):
     }
 
 
-@pytest.mark.parametrize("knows", [True, False])
-def test_a_language_that_the_embedding_knows_is_found(knows):
-    (problem,) = problems(NAME, both("abab" * 20, "ba" * 20))
-    accuracy = scored(problem, **matrices(problem, knows))["accuracy"]
-    assert accuracy.n == 80
-    assert (accuracy.value == 1) if knows else (accuracy.value < 0.75)
-
-
 def intents_of(dev, test):
     table = pa.concat_tables([utterances("en", rows_of("d", dev), "dev"), utterances("en", rows_of("t", test))])
     return problems("intent_probe", utterance_inputs({"en": table}))
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_an_intent_that_the_embedding_knows_is_found(knows):
-    (problem,) = intents_of("abab" * 20, "ba" * 20)
-    assert problem.evaluated_on == "en"
-    accuracy = scored(problem, **matrices(problem, knows))["accuracy"]
-    assert accuracy.n == 40
-    assert (accuracy.value == 1) if knows else (accuracy.value < 0.75)
+def test_a_language_or_intent_that_the_embedding_knows_is_found(knows):
+    (of_language,), (of_intent,) = problems(NAME, both("abab" * 20, "ba" * 20)), intents_of("abab" * 20, "ba" * 20)
+    assert (of_language.evaluated_on, of_intent.evaluated_on) == ("en-de", "en")
+    for problem, texts in ((of_language, 80), (of_intent, 40)):
+        accuracy = scored(problem, **matrices(problem, knows))["accuracy"]
+        assert accuracy.n == texts
+        assert (accuracy.value == 1) if knows else (accuracy.value < 0.75)
 
 
 def test_utterances_without_intent_are_not_in_the_probe_of_intents():
@@ -137,14 +152,11 @@ def test_dev_is_measured_with_what_train_teaches():
     assert (problem.texts["test en"].texts, len(problem.texts["train en"])) == (["x"], 4)
 
 
-def test_bitext_has_a_probe_of_the_language_alone():
+def test_bitext_has_a_probe_of_the_language_alone_and_no_texts_to_learn_from_are_no_problem():
+    assert problems(NAME, both("")) == []
+    assert problems(NAME, pair_inputs(("de", "en"), {"2": ("zwei", "two")}, "bitext")) == []
     rows = {"1": ("eins", "one", {"split": "dev"}), "2": ("zwei", "two")}
     (problem,) = problems(NAME, pair_inputs(("de", "en"), rows, "bitext"))
     assert (problem.evaluated_on, problem.texts["train de"].texts) == ("de-en", ["eins"])
     measures = scored(problem, **{role: [[float(role.endswith("de"))]] for role in problem.texts})
     assert {metric: measured.value for metric, measured in measures.items()} == {"accuracy": 1}
-
-
-def test_no_texts_to_learn_from_are_no_problem():
-    assert problems(NAME, both("")) == []
-    assert problems(NAME, pair_inputs(("de", "en"), {"2": ("zwei", "two")}, "bitext")) == []

@@ -43,14 +43,8 @@ def test_the_measures_are_those_of_seqeval_and_of_loops(pairs):
         return
     measured = measures(gold, tags)
     assert measured["seqeval_f1"].value == pytest.approx(f1_score(gold, tags))
-    spans = [
-        (strict_spans(gold_spans), strict_spans(predicted_spans))
-        for gold_spans, predicted_spans in zip(gold, tags, strict=True)
-    ]
-    hits, sizes = (
-        sum(len(gold_spans & predicted_spans) for gold_spans, predicted_spans in spans),
-        sum(len(gold_spans) + len(predicted_spans) for gold_spans, predicted_spans in spans),
-    )
+    spans = list(zip(map(strict_spans, gold), map(strict_spans, tags), strict=True))
+    hits, sizes = sum(len(left & right) for left, right in spans), sum(len(left) + len(right) for left, right in spans)
     assert measured["span_f1"].value == pytest.approx(2 * hits / sizes if sizes else 0)
     words = [pair for sentence in pairs for pair in sentence]
     hits, sizes = sum(a == b != "O" for a, b in words), sum((a != "O") + (b != "O") for a, b in words)
@@ -65,10 +59,8 @@ def test_a_stray_inside_tag_is_a_span_for_seqeval_alone():
 
 
 def test_a_strict_span_goes_on_whatever_type_its_inside_tags_have():
-    assert [tuple(slot) for slot in opened_slots(["I-a", "B-a", "I-b", "O", "I-a", "B-b", "O"])] == [
-        ("a", 1, 3),
-        ("b", 5, 6),
-    ]
+    slots = opened_slots(["I-a", "B-a", "I-b", "O", "I-a", "B-b", "O"])
+    assert [tuple(slot) for slot in slots] == [("a", 1, 3), ("b", 5, 6)]
 
 
 def test_a_tag_too_few_is_an_error():
@@ -79,10 +71,7 @@ def test_a_tag_too_few_is_an_error():
 def test_entities_are_measured_as_slots_are():
     gold = [["B-per", "I-per", "O"], ["O", "B-loc"]]
     entity_problem = problem(gold, "ner")
-    assert (entity_problem.task, entity_problem.evaluated_on, entity_problem.settings) == (
-        "ner",
-        "en",
-        {"split": "test"},
-    )
+    assert (entity_problem.task, entity_problem.evaluated_on) == ("ner", "en")
+    assert entity_problem.settings == {"split": "test"}
     assert [measured.value for measured in entity_problem.score(gold)] == [1, 1, 1]
     assert problem([["O"]], "ner") is None

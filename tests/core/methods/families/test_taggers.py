@@ -10,27 +10,20 @@ from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods import method
 from disent_core.methods.families.tagger import tagged_sentences as sentences_of
 from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
-from disent_core.methods.token_classification import TokenClassificationConfig
 from disent_core.methods.train import train_head
 from disent_core.methods.trainer import TrainedLabeller, trainer
-from disent_core.methods.twosl import TwoSlConfig
+from disent_core.methods.twosl import TokenClassificationConfig, TwoSlConfig
 from disent_core.storage.tables import SCHEMAS, read_table
 from disent_core.training.data import Utterances
 from disent_core.training.epoch import Fit
 
 SETTINGS = {
     "twosl": TwoSlConfig(
-        examples=12,
-        max_span=3,
-        max_positive_pairs=20,
-        contrastive_epochs=2,
-        filter_hidden=(8,),
-        filter_epochs=3,
-        type_hidden=(8,),
-        type_epochs=4,
+        examples=12, max_span=3, max_positive_pairs=20, contrastive_epochs=2, filter_hidden=(8,), filter_epochs=3,
+        type_hidden=(8,), type_epochs=4,
     ),
     "token_classification": TokenClassificationConfig(examples=12, epochs=3),
-}
+}  # fmt: skip
 STAGES = {"twosl": 9, "token_classification": 3}
 TEST = [sentence.tokens for sentence in tagged_sentences(6, seed=5)]
 

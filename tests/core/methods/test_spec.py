@@ -1,11 +1,14 @@
-"""What a training costs is measured, survives a kill, and stands beside the curve without changing it."""
+"""What makes settings other settings, and what a training costs, which stands beside the curve without changing it."""
 
 import time
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
 
-from disent_core.methods.cost import Meter, TrainingCost, machine
+from disent_core.methods.dream import DreamConfig
+from disent_core.methods.fmda import FmdaConfig
+from disent_core.methods.spec import Meter, TrainingCost, machine, settings_fingerprint
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_info, rows_table, write_table
 
 CURVE = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "seed": 0, "epoch": 1, "split": "dev"}
@@ -57,3 +60,34 @@ def test_a_curve_of_an_earlier_version_has_no_cost(tmp_path):
 
 def test_a_machine_is_named_with_its_cores():
     assert machine("cpu").endswith(" cores")
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+PAPER = DreamConfig(max_epochs=5)
+
+
+def test_a_changed_setting_changes_the_fingerprint():
+    assert settings_fingerprint(replace(PAPER, max_epochs=6)) != settings_fingerprint(PAPER)
+
+
+def test_how_often_a_checkpoint_is_written_does_not():
+    assert settings_fingerprint(replace(PAPER, checkpoint_seconds=1.0)) == settings_fingerprint(PAPER)
+
+
+def test_a_new_switch_at_its_default_does_not():
+    @dataclass(frozen=True, kw_only=True)
+    class Config(DreamConfig):
+        pass
+
+    @dataclass(frozen=True, kw_only=True)
+    class WithSwitch(DreamConfig):
+        switch: bool = False
+
+    WithSwitch.__name__ = "Config"
+    assert settings_fingerprint(WithSwitch(max_epochs=5)) == settings_fingerprint(Config(max_epochs=5))
+    assert settings_fingerprint(WithSwitch(switch=True, max_epochs=5)) != settings_fingerprint(Config(max_epochs=5))
+
+
+def test_equal_values_of_two_methods_differ():
+    assert settings_fingerprint(DreamConfig()) != settings_fingerprint(FmdaConfig())
