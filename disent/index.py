@@ -74,7 +74,8 @@ class Index:
     def __init__(
         self, stored: "StoredIndex", head: "str | Path | Model | None", encoder: str | Path | None, device: "Device"
     ) -> None:
-        self._stored, self._source = stored, (head, encoder, device)
+        self._stored = stored
+        self._source: tuple[str | Path | Model | None, str | Path | None, Device] = (head, encoder, device)
         self.folder: Path = stored.folder
         self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
         approximate = stored.contents.approximate

@@ -184,7 +184,7 @@ def _rows(
 
 def _row(measurements: Sequence[Measurement], seed: int | None, config: EvaluationConfig) -> dict[str, object]:
     mean = aggregate(measurements, samples=config.bootstrap_samples, seed=config.bootstrap_seed)
-    return {name: getattr(mean, name) for name in ("metric", "value", "ci_low", "ci_high", "n")} | {"seed": seed}
+    return {"seed": seed, **{name: getattr(mean, name) for name in ("metric", "value", "ci_low", "ci_high", "n")}}
 
 
 def _outcomes(by_seed: Sequence[Sequence[Measurement]], runs: Sequence[int | None]) -> Iterator[dict[str, object]]:

@@ -84,7 +84,9 @@ class Head(Module):
     def load(cls, model_name_or_path: str, **kwargs: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Read what `save` wrote."""
         names = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
-        source = {name: kwargs[name] for name in names if name in kwargs} | {"model_name_or_path": model_name_or_path}
+        source: dict[str, Any] = {name: kwargs[name] for name in names if name in kwargs} | {
+            "model_name_or_path": model_name_or_path
+        }
         return cls.load_torch_weights(model=cls(**cls.load_config(**source)), **source)
 
 

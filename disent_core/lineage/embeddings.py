@@ -195,12 +195,13 @@ def _result(
 
 def text_plan(workspace: Workspace, encoder: str, language: str) -> Texts:
     """Return the texts of the language that the methods and tasks of the encoder read."""
-    tables = (
+    utterances, masked, templates, training_templates = (
         [read_table(path, SCHEMAS[key[1]], SOURCES[key]) for path in paths]
         for key, paths in _paths(workspace, language).items()
     )
     texts_of_pairs = chain(_texts_of_pairs(workspace, language), _texts_of_mates(workspace, encoder, language))
-    return texts_to_encode(*tables, workspace.config.needs(encoder), texts_of_pairs)
+    needs = workspace.config.needs(encoder)
+    return texts_to_encode(utterances, masked, templates, training_templates, needs, texts_of_pairs)
 
 
 def _paths(workspace: Workspace, language: str) -> dict[Key, list[Path]]:

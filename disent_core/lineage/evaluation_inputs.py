@@ -93,7 +93,14 @@ class Scope:
 
     def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
         """Return the inputs of a task on the scope."""
-        return Inputs(self.corpus, self.languages, tables, self.kind, self.parallel, trains=self.trains)
+        return Inputs(
+            corpus=self.corpus,
+            languages=self.languages,
+            tables=tables,
+            kind=self.kind,
+            parallel=self.parallel,
+            trains=self.trains,
+        )
 
 
 class Scopes:

@@ -242,8 +242,8 @@ def joined(
 
 def encode_items(encoder: TunableEncoder, items: SpanItems, *, concat_norm: ConcatNorm) -> ItemFeatures:
     (masked, masked_rows), (spans, span_rows) = distinct(items.masked), distinct(items.texts)
-    rows = (rows.to(encoder.device) for rows in (masked_rows, span_rows))
-    return ItemFeatures(encoder.vectors(masked), encoder.vectors(spans), *rows, concat_norm)
+    masked_rows, span_rows = masked_rows.to(encoder.device), span_rows.to(encoder.device)
+    return ItemFeatures(encoder.vectors(masked), encoder.vectors(spans), masked_rows, span_rows, concat_norm)
 
 
 _BLOCK = 4096

@@ -36,7 +36,7 @@ def _languages(texts: list[str], metadata: Any, subset: str, prompt: str | None)
     Tasks of `mteb_bridge.tasks` do, if need be by prompt (`query` or `document`), and so do subsets of one language.
     """
     spoken: Spoken = getattr(metadata, "spoken", {}).get(subset, Spoken())
-    if prompt in spoken.prompts:
+    if prompt is not None and prompt in spoken.prompts:
         return [spoken.prompts[prompt]] * len(texts)
     for column, languages in spoken.columns:
         if list(column) == texts:

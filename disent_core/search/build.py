@@ -210,7 +210,7 @@ def _with_block(
     embeddings: Collection[str] | None,
 ) -> Contents:
     """Store new texts, a part for each language."""
-    numbered = [(row, key, *text) for row, (key, text) in enumerate(block, contents.rows)]
+    numbered = [(row, key, text.text, text.language) for row, (key, text) in enumerate(block, contents.rows)]
     for language, group in groupby(sorted(numbered, key=lambda item: item[3] or ""), key=lambda item: item[3]):
         rows, keys, texts, languages = zip(*group, strict=True)
         vectors = encode(list(texts), language)

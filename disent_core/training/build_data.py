@@ -100,7 +100,7 @@ class _Rows:
         self.starts = [0, *accumulate(len(vectors[language].keys) for language in self.languages)]
         names = pa.array(self.languages)
         self.label = {side: pc.index_in(table[f"{side}_language"], value_set=names).to_numpy() for side in SIDES}
-        absent = dict.fromkeys(SIDES, torch.full((len(table),), -1))
+        absent: dict[str, Tensor] = dict.fromkeys(SIDES, torch.full((len(table),), -1))
         self.pairs = PairRows(
             text=self._of_sides("key"),
             language={side: _tensor(label) for side, label in self.label.items()},

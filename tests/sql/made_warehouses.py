@@ -1,5 +1,6 @@
 """Small warehouses from invented rows."""
 
+import atexit
 import shutil
 import tempfile
 from datetime import UTC, datetime
@@ -98,6 +99,7 @@ def sql_of(*names: str) -> Path:
     checks = [path for path in (SQL / "checks").glob("*.sql") if _relations_of(path) <= read]
     figures = [*(SQL / "published" / "figures").glob("*.csv")] if "main.published_metrics" in read else []
     folder = Path(tempfile.mkdtemp(prefix="disent-sql-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for path in (*(files[name] for name in read), *checks, *figures):
         (folder / path.relative_to(SQL)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, folder / path.relative_to(SQL))

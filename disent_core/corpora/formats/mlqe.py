@@ -37,7 +37,7 @@ def _pair_and_split(file: Path) -> tuple[str, str] | None:
     """Parse the languages from the name of the file or of its folder."""
     name, folder = _NAME.fullmatch(file.name), _FOLDER.fullmatch(file.parent.name)
     languages = name and (name.group(2, 3) if name[2] else folder and folder.groups())
-    return name and languages and ("-".join(map(language_code, languages)), name[1].rstrip("0123456789"))
+    return ("-".join(map(language_code, languages)), name[1].rstrip("0123456789")) if name and languages else None
 
 
 _FILES = SplitFiles(
