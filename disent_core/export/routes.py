@@ -23,6 +23,7 @@ from disent_core.methods.families.frozen import TrainedHead
 from disent_core.methods.families.seed_by_seed import FineTuned
 from disent_core.methods.families.unseeded import Solved
 from disent_core.methods.fmda_head import FmdaHead
+from disent_core.methods.infonce_head import InfoNceHead
 from disent_core.methods.lexicon_head import TrainedLexicon, table_seed
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 
@@ -180,6 +181,10 @@ def _of_module(module: nn.Module, pooled: Route, head: SavedHead) -> Routes:
         module = module.base
     if isinstance(module, LinearHead):
         return Routes({name: (*pooled, _affine(getattr(module, name))) for name in ("meaning", "language")})
+    if isinstance(module, InfoNceHead):  # of vectors of norm 1 times the root of their width
+        first, *others = (layer for layer in module.layers if isinstance(layer, nn.Linear))
+        steps = [_affine(first, nn.GELU() if others else None, scale=first.in_features**0.5), *map(_affine, others)]
+        return Routes({"meaning": (*pooled, _sentence_transformers().Normalize(), *steps)})
     if isinstance(module, FmdaHead):
         return _of_step(_attention(module, head.description["dim"]), pooled)
     if isinstance(module, FacetFirstHead):

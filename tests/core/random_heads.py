@@ -209,5 +209,8 @@ CASES: Mapping[str, Callable[[Path], Path]] = {
     "fmda_two_stage": partial(fmda, name="fmda_two_stage"),
     "projection": projection,
     "centered": centered,
+    "cca": partial(aligned, name="cca"),
+    "infonce": partial(frozen, name="infonce"),
+    "infonce, mlp": partial(frozen, name="infonce", preset="mlp"),
 }
 """Heads that are exported to folders of sentence-transformers, by the name of the case."""
