@@ -41,6 +41,12 @@ TASKS: Mapping[str, str] = {
     "language_leakage": "disent_core.evaluation.tasks.probes:LEAKAGE",
     "intent_probe": "disent_core.evaluation.tasks.probes:INTENT",
     "clustering": "disent_core.evaluation.tasks.clustering",
+    "mixed_pool_retrieval": "disent_core.evaluation.tasks.mixed_pool_retrieval",
+    "own_language_neighbours": "disent_core.evaluation.tasks.mixed_pool_retrieval:OWN_LANGUAGE",
+    "language_leakage_knn": "disent_core.evaluation.tasks.probes:LEAKAGE_KNN",
+    "language_leakage_mlp": "disent_core.evaluation.tasks.probes:LEAKAGE_MLP",
+    "value_retrieval": "disent_core.evaluation.tasks.monolingual_retrieval:VALUES",
+    "paraphrase_retrieval": "disent_core.evaluation.tasks.monolingual_retrieval:PARAPHRASES",
 }
 """Module of each task, or `module:ATTRIBUTE`, by its name; imported when the task is asked for."""
 

@@ -100,11 +100,11 @@ def mlp_probe(train: Float[np.ndarray, "n dim"], labels: Labels, test: Float[np.
     if len(names := np.unique(labels)) < 2:
         return np.full(len(test), names[0])
     train, test = (rows.astype(np.float32) for rows in _standardised(train, test))
-    network = MLPClassifier((UNITS,), alpha=ALPHA, batch_size=min(256, len(train)), max_iter=EPOCHS, random_state=SEED)
+    network = MLPClassifier((UNITS,), alpha=ALPHA, max_iter=EPOCHS, random_state=SEED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of passes is fixed
         network.fit(train, labels)
-    return network.predict(test)
+    return np.asarray(network.predict(test))
 
 
 def _standardised(

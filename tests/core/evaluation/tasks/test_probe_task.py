@@ -73,6 +73,15 @@ def test_neighbours_and_a_network_read_what_a_linear_map_does_not():
     assert accuracy(mlp_probe) > 0.9
 
 
+@pytest.mark.parametrize("probe", ["knn", "mlp"])
+def test_other_probes_of_the_language_have_the_texts_of_the_linear_one(probe):
+    (linear,), (other,) = problems("language_leakage", both()), problems(f"language_leakage_{probe}", both())
+    assert (other.task, other.settings["probe"]) == (f"language_leakage_{probe}", probe)
+    assert {role: texts.keys for role, texts in other.texts.items()} == {
+        role: texts.keys for role, texts in linear.texts.items()
+    }
+
+
 def rows_of(split, intents, start=0):
     return {f"{split}{start + place}": (intent, f"{split} {place}") for place, intent in enumerate(intents)}
 

@@ -1,0 +1,117 @@
+"""Retrieve the translation from one pool of both languages.
+
+`crosslingual_retrieval` has candidates of the other language alone, so it can't tell whether a text is nearer to its
+translation than to other texts of its own language. Here the candidates are the texts of both languages but the query
+and what has the same text. Two tasks read the same nearest candidate:
+
+* `mixed_pool_retrieval`, accuracy at 1: it is the translation.
+* `own_language_neighbours`, lower is better: the share of queries whose nearest candidate is of their own language.
+  With embeddings free of language it is about half of what `mixed_pool_retrieval` misses.
+
+`en-de` has queries in en. Queries whose translation is the very same text are left out, since it is no candidate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+import pyarrow.compute as pc
+from jaxtyping import Float, Int
+
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
+from disent_core.evaluation.measurement import Measurement, measured
+from disent_core.evaluation.metrics.ranking import nearest
+from disent_core.evaluation.tasks.parallel import pair_texts, same_order, sentence_pairs, utterance_texts
+
+NAME, OWN_LANGUAGE_NAME = "mixed_pool_retrieval", "own_language_neighbours"
+RANKED = ("meaning", "sentence")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MixedPoolProblem(Problem):
+    """Texts by role `query` and `other`: row i of both is a translation; the pool is all of both.
+
+    Attributes:
+        text_of: number of the text of each candidate, `query` first: equal texts have equal numbers.
+        equal_text_counts: a copy of the translation is right as well.
+        measures_language: whether the item is "of the own language" instead of "the translation".
+    """
+
+    text_of: Int[np.ndarray, " candidates"]
+    equal_text_counts: bool
+    measures_language: bool
+
+    def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
+        """Return the share of queries whose nearest candidate is right, or of their own language."""
+        pool = np.concatenate([matrices["query"], matrices["other"]])
+        rows = np.arange(len(pool) // 2)
+        rows = rows[self.text_of[rows] != self.text_of[rows + len(rows)]]
+        copies = int(np.bincount(self.text_of).max())  # at most so many candidates have the text of a query
+        _, indices = nearest(matrices["query"][rows], pool, copies + 1)
+        has_own_text = self.text_of[indices] == self.text_of[rows][:, None]
+        first = indices[np.arange(len(rows)), has_own_text.argmin(axis=1)]
+        if self.measures_language:
+            return [measured("share", (first < len(pool) // 2).astype(float))]
+        translation = rows + len(pool) // 2
+        is_right = first == translation
+        if self.equal_text_counts:
+            is_right |= self.text_of[first] == self.text_of[translation]
+        return [measured("accuracy_at_1", is_right.astype(float))]
+
+
+def problems(inputs: Inputs, config: EvaluationConfig, *, measures_language: bool = False) -> list[Problem]:
+    """Return a problem for each direction of a pair of two languages; none without a query."""
+    if len(set(inputs.languages)) < 2:
+        return []
+    found = (_problem(inputs, config, sides, measures_language) for sides in permutations(_sides(inputs, config)))
+    return [problem for problem in found if problem is not None]
+
+
+def _sides(inputs: Inputs, config: EvaluationConfig) -> list[Texts]:
+    if inputs.kind != "utterances":
+        return list(pair_texts(inputs, sentence_pairs(inputs, config.split)))
+    tables = [inputs.tables["utterances", language] for language in inputs.languages]
+    chosen = [table.filter(pc.field("split") == config.split) for table in tables]
+    ordered = same_order(chosen, f"{inputs.corpus} {inputs.pair} {config.split}", inputs.parallel)
+    return list(map(utterance_texts, inputs.languages, ordered))
+
+
+def _problem(
+    inputs: Inputs, config: EvaluationConfig, sides: tuple[Texts, ...], measures_language: bool
+) -> MixedPoolProblem | None:
+    query, other = sides
+    _, text_of = np.unique([*query.keys, *other.keys], return_inverse=True)
+    queries = int((text_of[: len(query)] != text_of[len(query) :]).sum())
+    if not queries:
+        return None
+    return MixedPoolProblem(
+        task=OWN_LANGUAGE_NAME if measures_language else NAME,
+        dataset=inputs.corpus,
+        evaluated_on=f"{query.language}-{other.language}",
+        texts={"query": query, "other": other},
+        settings={
+            "split": config.split,
+            "equal_text_counts": config.equal_text_counts,
+            "pool_size": len(text_of),
+            "pool_duplicates": len(text_of) - int(text_of.max()) - 1,
+        },
+        embeddings=RANKED,
+        text_of=text_of,
+        equal_text_counts=config.equal_text_counts,
+        measures_language=measures_language,
+    )
+
+
+TASK = Task(
+    name=NAME,
+    scope="pair",
+    tables=("utterances", "sentence_pairs"),
+    problems=problems,
+    kinds=("utterances", "translations"),
+    ranked=RANKED,
+)
+OWN_LANGUAGE = replace(
+    TASK, name=OWN_LANGUAGE_NAME, problems=partial(problems, measures_language=True), lower_is_better=True
+)
