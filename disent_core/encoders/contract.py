@@ -113,7 +113,7 @@ class EncoderConfig(Settings):
         raise NotImplementedError
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
-        """Load the encoder, ready to encode texts of this language.
+        """Load the encoder, ready to encode texts of this language, which is empty where it is not known.
 
         Raises:
             EncoderError: if it can't be loaded.
