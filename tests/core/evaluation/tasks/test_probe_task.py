@@ -68,7 +68,7 @@ def test_neighbours_and_a_network_read_what_a_linear_map_does_not():
     def accuracy(probe):
         return (probe(rows[:1500], labels[:1500], rows[1500:]) == labels[1500:]).mean()
 
-    assert accuracy(linear_probe) < 0.6
+    assert accuracy(linear_probe) < 0.7
     assert accuracy(knn_probe) > 0.9
     assert accuracy(mlp_probe) > 0.9
 
