@@ -17,13 +17,18 @@ from functools import partial
 from itertools import permutations
 
 import numpy as np
-import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import nearest
-from disent_core.evaluation.tasks.parallel import pair_texts, same_order, sentence_pairs, utterance_texts
+from disent_core.evaluation.tasks.parallel import (
+    pair_texts,
+    same_order,
+    sentence_pairs,
+    split_utterances,
+    utterance_texts,
+)
 
 NAME, OWN_LANGUAGE_NAME = "mixed_pool_retrieval", "own_language_neighbours"
 RANKED = ("meaning", "sentence")
@@ -65,16 +70,16 @@ def problems(inputs: Inputs, config: EvaluationConfig, *, measures_language: boo
     """Return a problem for each direction of a pair of two languages; none without a query."""
     if len(set(inputs.languages)) < 2:
         return []
-    found = (_problem(inputs, config, sides, measures_language) for sides in permutations(_sides(inputs, config)))
-    return [problem for problem in found if problem is not None]
+    directions = permutations(_sides(inputs, config))
+    both = (_problem(inputs, config, sides, measures_language) for sides in directions)
+    return [problem for problem in both if problem is not None]
 
 
 def _sides(inputs: Inputs, config: EvaluationConfig) -> list[Texts]:
     if inputs.kind != "utterances":
         return list(pair_texts(inputs, sentence_pairs(inputs, config.split)))
-    tables = [inputs.tables["utterances", language] for language in inputs.languages]
-    chosen = [table.filter(pc.field("split") == config.split) for table in tables]
-    ordered = same_order(chosen, f"{inputs.corpus} {inputs.pair} {config.split}", inputs.parallel)
+    where = f"{inputs.corpus} {inputs.pair} {config.split}"
+    ordered = same_order(split_utterances(inputs, config.split), where, inputs.parallel)
     return list(map(utterance_texts, inputs.languages, ordered))
 
 
@@ -83,8 +88,7 @@ def _problem(
 ) -> MixedPoolProblem | None:
     query, other = sides
     _, text_of = np.unique([*query.keys, *other.keys], return_inverse=True)
-    queries = int((text_of[: len(query)] != text_of[len(query) :]).sum())
-    if not queries:
+    if (text_of[: len(query)] == text_of[len(query) :]).all():
         return None
     return MixedPoolProblem(
         task=OWN_LANGUAGE_NAME if measures_language else NAME,
