@@ -46,6 +46,7 @@ INPUTS = (
     "metrics",
     "rankings",
     "comparisons",
+    "settings_search",
     "mteb_results",
     "configured_methods",
     "encoders",

@@ -10,12 +10,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from disent_core import methods
 from disent_core.config.checks import check_names
 from disent_core.config.model import Config, MethodConfig
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
+from disent_core.config.sections import (
+    CorpusConfig,
+    ExperimentConfig,
+    MtebConfig,
+    SettingsSearchConfig,
+    TargetsConfig,
+    WarehouseConfig,
+)
 from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.languages import language_code, split_codes
@@ -30,7 +38,7 @@ from disent_core.settings import Seed, Settings
 _LONGEST_LINE = 20_000
 """Characters: `tomllib` takes time in the square of the parts of a dotted key."""
 
-_SECTIONS = ("experiment", "negatives", "targets", "evaluation", "mteb", "warehouse")
+_SECTIONS = ("experiment", "negatives", "targets", "evaluation", "settings_search", "mteb", "warehouse")
 """Sections that need nothing but their own keys."""
 _COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 """Keys of `[methods.NAME]` that every method has, beside its own settings."""
@@ -47,6 +55,7 @@ class _File(Settings):
     negatives: BleuConfig = field(default_factory=BleuConfig)
     targets: TargetsConfig = field(default_factory=TargetsConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    settings_search: SettingsSearchConfig = field(default_factory=SettingsSearchConfig)
     mteb: MtebConfig = field(default_factory=MtebConfig)
     warehouse: WarehouseConfig = field(default_factory=WarehouseConfig)
 
@@ -73,11 +82,14 @@ def load_config(path: Path) -> Config:
     sections = {name: getattr(parsed, name) for name in _SECTIONS}
     names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
     corpora = [_complete(corpus, ("corpora", index), toml) for index, corpus in enumerate(parsed.corpora)]
+    configured = {name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names}
+    trials = _trials(configured, parsed, toml)
+    sections["experiment"] = replace(parsed.experiment, methods=(*parsed.experiment.methods, *trials))
     config = Config(
         path=path.resolve(),
         corpora=tuple(corpora),
         encoders=_encoders(parsed.encoders, toml),
-        methods={name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names},
+        methods=configured | trials,
         **sections,
     )
     check_names(config, toml)
@@ -229,3 +241,32 @@ def _pop_distinct(
         problem = f"{key} must be distinct, and at least one: {list(values)}"
         toml.fail((*key_path, key), f"{problem}; leave it out to take {default}")
     return values
+
+
+# --- search of settings -----------------------------------------------------------------------------------
+
+
+def _trials(configured: dict[str, MethodConfig], parsed: _File, toml: TomlErrors) -> dict[str, MethodConfig]:
+    """Return the trials of `[settings_search]` by name, and mark in `configured` the methods that they are trials of."""
+    search, trials = parsed.settings_search, dict[str, MethodConfig]()
+    if search.methods and parsed.evaluation.split != "dev":
+        toml.fail(("settings_search", "methods"), 'settings are chosen on dev; set split = "dev" in [evaluation]')
+    for name in search.methods:
+        if name not in parsed.experiment.methods:
+            remedy = f"choose of {', '.join(parsed.experiment.methods)}"
+            toml.fail(("settings_search", "methods"), f"{quoted(name)} is not a method of the experiment; {remedy}")
+        if not configured[name].method.space:
+            problem = f"{configured[name].base} declares no values to search (`space` of its METHOD)"
+            toml.fail(("settings_search", "methods"), f"{problem}; leave {name} out")
+        configured[name] = replace(configured[name], trial_of=name)
+        for trial in range(1, search.trials):
+            of_trial = f"{name}_trial_{trial}"
+            settings = random_settings(configured[name], f"{search.seed} {name} {trial}")
+            trials[of_trial] = replace(configured[name], name=of_trial, settings=settings, trial=trial)
+    return trials
+
+
+def random_settings(method: MethodConfig, seed: str) -> Settings:
+    """Return the settings of a method with a random value of each that its `space` names; equal seeds, equal values."""
+    random = Random(seed)
+    return replace(method.settings, **{key: random.choice(values) for key, values in method.method.space.items()})

@@ -8,7 +8,14 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
+from disent_core.config.sections import (
+    CorpusConfig,
+    ExperimentConfig,
+    MtebConfig,
+    SettingsSearchConfig,
+    TargetsConfig,
+    WarehouseConfig,
+)
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
 from disent_core.encoders.contract import EncoderConfig
@@ -26,7 +33,8 @@ class MethodConfig:
 
     `base` is the method's name in the registry, or its module outside the library. `encoders`, `pairs` and `seeds` are
     empty if the method takes those of the experiment. `corpora` are those whose tags it learns, whether other methods
-    train on them or not; empty for all training corpora.
+    train on them or not; empty for all training corpora. `trial_of` is the method whose settings are searched if this
+    is a trial of it, number `trial`; 0 is the method as configured.
     """
 
     name: str
@@ -37,6 +45,8 @@ class MethodConfig:
     pairs: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     corpora: tuple[str, ...] = ()
+    trial_of: str = ""
+    trial: int = 0
 
     @cached_property
     def needs(self) -> frozenset[Need]:
@@ -70,6 +80,7 @@ class Config:
     negatives: BleuConfig
     targets: TargetsConfig
     evaluation: EvaluationConfig
+    settings_search: SettingsSearchConfig
     mteb: MtebConfig
     warehouse: WarehouseConfig
 

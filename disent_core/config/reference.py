@@ -12,7 +12,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from disent_core import methods
 from disent_core.config.model import MethodConfig
-from disent_core.config.sections import CorpusConfig, ExperimentConfig, MtebConfig, TargetsConfig, WarehouseConfig
+from disent_core.config.sections import (
+    CorpusConfig,
+    ExperimentConfig,
+    MtebConfig,
+    SettingsSearchConfig,
+    TargetsConfig,
+    WarehouseConfig,
+)
 from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
@@ -52,6 +59,7 @@ SECTIONS = {
     "[negatives]": BleuConfig,
     "[targets]": TargetsConfig,
     "[evaluation]": EvaluationConfig,
+    "[settings_search]": SettingsSearchConfig,
     "[mteb]": MtebConfig,
     "[warehouse]": WarehouseConfig,
 }

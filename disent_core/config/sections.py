@@ -10,7 +10,7 @@ from disent_core.corpora import format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
 from disent_core.corpora.download import file_name
 from disent_core.errors import ConfigError, quoted
-from disent_core.settings import DISTINCT, NOT_EMPTY, Names, Positive, Seed, Settings, SomeNames
+from disent_core.settings import DISTINCT, NOT_EMPTY, Count, Names, Positive, Seed, Settings, SomeNames
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
 from disent_core.targets.parallel_mates import ParallelMateConfig
@@ -111,6 +111,27 @@ class ExperimentConfig(Settings):
     methods: SomeNames
     seeds: Annotated[tuple[Seed, ...], DISTINCT, NOT_EMPTY] = (0, 1, 2)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsSearchConfig(Settings):
+    """A search of settings: the same number for each method, drawn from its own values, and chosen on dev.
+
+    A trial is the method with other settings, under the name `METHOD_trial_2`: a head and its metrics like all others,
+    so a search that was stopped goes on where it was, and more trials keep those that were run.
+
+    Attributes:
+        methods: methods of the experiment whose settings are searched; none by default.
+        trials: settings of each method: the configured ones, then random ones.
+        seed: of the random settings.
+        by: what decides, the mean of these: accuracy@1 of `translation` in both directions, of the `template` in both
+            languages.
+    """
+
+    methods: Names = ()
+    trials: Count = 8
+    seed: Seed = 0
+    by: Annotated[tuple[Literal["translation", "template"], ...], DISTINCT, NOT_EMPTY] = ("translation", "template")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.contract import EncoderStep, encoder_key
 from disent_core.evaluation.contract import READABLE
-from disent_core.lineage import corpora, embeddings, head_spec, mteb_results, negatives, partitions, targets
+from disent_core.lineage import corpora, embeddings, head_spec, mteb_results, negatives, partitions, settings_search, targets
 from disent_core.lineage import evaluation_inputs as evaluation
 from disent_core.lineage import workspace as tables
 from disent_core.lineage.partitions import training_sets
@@ -391,6 +391,8 @@ def _evaluation(workspace: Workspace) -> Iterator[Step]:
         for method in workspace.config.methods_of(encoder):
             yield _metrics(workspace, encoder, method)
         yield _comparisons(workspace, encoder)
+        if any(method.trial_of for method in workspace.config.methods_of(encoder)):
+            yield _settings_search(workspace, encoder)
     if results := workspace.config.mteb.results:
         yield _table(
             workspace,
@@ -478,6 +480,24 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
     )
 
 
+def _settings_search(workspace: Workspace, encoder: str) -> Step:
+    trials = [method for method in workspace.config.methods_of(encoder) if method.trial_of]
+    path = workspace.settings_search(encoder)
+    return _step(
+        tables.settings_search_key(encoder),
+        f"Trials of the search of settings on `{encoder}`: what was drawn, the score on dev, and the best of each "
+        "method. One row a trial.",
+        settings_search.version(workspace)[:12],
+        lambda _: settings_search.refresh_settings_search(workspace, encoder),
+        path=path,
+        schema=SCHEMAS["settings_search"],
+        relation="main.settings_search",
+        reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in trials),
+        tables=lambda _: {"settings_search": [path]},
+        memory=SMALL,
+    )
+
+
 # --- warehouse --------------------------------------------------------------------------------------------
 
 
@@ -489,6 +509,8 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
     loaded += [tables.MTEB_RESULTS] if config.mteb.results else []
     # The comparisons of an encoder stand for its metrics and training curves too.
     loaded += [tables.comparisons_key(encoder) for encoder in config.encoders]
+    trials = (name for name in config.encoders if any(method.trial_of for method in config.methods_of(name)))
+    loaded += map(tables.settings_search_key, trials)
     return _step(
         DATABASE,
         "One DuckDB file: `metrics`, `published_metrics`, the stages' tables and the views over them. "

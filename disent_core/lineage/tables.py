@@ -21,7 +21,7 @@ from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_tab
 
 DECLARED = (
     *(name for _, name in (*OF_LANGUAGES, *OF_PAIRS)), "aligned_pairs", "parallel_mates", "training_curve",
-    "metrics", "rankings", "outcomes", "comparisons", "mteb_results",
+    "metrics", "rankings", "outcomes", "comparisons", "settings_search", "mteb_results",
 )  # fmt: skip
 """Tables that steps make."""
 METHODS = ("warehouse", "configured_methods", "all")

@@ -67,6 +67,11 @@ def comparisons_key(encoder: str) -> Key:
     return ("evaluation", encoder, f"{encoder}_comparisons")
 
 
+def settings_search_key(encoder: str) -> Key:
+    """Return the key of the search of settings on an encoder."""
+    return ("evaluation", encoder, f"{encoder}_settings_search")
+
+
 @dataclass(frozen=True)
 class Workspace:
     """A configuration and its folder of results."""
@@ -111,6 +116,10 @@ class Workspace:
     def comparisons(self, encoder: str) -> Path:
         """Paired tests between the methods of an encoder."""
         return self.table("evaluation", "comparisons", encoder)
+
+    def settings_search(self, encoder: str) -> Path:
+        """Trials of the search of settings on an encoder."""
+        return self.table("evaluation", "settings_search", encoder)
 
     @property
     def plots(self) -> Path:

@@ -41,6 +41,11 @@ PROCRUSTES = ClosedFormMethod(
 CCA = ClosedFormMethod(
     name="cca",
     presets={"paper": CcaConfig()},
+    space={
+        "width": (64, 128, 192, 256, 384),
+        "power": (0.0, 0.5, 1.0, 2.0),
+        "floor": (1e-6, 1e-5, 1e-4, 1e-3),
+    },
     solve="disent_core.methods.alignment_head:correlated_directions",
     apply="disent_core.methods.alignment_head:apply",
 )

@@ -5,7 +5,7 @@ configuration names a module from outside itself.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
 from disent_core.settings import Settings
@@ -34,6 +34,7 @@ class Method(Generic[Config]):
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
         is_trained: False if there is nothing to fit, hence no weights.
         is_seeded: False if nothing is random: the method is then fitted once, and embeds with seed None.
+        space: values that a search of settings (`[settings_search]`) draws from, by setting.
         transductive: a setting and its value with which the embedding of a text depends on the texts that are embedded
             together with it.
         code_version: to be changed with every change of the code that changes results.
@@ -48,6 +49,7 @@ class Method(Generic[Config]):
     labels: bool = False
     is_trained: bool = True
     is_seeded: bool = True
+    space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     transductive: tuple[str, object] | None = None
     code_version: str = "1"
 
@@ -60,6 +62,9 @@ class Method(Generic[Config]):
             raise ValueError(f"method {self.name!r} has no embeddings and does not tag, so nothing can be measured")
         if odd := [name for name, preset in self.presets.items() if not isinstance(preset, Settings)]:
             raise ValueError(f"method {self.name!r} has presets {odd} that are no Settings (disent_core.settings)")
+        known = {setting.name for setting in fields(self.presets["paper"])}
+        if odd := sorted(set(self.space) - known):
+            raise ValueError(f"method {self.name!r} has values to search of {odd}, which are not settings of it")
         if odd := set(self.embeddings) - set(EMBEDDINGS):
             raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
 

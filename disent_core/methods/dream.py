@@ -8,7 +8,7 @@ from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.settings import Rate
-from disent_core.training.config import CONVERGED, TrainConfig
+from disent_core.training.config import CONVERGED, SPACE, TrainConfig
 from disent_core.training.needs import Draw
 
 Partner = Literal["same_language", "next_in_batch", "random_batch_row", "half_batch"]
@@ -58,4 +58,5 @@ METHOD = FrozenHeadMethod(
     head="disent_core.methods.dream_head:DreamHead",
     embeddings=("meaning", "language"),
     draws=draws,
+    space={**SPACE, "partner": ("same_language", "next_in_batch"), "language_repulsion": (False, True)},
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import FrozenHeadMethod, SeedBySeedMethod
+from disent_core.methods.lexicon import SPACE as WORDS_SPACE
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.settings import (
     Decay,
@@ -133,6 +134,21 @@ METHOD = FacetMethod(
     presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
+    space={
+        **WORDS_SPACE,
+        "learning_rate": (3e-3, 1e-2, 3e-2),
+        "weight_decay": (0.3, 1.0, 3.0),
+        "words_learning_rate": WORDS_SPACE["learning_rate"],
+        "template_units": (256, 512),
+        "residual_units": (256, 512),
+        "template_words": WORDS_SPACE["template_units"],
+        "residual_words": WORDS_SPACE["residual_units"],
+        "template_weight": (0.5, 1.0, 2.0),
+        "repulsion": (0.0, 0.3, 1.0),
+        "reading_weight": (0.0, 0.5, 1.0),
+        "neighbours": (1, 32, 64, 128),
+        "kept_variance": (0.9, 0.95, 0.99),
+    },
     code_version="5",
 )
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.settings import PositiveFloat, Rate
-from disent_core.training.config import TrainConfig
+from disent_core.training.config import SPACE, TrainConfig
 from disent_core.training.needs import Draw, Need
 
 ResidualAttention = Literal["softmax", "renorm"]
@@ -76,6 +76,15 @@ def draws(config: FmdaConfig) -> tuple[Draw, ...]:
     return ("negative",) if config.has("contrast") else ()
 
 
+_SPACE = {
+    **SPACE,
+    "temperature": (0.02, 0.05, 0.1),
+    "ffn": ("linear", "mlp2"),
+    "attention_scale": ("none", "sqrt_d"),
+    "attention_special": ("keep", "drop"),
+    "residual_attention": ("softmax", "renorm"),
+}
+
 METHOD = FrozenHeadMethod(
     name="fmda",
     presets={
@@ -89,6 +98,7 @@ METHOD = FrozenHeadMethod(
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}),
     draws=draws,
+    space=_SPACE,
     code_version="3",
 )
 
@@ -148,5 +158,6 @@ TWO_STAGE = TwoStageMethod(
     embeddings=METHOD.embeddings,
     needs=METHOD.needs | {Need.TEMPLATE_PAIRS},
     draws=draws,
+    space=_SPACE,
     code_version="2",
 )

@@ -10,7 +10,7 @@ from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.settings import Positive, PositiveFloat, Rate, Width
-from disent_core.training.config import TrainConfig
+from disent_core.training.config import SPACE, TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,4 +38,10 @@ METHOD = FrozenHeadMethod(
     head="disent_core.methods.infonce_head:InfoNceHead",
     embeddings=("meaning",),
     needs=frozenset(),
+    space={
+        **SPACE,
+        "weight_decay": (0.0, 0.01, 0.1, 1.0),
+        "units": (256, 512, 1024, 2048),
+        "temperature": (0.02, 0.05, 0.1),
+    },
 )

@@ -8,6 +8,7 @@ them as the line to compare its methods with. Parallel mates (the same utterance
 values) are further translation pairs, hard negatives of each other, and pairs of equal templates.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -68,6 +69,18 @@ class LexiconMethod(SeedBySeedMethod[LexiconConfig]):
     trainer: ClassVar[Any] = "disent_core.methods.lexicon_head:LexiconTrainer"
 
 
+SPACE: Mapping[str, tuple[Any, ...]] = {
+    "learning_rate": (1e-3, 3e-3, 1e-2),
+    "batch_size": (256, 512, 1024),
+    "epochs": (4, 6, 8, 10),
+    "template_units": (128, 256, 512),
+    "residual_units": (128, 256, 512),
+    "temperature": (0.03, 0.05, 0.1),
+    "template_temperature": (0.05, 0.1, 0.2),
+    "at_least": (1, 2, 3),
+}
+"""Values that a search of settings draws from."""
+
 METHOD = LexiconMethod(
     name="lexicon",
     presets={
@@ -77,5 +90,6 @@ METHOD = LexiconMethod(
     },
     embeddings=("meaning", "template", "residual"),
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
+    space=SPACE,
     code_version="1",  # that of the family is 2
 )

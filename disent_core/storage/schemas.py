@@ -108,6 +108,11 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         "trained_on_b, embedding_b, value_a float64, value_b float64, difference float64, ci_low float64?, "
         "ci_high float64?, n int64, test, p_value float64, p_holm float64, fingerprint, created_at time"
     ),
+    # one trial of a search of settings
+    "settings_search": schema(
+        "encoder, method, trial int64, name, settings, translation float64?, template float64?, score float64, "
+        "is_chosen bool, fingerprint, created_at time"
+    ),
     # one partition of an asset
     "asset_state": schema(
         "asset, partition?, stage, encoder?, method?, state, why?, waits bool, since time, recorded_at time"

@@ -1,5 +1,6 @@
 """Declare the settings of training that all heads on frozen embeddings share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,14 @@ CONVERGED: Any = {"learning_rate": 1e-3, "max_epochs": 1000, "patience": 15}
 
 The papers' learning rates are for corpora a hundred times as large; at those, `max_epochs` would end training here.
 """
+
+
+SPACE: Mapping[str, tuple[Any, ...]] = {
+    "learning_rate": (1e-4, 3e-4, 1e-3, 3e-3),
+    "batch_size": (128, 256, 512, 1024),
+    "patience": (5, 10, 15),
+}
+"""Values that a search of settings draws from for every head on frozen embeddings."""
 
 
 @dataclass(frozen=True, kw_only=True)

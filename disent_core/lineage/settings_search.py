@@ -1,0 +1,79 @@
+"""Stage `evaluation`: the trials of a search of settings (`[settings_search]`), and which of each method is the best."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import Any
+
+from disent_core.config.model import MethodConfig
+from disent_core.lineage.headline import headline
+from disent_core.lineage.result import StepResult, result_of
+from disent_core.lineage.workspace import Workspace
+from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table, rows_table
+
+CODE_VERSION = "1"
+
+
+def version(workspace: Workspace) -> str:
+    """Return the fingerprint of the code and settings that determine the choice."""
+    return fingerprint(CODE_VERSION, asdict(workspace.config.settings_search))
+
+
+def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
+    """Write one row for each trial on an encoder, scored by its metrics on dev, unless that is up to date."""
+    config = workspace.config
+    trials = [method for method in config.methods_of(encoder) if method.trial_of]
+    metrics = {
+        (method.name, training_set): workspace.table("evaluation", "metrics", encoder, method.name, training_set)
+        for method in trials
+        for training_set in config.training_sets_of(method)
+    }
+    inputs = fingerprint(version(workspace), [content_of(path) for path in metrics.values()])
+
+    def scores(method: MethodConfig) -> dict[str, float]:
+        of_sets = [
+            headline(
+                read_table(metrics[method.name, training_set], SCHEMAS["metrics"]).to_pylist(),
+                config.pair_languages[training_set],
+            )
+            for training_set in config.training_sets_of(method)
+        ]
+        return {name: fmean(figures[name] for figures in of_sets) for name in of_sets[0]}
+
+    def rows() -> list[dict[str, Any]]:
+        common = {"encoder": encoder, "fingerprint": inputs, "created_at": datetime.now(UTC)}
+        by = config.settings_search.by
+        return choose([_row(method, scores(method), by) | common for method in trials])
+
+    refreshed = refresh_table(
+        workspace.settings_search(encoder),
+        SCHEMAS["settings_search"],
+        inputs=inputs,
+        make=lambda: rows_table(rows(), "settings_search"),
+    )
+    return result_of([refreshed])
+
+
+def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) -> dict[str, Any]:
+    translation = fmean(figures[name] for name in ("accuracy_at_1", "accuracy_at_1_reverse"))
+    parts = {"translation": translation, "template": figures.get("template_accuracy_at_1")}
+    defaults = asdict(method.method.presets["paper"])
+    settings = {key: value for key, value in asdict(method.settings).items() if value != defaults[key]}
+    return {
+        "method": method.trial_of,
+        "trial": method.trial,
+        "name": method.name,
+        "settings": json.dumps(settings, sort_keys=True),
+        **parts,
+        "score": fmean(value for name in by if (value := parts[name]) is not None),
+    }
+
+
+def choose(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with `is_chosen`: of each method the trial of the highest score, the first of equal ones."""
+    best: dict[str, tuple[float, int]] = {}
+    for row in rows:
+        best[row["method"]] = max(best.get(row["method"], (float("-inf"), 0)), (row["score"], -row["trial"]))
+    return [{**row, "is_chosen": (row["score"], -row["trial"]) == best[row["method"]]} for row in rows]
