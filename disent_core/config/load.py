@@ -247,10 +247,12 @@ def _pop_distinct(
 
 
 def _trials(configured: dict[str, MethodConfig], parsed: _File, toml: TomlErrors) -> dict[str, MethodConfig]:
-    """Return the trials of `[settings_search]` by name, and mark in `configured` the methods that they are trials of."""
+    """Return the trials of `[settings_search]` by name; `configured` gets a mark at methods that are searched."""
     search, trials = parsed.settings_search, dict[str, MethodConfig]()
     if search.methods and parsed.evaluation.split != "dev":
         toml.fail(("settings_search", "methods"), 'settings are chosen on dev; set split = "dev" in [evaluation]')
+    if odd := sorted(set(search.trials_of) - set(search.methods)):
+        toml.fail(("settings_search", "trials_of", odd[0]), f"{quoted(odd[0])} is not among the methods searched")
     for name in search.methods:
         if name not in parsed.experiment.methods:
             remedy = f"choose of {', '.join(parsed.experiment.methods)}"
@@ -259,7 +261,7 @@ def _trials(configured: dict[str, MethodConfig], parsed: _File, toml: TomlErrors
             problem = f"{configured[name].base} declares no values to search (`space` of its METHOD)"
             toml.fail(("settings_search", "methods"), f"{problem}; leave {name} out")
         configured[name] = replace(configured[name], trial_of=name)
-        for trial in range(1, search.trials):
+        for trial in range(1, search.trials_of.get(name, search.trials)):
             of_trial = f"{name}_trial_{trial}"
             settings = random_settings(configured[name], f"{search.seed} {name} {trial}")
             trials[of_trial] = replace(configured[name], name=of_trial, settings=settings, trial=trial)

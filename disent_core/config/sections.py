@@ -123,6 +123,7 @@ class SettingsSearchConfig(Settings):
     Attributes:
         methods: methods of the experiment whose settings are searched; none by default.
         trials: settings of each method: the configured ones, then random ones.
+        trials_of: another number for methods whose training is too slow for `trials`, by name.
         seed: of the random settings.
         by: what decides, the mean of these: accuracy@1 of `translation` in both directions, of the `template` in both
             languages.
@@ -130,6 +131,7 @@ class SettingsSearchConfig(Settings):
 
     methods: Names = ()
     trials: Count = 8
+    trials_of: dict[str, Count] = field(default_factory=dict)
     seed: Seed = 0
     by: Annotated[tuple[Literal["translation", "template"], ...], DISTINCT, NOT_EMPTY] = ("translation", "template")
 

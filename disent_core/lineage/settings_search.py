@@ -1,4 +1,4 @@
-"""Stage `evaluation`: the trials of a search of settings (`[settings_search]`), and which of each method is the best."""
+"""Stage `evaluation`: the trials of a search of settings (`[settings_search]`), and the best trial of each method."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -13,7 +13,16 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.contract import EncoderStep, encoder_key
 from disent_core.evaluation.contract import READABLE
-from disent_core.lineage import corpora, embeddings, head_spec, mteb_results, negatives, partitions, settings_search, targets
+from disent_core.lineage import (
+    corpora,
+    embeddings,
+    head_spec,
+    mteb_results,
+    negatives,
+    partitions,
+    settings_search,
+    targets,
+)
 from disent_core.lineage import evaluation_inputs as evaluation
 from disent_core.lineage import workspace as tables
 from disent_core.lineage.partitions import training_sets

@@ -102,11 +102,11 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
         apply, sides = self.apply, []
         for side in ("source", "target"):
             vectors = data.vectors.take(pairs.text[side]).double()
-            for label, language in enumerate(data.languages):
-                is_language = pairs.language[side] == label
-                if is_language.any():
-                    vectors[is_language] = apply(solution, vectors[is_language], language, config)
-            sides.append(F.normalize(vectors, dim=1))
+            masks = [(pairs.language[side] == label, language) for label, language in enumerate(data.languages)]
+            present = [(rows, language) for rows, language in masks if rows.any()]
+            embedded = torch.cat([apply(solution, vectors[rows], language, config) for rows, language in present])
+            order = torch.cat([rows.nonzero().squeeze(1) for rows, _ in present]).argsort()  # back to rows of the pairs
+            sides.append(F.normalize(embedded[order], dim=1))
         source, target = sides
         return {
             "total": float(1 - (source * target).sum(1).mean()),

@@ -15,6 +15,7 @@ from disent_core.methods.families.unseeded import Solved
 from disent_core.methods.infonce import InfoNceConfig
 from disent_core.methods.infonce_head import InfoNceHead
 from disent_core.methods.projection_head import parallel_rows, pivot_of
+from disent_core.methods.trainer import trainer
 from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, VectorBank
 
@@ -68,6 +69,20 @@ def test_a_direction_of_cca_is_weighted_by_its_correlation():
     left, right = (embedded(plain, rows, language) for rows, language in ((german, "de"), (english, "en")))
     correlations = (left * right).mean(axis=0)
     np.testing.assert_allclose(embedded(weighted, german, "de"), left * correlations, atol=1e-4)
+
+
+def test_dev_pairs_are_measured_with_fewer_directions_than_the_encoder_has():
+    data = world("en-de").data
+    head = solved(CCA, data, CcaConfig(width=3))
+    terms = trainer(CCA)._dev_terms(head.solution, data, head.config)
+    pairs, cosines = data.splits["dev"], []
+    for source, target, left, right in zip(*pairs.text.values(), *pairs.language.values(), strict=True):
+        sides = [
+            embedded(head, data.vectors.take(text[None]), data.languages[language])[0]
+            for text, language in ((source, left), (target, right))
+        ]
+        cosines.append(sides[0] @ sides[1] / np.linalg.norm(sides[0]) / np.linalg.norm(sides[1]))
+    assert terms["total"] == pytest.approx(1 - np.mean(cosines), abs=1e-5)
 
 
 def test_cca_refuses_a_mixture_of_pairs():
