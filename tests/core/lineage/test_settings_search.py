@@ -1,0 +1,119 @@
+"""A search of settings: which trials a configuration has, and which of them is chosen."""
+
+import json
+
+import pyarrow as pa
+import pytest
+import worlds
+
+from disent_core.errors import ConfigError
+from disent_core.lineage.evaluation_inputs import TABLES
+from disent_core.lineage.settings_search import choose, refresh_settings_search
+from disent_core.lineage.steps import steps
+from disent_core.lineage.workspace import Workspace, settings_search_key
+from disent_core.storage.tables import SCHEMAS, read_table, refresh_table
+
+GOOD = """\
+[[corpora]]
+name = "one"
+format = "massive"
+path = "corpora/one"
+languages = ["en-US", "de-DE"]
+
+[[encoders]]
+name = "toy"
+kind = "scratch"
+
+[experiment]
+pairs = ["en-de"]
+methods = ["raw", "cca", "lexicon"]
+
+[evaluation]
+split = "dev"
+
+[methods.lexicon]
+epochs = 4
+
+[settings_search]
+methods = ["cca", "lexicon"]
+trials = 4
+trials_of = { cca = 2 }
+"""
+MISTAKES = {
+    "test": ('split = "dev"', 'split = "test"', "settings are chosen on dev"),
+    "a method of no experiment": ('methods = ["cca", "lexicon"]', 'methods = ["cca", "dream"]', "not a method of the"),
+    "a method without values": ('methods = ["cca", "lexicon"]', 'methods = ["cca", "raw"]', "no values to search"),
+    "trials of a method that is not searched": ("{ cca = 2 }", "{ raw = 2 }", "'raw' is not among the methods"),
+}
+
+
+def trials(config) -> dict[str, object]:
+    return {name: method.settings for name, method in config.methods.items() if method.trial}
+
+
+def test_each_method_has_its_number_of_trials_each_with_values_of_its_space(load):
+    config = load(GOOD)
+    assert [*trials(config)] == ["cca_trial_1", *(f"lexicon_trial_{number}" for number in (1, 2, 3))]
+    assert config.experiment.methods == ("raw", "cca", "lexicon", *trials(config))
+    for name, settings in trials(config).items():
+        space = config.methods[name].method.space
+        assert all(getattr(settings, key) in values for key, values in space.items())
+
+
+def test_more_trials_keep_those_that_were_drawn(load):
+    few, many = trials(load(GOOD)), trials(load(GOOD.replace("trials = 4", "trials = 8")))
+    assert {name: many[name] for name in few} == few
+    assert len({repr(settings) for settings in many.values()}) > 6
+
+
+def test_another_seed_draws_other_settings(load):
+    assert trials(load(GOOD)) != trials(load(GOOD + "seed = 1\n"))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_search_that_could_choose_nothing_is_refused(load, mistake):
+    good, bad, message = MISTAKES[mistake]
+    with pytest.raises(ConfigError, match=message):
+        load(GOOD.replace(good, bad))
+
+
+def metric(method: str, task: str, on: str, value: float) -> dict[str, object]:
+    return worlds.METRIC | {
+        "task": task, "method": method, "encoder": "toy", "trained_on": "en-de", "evaluated_on": on,
+        "embedding": "sentence" if method.startswith("cca") else "meaning", "metric": "accuracy_at_1", "value": value,
+        "settings": "{}", "seed": None,
+    }  # fmt: skip
+
+
+def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
+    workspace = Workspace(load(GOOD), tmp_path / "home")
+    values = {"cca": 0.5, "cca_trial_1": 0.5, "lexicon": 0.2}
+    values |= {f"lexicon_trial_{number}": value for number, value in ((1, 0.4), (2, 0.3), (3, 0.1))}
+    for method, value in values.items():
+        of_tasks = {("crosslingual_retrieval", "en-de"): value, ("crosslingual_retrieval", "de-en"): value + 0.2,
+                    ("template_retrieval", "en"): value + 0.5, ("template_retrieval", "de"): value + 0.5}  # fmt: skip
+        rows = [metric(method, *name, number) for name, number in of_tasks.items()]
+        path = workspace.table("evaluation", TABLES[-1], "toy", method, "en-de")
+        refresh_table(path, SCHEMAS["metrics"], inputs=method,
+                      make=lambda rows=rows: pa.Table.from_pylist(rows, SCHEMAS["metrics"]))  # fmt: skip
+    refresh_settings_search(workspace, "toy")
+    rows = read_table(workspace.settings_search("toy"), SCHEMAS["settings_search"]).to_pylist()
+    assert [row["name"] for row in rows if row["is_chosen"]] == ["cca", "lexicon_trial_1"]  # of equal ones the first
+    best = next(row for row in rows if row["name"] == "lexicon_trial_1")
+    scores = {key: best[key] for key in ("translation", "template", "score")}
+    assert scores == pytest.approx({"translation": 0.5, "template": 0.9, "score": 0.7})
+    assert json.loads(rows[1]["settings"]) == {"epochs": 4}
+
+
+def test_one_trial_of_each_method_is_chosen():
+    rows = [{"method": name, "trial": trial, "score": score}
+            for name, trial, score in (("a", 0, 0.1), ("a", 1, 0.3), ("b", 0, 0.2), ("a", 2, 0.3))]  # fmt: skip
+    assert [row["is_chosen"] for row in choose(rows)] == [False, True, True, False]
+
+
+def test_only_an_encoder_with_trials_has_the_step(load, tmp_path):
+    keys = [
+        {output.key for step in steps(Workspace(load(text), tmp_path)) for output in step.made}
+        for text in (GOOD, GOOD.split("[settings_search]")[0])
+    ]
+    assert [settings_search_key("toy") in of_config for of_config in keys] == [True, False]
