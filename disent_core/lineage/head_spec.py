@@ -1,5 +1,7 @@
 """Stage `heads`: what a head is, where it lies and what it is trained on. `heads` trains it."""
 
+from collections.abc import Iterable
+
 from disent_core.config.model import Config, MethodConfig
 from disent_core.encoders.configured import describe_config
 from disent_core.encoders.contract import EncoderFiles
@@ -7,8 +9,15 @@ from disent_core.errors import TrainingError
 from disent_core.lineage.embeddings import lazy_encoder
 from disent_core.lineage.result import Check, StepResult, gate_result
 from disent_core.lineage.workspace import ALIGNED, MATES, TRAINING_TEMPLATES, UTTERANCES, Key, Workspace, head_key
-from disent_core.methods.spec import WARM_START_KEY, HeadFiles, HeadSpec, describe_head, settings_fingerprint
-from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_table
+from disent_core.methods.spec import (
+    WARM_START_KEY,
+    HeadFiles,
+    HeadSpec,
+    describe_head,
+    mixture_version,
+    settings_fingerprint,
+)
+from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_table
 from disent_core.training.needs import Need, in_training_splits
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
@@ -88,4 +97,14 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
     for source in dict.fromkeys(sources):
         table = in_training_splits(read_table(workspace.table(*source), SCHEMAS[source[1]]))
         read.append((source, len(table), content_fingerprint(table)))
-    return gate_result(lazy_encoder(workspace, encoder).fingerprint, read)
+    encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
+    if of_mixture := ranked_by_pair(methods, [training_set]):
+        encoder_fingerprint = fingerprint(encoder_fingerprint, of_mixture)
+    return gate_result(encoder_fingerprint, read)
+
+
+def ranked_by_pair(methods: Iterable[MethodConfig], training_sets: Iterable[str]) -> tuple[str, ...]:
+    """Return what heads on these training sets have in their fingerprints because they are trained on a mixture."""
+    sets = list(training_sets)
+    versions = (mixture_version(method.method, method.settings, name) for method in methods for name in sets)
+    return next(filter(None, versions), ())

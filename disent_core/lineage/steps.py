@@ -339,6 +339,8 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
     So the group can be materialised for one training set, whichever training sets its methods have.
     """
     config, needs = workspace.config, frozenset().union(*(method.needs for method in methods))
+    names = training_sets(config, methods)
+    of_mixtures = head_spec.ranked_by_pair(methods, names)
     same = partitions.same_training_set(config, methods)
     of_languages = partitions.language_to_training_sets(config, methods)
     reads = [Read(tables.ALIGNED, same), *([Read(MATES, same)] if Need.PARALLEL_MATES in needs else [])]
@@ -352,18 +354,22 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
         "same, no head is stale.",
         partial(head_spec.training_data, workspace, encoder),
         reads,
-        training_sets(config, methods),
+        names,
+        "-".join([GATE_VERSION, *of_mixtures]),
     )
 
 
 def _gate(
-    key: Key, description: str, state: Callable[[str], StepResult], reads: Iterable[Read], names: tuple[str, ...]
+    key: Key,
+    description: str,
+    state: Callable[[str], StepResult],
+    reads: Iterable[Read],
+    names: tuple[str, ...],
+    version: str = GATE_VERSION,
 ) -> Step:
     """Return a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
     python = frozenset({"python"})
-    return _step(
-        key, description, GATE_VERSION, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL
-    )
+    return _step(key, description, version, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL)
 
 
 def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Sequence[MethodConfig]) -> Step:

@@ -37,6 +37,8 @@ class Method(Generic[Config]):
         space: values that a search of settings (`[settings_search]`) draws from, by setting.
         transductive: a setting and its value with which the embedding of a text depends on the texts that are embedded
             together with it.
+        ranks_dev_pairs: whether the training curve has the retrieval of translations on dev; a head's has it if its
+            settings have `monitor` = `dev_retrieval`.
         code_version: to be changed with every change of the code that changes results.
     """
 
@@ -51,6 +53,7 @@ class Method(Generic[Config]):
     is_seeded: bool = True
     space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     transductive: tuple[str, object] | None = None
+    ranks_dev_pairs: bool = False
     code_version: str = "1"
 
     def __post_init__(self) -> None:

@@ -150,6 +150,7 @@ METHOD = FacetMethod(
         "kept_variance": (0.9, 0.95, 0.99),
     },
     code_version="5",
+    ranks_dev_pairs=True,
 )
 
 

@@ -42,4 +42,5 @@ METHOD = FineTunedMethod(
     },
     tasks="disent_core.methods.fine_tuned_encoder_head:tasks",
     embeddings=("meaning",),
+    ranks_dev_pairs=True,
 )

@@ -19,19 +19,21 @@ from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms
 from disent_core.training.data import Batch, TrainingData, no_pairs
 from disent_core.training.needs import SIDES
-from disent_core.training.stacked import accuracy_at_1
+from disent_core.training.stacked import accuracy_by_pair
 
 
 @dataclass(frozen=True)
 class PairTexts:
     """Distinct texts of the training and dev pairs; `pairs[split]` has the numbers of both sides' texts.
 
-    `rows` are the rows of the texts in the frozen embeddings.
+    `rows` are the rows of the texts in the frozen embeddings, `dev_language_pair` numbers the pair of languages of each
+    dev pair.
     """
 
     texts: Sequence[str]
     rows: Int[Tensor, " texts"]
     pairs: Mapping[str, Int[Tensor, "pairs 2"]]
+    dev_language_pair: Int[Tensor, " dev_pairs"]
 
 
 def pair_texts(data: TrainingData) -> PairTexts:
@@ -47,7 +49,7 @@ def pair_texts(data: TrainingData) -> PairTexts:
     sides = {split: torch.stack([data.splits[split].text[side] for side in SIDES], dim=1) for split in data.splits}
     bank, rows = torch.cat(list(sides.values())).unique(return_inverse=True)
     pairs = dict(zip(sides, rows.split([len(rows_of_split) for rows_of_split in sides.values()]), strict=True))
-    return PairTexts([text_of_row[row] for row in bank.tolist()], bank, pairs)
+    return PairTexts([text_of_row[row] for row in bank.tolist()], bank, pairs, data.splits["dev"].language_pair)
 
 
 class TranslationTask(FineTuningTask):
@@ -91,7 +93,8 @@ class TranslationTask(FineTuningTask):
             )
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
-        return {"contrast": loss, "total": loss, "accuracy_at_1": translation_accuracy(vectors[0], vectors[1])}
+        accuracy = translation_accuracy(vectors[0], vectors[1], self.data.dev_language_pair)
+        return {"contrast": loss, "total": loss, "accuracy_at_1": accuracy}
 
 
 def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
@@ -100,10 +103,14 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
     return (source.unsqueeze(1) == source) | (target.unsqueeze(1) == target)
 
 
-def translation_accuracy(left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"]) -> float:
-    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions."""
-    left, right = F.normalize(left, dim=-1), F.normalize(right, dim=-1)
-    return (accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2
+def translation_accuracy(
+    left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"], language_pair: Int[Tensor, " pairs"]
+) -> float:
+    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions.
+
+    It is a mean over the pairs of languages, each of which has its own candidates.
+    """
+    return accuracy_by_pair(F.normalize(left, dim=-1), F.normalize(right, dim=-1), language_pair)
 
 
 def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:

@@ -92,4 +92,5 @@ METHOD = LexiconMethod(
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
     space=SPACE,
     code_version="1",  # that of the family is 2
+    ranks_dev_pairs=True,
 )

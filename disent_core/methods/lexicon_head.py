@@ -39,12 +39,13 @@ class PairBags:
     """Distinct texts as bags of words; pairs and mates have the numbers of their texts, equal numbers are equal texts.
 
     `rows` are rows of the texts in the frozen embeddings, -1 where a text is not encoded. List i of `mates_of` has the
-    rows in `mates` of the mates of training pair i.
+    rows in `mates` of the mates of training pair i. `dev_language_pair` numbers the pair of languages of each dev pair.
     """
 
     bags: NgramBags
     rows: Int[Tensor, " texts"]
     pairs: Mapping[str, Int[Tensor, "pairs 2"]]
+    dev_language_pair: Int[Tensor, " dev_pairs"]
     mates: Int[Tensor, "mates 2"]
     mates_of: Ragged
 
@@ -100,7 +101,8 @@ def pair_bags(data: TrainingData) -> PairBags:
     rows[of_row] = of_pairs.rows
     if len(mates) and data.mates["train"].rows:
         rows[mates] = torch.stack([data.mates["train"].rows[side] for side in SIDES], dim=1)
-    return PairBags(ngram_bags(list(number)), rows, pairs, mates, Ragged(torch.arange(len(mates)), starts))
+    mates_of = Ragged(torch.arange(len(mates)), starts)
+    return PairBags(ngram_bags(list(number)), rows, pairs, of_pairs.dev_language_pair, mates, mates_of)
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,8 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
             for rows in torch.arange(len(pairs)).split(self.config.batch_size)
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
-        return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": translation_accuracy(left, right)}
+        accuracy = translation_accuracy(left, right, self.data.dev_language_pair)
+        return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": accuracy}
 
 
 class LexiconTask(MatedPairsTask):

@@ -64,6 +64,7 @@ class HeadSpec:
             self.seeds,
             self.data_fingerprint,
             self.encoder_fingerprint,
+            *mixture_version(self.method, self.settings, self.trained_on),
         )
 
     @property
@@ -85,6 +86,12 @@ class HeadFiles:
     def description(self) -> Path:
         """The description of the weights as JSON, which can be read without loading them."""
         return self.weights.with_suffix(".json")
+
+
+def mixture_version(method: Method[Any], settings: Settings, trained_on: str) -> tuple[str, ...]:
+    """Return what the fingerprints of a head have if its dev accuracy is a mean over the pairs of a mixture."""
+    ranks_dev_pairs = method.ranks_dev_pairs or getattr(settings, "monitor", None) == "dev_retrieval"
+    return ("dev accuracy by pair",) if ranks_dev_pairs and "+" in trained_on else ()
 
 
 def settings_fingerprint(settings: Settings) -> str:

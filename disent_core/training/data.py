@@ -227,6 +227,13 @@ class PairRows:
     def __len__(self) -> int:
         return len(self.text["source"])
 
+    @property
+    def language_pair(self) -> Int[Tensor, " pairs"]:
+        """Number the pair of languages of each row from 0; rows within a language, as template pairs, are one pair."""
+        labels = torch.stack([self.language[side] for side in SIDES], dim=1)
+        labels[labels[:, 0] == labels[:, 1]] = -1
+        return labels.unique(dim=0, return_inverse=True)[1]
+
     def select(self, index: Int[Tensor, " chosen"]) -> "PairRows":
 
         def of_sides(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:

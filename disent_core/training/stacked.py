@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -24,7 +24,7 @@ from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.sampling import BatchPlan, PairSampler
 from disent_core.training.stacked_state import Parameters, TrainingState, best_parameters, resume, save, start
 
-__all__ = ["Head", "TrainConfig", "accuracy_at_1", "best_parameters", "fit"]
+__all__ = ["Head", "TrainConfig", "accuracy_at_1", "accuracy_by_pair", "best_parameters", "fit"]
 
 ADVERSARIAL = "adversarial"
 """The loss term by which a head hides the language from its adversary; it also changes with the adversary."""
@@ -284,14 +284,14 @@ def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[
 
 
 def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: int) -> list[float]:
-    accuracies = []
+    accuracies, language_pair = [], plan.dev.language_pair
     for index in range(seeds):
         values = {name: stack[index] for name, stack in parameters.items()}
         source, target = (
             torch.cat([_monitored(head, values, batch) for batch in plan.validation_texts(side)])
             for side in ("source", "target")
         )
-        accuracies.append((accuracy_at_1(source, target) + accuracy_at_1(target, source)) / 2)
+        accuracies.append(accuracy_by_pair(source, target, language_pair))
     return accuracies
 
 
@@ -308,6 +308,22 @@ def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"])
         for start, block in zip(range(0, len(queries), 4096), queries.split(4096), strict=True)
     ]
     return int(sum(hits)) / len(queries)
+
+
+def accuracy_by_pair(
+    source: Float[Tensor, "n dim"], target: Float[Tensor, "n dim"], language_pair: Int[Tensor, " n"]
+) -> float:
+    """Return accuracy@1 of both directions, its mean over the pairs of languages; rows have unit norm.
+
+    Each pair of languages is ranked among its own rows: a mixture has an English text once for every pair, and of
+    equal candidates only one counts as the right one.
+    """
+    accuracies = []
+    for number in language_pair.unique():
+        rows = (language_pair == number).nonzero().squeeze(1).to(source.device)
+        left, right = source[rows], target[rows]
+        accuracies.append((accuracy_at_1(left, right) + accuracy_at_1(right, left)) / 2)
+    return sum(accuracies) / len(accuracies)
 
 
 def _epoch(record: Mapping[str, Any]) -> Epoch:

@@ -43,6 +43,7 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
     apply: Callable[[Any, Any, str, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
     is_seeded: bool = False
+    ranks_dev_pairs: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import read_checkpoint, read_weights, save_weights, write_checkpoint
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
 from disent_core.training.epoch import Epoch, Fit
-from disent_core.training.stacked import accuracy_at_1
+from disent_core.training.stacked import accuracy_by_pair
 
 
 class UntrainedTrainer(Trainer[UntrainedMethod[Any]]):
@@ -110,7 +110,7 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
         source, target = sides
         return {
             "total": float(1 - (source * target).sum(1).mean()),
-            "accuracy_at_1": (accuracy_at_1(source, target) + accuracy_at_1(target, source)) / 2,
+            "accuracy_at_1": accuracy_by_pair(source, target, pairs.language_pair),
         }
 
 

@@ -339,7 +339,8 @@ def test_translation_accuracy_is_the_mean_of_both_ways():
     left = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
     right = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     # There: 0 and 1 find theirs, 2 finds 1 (equal, the lowest index). Back: all of 1 and 2 find 1.
-    assert fine_tuned_encoder_head.translation_accuracy(left, right) == pytest.approx(2 / 3)
+    pair = torch.zeros(3, dtype=torch.int64)
+    assert fine_tuned_encoder_head.translation_accuracy(left, right, pair) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -49,6 +49,16 @@ def test_template_pairs_have_the_template_target_of_their_source_and_no_residual
     assert text_key("toy de 1 <mask>") in targets.values()
 
 
+def test_pairs_of_a_mixture_are_numbered_by_their_languages_and_template_pairs_are_of_one_number():
+    dev = WORLD.data.splits["dev"]
+    number_of = set(zip(dev.language["target"].tolist(), dev.language_pair.tolist(), strict=True))
+    assert number_of == {(1, 0), (2, 1)}
+    assert set(world("en-de").data.splits["dev"].language_pair.tolist()) == {0}
+    templates = WORLD.data.template_pairs["dev"]
+    assert len(set(templates.language["source"].tolist())) == 3
+    assert set(templates.language_pair.tolist()) == {0}
+
+
 def test_a_template_pair_whose_source_is_in_no_language_pair_is_left_out():
     few = [table.filter([True] * 3 + [False] * (len(table) - 3)) for table in WORLD.aligned]
     aligned = [*few, *(table.slice(12) for table in WORLD.aligned)]

@@ -17,7 +17,7 @@ from disent_core.methods.trainer import trainer
 from disent_core.training import stacked as training
 from disent_core.training.epoch import Fit, curve_table
 from disent_core.training.sampling import PairSampler
-from disent_core.training.stacked import Head, best_parameters, fit
+from disent_core.training.stacked import Head, accuracy_at_1, accuracy_by_pair, best_parameters, fit
 
 FMDA_SAMPLER = {"states": True, "masked": True, "draws": ("negative",)}
 
@@ -209,6 +209,17 @@ def test_dev_retrieval_is_accuracy_of_the_meaning_embedding_in_both_directions(t
     assert any(one != other for one, other in directions), "for this test to say something"
     expected = [sum(both) / 2 for both in directions]
     assert epochs[-1].terms["dev"]["accuracy_at_1"] == pytest.approx(expected)
+
+
+def test_copies_of_a_pair_under_other_languages_have_the_accuracy_of_the_single_pair():
+    random = torch.Generator().manual_seed(0)
+    source = torch.randn(40, DIM, generator=random)
+    sides = [torch.nn.functional.normalize(side) for side in (source, source + torch.randn(40, DIM, generator=random))]
+    alone = sum(accuracy_at_1(*way) for way in (sides, sides[::-1])) / 2
+    assert accuracy_by_pair(*sides, torch.zeros(40, dtype=torch.int64)) == alone
+    copies = [side.repeat(3, 1) for side in sides]
+    assert accuracy_by_pair(*copies, torch.arange(3).repeat_interleave(40)) == pytest.approx(alone)
+    assert accuracy_at_1(*copies) == pytest.approx(accuracy_at_1(*sides) / 3), "what one pool would give"
 
 
 def test_monitoring_dev_retrieval_keeps_the_first_epoch_of_the_highest_accuracy(tmp_path):

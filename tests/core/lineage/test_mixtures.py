@@ -1,0 +1,158 @@
+"""The dev accuracy of a head of a mixture is the mean over its pairs, whose copies of a text do not compete."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from disent_core.config.load import load_config
+from disent_core.lineage import head_spec
+from disent_core.lineage.heads import head_and_data, load_head, train
+from disent_core.lineage.steps import GATE_VERSION, steps
+from disent_core.lineage.workspace import Workspace, training_data_key
+from disent_core.methods import spec
+from disent_core.storage.tables import SCHEMAS, read_table
+from disent_core.training.data import TextFeatures, VectorBank
+
+LOCALES = {"en": "en-US", "de": "de-DE", "es": "es-ES", "ja": "ja-JP"}
+NOISE = {"en": 0.0, "de": 0.5, "es": 1.0, "ja": 2.0}
+MIXTURE = "en-de+en-es+en-ja"
+TEXT = f"""\
+[[corpora]]
+name = "toy"
+format = "massive"
+path = "corpus"
+languages = {list(LOCALES.values())}
+
+[[encoders]]
+name = "toy"
+kind = "vectors"
+path = "vectors"
+
+[experiment]
+pairs = ["en-de", "{MIXTURE}"]
+methods = ["centered", "infonce", "lexicon", "dream", "softmax"]
+seeds = [0]
+
+[methods.infonce]
+units = 8
+max_epochs = 2
+
+[methods.lexicon]
+epochs = 1
+
+[methods.dream]
+max_epochs = 1
+
+[methods.softmax]
+preset = "head"
+epochs = 1
+"""
+COUNTS = {"train": 12, "dev": 9, "test": 1}
+
+
+RANKED, OTHERS = ("centered", "infonce", "lexicon"), ("dream", "softmax")
+"""Methods whose training ranks the dev pairs, and methods whose training does not."""
+
+
+def text_of(language, number):
+    return f"{language} utterance {number}"
+
+
+def vectors_of(language):
+    """Vectors of the texts of a language: their meanings, with more noise the further the language is from English."""
+    random = np.random.default_rng([ord(letter) for letter in language])
+    meanings = [np.random.default_rng(number).normal(size=6) for number in range(sum(COUNTS.values()))]
+    return np.stack([meaning + NOISE[language] * random.normal(size=6) for meaning in meanings]).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    """Files of MASSIVE's shape, vectors of their texts, and every step before the heads."""
+    folder = tmp_path_factory.mktemp("mixtures")
+    (folder / "corpus").mkdir()
+    (folder / "vectors").mkdir()
+    splits = [split for split, count in COUNTS.items() for _ in range(count)]
+    for language, locale in LOCALES.items():
+        rows = [
+            {"id": str(number), "locale": locale, "partition": split, "scenario": "s", "intent": f"i{number % 2}",
+             "utt": text_of(language, number), "annot_utt": text_of(language, number)}
+            for number, split in enumerate(splits)
+        ]  # fmt: skip
+        (folder / "corpus" / f"{locale}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        texts = {"text": [row["utt"] for row in rows], "vector": list(vectors_of(language))}
+        pq.write_table(pa.table(texts), folder / "vectors" / f"{language}.parquet")
+    (folder / "disent.toml").write_text(TEXT)
+    made = Workspace(load_config(folder / "disent.toml"), folder / "home")
+    for step in steps(made):
+        if step.key[0] in ("corpora", "negatives", "targets", "embeddings"):
+            for partition in step.partitions or [None]:
+                step.make(partition)
+    return made
+
+
+def dev_meanings(workspace, name, language):
+    """Embeddings of the dev texts of a language, in order, by the head of the mixture that is on disk."""
+    numbers = range(COUNTS["train"], COUNTS["train"] + COUNTS["dev"])
+    rows, texts = torch.tensor(numbers), [text_of(language, number) for number in numbers]
+    bank = VectorBank([torch.from_numpy(vectors_of(language))])
+    head = load_head(workspace, "toy", workspace.config.methods[name], MIXTURE, "cpu")
+    embedded = head.embed(TextFeatures(bank, rows, language=language, texts=texts), None if name == "centered" else 0)
+    vectors = embedded.get("meaning", embedded.get("sentence")).astype("float64")
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def accuracy(queries, pool):
+    return np.mean([int(np.argmax(pool @ query)) == number for number, query in enumerate(queries)])
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_the_dev_accuracy_of_a_mixture_of_three_pairs_is_the_mean_of_that_of_each(workspace, name):
+    train(workspace, "toy", workspace.config.methods[name], MIXTURE)
+    curve = read_table(workspace.training_curve("toy", name, MIXTURE), SCHEMAS["training_curve"]).to_pylist()
+    # The weights are those of the best epoch, or of the last one.
+    kept = [row for row in curve if row["term"] == "accuracy_at_1" and row["split"] == "dev" and row["is_best"]]
+    meanings = {language: dev_meanings(workspace, name, language) for language in LOCALES}
+    pairs = [(meanings["en"], meanings[language]) for language in ("de", "es", "ja")]
+    expected = np.mean([(accuracy(left, right) + accuracy(right, left)) / 2 for left, right in pairs])
+    assert kept[-1]["value"] == pytest.approx(expected)
+    queries, pool = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    in_one_pool = (accuracy(queries, pool) + accuracy(pool, queries)) / 2
+    assert expected > in_one_pool + 0.1, "for this test to say something"
+
+
+def fingerprints(workspace, names, training_set):
+    """Fingerprints of what the heads are made from."""
+    methods = workspace.config.methods
+    return [head_and_data(workspace, "toy", methods[name], training_set)[0].inputs for name in names]
+
+
+def test_only_heads_of_mixtures_that_rank_their_dev_pairs_have_a_fingerprint_of_their_own(workspace, monkeypatch):
+    found = {name: fingerprints(workspace, (*RANKED, *OTHERS), name) for name in ("en-de", MIXTURE)}
+    monkeypatch.setattr(spec, "mixture_version", lambda *_: ())
+    assert fingerprints(workspace, (*RANKED, *OTHERS), "en-de") == found["en-de"]
+    assert fingerprints(workspace, OTHERS, MIXTURE) == found[MIXTURE][len(RANKED) :]
+    assert not set(fingerprints(workspace, RANKED, MIXTURE)) & set(found[MIXTURE])
+
+
+def test_the_gate_of_heads_states_other_content_for_mixtures_alone(workspace, monkeypatch):
+    names = ("en-de", MIXTURE)
+    pair, mixture = (head_spec.training_data(workspace, "toy", name).content for name in names)
+    monkeypatch.setattr(head_spec, "mixture_version", lambda *_: ())
+    before = [head_spec.training_data(workspace, "toy", name).content for name in names]
+    assert (before[0] == pair, before[1] == mixture) == (True, False)
+
+
+def test_the_gate_looks_again_only_where_a_mixture_is_ranked(load):
+    def version(pairs, methods):
+        text = TEXT.replace(f'pairs = ["en-de", "{MIXTURE}"]', f"pairs = {pairs}")
+        listed = text.replace('["centered", "infonce", "lexicon", "dream", "softmax"]', methods)
+        workspace = Workspace(load(listed), Path("home"))
+        return next(step.version for step in steps(workspace) if step.key == training_data_key("toy"))
+
+    assert version('["en-de", "en-es"]', '["infonce"]') == version(f'["{MIXTURE}"]', '["dream"]') == GATE_VERSION
+    assert version(f'["en-de", "{MIXTURE}"]', '["dream", "infonce"]') != GATE_VERSION
