@@ -45,13 +45,17 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class EncoderFiles:
-    """A frozen encoder on disk, for a method that fine-tunes it: its model and how states become a sentence vector."""
+    """A frozen encoder on disk, for a method that fine-tunes it: its model and how states become a sentence vector.
+
+    `prefix` is put before every text, but not before the words that a tagger reads.
+    """
 
     folder: Path
     pooling: Pooling
     layer: Layers
     max_length: int
     fingerprint: str
+    prefix: str = ""
 
 
 @runtime_checkable

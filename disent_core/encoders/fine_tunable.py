@@ -91,7 +91,7 @@ class TunableEncoder(nn.Module):
 
     def prepare(self, texts: Sequence[str]) -> TokenisedTexts:
         """Return the texts as `forward` reads them; logs a warning about texts that are cut."""
-        tokens = self._tokenise(texts)
+        tokens = self._tokenise([self.files.prefix + text for text in texts])
         if cut := int(tokens.truncated.sum()):
             log.warning("%d of %d texts are longer than %d tokens and were cut", cut, len(texts), self.files.max_length)
         return tokens

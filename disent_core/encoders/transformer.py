@@ -88,7 +88,7 @@ class HuggingFaceEncoder:
         """See `Encoder.encode`. Longest texts come first, so that a batch too large for the device fails at once."""
         starts = range(0, len(texts), _WINDOW_TEXTS)
         windows = [texts[start : start + _WINDOW_TEXTS] for start in starts]
-        calls = (partial(self._tokenise, window) for window in windows)
+        calls = (partial(self._tokenise, [self._config.prefix + text for text in window]) for window in windows)
         # A GPU computes a window while the CPU, which has nothing else to do, tokenises the next one.
         tokenised = (call() for call in calls) if self._device == "cpu" else one_ahead(calls)
         for start, window, tokens in zip(starts, windows, tokenised, strict=True):

@@ -79,6 +79,8 @@ def _model_config(head: SavedHead) -> tuple[HuggingFaceConfig, Path]:
     config = head.source.saved_config
     if not isinstance(config, HuggingFaceConfig):
         raise refusal(head, "its vectors were imported, so there is no encoder")
+    if config.prefix:
+        raise refusal(head, f"its encoder puts {config.prefix!r} before every text, which an exported folder would not")
     return config, model_folder(config.path, config.id, config.revision)
 
 

@@ -59,6 +59,8 @@ class HuggingFaceConfig(EncoderConfig):
         layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer. Of several, `[2, 4]`, the states
             are side by side, and so are the pooled vectors. Blocks above the highest layer are not run.
         max_length: tokens that are read of a text, special tokens included.
+        prefix: is put before every text, as `query: ` before those of E5, with the space. Its tokens are part of the
+            mean and of the token states, and count for `max_length`.
         batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
             Vectors depend on it in their last bits, so it is part of the fingerprint.
         precision: number format of weights and of what the model computes; `auto` is bfloat16 on a GPU, which changes
@@ -80,6 +82,7 @@ class HuggingFaceConfig(EncoderConfig):
     pooling: Pooling = "cls"
     layer: Layers = -1
     max_length: Length = 128
+    prefix: str = ""
     batch_tokens: TokensOfBatch | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     products: Products = "onednn"
@@ -144,7 +147,7 @@ class ModelMadeHere(EncoderConfig):
 
 def _files(config: HuggingFaceConfig, encoder_fingerprint: str) -> EncoderFiles:
     folder = model_folder(config.path, config.id, config.revision)
-    return EncoderFiles(folder, config.pooling, config.layer, config.max_length, encoder_fingerprint)
+    return EncoderFiles(folder, config.pooling, config.layer, config.max_length, encoder_fingerprint, config.prefix)
 
 
 def _fingerprint(config: HuggingFaceConfig, *, has_checksums: bool) -> str:
@@ -172,6 +175,8 @@ def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> 
     # Encoders that are older than this setting keep their fingerprints. In bfloat16 it changes nothing.
     if config.products != "torch" and config.precision != "bfloat16":
         settings = (*settings, config.products)
+    if config.prefix:
+        settings = (*settings, "prefix", config.prefix)
     stored = (config.vector_dtype, config.states_dtype)
     return fingerprint("huggingface", CODE_VERSIONS[config.precision], files, settings, stored)
 
