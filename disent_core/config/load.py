@@ -225,7 +225,7 @@ def _method(name: str, table: dict[str, Any], toml: TomlErrors) -> MethodConfig:
         toml.fail((*key_path, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
     defaults = method.presets[preset]
     settings = toml.validate(type(defaults), {**asdict(defaults), **table}, key_path, _COMMON_KEYS)
-    common = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
+    common: dict[str, Any] = {"encoders": encoders, "pairs": pairs, "seeds": seeds, "corpora": corpora}
     return MethodConfig(name=name, base=base, method=method, settings=settings, **common)
 
 
