@@ -35,7 +35,7 @@ from disent_core.config.load import Config, load_config
 from disent_core.errors import DisentError
 from disent_core.evaluation.contract import task
 from disent_core.lineage.embeddings import lazy_encoder
-from disent_core.lineage.evaluation_inputs import CODE_VERSION, provenance
+from disent_core.lineage.evaluation_inputs import CODE_VERSION, intervals_version, provenance
 from disent_core.lineage.head_spec import head_run, require_trained
 from disent_core.lineage.tables import stored_tables
 from disent_core.lineage.workspace import OF_LANGUAGES, OF_PAIRS, Workspace
@@ -163,7 +163,7 @@ def _leaderboard(config: str, encoder: str, task_name: str, dataset: str, metric
 
 
 def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tasks: Iterable[str]) -> str:
-    """Fingerprint (eight digits) of the code and settings behind figures: those of encoders, methods and tasks.
+    """Fingerprint (eight digits) of code and settings behind figures: of encoders, methods, tasks and intervals.
 
     It depends on the configuration and the code alone.
     """
@@ -173,7 +173,8 @@ def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tas
         for method in [config.methods[name]]
     ]
     of_tasks = [(name, task(name).code_version) for name in tasks]
-    return fingerprint(CODE_VERSION, *(config.encoders[encoder] for encoder in encoders), of_methods, of_tasks)[:8]
+    of_encoders = [config.encoders[encoder] for encoder in encoders]
+    return fingerprint(CODE_VERSION, *of_encoders, of_methods, of_tasks, *intervals_version(config))[:8]
 
 
 # --- files ------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Test every pair of methods on every problem, from the items that `evaluate` keeps: rows of `comparisons`.
 
-McNemar's test is used for hits and misses, a paired bootstrap for everything else. Both ask whether the difference
-would hold on other items from the same source, given these heads: seeds are averaged, not sampled. A *system* is a
-method with its training set.
+Methods with one run are tested by McNemar's test on hits and misses, and by a paired bootstrap on everything else:
+would the difference hold on other items from the same source, given these heads? Of methods with several seeds the
+seeds are resampled too: would it hold for other trainings as well? With `evaluation.intervals = "items"` seeds are
+averaged, not sampled. A *system* is a method with its training set.
 """
 
 import logging
@@ -20,7 +21,7 @@ from jaxtyping import Float, Int
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import hubness_of
 from disent_core.evaluation.measurement import Statistic, mean_of_items
-from disent_core.evaluation.metrics.intervals import CONFIDENCE, resampled
+from disent_core.evaluation.metrics.intervals import CONFIDENCE, Intervals, resampled, seeds_resampled
 from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
 from disent_core.evaluation.metrics.statistics import statistic_of
 from disent_core.progress import Progress
@@ -29,6 +30,13 @@ from disent_core.storage.tables import SCHEMAS, conform
 CODE_VERSION = "1"
 """Raise it with every change that changes rows of `comparisons`."""
 
+_BOOTSTRAPS = np.array(
+    [
+        ["paired_bootstrap", "paired_bootstrap_normal"],
+        ["seeds_and_items_bootstrap", "seeds_and_items_bootstrap_normal"],
+    ]
+)
+"""Names of tests, by whether seeds are resampled and whether p is extrapolated."""
 _BLOCK_DIFFERENCES = 1 << 22  # resampled differences held at once: 32 MB
 _log = logging.getLogger(__name__)
 
@@ -73,6 +81,7 @@ def compare(
     *,
     samples: int,
     seed: int,
+    over: Intervals = "items",
     fingerprint: str,
     created_at: datetime,
 ) -> pa.Table:
@@ -82,10 +91,13 @@ def compare(
     first embedding of `Task.ranked` that it has. Two systems are compared if they have the same training set, or if
     one is untrained. Values are means over seeds. Tests, by name:
 
-    * `mcnemar_exact`: hits and misses, one run per method; `mcnemar`: their means over seeds, by the score statistic.
-      Both have Wald intervals.
+    * `mcnemar_exact`: hits and misses, one run per method; `mcnemar`: their means over seeds, by the score statistic,
+      if only items are resampled. Both have Wald intervals.
     * `paired_bootstrap`: any other statistic, on resamplings that all methods share, with the percentile interval;
       `paired_bootstrap_normal` if p is too small to be counted (`significance.bootstrap_p`).
+    * `seeds_and_items_bootstrap`, `seeds_and_items_bootstrap_normal`: the same, where a method has several runs and
+      `over` is `seeds_and_items`, hits included. Each method's seeds are drawn apart (`intervals.seeds_resampled`),
+      since training k of two methods has nothing in common.
 
     `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder, metric and correction
     for hubs. Other settings do not separate families, because they hold facts of each language (the size of its pool).
@@ -101,7 +113,7 @@ def compare(
     for done, (problem, methods) in enumerate(sorted(problems.items()), start=1):
         for systems in _comparable(problem, methods, ranked[problem.task]):
             pairs = _fair_pairs(systems)
-            tested = _tested(problem, systems, pairs, samples=samples, seed=seed)
+            tested = _tested(problem, systems, pairs, samples=samples, seed=seed, over=over)
             tables.append(_table(problem, systems, pairs, tested))
             families += [problem.family] * len(tested.p)
             p.append(tested.p)
@@ -182,12 +194,26 @@ def _fair_pairs(systems: Sequence[_System]) -> _Pairs:
 # --- tests ------------------------------------------------------------------------------------------------
 
 
-def _tested(problem: _Problem, systems: Sequence[_System], pairs: _Pairs, *, samples: int, seed: int) -> _Tested:
-    if all(system.items.shape[2] == 1 and np.isin(system.items, (0.0, 1.0)).all() for system in systems):
+def _tested(
+    problem: _Problem, systems: Sequence[_System], pairs: _Pairs, *, samples: int, seed: int, over: Intervals
+) -> _Tested:
+    is_hits = all(system.items.shape[2] == 1 and np.isin(system.items, (0.0, 1.0)).all() for system in systems)
+    if is_hits and (over == "items" or all(len(system.items) == 1 for system in systems)):
         return _hits_tested(systems, pairs)
     statistic = statistic_of(problem.metric, systems[0].items.shape[2])
     assert statistic is not None
-    return _bootstrapped(systems, pairs, statistic, samples=samples, seed=seed)
+    tested = _bootstrapped(systems, pairs, statistic, samples=samples, seed=seed, over=over)
+    if not is_hits:
+        return tested
+    of_hits = _hits_tested(systems, pairs)
+    is_exact = of_hits.test == "mcnemar_exact"
+    return _Tested(
+        values=of_hits.values,
+        **{
+            name: np.where(is_exact, getattr(of_hits, name), getattr(tested, name))
+            for name in ("low", "high", "p", "test")
+        },
+    )
 
 
 def _hits_tested(systems: Sequence[_System], pairs: _Pairs) -> _Tested:
@@ -212,15 +238,22 @@ def _hits_tested(systems: Sequence[_System], pairs: _Pairs) -> _Tested:
 
 
 def _bootstrapped(
-    systems: Sequence[_System], pairs: _Pairs, statistic: Statistic, *, samples: int, seed: int
+    systems: Sequence[_System], pairs: _Pairs, statistic: Statistic, *, samples: int, seed: int, over: Intervals
 ) -> _Tested:
-    """Resample all runs of all systems at once, then average over the runs of a system: the paired bootstrap."""
+    """Resample the items of all runs of all systems at once, then average over runs, or over draws of them."""
     first, second = pairs
     items = [system.items[..., 0] if statistic is mean_of_items else system.items for system in systems]
     counts = np.array([len(runs) for runs in items])
     drawn = resampled(np.concatenate(items), samples=samples, seed=seed, statistic=statistic)
     # runs x samples -> systems x samples: each system owns a block of consecutive rows.
-    means = np.add.reduceat(drawn, np.cumsum(counts) - counts, axis=0) / counts[:, None]
+    starts = np.cumsum(counts) - counts
+    if over == "items":
+        means, is_of_seeds = np.add.reduceat(drawn, starts, axis=0) / counts[:, None], np.zeros(len(counts), dtype=bool)
+    else:
+        names = [f"{system.method} {system.trained_on}" for system in systems]
+        blocks = np.split(drawn, starts[1:])
+        means = np.stack([seeds_resampled(of, seed=seed, name=name) for of, name in zip(blocks, names, strict=True)])
+        is_of_seeds = counts > 1
     ends, p, is_normal = np.empty((2, len(first))), np.empty(len(first)), np.empty(len(first), dtype=bool)
     step = max(1, _BLOCK_DIFFERENCES // samples)  # pairs per block
     for start in range(0, len(first), step):
@@ -233,7 +266,7 @@ def _bootstrapped(
         low=ends[0],
         high=ends[1],
         p=p,
-        test=np.where(is_normal, "paired_bootstrap_normal", "paired_bootstrap"),
+        test=_BOOTSTRAPS[(is_of_seeds[first] | is_of_seeds[second]).astype(int), is_normal.astype(int)],
     )
 
 

@@ -19,6 +19,7 @@ from jaxtyping import Float32, Int
 from disent_core.corpora.contract import KINDS, Kind, Parallel
 from disent_core.errors import ConfigError
 from disent_core.evaluation.measurement import Measurement
+from disent_core.evaluation.metrics.intervals import Intervals
 from disent_core.registry import find, is_import
 from disent_core.settings import DISTINCT, Count, Seed, Settings
 from disent_core.storage.tables import fingerprint, safe_part
@@ -94,7 +95,9 @@ class EvaluationConfig(Settings):
             measured besides `none`: `train_bias`, from the training queries; `csls` and `dual_softmax`, which are
             transductive.
         top_k: candidates kept for each query in the rankings.
-        bootstrap_samples: resamplings of the items behind an interval.
+        intervals: of means over seeds, and of their differences: `items` resamples the items, given these heads;
+            `seeds_and_items` the seeds too, those of each method apart from those of the other.
+        bootstrap_samples: resamplings behind an interval.
         bootstrap_seed: of those resamplings.
         template_pool: candidates of template retrieval; with `targets+sources` every distinct source text
             is a candidate too, except for its own query.
@@ -116,6 +119,7 @@ class EvaluationConfig(Settings):
     equal_text_counts: bool = False
     hubness: Annotated[tuple[Hubness, ...], DISTINCT] = field(default=("none",), repr=False)  # hashed apart
     top_k: Count = 5
+    intervals: Intervals = field(default="seeds_and_items", repr=False)  # hashed apart
     bootstrap_samples: Annotated[int, Ge(1), Le(1_000_000)] = 1_000
     bootstrap_seed: Seed = 0
     template_pool: Literal["targets", "targets+sources"] = "targets"

@@ -183,7 +183,7 @@ def _rows(
 
 
 def _row(measurements: Sequence[Measurement], seed: int | None, config: EvaluationConfig) -> dict[str, object]:
-    mean = aggregate(measurements, samples=config.bootstrap_samples, seed=config.bootstrap_seed)
+    mean = aggregate(measurements, samples=config.bootstrap_samples, seed=config.bootstrap_seed, over=config.intervals)
     return {"seed": seed, **{name: getattr(mean, name) for name in ("metric", "value", "ci_low", "ci_high", "n")}}
 
 

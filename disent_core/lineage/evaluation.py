@@ -162,6 +162,7 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
             ranked_by(config),
             samples=config.evaluation.bootstrap_samples,
             seed=config.evaluation.bootstrap_seed,
+            over=config.evaluation.intervals,
             fingerprint=inputs,
             created_at=datetime.now(UTC),
         ),

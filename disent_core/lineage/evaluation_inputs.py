@@ -57,14 +57,25 @@ def _measure_version(config: Config) -> tuple[object, ...]:
     later: list[object] = [] if evaluation.hubness == ("none",) else [evaluation.hubness]
     if evaluation.heldout_search != "exact" and any(task.name == "heldout_retrieval" for task in tasks_of(config)):
         later.append({"heldout_search": evaluation.heldout_search})
+    later += intervals_version(config)
     return CODE_VERSION, evaluation, [configured.code_version for configured in tasks_of(config)], *later
 
 
 def comparisons_version(config: Config) -> str:
     """Return the fingerprint of the code and settings that determine comparisons."""
     return fingerprint(
-        COMPARISONS_VERSION, ranked_by(config), config.evaluation.bootstrap_samples, config.evaluation.bootstrap_seed
+        COMPARISONS_VERSION,
+        ranked_by(config),
+        config.evaluation.bootstrap_samples,
+        config.evaluation.bootstrap_seed,
+        *intervals_version(config),
     )
+
+
+def intervals_version(config: Config) -> list[object]:
+    """Return what the versions hold of `evaluation.intervals`: nothing where only items are resampled, as before it."""
+    intervals = config.evaluation.intervals
+    return [] if intervals == "items" else [{"intervals": intervals}]
 
 
 # --- corpora, languages and pairs that a method is measured on --------------------------------------------

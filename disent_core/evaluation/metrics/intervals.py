@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Literal
+from zlib import crc32
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,6 +12,8 @@ from jaxtyping import Float, Int
 from disent_core.evaluation.measurement import Measurement, Statistic, mean_of_items
 from disent_core.evaluation.metrics.statistics import WeightedStatistic
 
+Intervals = Literal["items", "seeds_and_items"]
+"""What an interval over several seeds resamples."""
 CONFIDENCE = 0.95
 _BLOCK_ITEMS = 1 << 19  # resampled items held at once: 4 MB per column, which fits in the cache
 _KEPT_ITEMS = 1 << 22  # resampled items whose weights are kept: 32 MB
@@ -33,16 +37,47 @@ def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[f
 
 
 def bootstrap(
-    items: Float[np.ndarray, "seeds n ..."], *, samples: int, seed: int, statistic: Statistic = mean_of_items
+    items: Float[np.ndarray, "seeds n ..."],
+    *,
+    samples: int,
+    seed: int,
+    statistic: Statistic = mean_of_items,
+    over: Intervals = "items",
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean over seeds of a statistic (`resampled`).
 
-    Efron 1979, https://doi.org/10.1214/aos/1176344552. The interval shows how much the number depends on which items
-    were drawn for the evaluation set, given these heads. If all items are equal, both ends are equal.
+    Efron 1979, https://doi.org/10.1214/aos/1176344552. Over `items` the interval shows how much the number depends on
+    which items were drawn for the evaluation set, given these heads; over `seeds_and_items` also on the seeds of the
+    training (`seeds_resampled`). If all items are equal, both ends are equal.
     """
-    values = resampled(items, samples=samples, seed=seed, statistic=statistic).mean(axis=0)
-    low, high = np.percentile(values, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
+    values = resampled(items, samples=samples, seed=seed, statistic=statistic)
+    means = values.mean(axis=0) if over == "items" else seeds_resampled(values, seed=seed)
+    low, high = np.percentile(means, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
     return float(low), float(high)
+
+
+def seeds_resampled(
+    values: Float[np.ndarray, "seeds samples"], *, seed: int, name: str = ""
+) -> Float[np.ndarray, " samples"]:
+    """Return for each sample of the items the mean over a sample of the seeds; a single seed is returned as it is.
+
+    Of k seeds k - 1 are drawn with replacement (Rao and Wu 1988, Resampling inference with complex survey data): the
+    variance of a mean of k draws would be (k - 1) / k of that of the mean over k trainings, two thirds with three
+    seeds. Unlike deviations that are scaled by sqrt(k / (k - 1)), a mean of drawn seeds stays in the metric's range.
+    Seeds and items are drawn independently (Owen 2007, https://doi.org/10.1214/07-AOAS122), which counts what seeds
+    and items have in common more than once: the interval is rather too wide than too narrow for that part. That the
+    spread of three trainings is itself uncertain is not in it.
+
+    Args:
+        values: of each seed on the same samples of the items.
+        seed: of the draws.
+        name: of the system, so that the draws of two systems are independent.
+    """
+    k, samples = values.shape
+    if k == 1:
+        return values[0]
+    drawn = np.random.default_rng([seed, crc32(name.encode())]).integers(0, k, (k - 1, samples))
+    return np.take_along_axis(values, drawn, axis=0).mean(axis=0)
 
 
 def resampled(
@@ -91,11 +126,13 @@ def _counted(n: int, samples: int, seed: int) -> Iterator[Float[np.ndarray, "blo
         yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
-def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -> Measurement:
+def aggregate(
+    measurements: Sequence[Measurement], *, samples: int, seed: int, over: Intervals = "items"
+) -> Measurement:
     """Return the mean over seeds of one metric of the same items, with its 95 % interval.
 
     A single seed whose items are all 0 or 1 gets the Wilson interval. Everything else gets a bootstrap interval over
-    the items, which all seeds share. Without items there is none.
+    the items, which all seeds share, or over seeds and items (`over`). Without items there is none.
     """
     kinds = {(measurement.metric, measurement.n) for measurement in measurements}
     if len(kinds) != 1:
@@ -106,6 +143,6 @@ def aggregate(measurements: Sequence[Measurement], *, samples: int, seed: int) -
         if len(items) == 1 and first.statistic is mean_of_items and np.isin(items[0], (0.0, 1.0)).all():
             low, high = wilson(int(items[0].sum()), first.n)
         else:
-            low, high = bootstrap(np.stack(items), samples=samples, seed=seed, statistic=first.statistic)
+            low, high = bootstrap(np.stack(items), samples=samples, seed=seed, statistic=first.statistic, over=over)
     value = float(np.mean([measurement.value for measurement in measurements]))
     return replace(first, value=value, items=None, ci_low=low, ci_high=high, ranking=None)

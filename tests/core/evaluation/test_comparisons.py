@@ -3,6 +3,7 @@
 import logging
 from datetime import UTC, datetime
 from itertools import combinations
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from disent_core import progress
 from disent_core.errors import TableError
 from disent_core.evaluation import comparisons
 from disent_core.evaluation.comparisons import compare
-from disent_core.evaluation.metrics.significance import holm, mcnemar
+from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar
 from disent_core.storage.tables import SCHEMAS, rows_table
 
 RANKED = {"crosslingual_retrieval": ("meaning", "sentence"), "slot_labelling": ("meaning", "sentence")}
@@ -30,10 +31,10 @@ def outcome(method, items, **columns):
     return {**row, **columns}
 
 
-def compared(*rows, samples=200):
+def compared(*rows, samples=200, over="items"):
     tables = [rows_table([row], "outcomes") for row in rows]  # one partition each, as on disk
     now = datetime(2024, 5, 1, tzinfo=UTC)
-    return compare(tables, RANKED, samples=samples, seed=3, fingerprint="f", created_at=now)
+    return compare(tables, RANKED, samples=samples, seed=3, over=over, fingerprint="f", created_at=now)
 
 
 def pairs(table):
@@ -122,6 +123,47 @@ def test_single_runs_of_hits_have_the_exact_test_and_means_over_seeds_the_score_
     half = 1.96 * difference.std() / np.sqrt(60)
     interval = rows["dream", "raw"]["ci_low"], rows["dream", "raw"]["ci_high"]
     assert interval == pytest.approx((difference.mean() - half, difference.mean() + half), rel=1e-4)
+
+
+def test_seeds_and_items_are_resampled_as_in_a_loop_the_seeds_of_each_method_apart():
+    """Items are shared by both methods; of k seeds k - 1 are drawn, by the method's own generator."""
+    hits = (np.random.default_rng(2).random((5, 60)) < [[0.8], [0.7], [0.6], [0.5], [0.4]]).astype(float)
+    runs = {"dream": hits[:3], "emu": hits[3:]}
+    rows = [
+        outcome(name, items, seed=seed, trained_on="en-de")
+        for name, of_name in runs.items()
+        for seed, items in enumerate(of_name)
+    ]
+    (row,) = compared(*rows, samples=300, over="seeds_and_items").to_pylist()
+    of_items, seeds = np.random.default_rng(3), {}
+    for name, of_name in runs.items():
+        generator = np.random.default_rng([3, crc32(f"{name} en-de".encode())])
+        seeds[name] = generator.integers(0, len(of_name), (len(of_name) - 1, 300))
+    differences = []
+    for sample in range(300):
+        drawn = of_items.integers(0, 60, 60)
+        means = [
+            np.mean([of_name[place][drawn].mean() for place in seeds[name][:, sample]])
+            for name, of_name in runs.items()
+        ]
+        differences.append(means[0] - means[1])
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(np.percentile(differences, [2.5, 97.5])))
+    (p,), (is_normal,) = bootstrap_p(np.array([differences]))
+    assert row["p_value"] == pytest.approx(p)
+    assert row["test"] == "seeds_and_items_bootstrap" + "_normal" * int(is_normal)
+    (of_items_alone,) = compared(*rows, samples=300).to_pylist()
+    assert row["difference"] == of_items_alone["difference"]
+    assert row["ci_high"] - row["ci_low"] > of_items_alone["ci_high"] - of_items_alone["ci_low"]
+
+
+def test_methods_of_a_single_run_are_tested_on_items_alone():
+    seeds = [outcome("dream", HITS[seed], seed=seed, trained_on="en-de") for seed in range(2)]
+    rows = [*seeds, outcome("centered", HITS[2]), outcome("raw", HITS[3])]
+    tables = [compared(*rows, over=over).drop_columns(["p_holm"]) for over in ("items", "seeds_and_items")]
+    items, both = (dict(zip(pairs(table), table.to_pylist(), strict=True)) for table in tables)
+    assert both["centered", "raw"] == items["centered", "raw"]
+    assert both["centered", "raw"]["test"] == "mcnemar_exact"
+    assert both["dream", "raw"]["test"].startswith("seeds_and_items_bootstrap")
 
 
 def predictions(n=120):

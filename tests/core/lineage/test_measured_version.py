@@ -4,7 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from disent_core.config.load import load_config
-from disent_core.lineage.evaluation_inputs import version
+from disent_core.lineage.evaluation_inputs import (
+    CODE_VERSION,
+    COMPARISONS_VERSION,
+    comparisons_version,
+    ranked_by,
+    tasks_of,
+    version,
+)
+from disent_core.storage.tables import fingerprint
+from tools.results import ROOT, tables
 
 QUICK = load_config(Path(__file__).parents[3] / "configs" / "massive_quick.toml")
 
@@ -21,3 +30,21 @@ def test_an_engine_of_held_out_retrieval_counts_only_where_that_is_measured():
         exact = replace(QUICK, evaluation=replace(QUICK.evaluation, tasks=tasks))
         faiss = replace(exact, evaluation=replace(exact.evaluation, heldout_search="ivf"))
         assert (version(faiss) == version(exact)) is is_same
+
+
+def test_numbers_made_before_seeds_were_resampled_are_up_to_date_where_only_items_are():
+    assert "intervals" not in repr(QUICK.evaluation)
+    items, both = (
+        replace(QUICK, evaluation=replace(QUICK.evaluation, intervals=over)) for over in ("items", "seeds_and_items")
+    )
+    assert version(items) == fingerprint(CODE_VERSION, items.evaluation, [t.code_version for t in tasks_of(items)])
+    assert version(both) == version(QUICK) != version(items)
+    evaluation = items.evaluation
+    before = (COMPARISONS_VERSION, ranked_by(items), evaluation.bootstrap_samples, evaluation.bootstrap_seed)
+    assert comparisons_version(items) == fingerprint(*before)
+    assert comparisons_version(both) != comparisons_version(items)
+
+
+def test_the_configurations_of_published_figures_resample_items_as_when_they_were_made():
+    published = {table.config for table in tables(ROOT)} - {"disent.toml"}
+    assert {load_config(ROOT / name).evaluation.intervals for name in published} == {"items"}

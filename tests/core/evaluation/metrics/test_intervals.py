@@ -8,7 +8,8 @@ from scipy import stats
 
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics import intervals
-from disent_core.evaluation.metrics.intervals import aggregate, bootstrap, wilson
+from disent_core.evaluation.metrics.intervals import aggregate, bootstrap, seeds_resampled, wilson
+from disent_core.evaluation.metrics.statistics import pearson
 
 
 @given(st.integers(1, 5_000), st.floats(0, 1), st.sampled_from([0.9, 0.95, 0.99]))
@@ -54,6 +55,39 @@ def test_bootstrap_depends_neither_on_the_size_of_blocks_nor_on_how_a_mean_is_co
     assert bootstrap(items, samples=200, seed=1) == in_one_block
 
 
+@pytest.mark.parametrize("statistic", [None, pearson])
+def test_an_interval_over_seeds_and_items_equals_a_loop_that_draws_both(statistic):
+    items = np.random.default_rng(0).random((4, 40) if statistic is None else (4, 40, 2))
+    of_items, of_seeds = np.random.default_rng(5), np.random.default_rng([5, 0])
+    places = of_seeds.integers(0, 4, (3, 100))  # k - 1 of k seeds
+    means = []
+    for sample in range(100):
+        drawn = of_items.integers(0, 40, 40)
+        values = [run[drawn].mean() if statistic is None else np.corrcoef(run[drawn].T)[0, 1] for run in items]
+        means.append(sum(values[place] for place in places[:, sample]) / 3)
+    expected = np.percentile(means, [2.5, 97.5])
+    general = {} if statistic is None else {"statistic": statistic}
+    actual = bootstrap(items, samples=100, seed=5, over="seeds_and_items", **general)
+    np.testing.assert_allclose(actual, expected)
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 8])
+def test_means_of_resampled_seeds_spread_as_the_mean_of_as_many_trainings_does(seeds):
+    values = np.random.default_rng(1).normal(size=(seeds, 1))
+    means = seeds_resampled(np.repeat(values, 40_000, axis=1), seed=0)
+    assert means.mean() == pytest.approx(values.mean(), abs=0.02)
+    assert means.var() == pytest.approx(values.var(ddof=1) / seeds, rel=0.04)
+    assert values.min() <= means.min() <= means.max() <= values.max()
+
+
+def test_seeds_of_two_systems_are_drawn_apart_and_a_single_seed_is_not_drawn():
+    values = np.repeat(np.random.default_rng(1).normal(size=(3, 1)), 20_000, axis=1)
+    first, again, other = (seeds_resampled(values, seed=0, name=name) for name in ("a", "a", "b"))
+    np.testing.assert_array_equal(first, again)
+    assert abs(np.corrcoef(first, other)[0, 1]) < 0.03
+    np.testing.assert_array_equal(seeds_resampled(values[:1], seed=0), values[0])
+
+
 @given(st.integers(0, 1_000), st.integers(1, 3))
 def test_a_bootstrap_interval_of_many_items_holds_the_value(seed, seeds):
     items = np.random.default_rng(seed).random((seeds, 400))
@@ -71,6 +105,8 @@ def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
     mean = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4)
     assert mean.value == pytest.approx(items.mean())
     assert (mean.ci_low, mean.ci_high) == bootstrap(items, samples=50, seed=4)
+    of_both = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4, over="seeds_and_items")
+    assert (of_both.ci_low, of_both.ci_high) == bootstrap(items, samples=50, seed=4, over="seeds_and_items")
 
 
 def test_a_metric_without_items_has_no_interval_and_different_items_are_not_aggregated():
