@@ -37,7 +37,7 @@ class RetrievalProblem(Problem):
     """Texts by role `query` and `pool`, and `bank` if training queries correct for hubs; a mean over queries.
 
     Attributes:
-        metric: `accuracy_at_1` (of the first gold candidate) or `map` (over all gold candidates).
+        metric: `accuracy_at_1` (whether the nearest candidate is gold) or `map` (over all gold candidates).
         gold: indices of the right candidates, padded with -1.
         skip: for each query the index of a candidate that is left out; None: all candidates count.
         ties: see `EvaluationConfig`.
@@ -66,6 +66,11 @@ class RetrievalProblem(Problem):
         if self.metric == "map":
             ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
             items = average_precision(ranks)
+        elif self.gold.shape[1] > 1 and self.ties == "worst":
+            ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
+            items = (ranks == 1).any(axis=1).astype(float)
+        elif self.gold.shape[1] > 1:
+            items = (indices[:, :1] == self.gold).any(axis=1).astype(float)
         else:
             items = first_is_gold(scores, indices, self.gold[:, 0], ties=self.ties)
         return [measured(self.metric, items, ranking=self._ranking(scores, indices) if of_hubs is None else None)]

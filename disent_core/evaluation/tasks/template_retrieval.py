@@ -6,6 +6,10 @@ query is gold, the metric is accuracy at 1. The id of a query is `source_utteran
 
 In `multi_target_template_retrieval` each source has several gold targets (FMDA: 5), and the metric is MAP. Candidates
 are the targets of all sources that take part.
+
+Sources may share a template, and then nothing tells the target of the query from the targets of the others: the view
+`ceilings` has the accuracy beyond which only luck leads. In `same_template_retrieval` every candidate with the template
+of the query is gold: the same words outside of slots, and the same slot types, in the same order.
 """
 
 from dataclasses import replace
@@ -19,16 +23,23 @@ from jaxtyping import Int
 
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task, Texts
+from disent_core.evaluation.tasks.monolingual_retrieval import template_and_values
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 
 
 def problems(
-    inputs: Inputs, config: EvaluationConfig, *, task: str, metric: Literal["accuracy_at_1", "map"]
+    inputs: Inputs,
+    config: EvaluationConfig,
+    *,
+    task: str,
+    metric: Literal["accuracy_at_1", "map"] = "accuracy_at_1",
+    same_template: bool = False,
 ) -> list[Problem]:
     """Return the problem of one language: the first target of each source is gold or, for MAP, the first few.
 
-    Sources with fewer targets are left out, or have fewer gold candidates (`config.multi_target_few`). There is no
-    problem if no source of the split has targets enough.
+    With `same_template` every candidate is gold whose source has the template of the query's source. Sources with fewer
+    targets are left out, or have fewer gold candidates (`config.multi_target_few`). There is no problem if no source of
+    the split has targets enough.
     """
     (language,) = inputs.languages
     targets = config.multi_targets if metric == "map" else 1
@@ -46,8 +57,11 @@ def problems(
         gold=gold,
     )
     query_ids = ids.take(first)
+    templates = _templates(inputs, language, query_ids) if same_template else None
+    if templates is not None:
+        pool = replace(pool, gold=_of_equal(templates, templates[source]))
     if config.template_pool == "targets+sources":
-        pool = _with_sources(pool, queries, query_ids)
+        pool = _with_sources(pool, queries, query_ids, templates)
     return [
         retrieval_problem(
             queries,
@@ -94,14 +108,56 @@ def _group(
     return source, gold
 
 
-def _with_sources(pool: Pool, queries: Texts, query_ids: pa.Array) -> Pool:
-    """Add every distinct source text to the pool; the text of the query itself is skipped."""
+def _templates(inputs: Inputs, language: str, ids: pa.Array) -> Int[np.ndarray, " sources"]:
+    """Return the number of the template of each source; equal templates have equal numbers."""
+    utterances = inputs.tables["utterances", language]
+    places = pc.index_in(ids, value_set=utterances["utterance_id"].combine_chunks())
+    if places.null_count:
+        missing = ids[pc.index(pc.is_null(places), pa.scalar(True)).as_py()]
+        raise TableError(
+            f"{inputs.corpus} {language}: source utterance {missing} of template_pairs is not among the utterances. "
+            "Materialise template_pairs again"
+        )
+    rows = utterances.select(["tokens", "slot_tags"]).take(places)
+    annotated = map(template_and_values, rows["tokens"].to_pylist(), rows["slot_tags"].to_pylist())
+    numbers: dict[tuple[str, ...], int] = {}
+    return np.array([numbers.setdefault(template, len(numbers)) for template, _ in annotated])
+
+
+def _of_equal(
+    queries: Int[np.ndarray, " queries"], candidates: Int[np.ndarray, " candidates"]
+) -> Int[np.ndarray, "queries golds"]:
+    """Return for each query the candidates of the same number, padded with -1.
+
+    >>> _of_equal(np.array([1, 0]), np.array([0, 1, 1])).tolist()
+    [[1, 2], [0, -1]]
+    """
+    order = np.argsort(candidates, kind="stable")
+    starts = np.searchsorted(candidates[order], queries)
+    counts = np.searchsorted(candidates[order], queries, side="right") - starts
+    places = np.arange(counts.max())
+    return np.where(places < counts[:, None], order[np.minimum(starts[:, None] + places, len(order) - 1)], -1)
+
+
+def _with_sources(
+    pool: Pool, queries: Texts, query_ids: pa.Array, templates: Int[np.ndarray, " sources"] | None
+) -> Pool:
+    """Add every distinct source text to the pool; the text of the query itself is skipped.
+
+    With `templates` a source text is gold for the other sources of its template.
+    """
     _, first, copy = np.unique(np.asarray(queries.keys), return_index=True, return_inverse=True)
+    skip = len(pool.texts) + copy
+    gold = pool.gold
+    if templates is not None:
+        sources = _of_equal(templates, templates[first])
+        gold = np.hstack([gold, np.where(sources >= 0, sources + len(pool.texts), -1)])
+        gold[gold == skip[:, None]] = -1
     return Pool(
         texts=pool.texts.then(queries.take(first.tolist())),
         ids=pa.concat_arrays([pool.ids, query_ids.take(pa.array(first))]),
-        gold=pool.gold,
-        skip=len(pool.texts) + copy,
+        gold=gold,
+        skip=skip,
     )
 
 
@@ -109,11 +165,17 @@ TASK = Task(
     name="template_retrieval",
     scope="language",
     tables=("template_pairs",),
-    problems=partial(problems, task="template_retrieval", metric="accuracy_at_1"),
+    problems=partial(problems, task="template_retrieval"),
     ranked=("template", "meaning", "sentence"),
 )
 MULTI_TARGET = replace(
     TASK,
     name="multi_target_template_retrieval",
     problems=partial(problems, task="multi_target_template_retrieval", metric="map"),
+)
+SAME_TEMPLATE = replace(
+    TASK,
+    name="same_template_retrieval",
+    tables=("template_pairs", "utterances"),
+    problems=partial(problems, task="same_template_retrieval", same_template=True),
 )

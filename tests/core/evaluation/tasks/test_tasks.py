@@ -13,6 +13,7 @@ from task_inputs import (
     GERMAN,
     crosslingual,
     problems,
+    scored,
     template_inputs,
     utterance_inputs,
     utterances,
@@ -178,6 +179,60 @@ def test_sources_in_the_pool_are_found_by_every_query_but_their_own():
     ranking = replace(problem, top_k=9).score(matrices)[0].ranking
     for query, row in zip(queries, ranking.indices, strict=True):
         assert sorted(pool[place] for place in row) == sorted(key for key in pool if key != query)
+
+
+ALIKE = {
+    "a": ("wake me at six", ["wake me at nine"], "O O O B-time"),
+    "b": ("Wake me at ten", ["wake me at two"], "O O O B-time"),
+    "c": ("wake me at home", ["wake me at work"], "O O O B-place"),
+    "d": ("play jazz", ["play rock"], "O B-genre"),
+    "e": ("wake me at six", ["wake me at four"], "O O O B-time"),
+}
+
+
+def same_template(config=CONFIG):
+    inputs = template_inputs({name: row[:2] for name, row in ALIKE.items()})
+    table = utterances("en", {name: (None, source, tags) for name, (source, _, tags) in ALIKE.items()})
+    tables = {**inputs.tables, ("utterances", "en"): table}
+    (problem,) = problems("same_template_retrieval", replace(inputs, tables=tables), config)
+    return problem
+
+
+def test_every_target_of_the_template_is_gold_and_no_other():
+    problem = same_template()
+    golds = [{ids for ids in row if ids >= 0} for row in problem.gold.tolist()]
+    assert golds == [{0, 1, 4}, {0, 1, 4}, {2}, {3}, {0, 1, 4}]
+    pool = np.eye(5)
+    queries = pool[[4, 0, 0, 3, 2]]  # a finds e's target, b finds a's, c finds a's, d its own, e finds c's
+    assert scored(problem, query=queries, pool=pool)["accuracy_at_1"].items.tolist() == [1, 1, 0, 1, 0]
+    assert problem.score({"query": queries, "pool": pool})[0].ranking.is_gold[:, 0].tolist() == [1, 1, 0, 1, 0]
+
+
+def test_equal_scores_of_gold_candidates_are_no_error_and_those_of_others_are_if_ties_are_worst():
+    pool = np.eye(5)
+    pool[1] = pool[0]  # the targets of a and b, of one template
+    pool[3] = pool[2]  # those of c and d
+    hits = {
+        ties: scored(same_template(replace(CONFIG, ties=ties)), query=pool, pool=pool)["accuracy_at_1"].items.tolist()
+        for ties in ("lowest", "worst")
+    }
+    assert hits == {"lowest": [1, 1, 1, 0, 1], "worst": [1, 1, 0, 0, 1]}
+
+
+def test_sources_of_the_template_are_gold_too_but_not_the_text_of_the_query():
+    problem = same_template(replace(CONFIG, template_pool="targets+sources"))
+    names = problem.candidate_ids.to_pylist()
+    golds = [{names[place] for place in row if place >= 0} for row in problem.gold.tolist()]
+    targets = {"a#0", "b#0", "e#0"}
+    # The texts of a and e are one candidate.
+    assert golds == [targets | {"b"}, targets | {"a"}, {"c#0"}, {"d#0"}, targets | {"b"}]
+
+
+def test_a_source_that_the_utterances_lack_is_an_error():
+    inputs = template_inputs(TEMPLATES)
+    tables = {**inputs.tables, ("utterances", "en"): utterances("en", {"a": "wake me at six"})}
+    with pytest.raises(TableError, match="toy en: source utterance b of template_pairs is not among the utterances"):
+        problems("same_template_retrieval", replace(inputs, tables=tables))
 
 
 def test_a_target_index_that_is_there_twice_is_an_error():
