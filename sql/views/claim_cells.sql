@@ -155,7 +155,8 @@ probable as (
 
 ),
 
--- Holm's correction over the cells of the claim that can be judged, on the data set and encoder.
+-- Holm's correction over the cells of the claim that can be judged, on the data set and encoder; p_page is
+-- corrected over those of all claims, data sets and encoders.
 steps as (
 
     select
@@ -164,7 +165,12 @@ steps as (
             count(*) over (partition by claim, dataset, encoder, excluded) + 1
             - row_number()
                 over (partition by claim, dataset, encoder, excluded order by p_value, problem, left_side)
-        )) as step
+        )) as step,
+        least(1.0, p_value * (
+            count(*) over (partition by excluded) + 1
+            - row_number()
+                over (partition by excluded order by p_value, claim, dataset, encoder, problem, left_side)
+        )) as page_step
     from probable
 
 ),
@@ -176,7 +182,11 @@ corrected as (
         case when excluded is null then max(step) over (
             partition by claim, dataset, encoder, excluded order by p_value, problem, left_side
             rows unbounded preceding
-        ) end as p_holm
+        ) end as p_holm,
+        case when excluded is null then max(page_step) over (
+            partition by excluded order by p_value, claim, dataset, encoder, problem, left_side
+            rows unbounded preceding
+        ) end as p_page
     from steps
 
 )
@@ -206,6 +216,7 @@ select
     error_high,
     test,
     p_holm,
+    p_page,
     settings,
     coalesce(nullif(left_trained_on, ''), right_trained_on) as trained_on,
     left_side[1] as left_method,

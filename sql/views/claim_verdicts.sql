@@ -11,6 +11,9 @@
 --   premise absent  no cell could be judged because what the claim presupposes is not there
 --   not measured    no cell has both sides
 --
+-- verdict_page is the verdict if tests are corrected over all claims, data sets and encoders: a cell counts
+-- if p_page < 0.05, an average if its p times the number of all judged cells is below 0.05 (Bonferroni)
+--
 -- cause is where the runs that have been looked at see the reason of a claim that is not held: data, encoder,
 -- training (of this method, or too little of it) or reading (of what the paper prints)
 with
@@ -25,6 +28,8 @@ counts as (
         count_if(standing in ('for', 'against', 'open'))::bigint as judged,
         count_if(standing = 'for')::bigint as cells_for,
         count_if(standing = 'against')::bigint as cells_against,
+        count_if(standing = 'for' and p_page < 0.05)::bigint as page_for,
+        count_if(standing = 'against' and p_page < 0.05)::bigint as page_against,
         count_if(standing = 'premise absent')::bigint as without_premise,
         count_if(standing = 'cut short')::bigint as cut_short,
         string_agg(distinct left_method, ' and ' order by left_method) as left_methods,
@@ -65,7 +70,7 @@ ends as (
 
 ),
 
-pooled as (
+averaged as (
 
     select
         counts.*,
@@ -76,6 +81,28 @@ pooled as (
         case when ends.is_low then ends.error_low else ends.error_high end as error
     from counts
     inner join ends using (claim, dataset, encoder)
+
+),
+
+-- The two-sided p of the mean margin, by the formula of claim_cells.
+scaled as (
+
+    select
+        *,
+        margin / error as z,
+        1 / (1 + 0.2316419 * abs(margin / error)) as t
+    from averaged
+
+),
+
+pooled as (
+
+    select
+        *,
+        least(1.0, 2 * exp(-z * z / 2) / sqrt(2 * pi()) * t * (0.319381530 + t * (
+            -0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))
+        ))) * sum(judged) over () as page_p
+    from scaled
 
 ),
 
@@ -102,6 +129,9 @@ judged as (
         pooled.cells_against,
         pooled.without_premise,
         pooled.cut_short,
+        pooled.page_p,
+        pooled.page_for,
+        pooled.page_against,
         case claims.statistic
             when 'ratio' then pooled.left_value / nullif(pooled.right_value, 0)
             else pooled.left_value - pooled.right_value
@@ -128,13 +158,27 @@ judged as (
     from parts.claims as claims
     left join pooled using (claim)
 
+),
+
+paged as (
+
+    select
+        * exclude (page_p, page_for, page_against),
+        case
+            when over = 'average' and page_p >= 0.05 and verdict in ('held', 'not held') then 'undecided'
+            when over = 'cells' and verdict = 'held' and 2 * page_for <= judged then 'undecided'
+            when over = 'cells' and verdict = 'not held' and 2 * page_against <= judged then 'undecided'
+            else verdict
+        end as verdict_page
+    from judged
+
 )
 
 select
-    judged.*,
+    paged.*,
     causes.cause,
     causes.why
-from judged
+from paged
 left join parts.claim_causes as causes
-    on judged.claim = causes.claim and judged.encoder = causes.encoder and judged.verdict = 'not held'
-order by judged.paper, judged.place, judged.claim, judged.encoder, judged.dataset
+    on paged.claim = causes.claim and paged.encoder = causes.encoder and paged.verdict = 'not held'
+order by paged.paper, paged.place, paged.claim, paged.encoder, paged.dataset

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from claim_worlds import Cell, Claim, random_claim, twin, warehouse_rows, write_sql
+from claim_worlds import Cell, Claim, Z, random_claim, twin, warehouse_rows, write_sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
+
+from disent_core.evaluation.metrics.significance import holm
 
 RELATIONS = ("claim_verdicts",)
 ABOVE, BELOW, LEVEL = Cell(0.6, 0.5), Cell(0.4, 0.5), Cell(0.505, 0.5)
@@ -317,11 +320,35 @@ def test_verdicts_and_standings_are_those_of_the_rules_followed_cell_by_cell(jud
 
 
 def test_p_values_are_those_of_the_normal_distribution(judge, warehouse):
-    from scipy.stats import norm
-
     judge(Claim("c", on([Cell(0.5 + step / 400, 0.5, n=10**6) for step in range(-30, 31)]), low=0.0))
     for row in warehouse.ask("select margin_low / error_low as z, p_value from claim_cells"):
         assert row["p_value"] == pytest.approx(2 * norm.sf(abs(row["z"])), abs=2e-7)
+
+
+def test_p_page_is_holms_correction_over_the_judged_cells_of_all_claims_and_verdict_page_follows(judge, warehouse):
+    draw = np.random.default_rng(7)
+    judge(*(random_claim(f"c{number:03}", draw) for number in range(120)))
+    columns = "claim, p_value, p_holm, p_page, standing, margin_low, margin_high"
+    cells = warehouse.ask(f"select {columns} from claim_cells where p_value is not null")
+    expected = holm(np.array([cell["p_value"] for cell in cells]))
+    assert [cell["p_page"] for cell in cells] == pytest.approx(expected.tolist())
+    assert warehouse.rows("select count(p_page) from claim_cells where p_value is null") == [(0,)]
+    changed = Counter()
+    for row in warehouse.ask("select * from claim_verdicts"):
+        verdict = row["verdict"]
+        if verdict in ("held", "not held") and row["over"] == "cells":
+            standing = {"held": "for", "not held": "against"}[verdict]
+            left = sum(cell["claim"] == row["claim"] and cell["standing"] == standing and cell["p_page"] < 0.05
+                       for cell in cells)  # fmt: skip
+            verdict = verdict if 2 * left > row["judged"] else "undecided"
+        elif verdict in ("held", "not held"):
+            error = (row["margin_high"] - row["margin_low"]) / (2 * Z)
+            p = 2 * norm.sf(abs(row["margin"]) / error)
+            verdict = verdict if p * len(cells) < 0.05 else "undecided"
+        assert row["verdict_page"] == verdict
+        changed[row["verdict"], verdict] += row["verdict"] in ("held", "not held")
+    assert changed["held", "undecided"] > 3
+    assert changed["held", "held"] > 3
 
 
 SEEDS = st.integers(0, 2**32 - 1)
