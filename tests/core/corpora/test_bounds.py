@@ -61,7 +61,7 @@ def read(form: str, folder: Path, name: str = ""):
 # --- what every format names ---
 
 FORMS = {
-    "xsid": ("de.test.conll", "# intent: x\n1\tja\tx\tO\n", "de", "da.test.conll"),
+    "xsid": ("de.test.conll", "# intent: x\n1\tja\tx\tO\n", "de", "nl.test.conll"),
     "intents": ("a.tsv", "language\tintent\ttext\nen\tx\tgo\n", "en", "b.tsv"),
     "conll": ("yor/train.txt", "a O\n", "yor", "hau/train.txt"),
     "sts": ("STS.en-de.txt", "a\tb\t5\n", "en-de", "STS.es-de.txt"),

@@ -5,7 +5,7 @@ import logging
 import pytest
 from places import needs_corpus, real_corpus
 
-from disent_core.corpora.formats.xsid import language_of, locales, read_utterances
+from disent_core.corpora.formats.xsid import content_hash, language_of, locales, read_utterances
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import text_key, token_spans
@@ -146,6 +146,100 @@ def test_an_utterance_is_left_out_or_gets_an_id_and_that_is_told(tmp_path, caplo
     good = [block(number=f"good{number}") for number in range(4)]
     assert [row["utterance_id"] for row in read(written(tmp_path, *good, *blocks))][4:] == ids
     assert [fault in message for message in caplog.messages] == [True]
+
+
+# --- ids: files of the shape of xSID 0.7, whose ids are not what they seem ---
+
+ENGLISH = ["wake me", "show alarms", "will it rain", "show alarms", "play a song", "is it hot", "delete it"]
+INTENTS = ["set_alarm", "show_alarms", "find", "show_alarms", "play", "find", "cancel"]
+
+
+def item(position, *, number="", text="", intent="", english=None):
+    """A block whose text is not English unless it has no number; `english` is its text-en."""
+    intent = intent or INTENTS[position]
+    text = text or (f"w{position}" if number else ENGLISH[position])
+    headers = {"id": number, "text-en": ENGLISH[position] if english is None else english, "text": text}
+    headers |= {"intent": intent} if number else {"intent": intent, "text-en": ""}
+    lines = [f"# {key} = {value}" for key, value in headers.items() if value]
+    rows = [f"{place}\t{token}\t{intent}\tO" for place, token in enumerate(text.split(), start=1)]
+    return "\n".join([*lines, *rows])
+
+
+def with_english(tmp_path, name, blocks):
+    written(tmp_path, *(item(position) for position in range(7)), name="en.test.conll")
+    return ids_of(written(tmp_path, *blocks, name=f"{name}.test.conll"), name)
+
+
+def ids_of(path, locale):
+    return {row["text"]: row["utterance_id"].removeprefix("test-") for row in read(path, locale)}
+
+
+def test_ids_that_are_not_english_positions_and_occur_twice_are_those_of_the_english_text(tmp_path, caplog):
+    # Lithuanian: a number for each distinct text, in the order of English; equal texts have equal rows.
+    numbers = ["89", "3", "101", "3", "2", "7", "6"]
+    blocks = [item(place, number=number, text=f"w{place}" if number != "3" else f"rodyk {place}")
+              for place, number in enumerate(numbers)]  # fmt: skip
+    ids = with_english(tmp_path, "lt", blocks)
+    assert list(ids.values()) == ["1", "2", "3", "4", "5", "6", "7"]
+    assert ["id is not that of its English text" in message for message in caplog.messages] == [True]
+    assert "(7 in this file)" in caplog.text
+
+
+def test_equal_rows_of_equal_english_texts_are_translations_of_both(tmp_path):
+    twin = [item(place, number="3", text="rodyk") for place in (1, 3)]
+    with_english(tmp_path, "lt", [item(0, number="9"), *twin])
+    assert [row["utterance_id"] for row in read(tmp_path, "lt")] == ["test-1", "test-2", "test-4"]
+
+
+def test_ids_that_are_shifted_from_some_row_on_are_those_of_the_english_text(tmp_path):
+    # Bavarian: a row in the middle is missing, and those after it are numbered on.
+    blocks = [item(place, number=str(number)) for number, place in enumerate((0, 1, 3, 4, 5, 6), start=1)]
+    assert with_english(tmp_path, "de-ba", blocks) == {
+        "w0": "1", "w1": "2", "w3": "4", "w4": "5", "w5": "6", "w6": "7",
+    }  # fmt: skip
+
+
+def test_an_english_text_that_english_lacks_is_the_id_if_the_ids_are_wrong(tmp_path):
+    lithuanian, bavarian = ([item(0, number=number), item(1, number="5", english="mow the lawn")] for number in "28")
+    ids = with_english(tmp_path, "lt", lithuanian)
+    assert ids == with_english(tmp_path, "de-ba", bavarian)
+    assert ids["w1"] not in {"5", "2"}
+
+
+def test_an_english_text_with_another_wording_leaves_ids_that_are_right_elsewhere(tmp_path):
+    blocks = [item(place, number=str(place + 1), english="reworded" if place == 2 else None) for place in range(7)]
+    assert list(with_english(tmp_path, "da", blocks).values()) == ["1", "2", "3", "4", "5", "6", "7"]
+
+
+def test_ids_of_items_and_dialects_are_joined_by_the_dialect_with_the_most_items(tmp_path, caplog):
+    # Norwegian: no text-en, eleven dialects an item, shuffled.
+    numbers = ["2/10", "1/B", "2/B", "1/10", "3/B", "4/10", "1/9"]
+    blocks = [item(int(number[0]) - 1, number=number, text=number, english="") for number in numbers]
+    ids = with_english(tmp_path, "no", blocks)
+    assert ids == {
+        "2/10": "2", "1/B": "1/B", "2/B": "2/B", "1/10": "1", "3/B": "3", "4/10": "4", "1/9": "1/9",
+    }  # fmt: skip
+    assert [message.split(": ")[1] for message in caplog.messages] == [
+        "a row of another dialect than '10' is joined to no other language (3 in this file)"
+    ]
+
+
+def test_without_english_languages_are_joined_by_the_first_that_has_the_english_text(tmp_path):
+    written(tmp_path, *(item(place, number=str(place + 1)) for place in range(3)), name="da.test.conll")
+    written(tmp_path, *(item(place, number=str(9 - place)) for place in range(3)), name="lt.test.conll")
+    assert ids_of(tmp_path, "lt") == ids_of(tmp_path, "da")
+
+
+def test_intents_that_differ_from_english_are_counted(tmp_path, caplog):
+    with_english(tmp_path, "ar", [item(0, number="1", intent="other"), item(1, number="2")])
+    assert ["intent is not that of the row" in message for message in caplog.messages] == [True]
+
+
+def test_the_hash_covers_the_english_file_that_decides_the_ids(tmp_path):
+    with_english(tmp_path, "lt", [item(0, number="9")])
+    before = content_hash(tmp_path, "lt")
+    written(tmp_path, item(6), item(0), name="en.test.conll")
+    assert content_hash(tmp_path, "lt") != before
 
 
 # --- errors ---
