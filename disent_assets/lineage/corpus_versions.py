@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from disent_core.config.sections import CorpusConfig
-from disent_core.corpora import code_version
+from disent_core.corpora import code_version, outside
 from disent_core.corpora.paths import FileStats, file_stats
 from disent_core.errors import CorpusError, TableError
 from disent_core.lineage.corpora import published_hash, published_name, word_list_hash
@@ -59,9 +59,9 @@ class Observer:
         self.stats: dict[Path, FileStats] = {}
 
     def hash_of(self, path: Path, name: object, read: Callable[[], str]) -> str | None:
-        """Return the hash that `read` computes from a file or folder, and from nothing outside it; None if it can't.
+        """Return the hash that `read` computes from a file or folder; None if it can't.
 
-        `name` distinguishes several hashes of one path.
+        `name` distinguishes several hashes of one path, and tells of changes outside it.
         """
         if path not in self.stats:
             self.stats[path] = file_stats(path)
@@ -154,7 +154,12 @@ def _hashes(workspace: Workspace, observer: Observer, corpora: Iterable[CorpusCo
     return [
         observer.hash_of(
             workspace.corpus_path(corpus.name),
-            (corpus.format, published_name(workspace.config, corpus, part), *code_version(corpus.format)),
+            (
+                corpus.format,
+                published_name(workspace.config, corpus, part),
+                *code_version(corpus.format),
+                *map(file_stats, outside(corpus.format, workspace.corpus_path(corpus.name))),
+            ),
             partial(published_hash, workspace, corpus, part),
         )
         for corpus in corpora

@@ -8,6 +8,7 @@ module outside the library, which the settings of a corpus name.
 
 from functools import cache
 from inspect import get_annotations
+from pathlib import Path
 from typing import cast, get_args
 
 from disent_core.corpora.contract import KINDS, Format, PairReader, Parallel, Reader
@@ -54,6 +55,11 @@ def code_version(name: str) -> tuple[str, ...]:
     """Return what a reader adds to fingerprints: its `CODE_VERSION`; empty for the first version, `"1"`."""
     version = str(getattr(format_module(name), "CODE_VERSION", "1"))
     return () if version == "1" else (f"CODE_VERSION {version}",)
+
+
+def outside(name: str, path: Path) -> list[Path]:
+    """Return the folders beside the path of a corpus that its reader reads too."""
+    return getattr(format_module(name), "outside", lambda _: [])(path)
 
 
 def is_of_pairs(name: str) -> bool:

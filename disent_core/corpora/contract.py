@@ -36,7 +36,8 @@ class Format(Protocol):
     """Members of every reader module.
 
     A module may also have `CODE_VERSION`, a string; without one it is `"1"`. Raise it when the reader makes other rows
-    of the same files: then they are read again.
+    of the same files: then they are read again. One that reads files outside of the path has `outside`, a function
+    that returns their folders.
     """
 
     KIND: Kind

@@ -1,7 +1,8 @@
 """Read semantic textual similarity of SemEval 2017 as published, and its extension to more pairs.
 
 Cer et al. 2017, SemEval-2017 Task 1, https://aclanthology.org/S17-2001: `STS.input.track2.ar-en.txt` has two
-tab-separated sentences per line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. Reimers and Gurevych 2020,
+tab-separated sentences per line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. The two are published in an
+archive each, which unpack to the sibling folders `STS2017.eval.v1.1` and `STS2017.gs`. Reimers and Gurevych 2020,
 https://aclanthology.org/2020.emnlp-main.365, added pairs: `STS.en-de.txt` has the similarity in the third column.
 """
 
@@ -54,6 +55,16 @@ class _Files(NamedTuple):
         return [path for part in self.parts for path in (part.sentences, part.gold) if path]
 
 
+_ARCHIVES = ("STS2017.eval.v1.1", "STS2017.gs")
+_BOTH = f"Unpack both archives of the task into one folder, {' and '.join(_ARCHIVES)}, and set the path to it"
+
+
+def outside(path: Path) -> list[Path]:
+    """Return the folder beside that of one archive which has the files of the other: it is read too."""
+    folders = [path.with_name(name) for name in _ARCHIVES if path.name in _ARCHIVES and name != path.name]
+    return [folder for folder in folders if folder.is_dir()]
+
+
 def pairs(path: Path) -> list[str]:
     """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
 
@@ -101,6 +112,10 @@ def _files_of(path: Path, pair: str) -> _Files:
     files_by_pair = _files(path)
     reverse = {"-".join(files.languages[::-1]): files for files in files_by_pair.values()}
     if files := files_by_pair.get(pair) or reverse.get(pair):
+        for part in files.parts:
+            if part.gold is not None and not part.gold.is_file():
+                problem = f"its gold similarities, {part.gold.name}, are neither beside it nor in a folder STS2017.gs"
+                raise CorpusError(located(part.sentences, None, problem, _BOTH))
         return files
     raise absent(path, f"the pair {pair!r}", files_by_pair)
 
@@ -108,7 +123,9 @@ def _files_of(path: Path, pair: str) -> _Files:
 def _files(path: Path) -> dict[str, _Files]:
     """Return the files of each pair by its name; `languages` are in the order of the name."""
     files_by_pair: dict[str, _Files] = {}
-    for file in files_below(path, "STS*.txt"):
+    listed = [file for folder in (path, *outside(path)) for file in files_below(folder, "STS*.txt")]
+    elsewhere = {file.name: file for file in listed if file.name.startswith("STS.gs.")}
+    for file in listed:
         match = _NAME.fullmatch(file.name)
         if match is None or match[1] == "gs":
             continue
@@ -120,7 +137,10 @@ def _files(path: Path) -> dict[str, _Files]:
             files.unread.append(file)
             continue
         gold = file.with_name(f"STS.gs.{file.name.removeprefix('STS.').removeprefix('input.')}")
+        gold = gold if gold.is_file() else elsewhere.get(gold.name, gold)
         files.parts.append(_Part(match[2] or "", file, gold if match[1] == "input" or gold.is_file() else None))
+    if not files_by_pair and elsewhere:
+        raise CorpusError(located(path, None, "it has gold similarities, but no sentences STS.input.*", _BOTH))
     if not files_by_pair:
         raise no_files(path, "it has no such files of sentences", "STS.input.track5.en-en.txt or STS.en-de.txt")
     return files_by_pair

@@ -131,8 +131,35 @@ def test_the_hash_covers_the_similarities_of_both_tracks(tmp_path):
 def test_a_missing_file_of_similarities_is_named(tmp_path):
     path = track(tmp_path, "track5.en-en", "en", "en")
     (path / "STS.gs.track5.en-en.txt").unlink()
-    with pytest.raises(CorpusError, match=r"STS.gs.track5.en-en.txt: this file does not exist"):
+    with pytest.raises(
+        CorpusError, match=r"STS.gs.track5.en-en.txt, are neither beside it nor .* Unpack both archives"
+    ):
         rows(path, "en-en")
+
+
+def unpacked(tmp_path):
+    """The two archives of the task as they unpack, with what else lies in them."""
+    sentences, gold = tmp_path / "STS2017.eval.v1.1", tmp_path / "STS2017.gs"
+    for name in ("track1.ar-ar", "track6.tr-en"):
+        track(sentences, name, *name.split(".")[1].split("-"), gold="2\n1.5\n")
+        gold.mkdir(exist_ok=True)
+        (sentences / f"STS.gs.{name}.txt").rename(gold / f"STS.gs.{name}.txt")
+    (sentences / "README.txt").write_text("read me\n")
+    return sentences, gold
+
+
+def test_the_archives_as_they_unpack_are_read_from_either_folder_and_their_parent(tmp_path):
+    for path in (tmp_path, *unpacked(tmp_path)):
+        assert pairs(path) == ["ar-ar", "en-tr"]
+        assert [row["score"] for row in rows(path, "en-tr")] == [2, 1.5]
+        assert content_hash(path, "en-tr") == content_hash(tmp_path, "en-tr")
+
+
+def test_gold_similarities_without_their_sentences_say_what_to_put_where(tmp_path):
+    sentences, gold = unpacked(tmp_path)
+    sentences.rename(tmp_path / "elsewhere")
+    with pytest.raises(CorpusError, match=r"STS2017.gs: it has gold similarities, but no sentences.* Unpack both arch"):
+        pairs(gold)
 
 
 # --- errors ---
