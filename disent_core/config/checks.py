@@ -105,13 +105,16 @@ def _check_part(name: str, key_path: tuple[str | int, ...], toml: TomlErrors) ->
 def _check_pairs(config: Config, toml: TomlErrors) -> None:
     """Check that a corpus has the languages of every training set, and that each pair has one direction everywhere."""
     of_methods = [
-        (("methods", method.name, "pairs"), method.pairs, method.corpora) for method in config.methods.values()
+        (("methods", method.name, "pairs"), method.pairs, method.method.is_trained and not method.corpora)
+        for method in config.methods.values()
     ]
+    by_default = (config.methods[name] for name in config.experiment.methods if not config.methods[name].pairs)
+    trains = any(method.method.is_trained for method in by_default)
     name_of_pair: dict[frozenset[str], str] = {}
-    for key_path, training_sets, corpora in [(("experiment", "pairs"), config.experiment.pairs, ()), *of_methods]:
+    for key_path, training_sets, reads in [(("experiment", "pairs"), config.experiment.pairs, trains), *of_methods]:
         for training_set in training_sets:
             _check_part(training_set, key_path, toml)
-        _check_training_sets(config, toml, training_sets, key_path, corpora)
+        _check_training_sets(config, toml, training_sets, key_path, needs_data=reads)
         for pair in (pair for training_set in training_sets for pair in training_set.split("+")):
             first_name = name_of_pair.setdefault(frozenset(split_pair(pair, config.languages)), pair)
             if pair != first_name:
@@ -135,9 +138,9 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
 
 
 def _check_training_sets(
-    config: Config, toml: TomlErrors, training_sets: Sequence[str], key_path: tuple[str, ...], corpora: Sequence[str]
+    config: Config, toml: TomlErrors, training_sets: Sequence[str], key_path: tuple[str, ...], *, needs_data: bool
 ) -> None:
-    """Check that training sets consist of language pairs that a corpus shares; `_check_corpora` checks `corpora`."""
+    """Check that training sets consist of language pairs, and with `needs_data` of such that a training corpus has."""
     for training_set in training_sets:
         pairs: list[frozenset[str]] = []
         for pair in training_set.split("+"):
@@ -150,7 +153,7 @@ def _check_training_sets(
             else:
                 pairs_of_sentences = config.training_pairs(left, right)
                 has_data = bool(config.corpora_of_pair(left, right, training=True) or pairs_of_sentences)
-            if not has_data and not corpora:
+            if needs_data and not has_data:
                 toml.fail(key_path, f"no corpus has both languages of {pair!r} for training")
             pairs.append(frozenset((left, right)))
         if len(set(pairs)) < len(pairs):

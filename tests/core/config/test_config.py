@@ -298,3 +298,11 @@ def test_a_mutated_file_is_valid_or_a_config_error(tmp_path_factory, text):
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with contextlib.suppress(ConfigError):
         load_config(path)
+
+
+def test_training_data_are_asked_for_only_where_a_method_trains(load):
+    evaluated = GOOD.replace("[[encoders]]", "train = false\n\n[[encoders]]", 1)
+    with pytest.raises(ConfigError, match="no corpus has both languages of 'en-zh-TW' for training"):
+        load(evaluated)
+    untrained = load(evaluated.replace('["raw", "dream", "mine"]', '["raw"]'))
+    assert untrained.training_sets == ("en-de", "en-zh-TW")
