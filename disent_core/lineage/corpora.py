@@ -1,6 +1,7 @@
 """Stage `corpora`: read published files into the tables `utterances` and `sentence_pairs`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from disent_core.corpora.download import fetch
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.paths import file_stats, read_bytes
 from disent_core.corpora.row_errors import row_errors_of
-from disent_core.errors import CorpusError, located
+from disent_core.errors import AlignmentError, CorpusError, located
 from disent_core.lineage.result import Check, CheckResult, StepResult, result_of
 from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.remote import remote_of
@@ -169,6 +170,15 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
         TAGGED_TOKENS.result(mistagged == 0, rows=mistagged),
         ALL_SPLITS.result(not missing, missing=len(missing), splits=missing),
     ]
+
+
+@contextmanager
+def naming_files(workspace: Workspace, corpus: str) -> Iterator[None]:
+    """Name the path of a corpus in errors that its languages do not fit together."""
+    try:
+        yield
+    except AlignmentError as error:
+        raise AlignmentError(f"{workspace.corpus_path(corpus)}: {error}") from error
 
 
 # --- sentence pairs ---------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.lineage import evaluation_inputs
+from disent_core.lineage.corpora import naming_files
 from disent_core.lineage.embeddings import open_embeddings
 from disent_core.lineage.evaluation_inputs import Scope, Scopes, ranked_by, tasks_of
 from disent_core.lineage.headline import headline, table
@@ -134,7 +135,8 @@ def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Sc
                 for table, part in evaluation_inputs.made(config, scope.partitions([task]))
             }
             tables = {name: read_table(path, SCHEMAS[name[0]]) for name, path in paths.items()}
-            all_problems += task.problems(scope.inputs(tables), config.evaluation)
+            with naming_files(workspace, scope.corpus):
+                all_problems += task.problems(scope.inputs(tables), config.evaluation)
     return all_problems
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from disent_core.config.model import Config
 from disent_core.config.sections import TargetsConfig
 from disent_core.corpora import reader
-from disent_core.lineage.corpora import word_list, word_list_hash
+from disent_core.lineage.corpora import naming_files, word_list, word_list_hash
 from disent_core.lineage.result import StepResult, result_of
 from disent_core.lineage.workspace import (
     ALIGNED,
@@ -190,9 +190,9 @@ def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table
     tables = [read_table(path, SCHEMAS[path.parent.parent.name]) for path in _paths(workspace, corpus, left, right)]
     format_name = next(settings.format for settings in workspace.config.corpora if settings.name == corpus)
     is_partial = reader(format_name).PARALLEL == "some"
-    return aligned_pairs(
-        f"{left}-{right}", LanguageTables(*tables[:3]), LanguageTables(*tables[3:]), partial=is_partial
-    )
+    source, target = LanguageTables(*tables[:3]), LanguageTables(*tables[3:])
+    with naming_files(workspace, corpus):
+        return aligned_pairs(f"{left}-{right}", source, target, partial=is_partial)
 
 
 def _align_sentences(workspace: Workspace, corpus: str, name: str, left: str, right: str) -> pa.Table:

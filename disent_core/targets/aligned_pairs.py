@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
+from disent_core.corpora.translations import check_intents
 from disent_core.errors import AlignmentError
 from disent_core.storage.tables import SCHEMAS, conform
 
@@ -24,10 +25,13 @@ class LanguageTables:
 def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, partial: bool = False) -> pa.Table:
     """Return the `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
 
-    With `partial`, utterances without a partner are dropped.
+    With `partial`, utterances without a partner are dropped. Languages whose rows mostly differ in intent are refused.
     """
     rows = align(_text_keys(source), _text_keys(target), partial=partial)
-    rows = rows.rename({"source_corpus": "corpus", "source_split": "split"}).drop("target_corpus", "target_split")
+    joined, where = rows.to_arrow(), f"corpus {_names(rows, 'source_corpus')}, {pair}"
+    check_intents(joined["utterance_id"], joined["source_intent"], joined["target_intent"], where)
+    rows = rows.rename({"source_corpus": "corpus", "source_split": "split"})
+    rows = rows.drop("target_corpus", "target_split", "source_intent", "target_intent")
     return conform(rows.with_columns(pair=pl.lit(pair)).to_arrow(), SCHEMAS["aligned_pairs"], "aligned_pairs")
 
 
@@ -57,7 +61,7 @@ def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned:
 
 def _text_keys(tables: LanguageTables) -> pl.DataFrame:
     """Return text keys of the utterances, in their order, and whether they are in the pool."""
-    names = ["corpus", "language", "utterance_id", "split", "text_key"]
+    names = ["corpus", "language", "utterance_id", "split", "intent", "text_key"]
     utterances = pl.DataFrame(tables.utterances.select(names)).rename({"text_key": "key"})
     masked = pl.DataFrame(tables.masked.select(["utterance_id", "template_key", "residual_key"]))
     pool = pl.Series(tables.pool["utterance_id"])

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_core.corpora.contract import Parallel
+from disent_core.corpora.translations import check_intents
 from disent_core.errors import AlignmentError
 from disent_core.evaluation.contract import Inputs, Texts
 from disent_core.storage.schemas import SCHEMAS
@@ -14,7 +15,8 @@ from disent_core.storage.schemas import SCHEMAS
 def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all") -> list[pa.Table]:
     """Bring the utterances of one or more languages into the order of the first; errors begin with `where`.
 
-    `some` keeps the ids that all tables share, `none` keeps no row of several tables.
+    `some` keeps the ids that all tables share, `none` keeps no row of several tables. Rows that mostly differ in intent
+    from the first's are refused: they are no translations.
     """
     for table in tables:
         _require_distinct(table["utterance_id"], where, "utterance ids")
@@ -29,7 +31,10 @@ def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all
                 f"{sorted(unpaired)[:3]}. This task needs a corpus whose languages share their utterance ids"
             )
         first = first.filter(pc.is_in(left, value_set=right))
-    return [first, *(table.take(pc.index_in(first["utterance_id"], table["utterance_id"])) for table in tables[1:])]
+    ordered = [first, *(table.take(pc.index_in(first["utterance_id"], table["utterance_id"])) for table in tables[1:])]
+    for table in ordered[1:]:
+        check_intents(first["utterance_id"], first["intent"], table["intent"], where)
+    return ordered
 
 
 def _require_distinct(ids: pa.ChunkedArray, where: str, name: str) -> None:

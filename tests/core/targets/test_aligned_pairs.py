@@ -1,6 +1,9 @@
 """Addresses of what a head trains on: every row has the right columns of both languages."""
 
+from dataclasses import replace
+
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,3 +77,13 @@ def test_a_partner_in_another_split_is_an_error():
 def test_no_utterances_have_no_pairs():
     nothing = {"corpus": pl.String, "language": pl.String, "utterance_id": pl.String, "split": pl.String}
     assert len(align(pl.DataFrame(schema=nothing), pl.DataFrame(schema=nothing))) == 0
+
+
+def test_languages_that_mostly_differ_in_intent_are_not_trained_on():
+    source, target = language("en"), language("de")
+    other = pa.array(["other"] * len(target.utterances), pa.string())
+    position = target.utterances.column_names.index("intent")
+    utterances = target.utterances.set_column(position, "intent", other)
+    named = source.utterances.set_column(position, "intent", pa.array(["play"] * len(other), pa.string()))
+    with pytest.raises(AlignmentError, match="toy, en-de: 4 of 4 rows"):
+        aligned_pairs("en-de", replace(source, utterances=named), replace(target, utterances=utterances))
