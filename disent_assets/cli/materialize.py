@@ -1,7 +1,5 @@
 """`disent materialize`: run assets, with their progress."""
 
-import re
-import shlex
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -21,8 +19,6 @@ from disent_core.text import printable
 
 _NAMED = 6
 """Most steps that a message names."""
-_WORD = re.compile(r"[\w/:*\"]+")
-"""A selection without operators."""
 _WORKERS = "How many steps run at once. Default: the cores that this process may use, or 1 if there is little to do."
 
 
@@ -73,13 +69,13 @@ def _named(steps: "Sequence[StepRun]") -> str:
 
 def _outdated(inputs: "Sequence[State]", selections: tuple[str, ...], partition: str | None) -> str:
     """Return why what was selected may not be up to date, and the command that makes it so."""
+    from disent_assets.lineage.refresh import with_upstream
+
     first = inputs[0]
     name = f"{first.asset} [{first.partition}]" if first.partition else first.asset
     others = f" and {len(inputs) - 1} more are" if len(inputs) > 1 else " is"
-    bare = (selection.lstrip("+") for selection in selections)
-    upstream = (f"+{selection}" if _WORD.fullmatch(selection) else f"+({selection})" for selection in bare)
-    command = ["disent", "materialize", *upstream, *(("--partition", partition) if partition else ())]
-    return f"may be out of date: {name}{others} {first.status} and not selected; to refresh: {shlex.join(command)}"
+    command = with_upstream(selections, partition)
+    return f"may be out of date: {name}{others} {first.status} and not selected; to refresh: {command}"
 
 
 def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:

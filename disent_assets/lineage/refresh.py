@@ -5,6 +5,8 @@ The command `disent materialize` runs the same job. `docs/operations.md`, sectio
 
 import fcntl
 import json
+import re
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -29,8 +31,8 @@ from disent_assets.web.alerts import alert_sensor
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
 from disent_core.corpora.paths import file_stats
-from disent_core.errors import DisentError
-from disent_core.lineage.state import State, stale_inputs
+from disent_core.errors import DisentError, TableError
+from disent_core.lineage.state import State, missing_input, name_of, stale_inputs
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
@@ -147,7 +149,9 @@ def run_command(
     """
     results: list[Result] = []
     assets, submits = load(workspace), not is_local()
-    plan(steps_of(workspace, assets), selections, partition)  # an error of the selection makes no run
+    runs = plan(steps_of(workspace, assets), selections, partition)  # an error of the selection makes no run
+    if selections:
+        _check_inputs(workspace, runs, selections, partition)
     job = refresh_job(load, assets, workspace, workers=workers, submits=submits, report=report, ended=results.append)
     extent = Extent(look_at_fresh=True, selection=list(selections), partition=partition)
     tags = {**FACE, **NOT_REPEATED, COMMAND: name, BEGAN: datetime.now(UTC).isoformat()}
@@ -160,6 +164,28 @@ def run_command(
                 tags=tags | home_tag(instance),
             )
     return results[0]
+
+
+def _check_inputs(
+    workspace: Workspace, runs: Sequence[StepRun], selections: Sequence[str], partition: str | None
+) -> None:
+    """Refuse a selection whose steps read what is neither there nor selected, before any step takes its time."""
+    chosen = dict.fromkeys((run.key, run.partition) for run in runs)
+    if lacking := missing_input(find_states(workspace, {}), steps_in(workspace), chosen.keys()):
+        missing, reader = map(name_of, lacking)
+        remedy = with_upstream(selections, partition)
+        raise TableError(f"{missing} has not been made, is not selected, and {reader} reads it. Run {remedy}")
+
+
+_WORD = re.compile(r"[\w/:*\"]+")
+"""A selection without operators."""
+
+
+def with_upstream(selections: Sequence[str], partition: str | None) -> str:
+    """Return the command that makes a selection, and all that it is made from."""
+    bare = (selection.lstrip("+") for selection in selections)
+    upstream = (f"+{selection}" if _WORD.fullmatch(selection) else f"+({selection})" for selection in bare)
+    return shlex.join(("disent", "materialize", *upstream, *(("--partition", partition) if partition else ())))
 
 
 def due(runs: list[StepRun], found: list[State]) -> list[StepRun]:

@@ -5,7 +5,7 @@ recorded version, and everything that it read still has the recorded content.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -33,6 +33,14 @@ class Declared(Protocol):
     def version(self) -> str: ...
     def parents(self, partition: Partition, /) -> Iterable[Node]: ...
     def files(self, partition: Partition, /) -> Sequence[Path]: ...
+
+
+@runtime_checkable
+class Selectable(Declared, Protocol):
+    """The same, of which a selection is checked."""
+
+    @property
+    def takes_part(self) -> bool: ...
 
 
 # --- records ----------------------------------------------------------------------------------------------
@@ -208,6 +216,27 @@ def _status(
     if not all(map(result_exists, files)):
         return "missing", ("its files are gone",)
     return ("stale", causes) if causes else ("fresh", ())
+
+
+def missing_input(
+    all_states: Iterable[State], steps: Iterable[Selectable], chosen: Collection[Node]
+) -> tuple[Node, Node] | None:
+    """Return the first of the chosen steps that can't be made, after something that it reads and that is missing.
+
+    `chosen` has steps by their first output. A step without files is not made itself: what it reads counts instead.
+    """
+    missing = {(state.asset, state.partition) for state in all_states if state.status == "missing"}
+    step_of = {output: step for step in steps for output in step.outputs}
+
+    def lacking(step: Selectable, partition: Partition) -> Iterator[Node]:
+        for key, name in step.parents(partition):
+            if ("/".join(key), name) in missing and key in step_of and (step_of[key].key, name) not in chosen:
+                yield from [(key, name)] if step_of[key].files(name) else lacking(step_of[key], name)
+
+    for key, partition in chosen:
+        if not step_of[key].takes_part and (first := next(lacking(step_of[key], partition), None)):
+            return first, (key, partition)
+    return None
 
 
 def stale_inputs(

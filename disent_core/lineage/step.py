@@ -65,6 +65,7 @@ class Step:
         kinds: formats and programs that a user interface shows.
         on_device: whether it computes on the accelerator, if there is one.
         memory: GB that it takes.
+        takes_part: whether it is made of what there is, also if something that it reads is missing.
         method: whose head or metrics it makes.
         parent_partitions: partitions of everything that it reads, see `linked`.
     """
@@ -80,6 +81,7 @@ class Step:
     kinds: frozenset[str] = frozenset({"parquet"})
     on_device: bool = False
     memory: int = TABLES
+    takes_part: bool = False
     method: MethodConfig | None = None
     parent_partitions: Mapping[Key, tuple[str, ...] | None] = field(default_factory=dict, repr=False)
 

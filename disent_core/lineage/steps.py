@@ -492,6 +492,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
         relation="main.comparisons",
         reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in config.methods_of(encoder)),
         tables=lambda _: {"comparisons": [path]},
+        takes_part=True,
     )
 
 
@@ -537,6 +538,7 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
         reads=tuple(map(Read, loaded)),
         stored=lambda _: [workspace.warehouse],
         checks=warehouse.checks,
+        takes_part=True,
         kinds=frozenset({"duckdb", "sql"}),
         memory=COMPUTING,
     )

@@ -68,7 +68,7 @@ def test_a_step_without_its_inputs_fails_naming_the_table_to_make(fresh):
     assert result.exit_code == 1
     message = complaint(result)
     assert "corpora/utterances [en] has not been made" in message
-    assert "disent materialize +corpora --partition en" in message
+    assert "disent materialize +key:targets/masked_utterances --partition en" in message
     result = fresh.disent("materialize", "key:heads/tiny/dream_head", "--partition", "en-de")
     assert result.exit_code == 1
     assert "targets/aligned_pairs [en-de] has not been made" in complaint(result)

@@ -22,6 +22,7 @@ class Step:
     folder: Path
     partitions: Sequence[str] | None = None
     version: str = "1"
+    takes_part: bool = False
 
     @property
     def outputs(self) -> Sequence[Key]:
@@ -133,3 +134,17 @@ def test_inputs_that_are_stale_and_not_chosen_are_named(lineage):
     chosen = [("warehouse/database", None)]
     (named,) = tested.stale_inputs(lineage.states(), lambda asset, name: steps[asset].parents(name), chosen)
     assert (named.asset, named.partition) == ("corpora/utterances", "de")
+
+
+def test_a_selection_whose_input_is_missing_and_not_selected_is_refused_with_both_names(lineage):
+    table, end = lineage.table, lineage.end
+    everything = [(table.key, "en"), (table.key, "de"), (end.key, None)]
+
+    def refused(chosen, steps=(table, end)):
+        return tested.missing_input(lineage.states(), steps, chosen)
+
+    assert refused(everything[2:]) is None
+    (lineage.workspace.home / "utterances-en").unlink()
+    assert refused(everything[2:]) == ((table.key, "en"), (end.key, None))
+    assert refused(everything) is None
+    assert refused(everything[2:], (table, replace(end, takes_part=True))) is None
