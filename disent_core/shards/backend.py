@@ -33,14 +33,11 @@ _LEAST_SHARDS: Mapping[BackendName, float] = {"inline": float("inf"), "processes
 
 @dataclass(frozen=True)
 class ShardBackend:
-    """Where shards are computed.
+    """Where shards are computed."""
 
-    Attributes:
-        name: `inline` in this process, `processes` in several of this machine, `ray` on a running cluster.
-        workers: how many processes; one is this process, which then works shard by shard. Only `processes` reads it.
-    """
-
+    # `inline` in this process, `processes` in several of this machine, `ray` on a running cluster.
     name: BackendName = "inline"
+    # How many processes; one is this process, which then works shard by shard. Only `processes` reads it.
     workers: int = 1
 
 

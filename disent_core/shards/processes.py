@@ -31,8 +31,7 @@ Result = TypeVar("Result")
 class _Worker:
     process: SpawnProcess
     connection: Connection
-    shard: int | None = None
-    """Number of the shard under way."""
+    shard: int | None = None  # number of the shard under way
 
     def send(self, message: object) -> None:
         """Send to a worker that may have ended; the next receive from it then fails."""
@@ -52,7 +51,10 @@ def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count
     try:
         for number in range(len(shards)):
             while number not in done:
-                _hand_out(workers, waiting, shards)
+                for worker in workers:
+                    if worker.shard is None and waiting:
+                        worker.shard = waiting.popleft()
+                        worker.send(shards[worker.shard])
                 for connection in wait([worker.connection for worker in workers]):
                     worker = next(worker for worker in workers if worker.connection is connection)
                     try:
@@ -83,13 +85,6 @@ def _new_workers(work: object, count: int) -> list[_Worker]:
     for worker in workers:  # all start before the first has to be there
         worker.send(work)
     return workers
-
-
-def _hand_out(workers: list[_Worker], waiting: deque[int], shards: Sequence[object]) -> None:
-    for worker in workers:
-        if worker.shard is None and waiting:
-            worker.shard = waiting.popleft()
-            worker.send(shards[worker.shard])
 
 
 def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:

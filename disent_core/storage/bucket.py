@@ -20,15 +20,13 @@ from typing import Any
 from disent_core.errors import StorageError, located, shortened
 
 SCHEMES = ("s3", "gs", "az")
-CHUNK = 1 << 26
-"""Bytes of one request for a large object, which must be answered within half a minute."""
+CHUNK = 1 << 26  # bytes of one request for a large object, which must be answered within half a minute
 _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
 _CREDENTIALS = "Give this process credentials that may list, read, write and delete there"
 _TRIES = 4
 
-Version = Mapping[str, str]
-"""Which version of an object was read or written; opaque."""
+Version = Mapping[str, str]  # which version of an object was read or written; opaque
 
 
 def _obstore() -> Any:  # of the extra `s3`
@@ -74,8 +72,6 @@ class Bucket:
                 self._stores[os.getpid()] = _obstore().store.from_url(self.address, **self.options)
         return self._stores[os.getpid()]
 
-    # --- small objects ---
-
     def read(self, key: str) -> StoredObject | None:
         """Read an object; None if it does not exist."""
         with self._errors(key), _none_if_absent():
@@ -114,8 +110,6 @@ class Bucket:
                 for entry in batch:
                     yield ListedObject(entry["path"], entry["size"], entry["last_modified"])
 
-    # --- files ---
-
     def size(self, key: str) -> int | None:
         """Return the bytes of an object; None if the object or the bucket does not exist."""
         with self._errors(key), suppress(FileNotFoundError):
@@ -140,8 +134,6 @@ class Bucket:
                 digest.update(part)
                 file.write(part)
         return digest.hexdigest()
-
-    # --- errors ---
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:

@@ -40,10 +40,8 @@ REFUSED = {
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
 
 
-FOLDER_MANIFEST = "files.manifest"
-"""In a folder that is published whole: lists its files."""
-LISTED_VERSIONS = 3
-"""Versions of a file that its manifest lists, the newest first."""
+FOLDER_MANIFEST = "files.manifest"  # in a folder that is published whole: lists its files
+LISTED_VERSIONS = 3  # versions of a file that its manifest lists, the newest first
 REMEDY = "Materialise its asset to rebuild it"
 
 

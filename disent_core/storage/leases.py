@@ -33,19 +33,12 @@ class Pace:
 
 @dataclass(frozen=True)
 class _Claim:
-    """The content of a lease.
+    """The content of a lease."""
 
-    Attributes:
-        owner: unique name of its holder, a process or all of a machine; empty if it is free.
-        host: machine of its holder, for messages.
-        fence: how often it was taken so far.
-        beat: how often it was renewed, so that a renewed object differs from the old one.
-    """
-
-    owner: str
-    host: str
-    fence: int
-    beat: int = 0
+    owner: str  # unique name of its holder, a process or all of a machine; empty if it is free
+    host: str  # machine of its holder, for messages
+    fence: int  # how often it was taken so far
+    beat: int = 0  # how often it was renewed, so that a renewed object differs from the old one
 
     @property
     def text(self) -> bytes:

@@ -46,13 +46,11 @@ from disent_core.storage.files import (
 from disent_core.storage.leases import Lease, Pace, leased
 
 MANIFEST = ".manifest"
-CHECKPOINT_SECONDS = 60.0
-"""Between two versions of a checkpoint that are published."""
+CHECKPOINT_SECONDS = 60.0  # between two versions of a checkpoint that are published
 _TRIES = 2
 _NAMES = ".names"
 _OF_THIS_MACHINE = ("cache", "dagster", "downloads")
-_FILES = "files"
-"""The fact of a folder that has the keys of its files."""
+_FILES = "files"  # the fact of a folder that has the keys of its files
 
 
 # --- copies on this machine -------------------------------------------------------------------------------
@@ -68,14 +66,10 @@ class LruCache:
 
     Every copy can be fetched or made again. Copies used within the hour stay, since a process may be about to open
     them; encoders stay too, which a training may open again after hours.
-
-    Attributes:
-        folder: of the copies of a home; a folder beside it may be a home itself, which can't be fetched again.
-        most: bytes.
     """
 
-    folder: Path
-    most: int
+    folder: Path  # of the copies of a home; a folder beside it may be a home itself, which can't be fetched again
+    most: int  # bytes
     _looked: float = field(default=-LOOK_EVERY_SECONDS, compare=False)
 
     def evict(self) -> None:
@@ -128,15 +122,10 @@ def _files(path: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Published:
-    """A version of a result.
+    """A version of a result."""
 
-    Attributes:
-        entry: its manifest entry, as of a file of a local home.
-        object: key of its bytes; of a folder, of the manifest of its files.
-    """
-
-    entry: ManifestEntry
-    object: str
+    entry: ManifestEntry  # its manifest entry, as of a file of a local home
+    object: str  # key of its bytes; of a folder, of the manifest of its files
 
     @property
     def files(self) -> Mapping[str, str] | None:
@@ -162,26 +151,17 @@ class _CorruptError(Exception):
 
 @dataclass
 class RemoteHome:
-    """The results of a home in a bucket.
+    """The results of a home in a bucket."""
 
-    Attributes:
-        bucket: where they are.
-        folder: their copies on this machine.
-        pace: of leases.
-        cache: limits the copies; None for no limit.
-    """
-
-    bucket: Bucket
-    folder: Path
-    pace: Pace = field(default_factory=Pace)
-    cache: LruCache | None = None
+    bucket: Bucket  # where they are
+    folder: Path  # their copies on this machine
+    pace: Pace = field(default_factory=Pace)  # of leases
+    cache: LruCache | None = None  # limits the copies; None for no limit
     _leases: list[Lease] = field(default_factory=list)
     _checkpoints: dict[Path, float] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_leases": [], "_checkpoints": {}}  # they belong to this process
-
-    # --- reading ---
 
     def entry(self, path: Path) -> ManifestEntry | None:
         """Return the manifest entry of the newest version of a result, without its bytes; None if it does not exist."""
@@ -234,11 +214,8 @@ class RemoteHome:
         problem = f"this result is not as it was written, or its bytes are gone. It was quarantined as {damaged.name}"
         return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
 
-    # --- writing ---
-
     def publish(self, path: Path, file: Path, entry: ManifestEntry) -> None:
         """Publish a file as the newest version of a result, whole or not at all."""
-
         self._publish(path, entry, lambda: Published(entry, self._upload(file, path, entry.sha256)))
 
     def publish_folder(self, folder: Path, filled: Path) -> None:
@@ -291,8 +268,6 @@ class RemoteHome:
         self.bucket.upload(file, key)
         return key
 
-    # --- manifests and names ---
-
     def _key(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
@@ -332,8 +307,6 @@ class RemoteHome:
             if text is None:
                 return
             version = self.bucket.create(key, text) if old is None else self.bucket.replace(key, text, old.version)
-
-    # --- leases ---
 
     @contextmanager
     def leased(self, path: Path) -> Iterator[None]:
@@ -408,8 +381,7 @@ def remote_of(path: Path) -> RemoteHome | None:
 # --- orphans ----------------------------------------------------------------------------------------------
 
 _BYTES = re.compile(r"(?:.*/)?[0-9a-f]{16}-[0-9a-f]{8}")
-_UNFINISHED = ("checkpoints/", "shards/")
-"""Keys of unfinished work: if it is old, it was abandoned, or can begin again."""
+_UNFINISHED = ("checkpoints/", "shards/")  # keys of unfinished work: if it is old, it was abandoned, or can begin again
 
 
 def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
@@ -429,21 +401,15 @@ def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
     old = [object for object in listed.values() if object.modified <= before]
     abandoned = [object for object in old if _is_abandoned(object.key)]
     # Manifests are read after the listing: what was published meanwhile is not in it.
-    needed = set(_needed(bucket, listed.keys() - {object.key for object in abandoned}))
+    keys = sorted(key for key in listed.keys() - {object.key for object in abandoned} if key.endswith(MANIFEST))
+    manifests = [manifest for key in keys if (manifest := bucket.read(key)) is not None]
+    needed = {key for manifest in manifests for version in published_in(manifest.data) for key in version.objects}
     return abandoned + [object for object in old if _BYTES.fullmatch(object.key) and object.key not in needed]
 
 
 def _is_abandoned(key: str) -> bool:
     is_unfinished = key.startswith(_UNFINISHED) and key.endswith(MANIFEST)
     return is_unfinished or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
-
-
-def _needed(bucket: Bucket, keys: set[str]) -> Iterator[str]:
-    """Yield the keys of the bytes that manifests name."""
-    for key in sorted(keys):
-        if key.endswith(MANIFEST) and (manifest := bucket.read(key)) is not None:
-            for version in published_in(manifest.data):
-                yield from version.objects
 
 
 def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:

@@ -7,8 +7,7 @@ import pyarrow as pa
 SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
 """Columns that say what a number measures."""
 
-ASSET_STATE = ("warehouse", "asset_state", "all")
-"""Stage, name and partition of the table of states; no asset makes it."""
+ASSET_STATE = ("warehouse", "asset_state", "all")  # stage, name and partition of the table of states; no asset makes it
 
 STEP_COSTS = ("warehouse", "step_costs", "all")
 """Stage, name and partition of the table of costs, to which every step adds its row."""

@@ -108,8 +108,7 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
 
 # --- tables -----------------------------------------------------------------------------------------------
 
-CREATED_AT = "created_at"
-"""The column of the time at which a row was made."""
+CREATED_AT = "created_at"  # the column of the time at which a row was made
 _INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
 NOTES = b"disent.notes"
 """Key of the schema's metadata under which a table has a text about its rows; the manifest keeps it."""
@@ -129,8 +128,7 @@ def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
         raise TableError(f"{name}: a column has values of another type: {error}") from error
 
 
-_BLOCK = 16_384
-"""Rows converted to Python objects at a time: these take several times the memory of a table."""
+_BLOCK = 16_384  # rows converted to Python objects at a time: these take several times the memory of a table
 
 
 def rows_table(rows: Iterable[Mapping[str, Any]], name: str) -> pa.Table:

@@ -15,8 +15,7 @@ from disent_core.text import text_keys
 
 Item = TypeVar("Item")
 
-BLOCK = 16_384
-"""Texts that are Python objects at a time."""
+BLOCK = 16_384  # texts that are Python objects at a time
 
 
 class TextCollector:

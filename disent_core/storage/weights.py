@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Weights = dict[str, "Tensor"]
-INDEX = "disent_head.json"
-"""Name of an index, which lies in the folder of an exported head."""
+INDEX = "disent_head.json"  # name of an index, which lies in the folder of an exported head
 
 
 def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mapping[str, object]) -> str:
@@ -97,9 +96,6 @@ def merge_weights(by_seed: Mapping[int, Path], path: Path, description: Mapping[
 
 def _detached(tensors: Mapping[str, "Tensor"]) -> Weights:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-# --- checkpoints ------------------------------------------------------------------------------------------
 
 
 def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, "Tensor"]) -> None:
