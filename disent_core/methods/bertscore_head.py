@@ -12,8 +12,7 @@ from torch.nn import functional as F
 from disent_core.methods.bertscore import BertscoreConfig
 from disent_core.training.data import TextFeatures
 
-BLOCK_TOKENS = 2048
-"""Tokens of either side whose cosines are in memory at once (16 MB)."""
+BLOCK_TOKENS = 2048  # tokens of either side whose cosines are in memory at once (16 MB)
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,8 @@ def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix
     if config.center and not special.all():
         values = values - values[~special].mean(0)
     matrix = TokenMatrix(F.normalize(values, dim=1), (~special).float(), offsets)
-    return matrix if config.special_tokens == "match" else _without(matrix, special)
-
-
-def _without(matrix: TokenMatrix, dropped: Tensor) -> TokenMatrix:
+    if config.special_tokens == "match":
+        return matrix
     # New offsets: how many tokens are kept before each old offset.
-    kept = torch.cat([torch.zeros(1, dtype=torch.long), (~dropped).cumsum(0)])
-    return TokenMatrix(matrix.values[~dropped], matrix.weights[~dropped], kept[matrix.offsets])
+    before = torch.cat([torch.zeros(1, dtype=torch.long), (~special).cumsum(0)])
+    return TokenMatrix(matrix.values[~special], matrix.weights[~special], before[matrix.offsets])

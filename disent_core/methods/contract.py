@@ -14,8 +14,7 @@ from disent_core.training.needs import Need
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 """Names that an embedding may have, which tasks and the warehouse know."""
 
-Config = TypeVar("Config", bound=Settings)
-"""The settings of a method."""
+Config = TypeVar("Config", bound=Settings)  # the settings of a method
 
 
 @dataclass(frozen=True, kw_only=True)

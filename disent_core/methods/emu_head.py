@@ -70,8 +70,6 @@ class EmuTask(IntentTask):
         """Return parameters of encoder and classifier, and learned centers."""
         return [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
 
-    # --- batches ---
-
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
         """Draw `labelled` and `adversarial` utterances for k updates of the discriminator and the step after them.
 
@@ -98,8 +96,6 @@ class EmuTask(IntentTask):
     def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
         """Draw nothing: the dev loss leaves the discriminator out, because it changes during training."""
         return {}
-
-    # --- steps ---
 
     def step(self, batch: Batch) -> tuple[Terms, int]:
         of_discriminator = self.update_discriminator(batch)

@@ -21,8 +21,7 @@ from disent_core.storage.weights import describe_weights
 if TYPE_CHECKING:
     from disent_core.training.epoch import Epoch
 
-NOT_HASHED = frozenset({"checkpoint_seconds"})
-"""Settings that do not change results."""
+NOT_HASHED = frozenset({"checkpoint_seconds"})  # settings that do not change results
 WARM_START_KEY, INITIAL_WEIGHTS = "kin", "began_with"
 """Keys in the description of a head on disk. They keep their first names, so that earlier heads stay fresh."""
 ENCODER_CONFIG, METHOD_REFERENCE = "encoder_config", "reference"
@@ -121,17 +120,11 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What the training of all seeds of a head took.
+    """What the training of all seeds of a head took."""
 
-    Attributes:
-        seconds: of the clock.
-        processor_seconds: of all threads; None if a kill lost them.
-        machine: its processor and cores, or its GPU.
-    """
-
-    seconds: float
-    processor_seconds: float | None
-    machine: str
+    seconds: float  # of the clock
+    processor_seconds: float | None  # of all threads; None if a kill lost them
+    machine: str  # its processor and cores, or its GPU
 
     def beside(self, curve: pa.Table) -> pa.Table:
         """Return the curve with the cost as a note in its manifest, which is no part of its fingerprint."""

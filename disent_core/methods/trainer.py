@@ -15,8 +15,7 @@ from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch, Fit
 
-AnyMethod = TypeVar("AnyMethod", bound=Method[Any])
-"""A family of methods."""
+AnyMethod = TypeVar("AnyMethod", bound=Method[Any])  # a family of methods
 
 
 class TrainedMethod(ABC):

@@ -29,8 +29,6 @@ from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separator_of
 
-# --- spans ------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class SpanItems:
@@ -200,9 +198,6 @@ def decode(length: int, predictions: Sequence[Prediction], *, overlap: Overlap) 
     return tags
 
 
-# --- features and networks --------------------------------------------------------------------------------
-
-
 def distinct(texts: Sequence[str]) -> tuple[list[str], Int[Tensor, " texts"]]:
     """Return the distinct texts in the order of their first occurrence, and for each text its row among them."""
     encoded = pa.array(texts, pa.string()).dictionary_encode()
@@ -330,8 +325,7 @@ def tune_encoder(
     return train(task, run)
 
 
-_SENTENCES = 4096
-"""Sentences that are labelled at a time, because their features are in memory."""
+_SENTENCES = 4096  # sentences that are labelled at a time, because their features are in memory
 
 
 class SpanTagger(Tagger):
@@ -380,8 +374,6 @@ class SpanTagger(Tagger):
         best, kind = probabilities(self.classifier, features, rows).max(dim=1)
         is_slot = kind < len(self.classes)
         return list(zip(rows[is_slot].tolist(), kind[is_slot].tolist(), best[is_slot].tolist(), strict=True))
-
-    # --- training ---
 
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
         config = self.config

@@ -15,8 +15,7 @@ from disent_core.shards.backend import Arrays, map_kept, ranges
 
 _log = logging.getLogger(__name__)
 
-ROWS_OF_SHARD = 100_000
-"""Texts that are compared with all others in one shard."""
+ROWS_OF_SHARD = 100_000  # texts that are compared with all others in one shard
 
 Tokens = Iterable[Sequence[str]]
 Scores = Float64[np.ndarray, " utterances"]
@@ -65,23 +64,16 @@ def _update(
     if not len(utterances):
         return np.empty(0), np.empty(0, np.int64)
     texts = _distinct(utterances)
-    search = _search(texts, utterances.take(texts.first), config, known, nearest)
-    return _by_utterance(texts, search)
+    return _by_utterance(texts, _search(texts, utterances.take(texts.first), config, known, nearest))
 
 
 @dataclass(frozen=True)
 class _Texts:
-    """Distinct token lists, in the order in which they first occur.
+    """Distinct token lists, in the order in which they first occur."""
 
-    Attributes:
-        of: index of the distinct text of each utterance.
-        first: first utterance of each text.
-        second: its second utterance, or the number of utterances if there is none.
-    """
-
-    of: Int64[np.ndarray, " utterances"]
-    first: Int64[np.ndarray, " texts"]
-    second: Int64[np.ndarray, " texts"]
+    of: Int64[np.ndarray, " utterances"]  # index of the distinct text of each utterance
+    first: Int64[np.ndarray, " texts"]  # first utterance of each text
+    second: Int64[np.ndarray, " texts"]  # its second utterance, or the number of utterances if there is none
 
 
 def _distinct(utterances: Numbered) -> _Texts:

@@ -47,15 +47,11 @@ def numbered(texts: Iterable[Sequence[str]]) -> Numbered:
 
 @dataclass(frozen=True)
 class NgramIndex:
-    """N-grams of n texts.
+    """N-grams of n texts."""
 
-    Attributes:
-        lengths: tokens of each text.
-        orders: for order 1, 2, ... a binary CSR matrix, texts x numbered n-grams. Columns
-            of a single text are dropped, and columns are sorted from rare to frequent.
-    """
-
-    lengths: Int64[np.ndarray, " texts"]
+    lengths: Int64[np.ndarray, " texts"]  # tokens of each text
+    # For order 1, 2, ... a binary CSR matrix, texts x numbered n-grams, with columns from rare to frequent, but for
+    # those of a single text.
     orders: tuple[sp.csr_array, ...]
 
 

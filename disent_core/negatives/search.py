@@ -39,29 +39,21 @@ Ids = Int64[np.ndarray, " rows"]
 Pairs = Int64[np.ndarray, " pairs"]
 
 
-# --- scores -----------------------------------------------------------------------------------------------
-
 Counts = Integer[np.ndarray, " pairs"]
 Logs = Float64[np.ndarray, " pairs"]
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """Tables for texts of up to `longest` tokens; rows are orders, from 1.
+    """Tables for texts of up to `longest` tokens; rows are orders, from 1."""
 
-    Attributes:
-        direction: of the comparison, as in `BleuConfig`.
-        base: terms of the sum of log p_n other than `log_matches`, by highest matched order and L.
-        log_matches: log numerator of p_n, by n and c_n; 0 at c_n = 0.
-        most: sum of `log_matches` over orders below n if all n-grams of a text of L tokens match.
-        orders: N, the number of orders in the mean, by L.
-    """
-
-    direction: str
+    direction: str  # of the comparison, as in `BleuConfig`
+    # Terms of the sum of log p_n other than `log_matches`, by highest matched order and L.
     base: Float64[np.ndarray, "order lengths"]
-    log_matches: Float64[np.ndarray, "order lengths"]
+    log_matches: Float64[np.ndarray, "order lengths"]  # log numerator of p_n, by n and c_n; 0 at c_n = 0
+    # Sum of `log_matches` over orders below n if all n-grams of a text of L tokens match.
     most: Float64[np.ndarray, "order lengths"]
-    orders: Integer[np.ndarray, " lengths"]
+    orders: Integer[np.ndarray, " lengths"]  # N, the number of orders in the mean, by L
 
     def log_bleu(self, k: int, summed: Logs, utterance: Counts, other: Counts) -> Logs:
         """Return log BLEU, -inf for BLEU 0, of pairs with these lengths in tokens.
@@ -100,7 +92,8 @@ def scorer(config: BleuConfig, longest: int) -> Scorer:
     """Tabulate for texts of up to `longest` tokens: O(order * longest) time and memory."""
     lengths, n = np.arange(longest + 1), np.arange(1, config.order + 1)[:, None]
     added = np.where(n > 1, config.smoothing_term, 0.0) if config.smoothing == "add-k" else np.zeros(n.shape)
-    counted = _counted(config, n, lengths)
+    counts_always = config.smoothing == "add-k" or (config.smoothing == "nltk-floor" and not config.effective_order)
+    counted = (n <= lengths) | counts_always  # whether a hypothesis of each length has a precision of order n
     floor = 1 if config.smoothing == "nltk-floor" else 0
     totals = np.maximum(lengths - n + 1, floor) + added
     log_totals = np.log(np.where(counted & (totals > 0), totals, 1))
@@ -121,14 +114,6 @@ def scorer(config: BleuConfig, longest: int) -> Scorer:
     return Scorer(config.direction, base, log_matches, np.cumsum(fullest, axis=0) - fullest, orders)
 
 
-def _counted(
-    config: BleuConfig, n: Integer[np.ndarray, "order 1"], lengths: Integer[np.ndarray, " lengths"]
-) -> Bool[np.ndarray, "order lengths"]:
-    """Whether a hypothesis of each length has a precision of order n."""
-    counts_always = config.smoothing == "add-k" or (config.smoothing == "nltk-floor" and not config.effective_order)
-    return (n <= lengths) | counts_always
-
-
 def _log_missing(config: BleuConfig, above: Integer[np.ndarray, "order 1"]) -> Float64[np.ndarray, "order 1"]:
     """Log numerator of p_n without matches, for n this many orders above the highest with a match."""
     if config.smoothing == "none":
@@ -138,26 +123,16 @@ def _log_missing(config: BleuConfig, above: Integer[np.ndarray, "order 1"]) -> F
     return np.full(above.shape, np.log(config.smoothing_term))
 
 
-# --- search -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Search:
-    """Best score and witness of each text; `run` updates them in place.
+    """Best score and witness of each text; `run` updates them in place."""
 
-    Attributes:
-        index: the texts.
-        scorer: tables for texts of their lengths.
-        best: log BLEU with the witness so far, -inf without one.
-        nearest: the witness, the lowest index of equal scores; the number of texts if there is none.
-        block_pairs: candidates in memory at once.
-    """
-
-    index: NgramIndex
-    scorer: Scorer
-    best: Float64[np.ndarray, " texts"]
+    index: NgramIndex  # the texts
+    scorer: Scorer  # tables for texts of their lengths
+    best: Float64[np.ndarray, " texts"]  # log BLEU with the witness so far, -inf without one
+    # The witness, the lowest index of equal scores; the number of texts if there is none.
     nearest: Int64[np.ndarray, " texts"]
-    block_pairs: int
+    block_pairs: int  # candidates in memory at once
 
     def run(self, rows: Ids, targets: Int64[np.ndarray, " targets"]) -> None:
         """Compare each text of `rows` with all others of `targets` (both ascending)."""

@@ -18,8 +18,7 @@ BLEU_STATE_SCHEMA = schema("corpus, language, utterance_id, text_key, max_bleu f
 """Schema of the BLEU state: one row per train utterance, ordered by id."""
 
 
-READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]
-"""Columns of `utterances` that are read."""
+READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]  # columns of `utterances` that are read
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:

@@ -44,8 +44,7 @@ class Optimiser:
         self.adam.step()
 
 
-_BLOCK = 512
-"""Rows that are updated at once."""
+_BLOCK = 512  # rows that are updated at once
 
 
 class RowAdam(torch.optim.Optimizer):

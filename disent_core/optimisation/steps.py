@@ -26,13 +26,11 @@ from disent_core.storage.weights import read_checkpoint, write_checkpoint
 
 log = logging.getLogger(__name__)
 
-SAVE_SHARE = 0.1
-"""Largest share of the time that checkpoints may take: those of a large encoder are gigabytes."""
+SAVE_SHARE = 0.1  # largest share of the time that checkpoints may take: those of a large encoder are gigabytes
 
 Batch = TypeVar("Batch")
 Tensors = dict[str, Tensor]
-Terms = Mapping[str, Tensor]
-"""Scalar loss terms by name; `total` is minimised."""
+Terms = Mapping[str, Tensor]  # scalar loss terms by name; `total` is minimised
 Monitor = Literal["last", "loss", "dev_accuracy"]
 
 
@@ -119,29 +117,18 @@ class TrainingTask(nn.Module, Generic[Batch]):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """One run of the loop.
+    """One run of the loop."""
 
-    Attributes:
-        stage: name in messages and random numbers, for trainings that have several.
-        identity: fingerprint of data, settings and everything that was trained before.
-        seed: random seed of batches and dropout.
-        epochs: passes over the data.
-        max_steps: training steps, in place of `epochs`.
-        monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest `dev_accuracy`.
-        patience: epochs without improvement after which training stops, unless `monitor` is `last`.
-        checkpoint: file of the state.
-        checkpoint_seconds: seconds between two checkpoints.
-    """
-
-    stage: str = ""
-    identity: str
-    seed: int
-    epochs: int = 1
-    max_steps: int | None = None
+    stage: str = ""  # name in messages and random numbers, for trainings that have several
+    identity: str  # fingerprint of data, settings and everything that was trained before
+    seed: int  # random seed of batches and dropout
+    epochs: int = 1  # passes over the data
+    max_steps: int | None = None  # training steps, in place of `epochs`
+    # The epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest `dev_accuracy`.
     monitor: Monitor = "last"
-    patience: int = 1
-    checkpoint: Path
-    checkpoint_seconds: float = 30.0
+    patience: int = 1  # epochs without improvement after which training stops, unless `monitor` is `last`
+    checkpoint: Path  # file of the state
+    checkpoint_seconds: float = 30.0  # seconds between two checkpoints
 
     @property
     def title(self) -> str:

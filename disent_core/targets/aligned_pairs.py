@@ -70,8 +70,6 @@ def _text_keys(tables: LanguageTables) -> pl.DataFrame:
     )
 
 
-# --- joins ------------------------------------------------------------------------------------------------------------
-
 _REMEDY = "Take both languages from the same release of the corpus"
 
 

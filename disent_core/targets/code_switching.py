@@ -21,14 +21,12 @@ from disent_core.settings import Positive, Seed, Settings, Share
 from disent_core.storage.tables import rows_table
 from disent_core.text import is_unspaced, normalise
 
-CODE_VERSION = "1"
-"""Changed whenever equal inputs would give other rows."""
+CODE_VERSION = "1"  # changed whenever equal inputs would give other rows
 
 Entries = Sequence[tuple[str, str]]
 """English words, each with a translation, in lower case and in the order of the list: common words come first."""
 
-_LONGEST_LINE = 200
-"""Characters: a word of a script without spaces is looked for at every length up to the longest."""
+_LONGEST_LINE = 200  # characters: a word of a script without spaces is looked for at every length up to the longest
 _READ = ["corpus", "pair", "pair_id", "split", "source", "target"]
 
 
@@ -116,7 +114,11 @@ def _row(
         old, candidates = pieces[position].word, translations[pieces[position].key]
         is_drawn = config.candidates == "random"
         drawn = int(_draw(config.seed, pair, "candidate", position) * len(candidates)) if is_drawn else 0
-        new = _cased(candidates[drawn], old)
+        new = candidates[drawn]
+        if len(old) > 1 and old.isupper():
+            new = new.upper()
+        elif old[:1].isupper():
+            new = new[:1].upper() + new[1:]
         replacements.append({"old": old, "new": new})
         pieces[position] = pieces[position]._replace(word=new)
     return {
@@ -135,9 +137,6 @@ def _sides(pair: str) -> tuple[str, Literal["source", "target"]]:
     if pair.startswith("en-") != pair.endswith("-en"):
         return (pair.removeprefix("en-"), "source") if pair.startswith("en-") else (pair.removesuffix("-en"), "target")
     raise ValueError(f"pair is {pair!r}; exactly one side must be English to be code-switched")
-
-
-# --- words ------------------------------------------------------------------------------------------------
 
 
 class _Piece(NamedTuple):
@@ -191,9 +190,6 @@ def _text(pieces: Sequence[_Piece], replaced_positions: set[int], *, is_spaced: 
     return "".join(parts)
 
 
-# --- draws ------------------------------------------------------------------------------------------------
-
-
 def _positions_to_replace(
     translatable: Sequence[int], pair: Mapping[str, Any], config: CodeSwitchingConfig
 ) -> list[int]:
@@ -209,9 +205,3 @@ def _draw(seed: int, pair: Mapping[str, Any], purpose: str, position: int) -> fl
     """Draw from the uniform distribution on [0, 1), by a hash."""
     key = f"{seed}\n{pair['corpus']}\n{pair['pair']}\n{pair['pair_id']}\n{purpose}\n{position}"
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 11) / (1 << 53)
-
-
-def _cased(translation: str, word: str) -> str:
-    if len(word) > 1 and word.isupper():
-        return translation.upper()
-    return translation[:1].upper() + translation[1:] if word[:1].isupper() else translation

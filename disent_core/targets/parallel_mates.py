@@ -22,8 +22,7 @@ from disent_core.storage.tables import rows_table
 from disent_core.targets.slot_values import Annotated, compared_form, hash_of
 from disent_core.text import MOST_CHARACTERS
 
-TRAINING_SPLITS = ("train", "dev")
-"""Splits whose utterances get mates; the values are those of train."""
+TRAINING_SPLITS = ("train", "dev")  # splits whose utterances get mates; the values are those of train
 
 
 @dataclass(frozen=True, kw_only=True)

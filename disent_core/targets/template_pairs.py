@@ -134,8 +134,7 @@ def _targets(
     return rows
 
 
-_SORTED_FIRST = 8
-"""Values whose order is found at first: mostly the first is taken, of thousands."""
+_SORTED_FIRST = 8  # values whose order is found at first: mostly the first is taken, of thousands
 
 
 class _Order:

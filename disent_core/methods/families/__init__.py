@@ -13,8 +13,7 @@ from disent_core.settings import Decay, NotNegative, Positive, Precision, Rate, 
 from disent_core.training.config import TrainConfig
 from disent_core.training.needs import Draw, Need
 
-HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)
-"""The settings of a head."""
+HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)  # the settings of a head
 
 
 @dataclass(frozen=True, kw_only=True)

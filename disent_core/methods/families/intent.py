@@ -26,28 +26,18 @@ from disent_core.training.data import Batch, TrainingData
 
 @dataclass(frozen=True)
 class IntentData:
-    """Training utterances of all languages, one language after another, then those of dev.
+    """Training utterances of all languages, one language after another, then those of dev."""
 
-    Attributes:
-        texts: text of every row.
-        bank: row of every text in the vectors of the training data.
-        labels: number of each row's intent; -1 for no intent, or one that is not trained.
-        classes: number of trained intents.
-        labelled: training rows of the training languages that have an intent.
-        dev_labelled: dev rows of the training languages that have a trained intent.
-        adversarial: training rows of each adversarial language.
-        translations: row of each training row's translation into each adversarial language, -1 if there is none.
-        dev_parallel: dev rows by language of the utterances that have an intent in every language, in one order.
-    """
-
-    texts: Sequence[str]
-    bank: Int[Tensor, " texts"]
-    labels: Int[Tensor, " texts"]
-    classes: int
-    labelled: Int[Tensor, " labelled"]
-    dev_labelled: Int[Tensor, " dev"]
-    adversarial: Sequence[Int[Tensor, " _"]]
+    texts: Sequence[str]  # text of every row
+    bank: Int[Tensor, " texts"]  # row of every text in the vectors of the training data
+    labels: Int[Tensor, " texts"]  # number of each row's intent; -1 for no intent, or one that is not trained
+    classes: int  # number of trained intents
+    labelled: Int[Tensor, " labelled"]  # training rows of the training languages that have an intent
+    dev_labelled: Int[Tensor, " dev"]  # dev rows of the training languages that have a trained intent
+    adversarial: Sequence[Int[Tensor, " _"]]  # training rows of each adversarial language
+    # Row of each training row's translation into each adversarial language, -1 if there is none.
     translations: Int[Tensor, "adversaries train"]
+    # Dev rows by language of the utterances that have an intent in every language, in one order.
     dev_parallel: Int[Tensor, "languages parallel"]
 
     @property
@@ -147,8 +137,6 @@ class IntentTask(FineTuningTask):
         """Draw further texts for each of these at random: tensors with one row for each."""
         return {}
 
-    # --- training ---
-
     def batches(self, epoch: int) -> Sequence[Batch]:
         random = generator(self.seed, "epoch", epoch)
         rows = self.data.labelled[torch.randperm(len(self.data.labelled), generator=random)]
@@ -167,8 +155,6 @@ class IntentTask(FineTuningTask):
 
     def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         return self.data.labels[rows].to(self.device)
-
-    # --- dev ---
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:

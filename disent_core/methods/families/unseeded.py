@@ -52,11 +52,9 @@ class Untrained(TrainedMethod):
         return {"sentence": self.sentence(features, self.config)}
 
 
-Solution = Mapping[str, Tensor]
-"""Tensors of the solution, in float64, by name: `<what>.<language>`."""
+Solution = Mapping[str, Tensor]  # tensors of the solution, in float64, by name: `<what>.<language>`
 
-BLOCK_ROWS = 1 << 16
-"""Vectors that are in memory in float64 at once while solving."""
+BLOCK_ROWS = 1 << 16  # vectors that are in memory in float64 at once while solving
 
 
 Apply = Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Tensor, "texts dim"]]

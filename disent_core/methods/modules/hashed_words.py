@@ -23,11 +23,7 @@ from torch import Tensor, nn
 
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 
-_BLOCK = 1 << 14
-"""Texts whose rows are counted at once."""
-
-
-# --- texts as numbers -------------------------------------------------------------------------------------
+_BLOCK = 1 << 14  # texts whose rows are counted at once
 
 
 @dataclass(frozen=True)
@@ -91,9 +87,6 @@ def ngram_bags(texts: Sequence[str]) -> NgramBags:
     numbers: dict[str, int] = {}
     lists = [[numbers.setdefault(word, len(numbers)) for word in dict.fromkeys(words_of(text))] for text in texts]
     return NgramBags(Ragged.of(lists), Ragged.of([rows_of_word(word) for word in numbers]))
-
-
-# --- the table --------------------------------------------------------------------------------------------
 
 
 class HashedNgramTable(nn.Module):
