@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from disent_core.errors import TableError, located
 
-KEY = np.dtype("S32")
-"""Type of text keys in arrays: 32 hex digits."""
+KEY = np.dtype("S32")  # type of text keys in arrays: 32 hex digits
 
 
 def positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " sought"], Bool[np.ndarray, " sought"]]:

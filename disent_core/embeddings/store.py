@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,10 +35,8 @@ from disent_core.storage.tables import fingerprint, safe_part
 logger = logging.getLogger(__name__)
 
 VECTORS, STATES = "sentence_vectors", "token_states"
-CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29
-"""A part is written when any of these is reached."""
-TEXTS_OF_SHARD = 50_000
-"""Texts that are encoded in one shard."""
+CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29  # a part is written when any of these is reached
+TEXTS_OF_SHARD = 50_000  # texts that are encoded in one shard
 
 
 @dataclass(frozen=True)
@@ -134,17 +133,13 @@ class EmbeddingStore:
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
         """Open all stored vectors, those of `keys` among them, as one memory-mapped matrix; new parts are appended."""
-        table = self._open(VECTORS, keys)
-        assert isinstance(table, VectorTable)
-        return table
+        return self._open(VECTORS, keys)
 
     def open_states(self, keys: Collection[str] = ()) -> StateTable:
         """Open all stored token states, as `open_vectors` does."""
-        table = self._open(STATES, keys)
-        assert isinstance(table, StateTable)
-        return table
+        return self._open(STATES, keys)
 
-    def _open(self, table: str, keys: Collection[str]) -> VectorTable | StateTable:
+    def _open(self, table: str, keys: Collection[str]) -> Any:
         cache = self._home / "cache" / "arrays" / self._path
         opened = open_table(cache, table, self.parts(table), self.folder(table))
         opened.rows(list(keys))

@@ -11,8 +11,7 @@ from torch import Tensor
 _Heads = Float[Tensor, "texts heads width dim"]
 _EXACT, _BATCHED = "disent_exact", "disent_batched"
 """Names of `_exact` and `_batched` in transformers' register of attentions."""
-_SHORT, _ALIGNED = 32, 16
-"""Tokens below which a text is short; float32 numbers that fill 64 bytes."""
+_SHORT, _ALIGNED = 32, 16  # tokens below which a text is short; float32 numbers that fill 64 bytes
 
 
 def use_attention(model: Any, *, batched: bool = False) -> None:

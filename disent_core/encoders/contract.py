@@ -21,10 +21,8 @@ Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
 Layer = Annotated[int, Ge(-1_000), Le(1_000)]
 Layers = Layer | Annotated[tuple[Layer, ...], DISTINCT, NOT_EMPTY]
 """The layer whose states are read, or several, side by side; see `kinds.huggingface.HuggingFaceConfig`."""
-IN_DOMAIN = "in-domain"
-"""What an encoder saw that was made from training splits of the corpora that are measured."""
-PACKAGE_PREFIX = "package:"
-"""Begins the path of a folder inside an installed Python package."""
+IN_DOMAIN = "in-domain"  # what an encoder saw that was made from training splits of the corpora that are measured
+PACKAGE_PREFIX = "package:"  # begins the path of a folder inside an installed Python package
 
 
 @dataclass(frozen=True)
@@ -106,8 +104,6 @@ class EncoderConfig(Settings):
 
     name: str
 
-    # --- the encoder ---
-
     def fingerprint(self, folder: Path) -> str:
         """Return the fingerprint of the loaded encoder, computed from its files alone.
 
@@ -139,8 +135,6 @@ class EncoderConfig(Settings):
     def known_keys(self, language: str) -> pa.StringArray | None:
         """Return the keys of the texts that have a vector already; None if the encoder can encode any text."""
         return None
-
-    # --- its place in a configuration ---
 
     def resolved(self, folder: Path) -> "EncoderConfig":
         """Return the settings with `path`, which is relative to the folder, made absolute."""
@@ -215,27 +209,17 @@ class EncoderReport:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderStep:
-    """A step of the lineage that makes an encoder, or a part of one; its asset is `embeddings/ENCODER/ENCODER_PART`.
+    """A step of the lineage that makes an encoder, or a part of one; its asset is `embeddings/ENCODER/ENCODER_PART`."""
 
-    Attributes:
-        encoder: name of the encoder.
-        part: what is made: `encoder`, or a name of its own.
-        description: what is made, for the UI.
-        version: fingerprint of the code and settings that determine the result.
-        tables: tables of the stage `corpora` that are read, all partitions.
-        after: keys of other steps of encoders whose results are read.
-        is_training: whether it trains a model, for hours where data are large.
-        make: what makes it unless it exists, as `module:FUNCTION`, which is imported when the step runs: a function of
-            the settings and an `EncoderInputs` that returns an `EncoderReport`.
-    """
-
-    encoder: str
-    part: str = "encoder"
-    description: str
-    version: str
-    tables: tuple[str, ...]
-    after: tuple[tuple[str, str, str], ...] = ()
-    is_training: bool = True
+    encoder: str  # name of the encoder
+    part: str = "encoder"  # what is made: `encoder`, or a name of its own
+    description: str  # what is made, for the UI
+    version: str  # fingerprint of the code and settings that determine the result
+    tables: tuple[str, ...]  # tables of the stage `corpora` that are read, all partitions
+    after: tuple[tuple[str, str, str], ...] = ()  # keys of other steps of encoders whose results are read
+    is_training: bool = True  # whether it trains a model, for hours where data are large
+    # What makes it unless it exists, as `module:FUNCTION`, which is imported when the step runs: a function of the
+    # settings and an `EncoderInputs` that returns an `EncoderReport`.
     make: str
 
     @property

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from disent_core.encoders.contract import Layers
 
 States = Float[Tensor, "rows length dim"]
-Visible = Bool[Tensor, "rows length"]
-"""Which positions tokens attend to."""
+Visible = Bool[Tensor, "rows length"]  # which positions tokens attend to
 
 
 def run_model(

@@ -29,15 +29,13 @@ from disent_core.storage.text_columns import TextCollector, blocks, first_repeat
 from disent_core.storage.untrusted import column_names, untrusted_batches
 from disent_core.text import parsed_json, text_keys
 
-CODE_VERSION = "1"
-"""Changes with every change of this code that changes vectors."""
+CODE_VERSION = "1"  # changes with every change of this code that changes vectors
 
 _LANGUAGE = "{language}"
 _BATCH_TEXTS = 8_192
 _SUFFIXES = (".parquet", ".jsonl", ".npy")
 _COLUMNS = {"text": pa.string(), "text_key": pa.string(), "language": pa.string(), "vector": pa.list_(pa.float64())}
-_BLOCK_BYTES = 1 << 24
-"""Bytes of a file of JSON lines that are read at once; no line may be longer."""
+_BLOCK_BYTES = 1 << 24  # bytes of a file of JSON lines that are read at once; no line may be longer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,20 +236,15 @@ def _keys(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _read_table(file: Path, language: str) -> Iterator[_Piece]:
     """Read JSON lines or Parquet, a piece for some thousand rows."""
-    first, width = 1, 0
-    for table in _tables(file):
-        piece = _piece(table, np.arange(first, first + len(table)), file, language, width)
-        first += len(table)
-        if len(piece.keys):
-            width = piece.matrix.shape[1]
-            yield piece
-
-
-def _tables(file: Path) -> Iterator[pa.Table]:
-    is_json = file.suffix == ".jsonl"
+    first, width, is_json = 1, 0, file.suffix == ".jsonl"
     try:
-        batches = _line_batches(file) if is_json else untrusted_batches(file, _COLUMNS)
-        yield from (pa.Table.from_batches([batch]) for batch in batches)
+        for batch in _line_batches(file) if is_json else untrusted_batches(file, _COLUMNS):
+            rows = np.arange(first, first + len(batch))
+            first += len(batch)
+            piece = _piece(pa.Table.from_batches([batch]), rows, file, language, width)
+            if len(piece.keys):
+                width = piece.matrix.shape[1]
+                yield piece
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"no {'JSON lines' if is_json else 'Parquet'} can be read ({error})"
         raise EncoderError(located(file, None, problem, "Write the file again")) from error

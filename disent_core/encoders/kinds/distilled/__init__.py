@@ -27,10 +27,8 @@ from disent_core.settings import (
 )
 from disent_core.storage.tables import fingerprint
 
-CODE_VERSION = "1"
-"""Changes with every change of `steps` that changes what encoders are made from."""
-ALIGNED_VERSION = "1"
-"""Changes with every change of this folder's code that changes aligned encoders."""
+CODE_VERSION = "1"  # changes with every change of `steps` that changes what encoders are made from
+ALIGNED_VERSION = "1"  # changes with every change of this folder's code that changes aligned encoders
 STUDENT_VERSION = "1"
 """Changes with every change of this folder's code that changes students, beyond a change of aligned encoders."""
 _READ_LATER = {
@@ -161,8 +159,6 @@ class DistilledConfig(ModelMadeHere):
         if self.train and not any(corpus in config.sentence_pairs for corpus in self.corpora):
             problem = f"{self.name!r} stops training by the dev split of a corpus of sentence pairs, and names none"
             yield "corpora", f"{problem}; add one, or set train = false"
-
-    # --- steps ---
 
     def alignment_version(self, config: Any) -> str:
         """Return the fingerprint of the code and settings that determine the aligned encoder."""

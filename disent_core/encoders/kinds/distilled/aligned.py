@@ -37,6 +37,8 @@ def make_aligned(
 
     `record` is what it is made from, `made_from` a fingerprint of that.
     """
+    from transformers import PreTrainedTokenizerFast
+
     if not any(map(len, training)):
         raise EncoderError(f"encoder {config.name!r}: its corpora have no pair to align. Name others in corpora")
     teacher = load_teacher(teacher_folder)
@@ -46,7 +48,11 @@ def make_aligned(
     model = teacher.model
     model.set_input_embeddings(torch.nn.Embedding(*rows.shape, padding_idx=0, _weight=torch.from_numpy(rows)))
     model.config.vocab_size, model.config.pad_token_id, model.config.name_or_path = len(rows), 0, ""
-    save_model(model, _fast(tokeniser, teacher), folder, record_file(record))
+    roles = {f"{role}_token": token for role, token in zip(ROLES, teacher.special, strict=True)}
+    length = model.config.max_position_embeddings
+    with quiet_transformers():
+        fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=length, **roles)
+    save_model(model, fast, folder, record_file(record))
     remove_path(work)
 
 
@@ -99,13 +105,3 @@ def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
         return [teacher_ids[copy]] if copy in teacher_ids else known or [unknown]
 
     return [spelt(piece, parts) for piece, parts in zip(pieces, cuts, strict=True)]
-
-
-def _fast(tokeniser: "Tokenizer", teacher: Teacher) -> Any:
-    from transformers import PreTrainedTokenizerFast
-
-    roles = {f"{role}_token": token for role, token in zip(ROLES, teacher.special, strict=True)}
-    with quiet_transformers():
-        return PreTrainedTokenizerFast(
-            tokenizer_object=tokeniser, model_max_length=teacher.model.config.max_position_embeddings, **roles
-        )

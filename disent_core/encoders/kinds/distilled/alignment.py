@@ -68,17 +68,12 @@ def align(pivots: Pieces, foreign: Pieces, *, iterations: int) -> Alignment:
 
 @dataclass(frozen=True)
 class _Links:
-    """Every link that some sentence pairs allow: those of the first token of the pivots, of the second, and so on.
+    """Every link that some sentence pairs allow: those of the first token of the pivots, of the second, and so on."""
 
-    Attributes:
-        fans: how many links each token has.
-        pair: of each link, its row of `pairs`.
-        pairs: distinct pairs of a new piece (0 for NULL, otherwise its number and 1) and one of the teacher's, sorted.
-            Each is a number: the former times the width of the teacher's vocabulary, and the latter.
-    """
-
-    fans: Int32[np.ndarray, " tokens"]
-    pair: Int32[np.ndarray, " links"]
+    fans: Int32[np.ndarray, " tokens"]  # how many links each token has
+    pair: Int32[np.ndarray, " links"]  # of each link, its row of `pairs`
+    # Distinct pairs of a new piece (0 for NULL, otherwise its number and 1) and one of the teacher's, sorted. Each is a
+    # number: the former times the width of the teacher's vocabulary, and the latter.
     pairs: Int[np.ndarray, " pairs"]
 
 

@@ -37,17 +37,11 @@ class Translations:
 
 @dataclass(frozen=True)
 class Material:
-    """All that an encoder is distilled from.
+    """All that an encoder is distilled from."""
 
-    Attributes:
-        training: pairs to align and to train on.
-        held_out: pairs of which training sees nothing, by which it stops.
-        dropped: pairs that were left out because a side is an evaluation text.
-    """
-
-    training: Sequence[Translations]
-    held_out: Sequence[Translations]
-    dropped: int = 0
+    training: Sequence[Translations]  # pairs to align and to train on
+    held_out: Sequence[Translations]  # pairs of which training sees nothing, by which it stops
+    dropped: int = 0  # pairs that were left out because a side is an evaluation text
 
     @property
     def training_fingerprint(self) -> str:

@@ -112,9 +112,6 @@ def _record(settings: DistilledConfig, config: Any, material: Material) -> dict[
     }
 
 
-# --- what it is made from ---------------------------------------------------------------------------------
-
-
 def material_of(settings: DistilledConfig, inputs: EncoderInputs) -> Material:
     """Return training and held-out pairs, without any text of a dev or test split of the configuration.
 

@@ -35,8 +35,7 @@ from disent_core.storage.text_columns import BLOCK, TextColumn, blocks, joined, 
 log = logging.getLogger(__name__)
 
 CLIP, BETAS = 5.0, (0.9, 0.98)
-HELD_OUT_PAIRS = 500
-"""Of each language, at most."""
+HELD_OUT_PAIRS = 500  # of each language, at most
 _FINAL = ".?!。？！"
 
 
@@ -204,23 +203,14 @@ def _optimiser(config: DistilledConfig, rate: float) -> OptimiserConfig:
 
 @dataclass(frozen=True)
 class Lessons:
-    """Texts to train on.
+    """Texts to train on."""
 
-    Attributes:
-        tokens: of every text, without final punctuation in half of them.
-        target: row of `teacher` that a text means.
-        is_pivot: whether a text is in the teacher's language, so that its target is itself.
-        corpus: number of the corpus of each text; sentences to pick from are of one corpus.
-        teacher: the teacher's vectors, of norm 1; those of a corpus lie together.
-        starts: row of `teacher` at which each corpus begins, and the end.
-    """
-
-    tokens: TokenisedTexts
-    target: Int[np.ndarray, " texts"]
-    is_pivot: Bool[np.ndarray, " texts"]
-    corpus: Int[np.ndarray, " texts"]
-    teacher: Float[np.ndarray, "sentences dim"]
-    starts: Sequence[int]
+    tokens: TokenisedTexts  # of every text, without final punctuation in half of them
+    target: Int[np.ndarray, " texts"]  # row of `teacher` that a text means
+    is_pivot: Bool[np.ndarray, " texts"]  # whether a text is in the teacher's language, so that its target is itself
+    corpus: Int[np.ndarray, " texts"]  # number of the corpus of each text; sentences to pick from are of one corpus
+    teacher: Float[np.ndarray, "sentences dim"]  # the teacher's vectors, of norm 1; those of a corpus lie together
+    starts: Sequence[int]  # row of `teacher` at which each corpus begins, and the end
 
 
 def lessons_of(

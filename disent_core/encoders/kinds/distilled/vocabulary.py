@@ -25,32 +25,23 @@ if TYPE_CHECKING:
 
 ROLES = ("pad", "cls", "sep", "unk", "mask")
 """Special tokens that a BERT has, in the order in which they begin the new vocabulary."""
-START = "▁"
-"""Begins the first piece of every word. A word ends at white space and at punctuation, which is a word too."""
+START = "▁"  # begins the first piece of every word. A word ends at white space and at punctuation, which is a word too
 _WHOLE_WORD = re.compile(r"[a-zA-Z0-9]+|[!-/:-@\[-`{-~]")
 _LONGEST_PIECE, _SHRINKING, _SUB_ITERATIONS = 12, 0.75, 2
 _COVERAGE_STEP = 1e-4
 _DIGITS = 6
 
-Scores = dict[str, float]
-"""Log-probability of each piece."""
+Scores = dict[str, float]  # log-probability of each piece
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """A BERT with a WordPiece vocabulary.
+    """A BERT with a WordPiece vocabulary."""
 
-    Attributes:
-        model: its blocks and rows, a `BertModel`.
-        tokeniser: cuts its words; it adds no special tokens.
-        special: its special tokens, in the order of `ROLES`.
-        lowers_case: whether it reads capitals as small letters.
-    """
-
-    model: Any
-    tokeniser: "Tokenizer"
-    special: tuple[str, ...]
-    lowers_case: bool
+    model: Any  # its blocks and rows, a `BertModel`
+    tokeniser: "Tokenizer"  # cuts its words; it adds no special tokens
+    special: tuple[str, ...]  # its special tokens, in the order of `ROLES`
+    lowers_case: bool  # whether it reads capitals as small letters
     vocabulary: dict[str, int] = field(repr=False)
 
     @property

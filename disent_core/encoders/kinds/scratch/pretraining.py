@@ -33,8 +33,7 @@ from disent_core.storage.files import write_text
 from disent_core.storage.results import open_result, write_result
 from disent_core.storage.text_columns import blocks, fingerprint_in_blocks
 
-CODE_VERSION = "1"
-"""Changes with every change of this code that changes weights."""
+CODE_VERSION = "1"  # changes with every change of this code that changes weights
 Ids = Int[Tensor, "rows length"]
 
 _MARKER, _CHECKPOINT, _TOKENISER = "pretraining.txt", "checkpoint.safetensors", "tokenizer.json"
@@ -42,8 +41,7 @@ _LOSS = "pretraining_loss.txt"
 
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """Ids 0 to 4; XLM-R has the mask token last, which would move with the size of the vocabulary."""
-PAD, MASK_ID, ORDINARY = 1, 4, 5
-"""Ids of padding and of the mask, and the first id that is no special token."""
+PAD, MASK_ID, ORDINARY = 1, 4, 5  # ids of padding and of the mask, and the first id that is no special token
 
 
 def pretrain(
