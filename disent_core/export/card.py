@@ -29,8 +29,7 @@ class Measured:
     ci_low: float | None
     ci_high: float | None
     n: int
-    gold: str = ""
-    """The human score that it is compared with, of a task that has several."""
+    gold: str = ""  # the human score that it is compared with, of a task that has several
 
     @property
     def score(self) -> str:
@@ -81,8 +80,6 @@ def _result(row: Measured) -> dict[str, Any]:
         "metrics": [{"type": row.metric, "value": row.value, "name": f"{row.score} of {row.embedding or 'tags'}"}],
     }
 
-
-# --- what a run has measured --------------------------------------------------------------------------------
 
 _NAMES = ("task", "dataset", "evaluated_on", "embedding", "metric")
 _VALUES = ("value", "ci_low", "ci_high", "n")

@@ -3,7 +3,6 @@
 The output of a folder on a few texts has to be that of the head itself, and so has that of its ONNX graph.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
@@ -55,10 +54,8 @@ PROBES = (
 SENTENCES = (*(tuple(text.split()) for text in PROBES if text), tuple("金曜日の九時"))
 """Sentences whose tags a folder has to reproduce: the words of the probes, and the characters of one."""
 
-TOLERANCE = 2e-6
-"""Largest difference to the head's own vectors, as a share of their largest value."""
-ELSEWHERE = 1e-4
-"""The same for a folder on another machine, whose processor may round in another order."""
+TOLERANCE = 2e-6  # largest difference to the head's own vectors, as a share of their largest value
+ELSEWHERE = 1e-4  # the same for a folder on another machine, whose processor may round in another order
 
 
 def difference_of(expected: Vectors, vectors: Vectors) -> float:
@@ -68,8 +65,12 @@ def difference_of(expected: Vectors, vectors: Vectors) -> float:
 
 
 @dataclass(frozen=True)
-class Probes(ABC):
-    """Texts with the head's own output, and how a folder of one kind computes it."""
+class _Probes:
+    """Texts with the head's own output.
+
+    A subclass computes the largest `difference` of a folder's output, the module that becomes its ONNX `graph`, and the
+    `graph_difference` of that graph's output.
+    """
 
     what: ClassVar[str]  # name of the output in messages
     library: ClassVar[str]  # that computes it
@@ -77,20 +78,8 @@ class Probes(ABC):
     vectors: Vectors  # the head's own output
     max_length: int  # tokens of a text that the encoder reads
 
-    @abstractmethod
-    def difference(self, folder: Path) -> float:
-        """Return the largest difference of a folder's output."""
 
-    @abstractmethod
-    def graph(self, folder: Path) -> Graph | TaggerGraph:
-        """Return the module of a folder that becomes its ONNX graph."""
-
-    @abstractmethod
-    def graph_difference(self, folder: Path) -> float:
-        """Return the largest difference of the output of a folder's ONNX graph."""
-
-
-class VectorProbes(Probes):
+class VectorProbes(_Probes):
     """Texts with their vectors by route."""
 
     what, library = "vectors", "torch and sentence-transformers"
@@ -108,7 +97,7 @@ class VectorProbes(Probes):
                    for rows, of_graph in batches)  # fmt: skip
 
 
-class TaggerProbes(Probes):
+class TaggerProbes(_Probes):
     """Sentences with the logits of their words."""
 
     what, library = "logits", "torch and transformers"
@@ -188,7 +177,11 @@ def export_head(
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
-    head = _exact_head(head)
+    settings: Any = head.settings
+    if getattr(settings, "precision", "float32") != "float32":
+        settings = replace(settings, precision="float32")
+    # On the CPU, with all products in float32.
+    head = replace(head, device="cpu", source=replace(head.source, device="cpu"), settings=settings)
     if head.method.labels and embeddings is not None:
         raise ValueError(f"{head.method.name} tags the slots of sentences and has no embeddings to choose from")
     draft = _tagger(head, seed) if head.method.labels else _embedder(head, seed, embeddings)
@@ -222,7 +215,7 @@ class _Draft:
     """What is to be written: `write` writes the model, `record` is what its kind of folder records beside the rest."""
 
     encoder: ExportedEncoder
-    probes: Probes
+    probes: VectorProbes | TaggerProbes
     write: Callable[[Path], None]
     record: Mapping[str, Any]
     routes: Routes
@@ -235,8 +228,16 @@ def _tagger(head: SavedHead, seed: int | None) -> _Draft:
         raise refusal(head, "it tags spans, each by two runs of the encoder, and transformers' models tag tokens")
     encoder = cut_encoder(head, tagger.encoder.model)
     with quiet():
-        probes = TaggerProbes(SENTENCES, _own_logits(tagger), encoder.config.max_length)
-    write = partial(_write_tagger, head=head, tagger=tagger, encoder=encoder)
+        with torch.no_grad():
+            logits = tagger.eval()(tagger.read(SENTENCES)).numpy()
+        probes = TaggerProbes(SENTENCES, {"logits": logits}, encoder.config.max_length)
+
+    def write(folder: Path) -> None:
+        with quiet():
+            _model(head, tagger, encoder).save_pretrained(folder)
+            encoder.tokeniser.save_pretrained(folder)
+        forget_origin(folder)
+
     return _Draft(encoder, probes, write, {"tags": tagger.classes}, Routes({}), tagger.classes)
 
 
@@ -248,14 +249,6 @@ def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | Non
     names = ("by_language", "default", "left_out", "needs_code")
     record = {"routes": list(routes.steps), **{name: getattr(routes, name) for name in names}}
     return _Draft(encoder, probes, partial(write_folder, encoder=encoder, routes=routes), record, routes)
-
-
-def _exact_head(head: SavedHead) -> SavedHead:
-    """Return the head on the CPU, with all products in float32."""
-    settings: Any = head.settings
-    if getattr(settings, "precision", "float32") != "float32":
-        settings = replace(settings, precision="float32")
-    return replace(head, device="cpu", source=replace(head.source, device="cpu"), settings=settings)
 
 
 def _of_seed(description: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
@@ -282,7 +275,7 @@ def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
     return {name: embedded[name] for name in routes.steps}
 
 
-def _write_graph(folder: Path, head: SavedHead, probes: Probes) -> float:
+def _write_graph(folder: Path, head: SavedHead, probes: VectorProbes | TaggerProbes) -> float:
     from torch.onnx import OnnxExporterError
 
     try:
@@ -298,20 +291,6 @@ def _write_graph(folder: Path, head: SavedHead, probes: Probes) -> float:
 
 
 # --- taggers ----------------------------------------------------------------------------------------------
-
-
-@torch.no_grad()
-def _own_logits(tagger: TokenTagger) -> Vectors:
-    """Return what the tagger itself computes of `SENTENCES`."""
-    return {"logits": tagger.eval()(tagger.read(SENTENCES)).numpy()}
-
-
-def _write_tagger(folder: Path, head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> None:
-    """Write a folder that `AutoModelForTokenClassification.from_pretrained` loads."""
-    with quiet():
-        _model(head, tagger, encoder).save_pretrained(folder)
-        encoder.tokeniser.save_pretrained(folder)
-    forget_origin(folder)
 
 
 def _load_tagger(folder: Path) -> nn.Module:

@@ -19,8 +19,7 @@ from disent_core.methods.modules.word_rows import TABLE_ROWS, random_bits, word_
 
 GRAPH = "disent.onnx"
 """File of the graph. No name that a library looks for: its outputs are not those of a plain encoder."""
-MOST_BYTES = 2_000_000_000
-"""Of a graph in one file, which is a message of protobuf."""
+MOST_BYTES = 2_000_000_000  # of a graph in one file, which is a message of protobuf
 _OPSET = 18
 _TOKENS = ("input_ids", "attention_mask")
 _WORDS = "word_rows"
@@ -85,14 +84,14 @@ class Graph(nn.Module):
             features["all_layer_embeddings"] = output.hidden_states
         if self.words is not None:
             features["word_sums"] = self.words(features[_WORDS])
-        return tuple(_applied(name, route, features) for name, route in self._routes.items())
-
-
-def _applied(name: str, route: Sequence[Any], features: Mapping[str, Any]) -> Tensor:
-    features = dict(features)
-    for module in route:
-        features = module(features, task=name) if "task" in getattr(module, "forward_kwargs", ()) else module(features)
-    return features["sentence_embedding"]
+        vectors = []
+        for name, route in self._routes.items():
+            of_route = dict(features)
+            for module in route:
+                chosen = {"task": name} if "task" in getattr(module, "forward_kwargs", ()) else {}
+                of_route = module(of_route, **chosen)
+            vectors.append(of_route["sentence_embedding"])
+        return tuple(vectors)
 
 
 def _is_of_words(module: nn.Module) -> bool:

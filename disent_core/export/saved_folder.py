@@ -26,15 +26,11 @@ from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import INDEX as RECORD
 from disent_core.storage.weights import read_weights
 
-CARD = "README.md"
-"""The model card, the only file that may change after the export."""
-REST = "disent_head.safetensors"
-"""Weights of the head that no module of sentence-transformers has as they are."""
+CARD = "README.md"  # the model card, the only file that may change after the export
+REST = "disent_head.safetensors"  # weights of the head that no module of sentence-transformers has as they are
 _CHECKSUM = "checksum"
 _READ = ("*.json", "*.safetensors", "*.txt", "*.model", "*.py")
 """Files that transformers or sentence-transformers may read from a folder, also if the export did not write them."""
-
-# --- the record ---------------------------------------------------------------------------------------------
 
 
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
@@ -88,9 +84,6 @@ def checksum(record: Mapping[str, Any]) -> str:
 
 def _changed(file: Path, problem: str) -> DamagedError:
     return DamagedError(located(file, None, problem, "Copy the folder again, or export the head again"))
-
-
-# --- the head -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from disent_core.export.encoder import ExportedEncoder
 from disent_core.export.routes import Routes, shipped
 from disent_core.export.saved_folder import write_json
 
-Vectors = Mapping[str, Float[np.ndarray, "texts _"]]
-"""Vectors of texts by route; of a tagger its `logits`, of words."""
+Vectors = Mapping[str, Float[np.ndarray, "texts _"]]  # vectors of texts by route; of a tagger its `logits`, of words
 
 
 def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None:

@@ -18,8 +18,7 @@ from disent_core.evaluation.tasks.sts import paired_similarity
 if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
-REVISION_DIGITS = 12
-"""Of the fingerprint of a head's weights."""
+REVISION_DIGITS = 12  # of the fingerprint of a head's weights
 
 
 @dataclass(frozen=True)

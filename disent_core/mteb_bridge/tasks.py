@@ -160,8 +160,7 @@ def _codes() -> dict[str, str]:
     return script_of_language
 
 
-_UNKNOWN = "und-Latn"
-"""For a language without a code in mteb; it is only shown."""
+_UNKNOWN = "und-Latn"  # for a language without a code in mteb; it is only shown
 
 
 def _texts(texts: Texts) -> list[str]:

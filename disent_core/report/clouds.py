@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS_PER_CLOUD = 800
-FEWEST_POINTS = 8
-"""A panel with fewer points is not drawn."""
+FEWEST_POINTS = 8  # a panel with fewer points is not drawn
 
 _Rows = Float[np.ndarray, "points dim"]
 _Flat = Float[np.ndarray, "points 2"]
@@ -22,8 +21,7 @@ _Flat = Float[np.ndarray, "points 2"]
 
 class _Projection(NamedTuple):
     positions: _Flat
-    labels: tuple[str, str]
-    """Labels of the axes; empty if the axes have no meaning."""
+    labels: tuple[str, str]  # labels of the axes; empty if the axes have no meaning
 
 
 def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":

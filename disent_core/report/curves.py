@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TOTAL, RETRIEVAL = "total", "dev_accuracy_at_1"
-"""Terms of a training curve that have their own panel."""
+TOTAL, RETRIEVAL = "total", "dev_accuracy_at_1"  # terms of a training curve that have their own panel
 
-POINTS = 60
-"""Largest number of epochs of a line in a small panel."""
+POINTS = 60  # largest number of epochs of a line in a small panel
 _DASHES = {"train": "-", "dev": (0, (4, 1.5))}
 _COLUMNS = ("term", "split", "seed", "epoch", "value", "is_best")
 

@@ -23,11 +23,9 @@ from disent_core.report.tables import boards, case_studies, interval, paper_tabl
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES = {"t_sne": "t-SNE", "pca": "PCA"}
-"""Titles of the pictures of a head that the report shows, by file name."""
+PICTURES = {"t_sne": "t-SNE", "pca": "PCA"}  # titles of the pictures of a head that the report shows, by file name
 
-Drawings = list[tuple[Markup, str]]
-"""SVG elements with their captions."""
+Drawings = list[tuple[Markup, str]]  # SVG elements with their captions
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,10 @@ def document(report: RunReport) -> str:
     """Return the whole page, which loads nothing from elsewhere. Equal reports give equal pages."""
     script = (files("disent_core.report") / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    clouds: dict[str, dict[str, list[Picture]]] = {}  # by encoder and method
+    for picture in report.pictures:
+        if picture.name in PICTURES:
+            clouds.setdefault(picture.encoder, {}).setdefault(picture.method, []).append(picture)
     return _template().render(
         script=Markup(script),
         script_hash=Markup(f"sha256-{digest}"),
@@ -84,7 +86,7 @@ def document(report: RunReport) -> str:
         boards=boards(report.rows("leaderboard"), report.rows("significance"), report.tasks),
         pictures=list(_score_pictures(report)),
         curves=list(_curve_pictures(report.rows("training_curve"))),
-        clouds=_clouds(report.pictures),
+        clouds=clouds,
         papers=paper_tables(report.views, report.rows("coverage")),
         coverage=report.rows("coverage"),
         claims=report.rows("claim_verdicts"),
@@ -116,9 +118,6 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.3f}" if math.isfinite(value) else ""
     return "" if value is None else value
-
-
-# --- pictures ---------------------------------------------------------------------------------------------
 
 
 def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]:
@@ -165,12 +164,3 @@ def _curve_pictures(rows: Sequence[Row]) -> Iterator[tuple[str, Drawings]]:
         caption = f"Heads on {encoder}: method and training set."
         if drawings := list(_drawing(drawn, f"Learning curves, {encoder}", caption)):
             yield encoder, drawings
-
-
-def _clouds(pictures: Sequence[Picture]) -> dict[str, dict[str, list[Picture]]]:
-    """Return the pictures by encoder and method."""
-    by_method: dict[str, dict[str, list[Picture]]] = {}
-    for picture in pictures:
-        if picture.name in PICTURES:
-            by_method.setdefault(picture.encoder, {}).setdefault(picture.method, []).append(picture)
-    return by_method

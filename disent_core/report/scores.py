@@ -32,8 +32,7 @@ class Group(NamedTuple):
     hubness: str
 
 
-PANELS, ITEMS = 12, 40
-"""Largest number of panels in a picture and of items in a panel; tables show the rest."""
+PANELS, ITEMS = 12, 40  # largest number of panels in a picture and of items in a panel; tables show the rest
 
 UNITS = {
     "accuracy_at_1": "accuracy at 1, fraction of queries",
@@ -50,8 +49,7 @@ UNITS = {
     "span_f1": "F1 of spans, 0 to 1",
     "seqeval_f1": "F1 of spans by seqeval, 0 to 1",
 }
-CUT_SHORT = "†"
-"""Mark of a method with a head whose training was cut short."""
+CUT_SHORT = "†"  # mark of a method with a head whose training was cut short
 CUT_SHORT_NOTE = "† cut short: a seed was still improving in its last epoch, so more epochs may give more"
 _EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 _IDENTITY = ("task", "dataset", "encoder", "metric", "settings", "method", "trained_on", "evaluated_on", "embedding")
@@ -69,8 +67,7 @@ class Item:
     seeds: tuple[float, ...] = ()
 
 
-Panels = Mapping[str, Sequence[Item]]
-"""Items by the title of their panel."""
+Panels = Mapping[str, Sequence[Item]]  # items by the title of their panel
 
 
 def unit(metric: str) -> str:

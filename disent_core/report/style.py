@@ -20,8 +20,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c05a94", "#b07a00", "#3a8fc0", "#8
 """Okabe and Ito's colour-blind safe palette, adjusted to a contrast of 3 : 1 on white and on black paper."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _THEME = {INK: "var(--ink)", GREY: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)"}
-MOST_BYTES = 74_000
-"""Largest PNG: the report embeds two of each head."""
+MOST_BYTES = 74_000  # largest PNG: the report embeds two of each head
 PREVIEW = 460
 """Width of the small pictures: the UI, which scales none, has as much for a value in a window of 1,600 pixels."""
 _MADE_OF = "disent.inputs"

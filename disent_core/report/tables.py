@@ -13,8 +13,7 @@ from disent_core.report.scores import Group, Row, direction, ordered_groups, ran
 
 _PROBLEM = ("task", "dataset", "encoder", "evaluated_on", "metric", "settings")
 _SIDE = ("method", "trained_on", "embedding")
-System = tuple[str, ...]
-"""A trained method on a problem: the values of `_PROBLEM` and `_SIDE`."""
+System = tuple[str, ...]  # a trained method on a problem: the values of `_PROBLEM` and `_SIDE`
 
 
 @dataclass
@@ -107,8 +106,7 @@ def _emphasis(row: Row, best: Row, by_system: Mapping[System, Standing]) -> str:
 
 # --- tables of the papers: published numbers beside measured ones, and how many cells are measured --------
 
-TABLE_VIEW = re.compile(r"([a-z]+)_table(\d+)")
-"""Names of the views that are tables of a paper."""
+TABLE_VIEW = re.compile(r"([a-z]+)_table(\d+)")  # names of the views that are tables of a paper
 
 _KINDS = {"published": "number", "measured": "number", "difference": "signed"}
 _PROSE = ("why_missing", "trained_on", "note")

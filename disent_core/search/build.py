@@ -50,14 +50,12 @@ from disent_core.text import text_key
 
 _LOG = logging.getLogger(__name__)
 
-_PART_TEXTS = 16_384
-"""New texts that are encoded before they are stored: what a kill costs at most."""
+_PART_TEXTS = 16_384  # new texts that are encoded before they are stored: what a kill costs at most
 _LOOSE_SHARE, _LOOSE_PARTS = 10, 64
 """Parts of a language are joined when every tenth text is in a loose one, or when there are so many."""
 _SEED, _MEASURED_ON = 0, 200
 """Of the recall of an index of faiss: how many of its texts are queries; the effort is chosen on others."""
-_TEXT_FILES = {EMBEDDINGS, TEXTS}
-"""Files of a part of which each has all texts."""
+_TEXT_FILES = {EMBEDDINGS, TEXTS}  # files of a part of which each has all texts
 
 Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
 """Vectors of texts of one language by the name of their embedding."""
@@ -241,7 +239,9 @@ def joined(index: Path, contents: Contents) -> Contents:
 
 def _with_engine(index: Path, contents: Contents) -> Contents:
     """Make the index of faiss that is wanted, if it is missing; it has all texts but those of loose parts."""
-    engine = _wanted_engine(contents.engine, contents.rows)
+    # `auto` is exact search until it takes long.
+    auto: SearchBackend = "ivf" if contents.rows >= FROM_ROWS and find_spec("faiss") is not None else "exact"
+    engine = auto if contents.engine == "auto" else contents.engine
     if engine == "exact" or not contents.rows:
         return replace(contents, approximate=None)
     if contents.approximate is not None and contents.approximate.engine == engine:
@@ -270,10 +270,10 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
 
 def _remove_others(index: Path, contents: Contents) -> None:
     """Remove parts that belong to the index no longer, and what killed runs left."""
-    kept = {part_folder(index, part.number) for part in contents.parts}
+    needed = {part_folder(index, part.number) for part in contents.parts}
     if contents.approximate is not None:
-        kept.add(Approximate.folder(index, contents.approximate.number))
-    for path in _parts_in(index) - kept:
+        needed.add(Approximate.folder(index, contents.approximate.number))
+    for path in _parts_in(index) - needed:
         remove_path(path)
 
 
@@ -284,13 +284,6 @@ def _parts_in(index: Path) -> set[Path]:
 
 
 # --- faiss ------------------------------------------------------------------------------------------------
-
-
-def _wanted_engine(choice: EngineChoice, rows: int) -> SearchBackend:
-    """Return the engine for so many texts: chosen, or with `auto` exact search until it takes long."""
-    if choice != "auto":
-        return choice
-    return "ivf" if rows >= FROM_ROWS and find_spec("faiss") is not None else "exact"
 
 
 def write_approximate(index: Path, contents: Contents, engine: SearchBackend, number: int) -> Approximate:

@@ -28,8 +28,6 @@ TEXT_SCHEMA = pa.schema([pa.field("row", pa.int64()), *TEXT_FIELDS])
 DIGITS = "[0-9]" * 5  # of the number in the name of a folder
 _BATCH_ROWS = 4_096
 
-# --- columns ----------------------------------------------------------------------------------------------
-
 
 def _vector_column(embedding: str) -> str:
     """Return the column with the vectors of an embedding; `language` names the language of the text."""
@@ -65,9 +63,6 @@ def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
         "write_statistics": texts,
     }
     return pq.ParquetWriter(path, schema, **options)
-
-
-# --- writing ----------------------------------------------------------------------------------------------
 
 
 def next_number(index: Path) -> int:
@@ -130,9 +125,6 @@ def checksums(folder: Path) -> dict[str, str]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-# --- reading ----------------------------------------------------------------------------------------------
 
 
 def read_batches(folder: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:

@@ -28,8 +28,7 @@ class Text(NamedTuple):
     language: str | None
 
 
-_Row = tuple[int, Any, Any]
-"""Number of the line or row, text and language as they stand there."""
+_Row = tuple[int, Any, Any]  # number of the line or row, text and language as they stand there
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,6 @@ def _wrong(name: str, number: int | None, problem: object, remedy: str = "Correc
     return CorpusError(located(name, number, str(problem), remedy))
 
 
-# --- formats ----------------------------------------------------------------------------------------------
-
-
 def _lines(file: TextFile) -> Iterator[tuple[int, str]]:
     """Yield the lines of a UTF-8 file with their numbers and ends."""
     with file.path.open("rb") as stream:
@@ -115,11 +111,6 @@ def _lines(file: TextFile) -> Iterator[tuple[int, str]]:
                 yield number, line.removeprefix(_BYTE_ORDER_MARK if number == 1 else b"").decode("utf-8")
             except UnicodeDecodeError as error:
                 raise _wrong(file.name, number, f"not UTF-8 ({error})", "Save the file as UTF-8") from error
-
-
-def _text_lines(file: TextFile) -> Iterator[_Row]:
-    for number, line in _lines(file):
-        yield number, line.removesuffix("\n").removesuffix("\r"), None
 
 
 def _json_lines(file: TextFile) -> Iterator[_Row]:
@@ -175,7 +166,7 @@ def _require_column(file: TextFile, columns: list[str]) -> None:
 
 
 _READERS: dict[str, Callable[[TextFile], Iterator[_Row]]] = {
-    ".txt": _text_lines,
+    ".txt": lambda file: ((row, line.removesuffix("\n").removesuffix("\r"), None) for row, line in _lines(file)),
     ".jsonl": _json_lines,
     ".csv": _csv_rows,
     ".parquet": _parquet_rows,

@@ -22,8 +22,7 @@ METADATA = b"disent"
 """Key of the file's metadata that says what made it: the head's description and fingerprints as JSON."""
 _BLOCK_TEXTS = 4_096
 
-_Block = tuple[list[Text], Mapping[str, np.ndarray]]
-"""Texts, and their vectors by the name of the embedding."""
+_Block = tuple[list[Text], Mapping[str, np.ndarray]]  # texts, and their vectors by the name of the embedding
 
 
 def write_vectors(
