@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from disent_core.config.model import Config
 
 CONFIG = "disent.toml"
-OWNER = "configuration.json"
-"""Record, in a folder of results, of the configuration that made them."""
+OWNER = "configuration.json"  # record, in a folder of results, of the configuration that made them
 _BUNDLED = Path(__file__).resolve().parents[1] / "disent_assets" / "project"
 """In an installed package: what a checkout has beside the packages."""
 SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
@@ -27,8 +26,7 @@ def project_folder() -> Path:
     return Path.cwd() if has_config or SHARED is _BUNDLED else SHARED
 
 
-PROJECT = project_folder()
-"""The project when this process started."""
+PROJECT = project_folder()  # the project when this process started
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:

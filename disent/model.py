@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from disent_core.lineage.run_heads import RunHead
     from disent_core.lineage.saved_heads import SavedHead
 
-_BLOCK_TEXTS = 4_096
-"""Texts that are encoded at once, which bounds the memory of their token states."""
+_BLOCK_TEXTS = 4_096  # texts that are encoded at once, which bounds the memory of their token states
 
 
 def load(

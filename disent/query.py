@@ -21,10 +21,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("the warehouse needs DuckDB: pip install 'disent[lineage]'", name="duckdb") from error
 
-ANSWER_BYTES = 256 << 20
-"""Size of the largest answer of a query that has a limit."""
-BATCH = 2048
-"""Rows that are read at once."""
+ANSWER_BYTES = 256 << 20  # size of the largest answer of a query that has a limit
+BATCH = 2048  # rows that are read at once
 
 NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",

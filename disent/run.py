@@ -66,8 +66,6 @@ class Run:
         """Folder of results."""
         return self._workspace.home
 
-    # --- heads ---
-
     def heads(self) -> list[HeadName]:
         """Every head that can be opened: trained heads, and methods that need no training."""
         from disent_core.storage.results import result_exists
@@ -104,8 +102,6 @@ class Run:
         with self._missing_results():
             require_trained(self._workspace, head_run(self._workspace, encoder, chosen, pair))
         return Head(RunHead(self._workspace, chosen, encoder, pair))
-
-    # --- tables ---
 
     def table(self, *name: str) -> "pl.DataFrame":
         """Read a table of the run, with all partitions concatenated.

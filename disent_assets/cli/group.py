@@ -11,8 +11,7 @@ import click
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
 
-SERVE = frozenset({"jinja2", "starlette", "uvicorn"})
-"""Modules that the extra `serve` installs."""
+SERVE = frozenset({"jinja2", "starlette", "uvicorn"})  # modules that the extra `serve` installs
 LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "scipy", "sklearn"}
 """Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
 EXTRAS = {
@@ -113,12 +112,6 @@ _OPTIONS = {
 """What the arguments that messages of `disent.Index` and `disent.load` name are on the command line."""
 
 
-def _in_options(message: str) -> str:
-    for argument, option in _OPTIONS.items():
-        message = message.replace(argument, option)
-    return message
-
-
 @contextmanager
 def errors(context: click.Context) -> Iterator[None]:
     """Print an error about data or configuration as one line; with --debug, show the traceback."""
@@ -127,7 +120,10 @@ def errors(context: click.Context) -> Iterator[None]:
     except (DisentError, ValueError) as error:
         if context.obj:
             raise
-        click.echo(f"disent: {printable(_in_options(str(error)))}", err=True)
+        message = str(error)
+        for argument, option in _OPTIONS.items():
+            message = message.replace(argument, option)
+        click.echo(f"disent: {printable(message)}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(error.name or "")

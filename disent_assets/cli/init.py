@@ -33,8 +33,7 @@ from disent_assets.definitions import defs
 
 __all__ = ["defs"]
 """
-_MAKE_CORPORA = shutil.ignore_patterns("*.py", "grammar", "__pycache__")
-"""The scripts that wrote the sample corpora."""
+_MAKE_CORPORA = shutil.ignore_patterns("*.py", "grammar", "__pycache__")  # the scripts that wrote the sample corpora
 _DEMO = """\
 #:schema disent.schema.json
 # The demo: sample corpora, an encoder pretrained on them in seconds, a method of every kind.

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 from disent_assets.cli.group import main
 from disent_core.text import printable
 
-_NAMED = 6
-"""Most steps that a message names."""
+_NAMED = 6  # most steps that a message names
 _WORKERS = "How many steps run at once. Default: the cores that this process may use, or 1 if there is little to do."
 
 

@@ -1,29 +1,88 @@
 """Commands that ask the warehouse: SQL, costs, the leaderboard, what has changed; and one that lists settings."""
 
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from disent_assets.cli.answers import (
-    FORMATS,
-    Style,
-    answer,
-    bounded_memory,
-    print_table,
-    require_views,
-    terminal_width,
-    without_constants,
-)
 from disent_assets.cli.group import Command, main, short
-from disent_core.errors import DisentError
+from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
 
-SHOWN = 20
-"""Rows of a table of `diff` without --all, or of `costs`."""
-MEMORY = 6 << 30
-"""Bytes that a query may take: the 4 GB of DuckDB, and the answer with its text."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Style = Literal["table", "csv", "json", "markdown"]
+FORMATS = click.Choice(["table", "csv", "json", "markdown"])
+SHOWN = 20  # rows of a table of `diff` without --all, or of `costs`
+MEMORY = 6 << 30  # bytes that a query may take: the 4 GB of DuckDB, and the answer with its text
+
+
+def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) -> "pa.Table":
+    """Return the answer of the warehouse to one query; arguments as `disent.query.query`."""
+    from disent.home import home_folder
+    from disent.query import query
+
+    return query(home_folder() / "warehouse.duckdb", sql, limit=limit, seconds=seconds)
+
+
+def require_views() -> None:
+    """Refuse a warehouse without the views that this version asks."""
+    from disent.home import home_folder
+    from disent_assets.settings.environment import SQL
+    from disent_assets.warehouse.sql_files import require_same_sql
+
+    require_same_sql(home_folder() / "warehouse.duckdb", SQL)
+
+
+@contextmanager
+def bounded_memory(size: int) -> Iterator[None]:
+    """Let the process take `size` more bytes of memory at most, where the system can bound it (Linux).
+
+    Not all that a query takes counts for DuckDB's own limit: 2,048 wide rows that are under way do not.
+    """
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        yield
+        return
+    import resource
+
+    taken = re.search(r"VmData:\s+(\d+) kB", status.read_text(encoding="ascii"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = size + (int(taken[1]) << 10 if taken else 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
+    try:
+        yield
+    except MemoryError as error:
+        raise DisentError(f"the answer takes more than {size >> 30} GB of memory. Select fewer rows") from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def print_table(table: "pa.Table", style: Style) -> None:
+    """Print rows; in a terminal a table takes no more than its width."""
+    from disent_assets.cli.output.tables import render
+
+    click.echo(render(table, style, terminal_width()), nl=False)
+
+
+def without_constants(numbers: "pa.Table") -> "pa.Table":
+    """Print the columns that have one value, and return the others."""
+    constant = [name for name in numbers.column_names if len(numbers) > 1 and len(numbers[name].unique()) == 1]
+    if constant:
+        click.echo(printable(", ".join(f"{name} {numbers[name][0]}" for name in constant)) + "\n")
+    return numbers.drop_columns(constant)
+
+
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that is written to; None if that is a file or another program."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 class _Sql(Command):
@@ -104,7 +163,6 @@ def settings(method: str | None, *, environment: bool, schema: bool) -> None:
 def _method_settings(name: str) -> str:
     from disent_assets.settings.environment import configuration, open_workspace
     from disent_core.config.reference import configured_reference, method_reference
-    from disent_core.errors import ConfigError
 
     try:
         return method_reference(name)
@@ -225,7 +283,6 @@ def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
 
 def _check(task: str | None) -> None:
     """Refuse a name that is no task, as it would become part of a query."""
-    from disent_core.errors import ConfigError
     from disent_core.evaluation.contract import TASKS
     from disent_core.registry import nearest
 
@@ -249,16 +306,14 @@ def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
         return boards(rows, terminal_width())
     report, tasks = home_folder() / "report.html", shown_tasks(rows)
     written = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
-    another = min(
-        tasks[2:] or tasks, key=lambda name: len(name) > 16
-    )  # not shown yet, with a short name if there is one
+    # One that is not shown yet, with a short name if there is one.
+    another = min(tasks[2:] or tasks, key=lambda name: len(name) > 16)
     return [*summary(rows), "", *NEXT.format(report=written, task=another, tasks=len(tasks)).splitlines()]
 
 
 def _nothing(task: str | None) -> Exception:
     """Return why the leaderboard has no row."""
     from disent_assets.settings.environment import open_workspace
-    from disent_core.errors import DisentError
     from disent_core.lineage.evaluation_inputs import tasks_of
 
     measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]
@@ -277,19 +332,18 @@ def _nothing(task: str | None) -> Exception:
 
 RUNS = "select refresh, recorded_at, run_id from runs order by refresh"
 KEY = "task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem"
+
+
+def _ends(function: str, *columns: str) -> str:
+    return ", ".join(f"{function}({column} order by refresh) as {column}" for column in columns)
+
+
 DIFFERENCES = f"""
 with ends as (
     select
         {KEY},
-        first(value_before order by refresh) as value_before,
-        first(ci_low_before order by refresh) as ci_low_before,
-        first(ci_high_before order by refresh) as ci_high_before,
-        first(n_before order by refresh) as n_before,
-        last(value order by refresh) as value,
-        last(ci_low order by refresh) as ci_low,
-        last(ci_high order by refresh) as ci_high,
-        last(n order by refresh) as n,
-        last(settings order by refresh) as settings,
+        {_ends("first", "value_before", "ci_low_before", "ci_high_before", "n_before")},
+        {_ends("last", "value", "ci_low", "ci_high", "n", "settings")},
         max(refresh) as refresh,
         max(recorded_at) as recorded_at,
         string_agg(distinct why, ', ' order by why) as why
@@ -356,7 +410,7 @@ def diff(since: str | None, show_all: bool, style: Style) -> None:
         return
     shown = "" if show_all else f" where is_scored and event = 'changed' limit {SHOWN}"
     rows = answer(f"{BRIEF}, seed, event from {differences}" if show_all else f"{BRIEF} from {differences}{shown}")
-    click.echo(f"{_period(first, runs)}")
+    click.echo(_period(first, runs))
     if len(runs) == 1 or first == runs[-1]["refresh"]:
         return
     click.echo()

@@ -37,8 +37,7 @@ _QUERIES = {
     "claim_verdicts": "select * from claim_verdicts",
     "disagreements": "select * from disagreements",
 }
-_RELATIONS = {"seed_values": "metrics"}
-"""The relation that a query reads, if it is not named like the query."""
+_RELATIONS = {"seed_values": "metrics"}  # the relation that a query reads, if it is not named like the query
 
 
 def write_report(workspace: Workspace, output: Path, title: str) -> None:

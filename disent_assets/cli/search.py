@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from disent_assets.cli.answers import FORMATS, Style, print_table
 from disent_assets.cli.group import main, short
+from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_core.errors import DamagedError, located
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from disent import Hit, Index, Model
-    from disent.index import SearchRequest
     from disent_core.encoders.contract import Device
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
@@ -189,8 +188,7 @@ _ENGINE = (
     "What searches. auto: exact below 1,000,000 texts, then ivf of faiss if it is installed. "
     "Default: what was chosen before, or auto."
 )
-_LOG_SECONDS = 5.0
-"""Between two lines of progress where no terminal overwrites them."""
+_LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites them
 
 
 @main.command()
@@ -308,14 +306,11 @@ def search(
     by: str | None,
     hits: int,
     language: str | None,
-    other_language: bool,
-    only_language: str | None,
-    except_same_text: bool,
-    exact: bool,
     head: str | None,
     column: str,
     encoder: Path | None,
     style: Style,
+    **request: Any,
 ) -> None:
     """Find the texts of an index that are nearest to TEXT: of the same template, residual or meaning.
 
@@ -326,16 +321,10 @@ def search(
     opened = open_index(index, head, encoder)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
-    request: SearchRequest = {
-        "other_language": other_language,
-        "only_language": only_language,
-        "except_same_text": except_same_text,
-        "exact": exact,
-    }
     for code in dict.fromkeys(query.language for query in asked):
         numbers = [number for number, query in enumerate(asked) if query.language == code]
         texts = [asked[number].text for number in numbers]
-        answers = opened.search(texts, by, hits, **{**request, "language": code})
+        answers = opened.search(texts, by, hits, language=code, **request)
         for number, answer in zip(numbers, answers, strict=True):
             results[number] = answer
     print_table(_table([query.text for query in asked], results, style), style)

@@ -29,15 +29,10 @@ from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
 
-CODE_VERSION = "2"
-"""Part of every record: raise it if a reader computes its hash differently."""
+CODE_VERSION = "2"  # part of every record: raise it if a reader computes its hash differently
 SETTLED = 2_000_000_000
 """Nanoseconds; the coarsest clock of the file systems in use is FAT's, which ticks every two seconds."""
-MAX_FILES = 100_000
-"""Nothing is recorded of a folder with more files."""
-
-
-# --- hashes, cached while no file changes ------------------------------------------------------------------
+MAX_FILES = 100_000  # nothing is recorded of a folder with more files
 
 
 def are_settled(stats: FileStats, now: int) -> bool:
@@ -98,9 +93,6 @@ def _read(record: Path) -> dict[str, tuple[str, str | None]]:
 
 READ_BY = {FILES: UTTERANCES, PAIR_FILES: SENTENCE_PAIRS, MTEB_FILES: MTEB_RESULTS}
 """The table that is read from published files."""
-
-
-# --- versions ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,6 @@ def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitio
     )
 
 
-# --- assets -----------------------------------------------------------------------------------------------
-
-
 def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) -> dg.AssetsDefinition:
     """Return the same asset under the prefix; its step first claims the folder of results for its configuration."""
     prefix, function = workspace.prefix, step_function(asset)

@@ -24,25 +24,16 @@ from disent_core.lineage.step import Output, Read, Source, Step
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
-GPU_POOL = "gpu"
-"""Pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once."""
+GPU_POOL = "gpu"  # pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once
 GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
 """Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
 
 
 @dataclass(frozen=True)
 class Place:
-    device: str
-    """`cpu`, or `cuda` if it takes the accelerator of this machine."""
-    pool: str | None
-    """Limits how many of its kind run at once on one machine; a cluster counts GPUs itself."""
-    tags: Mapping[str, Any]
-    """What it asks of Ray and of Kubernetes."""
-
-
-def on_processor(memory: float) -> Place:
-    """Return the place of a step that uses no accelerator, with so many GB of memory."""
-    return Place("cpu", None, _tags(0.0, memory * step_share()[1]))
+    device: str  # `cpu`, or `cuda` if it takes the accelerator of this machine
+    pool: str | None  # limits how many of its kind run at once on one machine; a cluster counts GPUs itself
+    tags: Mapping[str, Any]  # what it asks of Ray and of Kubernetes
 
 
 def on_device(config: Config, memory: float) -> Place:
@@ -106,7 +97,8 @@ def step_asset(step: Step, workspace: Workspace | None = None, show: Show | None
     The configuration of the workspace must be that of the run, and its records get what the step reads, makes and
     takes; without a workspace nothing is checked or recorded.
     """
-    place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor(step.memory)
+    on_processor = Place("cpu", None, _tags(0.0, step.memory * step_share()[1]))
+    place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor
     names = None if step.partitions is None else dg.StaticPartitionsDefinition(list(step.partitions))
 
     def make(partition: str) -> list[dg.MaterializeResult]:

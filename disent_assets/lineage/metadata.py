@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("disent_core.results")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&-])")
-INLINE = 1000
-"""Characters from which the UI hides Markdown behind a click."""
+INLINE = 1000  # characters from which the UI hides Markdown behind a click
 
 
 @contextmanager

@@ -37,16 +37,11 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
 Load = Callable[[Workspace], dg.Definitions]
-REFRESH = "refresh"
-"""Name of the job."""
-STEP = "make_what_is_stale"
-"""Name of its only step."""
-COMMAND = "user"
-"""Tag of a run: the command that started it. The UI shows it in the column *Launched by*."""
-OF_JOB = {f"{HIDDEN}_refresh": "job"}
-"""Tag of the job's runs; `dagster.yaml` lets one of them run at a time."""
-OF_STEPS = {COMMAND: REFRESH}
-"""Tag of the runs that make results by themselves."""
+REFRESH = "refresh"  # name of the job
+STEP = "make_what_is_stale"  # name of its only step
+COMMAND = "user"  # tag of a run: the command that started it. The UI shows it in the column *Launched by*
+OF_JOB = {f"{HIDDEN}_refresh": "job"}  # tag of the job's runs; `dagster.yaml` lets one of them run at a time
+OF_STEPS = {COMMAND: REFRESH}  # tag of the runs that make results by themselves
 
 
 class Extent(dg.Config):
@@ -206,8 +201,7 @@ def failure_of(failed: dict[StepRun, str]) -> dg.Failure:
 LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 5
 """Limit of hashing in one tick of the sensor (Dagster ends a tick after a minute), and the time between two ticks."""
 RELOAD_EVERY_SECONDS = 15
-NIGHTLY = "0 3 * * *"
-"""At 03:00 UTC."""
+NIGHTLY = "0 3 * * *"  # at 03:00 UTC
 RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"""
 REQUESTED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 
@@ -378,16 +372,12 @@ def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tupl
         load(Workspace(config, workspace.home)).resolve_asset_graph()
     except (DisentError, ValueError, dg.DagsterError) as error:
         return f"The last configuration stays: {error}", False
-    if ui is None or not _request_reload(ui):
+    query = json.dumps({"query": RELOAD, "variables": {"name": LOCATION}}).encode()
+    is_reloaded = False
+    with suppress(URLError, TimeoutError, ConnectionError):
+        if ui is not None:
+            with urlopen(Request(f"{ui}/graphql", query, {"Content-Type": "application/json"}), timeout=30) as answer:
+                is_reloaded = answer.status == 200
+    if not is_reloaded:
         return f"The configuration has changed. Reload the code location '{LOCATION}' on the page Deployment.", False
     return "The configuration has changed and is loaded again.", False
-
-
-def _request_reload(ui: str) -> bool:
-    """Ask the web server to reload the code location; returns whether it has answered."""
-    query = json.dumps({"query": RELOAD, "variables": {"name": LOCATION}}).encode()
-    try:
-        with urlopen(Request(f"{ui}/graphql", query, {"Content-Type": "application/json"}), timeout=30) as answer:
-            return answer.status == 200
-    except (URLError, TimeoutError, ConnectionError):
-        return False

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from disent_core.lineage.heads import TrainedHead
 
 SEARCH = "disent index TEXTS.txt INDEX --head {head} && disent serve INDEX"
-MOST_PANELS = 6
-"""Panels of a picture in the UI; the report has all."""
+MOST_PANELS = 6  # panels of a picture in the UI; the report has all
 LARGEST_CHANGES = """
 select
     method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands,
@@ -45,7 +44,11 @@ limit 10"""
 def show_of(workspace: Workspace, step: Step) -> Show | None:
     """Return what shows the results of a step; None if its figures are all."""
     if step.key == DATABASE:
-        return lambda _, result: show_warehouse(workspace, result)
+        return lambda _, result: {
+            **_best_methods(workspace),
+            **_largest_changes(workspace, result),
+            **_pictures(workspace, result),
+        }
     if step.method is None:
         return None
     show: Any = show_head if step.key[0] == "heads" else show_metrics
@@ -92,11 +95,6 @@ def show_metrics(
         ),
     }
     return pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)
-
-
-def show_warehouse(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
-    """Return the best methods, the largest changes and pictures of the first leaderboard."""
-    return {**_best_methods(workspace), **_largest_changes(workspace, result), **_pictures(workspace, result)}
 
 
 def _rows(workspace: Workspace, sql: str) -> list[dict[str, Any]]:

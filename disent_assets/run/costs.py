@@ -26,12 +26,10 @@ STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class StepCost:
-    seconds: float
-    """Of the clock."""
-    processor_seconds: float
-    """Of all threads of its process, and of processes that it started and that ended."""
+    seconds: float  # of the clock
+    processor_seconds: float  # of all threads of its process, and of processes that it started and that ended
+    # Bytes of its process while it ran; None where only the most since the start of the process is known.
     peak_memory: int | None
-    """Bytes of its process while it ran; None where only the most since the start of the process is known."""
 
     @property
     def metadata(self) -> dict[str, float]:
@@ -53,20 +51,14 @@ class Meter:
 
     def cost(self) -> StepCost:
         seconds, processor = time.monotonic() - self.began[0], _processor_seconds() - self.began[1]
-        return StepCost(seconds, processor, _peak_memory() if self.knows_peak else None)
+        status = STATUS.read_text(encoding="utf-8") if self.knows_peak else ""
+        peak = re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+        return StepCost(seconds, processor, int(peak[1]) << 10 if peak else None)
 
 
 def _processor_seconds() -> float:
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
-
-
-def _peak_memory() -> int | None:
-    peak = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(encoding="utf-8"), re.MULTILINE)
-    return int(peak[1]) << 10 if peak else None
-
-
-# --- tables about runs ------------------------------------------------------------------------------------
 
 
 def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Table:

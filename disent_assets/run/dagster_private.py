@@ -17,14 +17,12 @@ from dagster._core.remote_origin import (
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-LOCATION = "disent"
-"""Name of the code location in `workspace.yaml`."""
+LOCATION = "disent"  # name of the code location in `workspace.yaml`
 ORIGIN = RemoteRepositoryOrigin(
     ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="disent_assets.definitions"), LOCATION),
     "__repository__",
 )
-QUEUE_DAEMON = "QUEUED_RUN_COORDINATOR"
-"""Type of the daemon that starts queued runs."""
+QUEUE_DAEMON = "QUEUED_RUN_COORDINATOR"  # type of the daemon that starts queued runs
 
 
 def prepare_runs(instance: dg.DagsterInstance, job: str) -> None:

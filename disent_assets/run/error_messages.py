@@ -86,9 +86,6 @@ def _is_of_library(file: str) -> bool:
     return file.startswith((f"{_STANDARD_LIBRARY}/", "<"))
 
 
-# --- checks -----------------------------------------------------------------------------------------------
-
-
 def failed_checks(results: Iterable[dg.MaterializeResult], severity: dg.AssetCheckSeverity) -> list[str]:
     """Return the failed checks of a severity, each with its asset, condition and figures."""
     checks = [check for result in results for check in result.check_results or ()]

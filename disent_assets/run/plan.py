@@ -76,8 +76,6 @@ def steps_of(
     ]
 
 
-# --- plans ------------------------------------------------------------------------------------------------------------
-
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 _STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?({'|'.join(STAGES)})\"?(?![\w/*\"])")
 
@@ -89,10 +87,8 @@ class StepRun:
     key: Key
     outputs: tuple[Key, ...]
     partition: Partition = None
-    after: frozenset[str] = frozenset()
-    """Names of what it waits for; a name that is not in the plan is done."""
-    uses_device: bool = False
-    """Whether it takes the whole accelerator, if there is one."""
+    after: frozenset[str] = frozenset()  # names of what it waits for; a name that is not in the plan is done
+    uses_device: bool = False  # whether it takes the whole accelerator, if there is one
 
     @property
     def name(self) -> str:

@@ -20,8 +20,7 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 from disent_core.text import printable
 
-LINE_EVERY = 30.0
-"""Seconds between two lines of one step, where the output is no terminal."""
+LINE_EVERY = 30.0  # seconds between two lines of one step, where the output is no terminal
 _TITLE = re.compile(r"^[^:]*: (?=\d+ )")
 
 
@@ -102,10 +101,6 @@ class Shown(Report):
         return self.clock() - self.started
 
 
-def state_of(outcome: Outcome) -> str:
-    return "failed" if outcome.failure else "done" if outcome.made else "up to date"
-
-
 class Lines(Shown):
     """Plain lines: one when a step begins and ends, and one now and then while it goes on."""
 
@@ -129,7 +124,8 @@ class Lines(Shown):
     def end(self, step: StepRun, outcome: Outcome) -> None:
         super().end(step, outcome)
         if not self._is_look(step) or outcome.made or outcome.failure:
-            self._write(f"{step}: {state_of(outcome)} after {self.took(step)}")
+            state = "failed" if outcome.failure else "done" if outcome.made else "up to date"
+            self._write(f"{step}: {state} after {self.took(step)}")
 
     def log(self, step: StepRun, level: int, text: str) -> None:
         if self.is_new_warning(level, text):
@@ -209,8 +205,7 @@ def duration(seconds: float) -> str:
 
 # --- the log of a run of Dagster --------------------------------------------------------------------------------------
 
-REUSED_AT_ONCE = 25
-"""Steps that were up to date in one line of the log."""
+REUSED_AT_ONCE = 25  # steps that were up to date in one line of the log
 
 
 class RunLog(Shown):
@@ -248,8 +243,7 @@ class RunLog(Shown):
             self.context.log.error("%s: %s", step, outcome.failure)
         elif outcome.made:
             made = f"{outcome.made} of {len(step.outputs)} made" if outcome.reused else "made"
-            text = f"{step}: {made} in {self.took(step)} ({self.done.shown(self.now)})"
-            self.context.log.info("%s", text)
+            self.context.log.info("%s: %s in %s (%s)", step, made, self.took(step), self.done.shown(self.now))
         else:
             self.reused.append(step.name)
         is_last = len(self.done.ended) == len(self.done.seconds)

@@ -14,12 +14,9 @@ from disent_assets.run.workers import Executor, Load, Processes, ThisProcess, Wo
 from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace
 
-AT_ONCE = 16
-"""Steps that are submitted at once, by default."""
-STARTING_WORKERS = 6.0
-"""Seconds of processor time that starting two workers takes, which one process does not need."""
-LOOK = 0.05
-"""Seconds of looking at the files of a step that is fresh."""
+AT_ONCE = 16  # steps that are submitted at once, by default
+STARTING_WORKERS = 6.0  # seconds of processor time that starting two workers takes, which one process does not need
+LOOK = 0.05  # seconds of looking at the files of a step that is fresh
 FIRST_TIME = {"embeddings": 15.0, "heads": 15.0, "evaluation": 3.0, "warehouse": 5.0}
 """Seconds that a step of a stage is expected to take before it has ever made something; 1 in other stages."""
 
@@ -237,12 +234,10 @@ class Schedule:
         for other in [other for other, open in self.open.items() if step in open]:
             self.open[other].discard(step)
             self.fresh -= {other} if is_changed else set()
-            if other in self.open and not self.open[other] and self._is_blocked(other):
+            lost = self.waits_for[other] & self.lost
+            is_blocked = lost and (other.partition is not None or lost == self.waits_for[other])
+            if other in self.open and not self.open[other] and is_blocked:
                 del self.open[other]
                 self.result.blocked.append(other)
                 yield other
                 yield from self._close(other, is_lost=True, is_changed=False)
-
-    def _is_blocked(self, step: StepRun) -> bool:
-        lost = self.waits_for[step] & self.lost
-        return bool(lost) and (step.partition is not None or lost == self.waits_for[step])

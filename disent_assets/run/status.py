@@ -46,9 +46,6 @@ def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
     return {name_of((key, name)): version for key, read in versions.items() for name, version in read.versions.items()}
 
 
-# --- states -----------------------------------------------------------------------------------------------
-
-
 def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | None = None) -> list[State]:
     """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
     read, steps = read_sources(workspace) if versions is None else versions, steps_in(workspace)

@@ -22,14 +22,10 @@ from disent_core.errors import ConfigError, StorageError, located
 from disent_core.lineage.state import Records, StepRecord, name_of, read_record, write_record
 from disent_core.lineage.workspace import Key, Workspace
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""Numbers of parameters in malloc.h."""
-KEPT = 512 << 20
-"""Bytes; a single piece of more than half of them is still handed back at once."""
-CONFIG_TAG = "disent/config"
-"""Tag of a run: the fingerprint of the configuration with which its step was submitted."""
-DATA_VERSION = "dagster/data_version"
-"""Tag of the events of Dagster."""
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of parameters in malloc.h
+KEPT = 512 << 20  # bytes; a single piece of more than half of them is still handed back at once
+CONFIG_TAG = "disent/config"  # tag of a run: the fingerprint of the configuration with which its step was submitted
+DATA_VERSION = "dagster/data_version"  # tag of the events of Dagster
 _REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
 Make = Callable[[str], Iterable[dg.MaterializeResult]]
 
@@ -138,29 +134,20 @@ def check_configuration(config: Config, tags: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a step.
+    """What came of a step."""
 
-    Attributes:
-        made, reused: tables that were made, and that were up to date.
-        encoded, steps: texts that were encoded, and optimiser steps that were trained.
-        changed: whether any content differs from what was recorded before.
-        is_news: whether Dagster has to be told.
-        events: the materialisation of every asset, each before the evaluations of its checks.
-        warnings: the checks that failed but stop nothing.
-        is_of_disk: whether the disk failed or is full, so that other steps would fail too.
-    """
-
-    made: int = 0
-    reused: int = 0
-    encoded: int = 0
-    steps: int = 0
-    changed: bool = False
-    is_news: bool = False
+    made: int = 0  # tables that were made, and that were up to date
+    reused: int = 0  # tables that were made, and that were up to date
+    encoded: int = 0  # texts that were encoded, and optimiser steps that were trained
+    steps: int = 0  # texts that were encoded, and optimiser steps that were trained
+    changed: bool = False  # whether any content differs from what was recorded before
+    is_news: bool = False  # whether Dagster has to be told
+    # The materialisation of every asset, each before the evaluations of its checks.
     events: Sequence[dg.AssetMaterialization | dg.AssetCheckEvaluation] = field(default=(), repr=False)
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # the checks that failed but stop nothing
     failure: str | None = None
     traceback: str | None = None
-    is_of_disk: bool = False
+    is_of_disk: bool = False  # whether the disk failed or is full, so that other steps would fail too
 
 
 def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Outcome:

@@ -10,12 +10,10 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SECONDS = 0.9
-"""Time for an orderly stop."""
+SECONDS = 0.9  # time for an orderly stop
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -51,11 +49,9 @@ class Stop:
                     if is_second:
                         self.end()
                     is_second = True
-                    threading.Thread(target=self._end_late, daemon=True).start()
-
-    def _end_late(self) -> None:
-        time.sleep(SECONDS)
-        self.end()
+                    late = threading.Timer(SECONDS, self.end)
+                    late.daemon = True
+                    late.start()
 
     def end(self) -> None:
         """End the process at once, since an interpreter that loaded torch takes a second to end.

@@ -50,7 +50,12 @@ class Submitted:
     ) -> None:
         self.workspace, self.steps, self.instance, self.count, self.log = workspace, steps, instance, count, log
         self.tags = {**home_tag(instance), **NOT_REPEATED, **configuration_tag(workspace.config), **tags}
-        _check_that_runs_start(instance)
+        queues = isinstance(instance.run_coordinator, dg.QueuedRunCoordinator)
+        if queues and not dagster_private.is_daemon_alive(instance, dagster_private.QUEUE_DAEMON):
+            # A `dagster.yaml` of the profile `local` has a queue from which no daemon takes runs.
+            problem = "it was made for the profile local: runs would wait for a daemon of Dagster, and none is alive"
+            file = Path(instance.root_directory, "dagster.yaml")
+            raise DisentError(located(file, None, problem, "Delete it, and this profile writes its own"))
         self.runs: dict[str, _Run] = {}
         self.due: list[StepRun] = []
         self.opened = ExitStack()
@@ -129,12 +134,3 @@ class Submitted:
             with suppress(*database_errors()):
                 self.instance.run_coordinator.cancel_run(run)
         self.opened.close()
-
-
-def _check_that_runs_start(instance: dg.DagsterInstance) -> None:
-    """Reject a queue from which no daemon takes runs: a `dagster.yaml` of the profile `local` has one."""
-    queues = isinstance(instance.run_coordinator, dg.QueuedRunCoordinator)
-    if queues and not dagster_private.is_daemon_alive(instance, dagster_private.QUEUE_DAEMON):
-        problem = "it was made for the profile local: runs would wait for a daemon of Dagster, and none is alive"
-        file = Path(instance.root_directory, "dagster.yaml")
-        raise DisentError(located(file, None, problem, "Delete it, and this profile writes its own"))

@@ -44,12 +44,10 @@ PRELOADED = [
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
 READY = "ready"
 NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
-SECONDS_TO_STOP = 0.7
-"""Time that workers have to remove what they were writing before they are killed."""
+SECONDS_TO_STOP = 0.7  # time that workers have to remove what they were writing before they are killed
 
 Load = Callable[[Workspace], dg.Definitions]
-Log = Callable[[StepRun, int, str], None]
-"""Called with the step that logs, the level and the text."""
+Log = Callable[[StepRun, int, str], None]  # called with the step that logs, the level and the text
 
 
 class Executor(Protocol):
@@ -114,16 +112,11 @@ class _Handler(logging.Handler):
 class Work:
     """What a worker has to know."""
 
-    load: Load
-    """Makes the definitions of a workspace."""
-    path: Path
-    """File of the configuration."""
-    signature: str | None
-    """Hash of that file, which must be the same for all processes."""
-    address: str
-    """Of the folder of results, as in DISENT_HOME."""
-    command: tuple[str, datetime | None]
-    """Id of the run, and when its command began."""
+    load: Load  # makes the definitions of a workspace
+    path: Path  # file of the configuration
+    signature: str | None  # hash of that file, which must be the same for all processes
+    address: str  # of the folder of results, as in DISENT_HOME
+    command: tuple[str, datetime | None]  # id of the run, and when its command began
 
     @classmethod
     def of(cls, load: Load, workspace: Workspace) -> "Work":

@@ -31,14 +31,11 @@ _POSTGRES = "postgresql+psycopg2://"
 
 class Variable(NamedTuple):
     name: str
-    default: str
-    """Of an unset or empty variable."""
+    default: str  # of an unset or empty variable
     description: str
-    wanted: str = ""
-    """What a value must be, in an error."""
+    wanted: str = ""  # what a value must be, in an error
     is_valid: Callable[[str], bool] = bool
-    is_secret: bool = False
-    """Not shown, and not passed on to other machines, which have it in their own environment."""
+    is_secret: bool = False  # not shown, and not passed on to other machines, which have it in their own environment
 
 
 def _choice(name: str, choices: tuple[str, ...], description: str) -> Variable:

@@ -33,10 +33,7 @@ from disent_core.storage.results import write_text_result
 if TYPE_CHECKING:
     from disent_core.lineage.workspace import Workspace
 
-_UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")
-"""What Dagster's addresses of its SQLite files read as something else."""
-
-
+_UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")  # what Dagster's addresses of its SQLite files read as something else
 _OTHER = "Set DISENT_HOME to another folder, or change its permissions"
 
 
@@ -79,8 +76,7 @@ def claim(config: Config, home: Path) -> None:
     if recorded == identity:
         return
     text = json.dumps(identity, indent=1) + "\n"
-    bucket = bucket_of(home)
-    if bucket is None:
+    if (bucket := bucket_of(home)) is None:
         write_text(home / OWNER, text)
         return
     if not recorded:  # the first write to this bucket
@@ -94,14 +90,12 @@ SETTINGS = Path(__file__).with_name("dagster.yaml")
 _NAME = "home.id"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
-HIDDEN = ".dagster/disent"
-"""How tags begin that the UI does not show."""
+HIDDEN = ".dagster/disent"  # how tags begin that the UI does not show
 FACE = {f"{HIDDEN}_face": "command line"}
 """Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
 NOT_REPEATED = {"dagster/max_retries": "0"}
 """If the process of such a run dies, the user repeats the command; the daemon must not repeat the run."""
-BEGAN = f"{HIDDEN}_began"
-"""Tag of the runs of a command or a refresh: when it began."""
+BEGAN = f"{HIDDEN}_began"  # tag of the runs of a command or a refresh: when it began
 HOME = f"{HIDDEN}_home"
 """Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
 _STATE_OF: WeakKeyDictionary[dg.DagsterInstance, Path] = WeakKeyDictionary()

@@ -39,32 +39,14 @@ STORAGE_VERSION = "v1.2.0"
 
 Severity = Literal["error", "warning"]
 
-SAMPLE = 5
-"""Number of offending rows that the result of a check carries."""
+SAMPLE = 5  # number of offending rows that the result of a check carries
 
 INPUTS = (
-    "metrics",
-    "rankings",
-    "comparisons",
-    "settings_search",
-    "mteb_results",
-    "configured_methods",
-    "encoders",
-    "scored_embeddings",
-    "utterances",
-    "sentence_pairs",
-    "negative_pool",
-    "masked_utterances",
-    "template_pairs",
-    "training_template_pairs",
-    "parallel_mates",
-    "code_switched_pairs",
-    "training_curve",
-    "training_costs",
-    "metric_history",
-    "asset_state",
+    "metrics", "rankings", "comparisons", "settings_search", "mteb_results", "configured_methods", "encoders",
+    "scored_embeddings", "utterances", "sentence_pairs", "negative_pool", "masked_utterances", "template_pairs", "training_template_pairs",
+    "parallel_mates", "code_switched_pairs", "training_curve", "training_costs", "metric_history", "asset_state",
     "step_costs",
-)
+)  # fmt: skip
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
@@ -75,8 +57,7 @@ class CheckResult:
     """The outcome of one check of `sql/checks`: the number of rows that it returned, and the first of them."""
 
     name: str
-    severity: Severity
-    """`error` keeps the old warehouse in place, `warning` is only reported."""
+    severity: Severity  # `error` keeps the old warehouse in place, `warning` is only reported
     offending: int
     sample: tuple[Mapping[str, Any], ...]
 
@@ -86,11 +67,9 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseReport:
-    rows: Mapping[str, int]
-    """Of each relation, tables first."""
+    rows: Mapping[str, int]  # of each relation, tables first
     checks: tuple[CheckResult, ...]
-    files: tuple[str, ...]
-    """Names of the files beside the warehouse that its views read."""
+    files: tuple[str, ...]  # names of the files beside the warehouse that its views read
     seconds: float
 
 
@@ -123,7 +102,9 @@ def build_warehouse(
         files = {name: tuple(map(keep, inputs[name])) for name in large if name in chosen}
         ordered = [over_files(relation, files, destination) for relation in ordered]
         for relation in ordered:
-            _create(connection, relation)
+            connection.execute(f"create schema if not exists {relation.name.partition('.')[0]}")
+            with one_line(f"{relation.kind} {relation.name}"):
+                connection.execute(f"create {relation.kind} {relation.name} as {relation.sql}")
         connection.execute("detach inputs")
         _comment(connection, ordered, descriptions(sql_root))
         counts = {relation.name: _count(connection, relation.name) for relation in ordered}
@@ -155,13 +136,6 @@ def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
                 connection.close()
             beside.with_name(beside.name + ".wal").unlink(missing_ok=True)
             shutil.rmtree(spill, ignore_errors=True)
-
-
-def _create(connection: duckdb.DuckDBPyConnection, relation: Relation) -> None:
-    schema, _ = relation.name.split(".")
-    connection.execute(f"create schema if not exists {schema}")
-    with one_line(f"{relation.kind} {relation.name}"):
-        connection.execute(f"create {relation.kind} {relation.name} as {relation.sql}")
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation], lines: Sequence[Description]) -> None:

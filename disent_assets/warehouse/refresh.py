@@ -4,8 +4,9 @@ What belongs here: which files are loaded, and when. What does not: SQL, and how
 """
 
 import json
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from disent_core.lineage.workspace import Workspace
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import none_if_damaged, open_result, read_result, sole_maker, write_text_result
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, read_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table
 
 CODE_VERSION = "1"
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
@@ -54,7 +55,9 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
         infos = {name: [info for path in stored[name] if (info := read_info(path)) is not None] for name in inputs}
         contents = {name: [info.content_hash for info in of_table] for name, of_table in infos.items()}
-        large = _large_tables(workspace, infos)
+        # Tables over whose files the warehouse has views: none in a bucket, where readers fetch one file.
+        bound = workspace.config.warehouse.copy_rows_below if remote_of(workspace.warehouse) is None else math.inf
+        large = [name for name, of_table in infos.items() if sum(info.rows for info in of_table) >= bound]
         inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL), *([large] if large else []))
         history = read_history(workspace)
         # The record is written after the swap: a run that is killed in between builds the warehouse again.
@@ -88,14 +91,6 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         write_text_result(record, json.dumps(last, indent=2) + "\n")
         remove_others(workspace.warehouse, {*report.files, *files_before})
         return _result(last, history.damaged, Counter(added["event"].to_pylist()), is_reused=False)
-
-
-def _large_tables(workspace: Workspace, infos: Mapping[str, Sequence[TableInfo]]) -> list[str]:
-    """Return the tables over whose files the warehouse has views: none in a bucket, where readers fetch one file."""
-    if remote_of(workspace.warehouse) is not None:
-        return []
-    bound = workspace.config.warehouse.copy_rows_below
-    return [name for name, of_table in infos.items() if sum(info.rows for info in of_table) >= bound]
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:

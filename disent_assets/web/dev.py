@@ -27,8 +27,7 @@ from disent_assets.settings.environment import address_of
 from disent_assets.settings.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
 from disent_core.errors import DisentError
 
-GRACE_SECONDS = 20
-"""Time in which the processes have to end after the first signal."""
+GRACE_SECONDS = 20  # time in which the processes have to end after the first signal
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 OUR_OWN = {
     "disent_assets.lineage.metadata": "what the UI shows of our tables",
-    "disent_assets.cli.answers": "what Linux says of a process",
+    "disent_assets.cli.queries": "what Linux says of a process",
     "disent_assets.lineage.refresh": "a selection of whoever types it",
     "disent_assets.warehouse.build": "our SQL files, and a query of whoever types it",
     "disent_assets.lineage.factory": "names of assets",

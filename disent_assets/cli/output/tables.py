@@ -22,8 +22,7 @@ Style = Literal["table", "csv", "json", "markdown"]
 _MARKDOWN = re.compile(r"[\\|<!`]|\[(?![-\d., ]*\]$)")
 """Characters with a meaning in Markdown. The bracket of an interval at the end of a cell can't begin a link."""
 _PROBABILITIES = ("p_value", "p_holm")
-_NARROWEST = 12
-"""Columns to which a folded text is narrowed at most."""
+_NARROWEST = 12  # columns to which a folded text is narrowed at most
 
 
 def render(table: pa.Table, style: Style, width: int | None = None) -> str:

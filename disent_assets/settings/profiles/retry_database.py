@@ -15,8 +15,7 @@ import dagster as dg
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DBAPIError
 
-PATIENCE_SECONDS = 600.0
-"""How long the database may be unreachable."""
+PATIENCE_SECONDS = 600.0  # how long the database may be unreachable
 LOOK_SECONDS = 1.0
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")

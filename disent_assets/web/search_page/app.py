@@ -29,24 +29,18 @@ from disent_core.errors import DisentError
 if TYPE_CHECKING:
     from disent import Hit, Index
 
-LONGEST = 1_000
-"""Characters of a sentence; more is a document, and encoding takes time for each."""
+LONGEST = 1_000  # characters of a sentence; more is a document, and encoding takes time for each
 MOST_ANSWERS = 100
-OTHERS = "-"
-"""Asks for answers in other languages than the sentence's."""
+OTHERS = "-"  # asks for answers in other languages than the sentence's
 PARAMETERS = ("q", "k", "language", "only")
 
 
 @dataclass(frozen=True)
 class Question:
-    q: str = ""
-    """The sentence, stripped of white space at both ends; empty if nothing is asked yet."""
-    k: int = 10
-    """Answers of each kind."""
-    language: str = ""
-    """Of the sentence; empty if unknown."""
-    only: str = ""
-    """The language of the answers, or `OTHERS`; empty: any."""
+    q: str = ""  # the sentence, stripped of white space at both ends; empty if nothing is asked yet
+    k: int = 10  # answers of each kind
+    language: str = ""  # of the sentence; empty if unknown
+    only: str = ""  # the language of the answers, or `OTHERS`; empty: any
 
 
 def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Question:
@@ -85,8 +79,7 @@ KINDS = {
 """Title and note of each column, by the embedding that it compares."""
 EXAMPLES = 6
 _EXAMPLE_CHARACTERS = range(12, 60)
-_LOOKED_AT = 2_000
-"""Rows among which examples are sought."""
+_LOOKED_AT = 2_000  # rows among which examples are sought
 _WORD = re.compile(r"\w+")
 _WORD_OR_GAP = re.compile(r"\w+|\W+")
 
@@ -149,10 +142,8 @@ def pieces(text: str, sentence: str) -> list[tuple[str, bool]]:
 
 # --- the web application ----------------------------------------------------------------------------------
 
-COUNTS = (5, 10, 20, 50)
-"""Numbers of answers that the page offers."""
-SHOWN_CHARACTERS = 300
-"""Of an answer; more is cut, so that one long text does not hide the others."""
+COUNTS = (5, 10, 20, 50)  # numbers of answers that the page offers
+SHOWN_CHARACTERS = 300  # of an answer; more is cut, so that one long text does not hide the others
 _STYLE = (files("disent_assets.web.search_page") / "page.css").read_text(encoding="utf-8")
 _POLICY = "; ".join(
     [
