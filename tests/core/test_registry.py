@@ -26,14 +26,14 @@ def package(tmp_path, monkeypatch):
     return write
 
 
-@pytest.mark.parametrize("name", ["package.module", "module:PART", "package.module:PART"])
-def test_a_name_with_a_dot_or_a_colon_is_that_of_a_module(name):
-    assert is_import(name)
+IMPORTED = ("package.module", "module:PART", "package.module:PART")
 
 
-@pytest.mark.parametrize("name", ["module", "../module", "a:b:c", ":PART", "module:", ".module", "a b.c", "1.2"])
-def test_no_other_name_is_imported(name):
-    assert not is_import(name)
+@pytest.mark.parametrize(
+    "name", [*IMPORTED, "module", "../module", "a:b:c", ":PART", "module:", ".module", "a b.c", "1.2"]
+)
+def test_a_name_with_a_dot_or_a_colon_alone_is_that_of_a_module(name):
+    assert is_import(name) == (name in IMPORTED)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,11 @@ def test_a_part_may_not_take_the_name_of_one_of_the_library(package, find_part, 
         find_part(package(f"another_{name}", text) + ":PART")
 
 
-def test_a_method_of_the_library_may_be_named_by_its_module():
+def test_a_part_may_be_named_by_its_module_and_a_name_in_the_registry_goes_before_a_module(package):
     assert methods.method("disent_core.methods.dream:METHOD") is DREAM
+    assert (
+        find("part", package("name_of_both", ""), {"name_of_both": "disent_core.text"}).__name__ == "disent_core.text"
+    )
 
 
 def test_a_reader_that_lacks_something_is_told_what(package):
@@ -91,12 +94,6 @@ def test_a_module_that_is_in_no_package_is_named_without_a_dot(package):
     assert corpora.format_module(package("reader_in_no_package", READER)).KIND == "utterances"
 
 
-def test_a_name_in_the_registry_goes_before_a_module_of_that_name(package):
-    assert (
-        find("part", package("name_of_both", ""), {"name_of_both": "disent_core.text"}).__name__ == "disent_core.text"
-    )
-
-
 def test_a_folder_without_modules_is_no_part(tmp_path, package):
     package("reader_beside", "")
     (tmp_path / "folder_of_a_user").mkdir()
@@ -119,12 +116,9 @@ def test_what_a_method_computes_with_is_imported_when_it_is_asked_for(package):
     assert trainer(method).head(2, 2, None) == "a head"
 
 
-def test_what_a_method_names_and_is_not_there_is_told(package):
+def test_a_method_whose_head_or_trainer_is_missing_is_refused(package):
     method = replace(DREAM, name="mine", head=package("heads_of_another", "") + ":head")
     with pytest.raises(ConfigError, match="part of a method 'heads_of_another:head': heads_of_another has no 'head'"):
         trainer(method).head(2, 2, None)
-
-
-def test_a_method_without_a_trainer_is_refused():
     with pytest.raises(ValueError, match="method 'mine' has no trainer; make it an instance of a family of methods"):
         Method(name="mine", presets=DREAM.presets, embeddings=("meaning",))

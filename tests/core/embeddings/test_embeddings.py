@@ -81,16 +81,13 @@ def vectors_of(store, texts):
 # --- what is encoded --------------------------------------------------------------------------------------
 
 
-def test_a_second_run_encodes_nothing(store, encoder):
+def test_a_second_run_encodes_only_new_texts(store, encoder):
     texts = by_key("play", "stop", "pause")
     first = encode_missing(store, encoder, texts, state_keys=texts)
     encoder.asked.clear()
     second = encode_missing(store, encoder, texts, state_keys=texts)
     assert (first.encoded, first.reused, second.encoded, second.reused) == (3, 0, 0, 3)
     assert encoder.asked == []
-
-
-def test_only_new_texts_are_encoded(store, encoder):
     encode_missing(store, encoder, by_key("play", "stop"))
     encoder.asked.clear()
     report = encode_missing(store, encoder, by_key("play", "louder", "stop"))

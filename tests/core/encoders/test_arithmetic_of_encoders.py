@@ -40,20 +40,14 @@ def vectors(encoder):
     return encode(encoder, TEXTS)[0]
 
 
-def test_all_weights_but_those_of_layer_norms_are_bfloat16(folder):
+def test_weights_are_rounded_to_bfloat16_but_not_buffers_nor_layer_norms_on_a_cpu(folder):
     model = load(config(folder, precision="bfloat16"), "cpu")._model
     found = {type(part) is torch.nn.LayerNorm: {weight.dtype for weight in part.parameters(recurse=False)}
              for part in model.modules() if any(True for _ in part.parameters(recurse=False))}  # fmt: skip
     assert found == {True: {torch.float32}, False: {torch.bfloat16}}
-
-
-def test_a_gpu_reads_layer_norms_in_bfloat16_too():
     norm = torch.nn.LayerNorm(4)
     round_weights(norm, "cuda")
     assert norm.weight.dtype == torch.bfloat16
-
-
-def test_buffers_are_not_rounded():
     module = torch.nn.Linear(2, 2)
     module.register_buffer("frequencies", torch.tensor([1 / 3]))
     round_weights(module, "cpu")

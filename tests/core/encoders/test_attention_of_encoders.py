@@ -90,12 +90,9 @@ def test_models_in_bfloat16_take_the_products_of_all_heads_at_once(tmp_path, pre
     assert encoder._model.config._attn_implementation == name
 
 
-def test_a_model_that_is_saved_does_not_name_our_attention(tmp_path):
+def test_a_model_with_other_attention_keeps_it_and_a_saved_one_does_not_name_ours(tmp_path):
     load_model(save_model(tmp_path / "model"), pooling="cls").save_pretrained(tmp_path / "saved")
     assert "disent" not in (tmp_path / "saved" / "config.json").read_text(encoding="utf-8")
-
-
-def test_a_model_with_other_attention_keeps_it(tmp_path):
     model = load_model(save_model(tmp_path), pooling="cls")
     model.set_attn_implementation("eager")
     attention.use_attention(model, batched=True)

@@ -83,12 +83,9 @@ def test_a_dense_layer_that_can_not_be_used_is_refused(folder, change, message):
         load(config(folder, pooling=POOLING), "cpu")
 
 
-def test_the_dense_layer_reads_the_last_layer_only(folder):
+def test_another_layer_and_a_missing_pooler_are_refused(folder):
     with pytest.raises(ValueError, match="reads the last layer"):
         config(folder, pooling=POOLING, layer=1)
-
-
-def test_a_pooler_is_never_replaced_by_the_mean_in_silence():
     with pytest.raises(ValueError, match="loaded without a pooler"):
         pool_states(torch.ones(1, 2, 3), None, torch.ones(1, 2, dtype=torch.bool), pooling="pooler")
 

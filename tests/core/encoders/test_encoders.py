@@ -67,12 +67,9 @@ def test_every_text_comes_once_and_no_batch_exceeds_the_token_budget(folder):
     assert max(batch.lengths.max() * len(batch.lengths) for batch in batches) <= 14
 
 
-def test_states_hold_special_tokens_and_no_padding(encoder):
+def test_states_hold_special_tokens_and_no_padding_in_the_type_asked_for(encoder, folder):
     _, states = encode(encoder, TEXTS)
     assert [len(one) for one in states] == [len(one.split()) + 2 for one in TEXTS]
-
-
-def test_states_are_stored_in_the_type_asked_for(folder):
     encoder = load(config(folder, states_dtype="float16"), "cpu")
     batch = next(encoder.encode(TEXTS, states=True))
     assert (batch.states.dtype, batch.vectors.dtype) == (np.float16, np.float32)
@@ -157,16 +154,13 @@ def test_placeholders_and_subwords_of_masked_spans_become_the_models_own_mask(en
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
-def test_hidden_words_are_neither_attended_to_nor_stored(encoder):
+def test_hidden_words_are_neither_attended_to_nor_stored_and_keep_the_positions_of_those_after(encoder):
     one = f"wake me {text.HIDDEN_OPEN}up at{text.HIDDEN_CLOSE} nine"
     other = f"wake me {text.HIDDEN_OPEN}play jazz{text.HIDDEN_CLOSE} nine"
     (first, second, shown), states = encode(encoder, [one, other, "wake me up at nine"])
     np.testing.assert_allclose(first, second, atol=1e-6)
     assert len(states[0]) == 5
     assert np.abs(first - shown).max() > 1e-3
-
-
-def test_hidden_words_keep_the_positions_of_those_after_them(encoder):
     hidden = f"{text.HIDDEN_OPEN}wake{text.HIDDEN_CLOSE} nine"
     vectors, _ = encode(encoder, [hidden, "nine"])
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
@@ -203,11 +197,15 @@ def test_parsing_marks_finds_the_spans_they_were_put_around(pieces):
 # --- what is refused --------------------------------------------------------------------------------------
 
 
-def test_a_pooler_that_the_checkpoint_does_not_have_is_refused(tmp_path):
+def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_path):
     folder = save_model(tmp_path, pooler=False)
     with pytest.raises(EncoderError, match="the checkpoint has none"):
         load(config(folder, pooling="pooler"), "cpu")
     assert load(config(folder), "cpu").dim == 32
+    lost = "encoder.layer.1.output.dense.weight"
+    folder = change_weights(save_model(tmp_path), lambda weights: weights.pop(lost))
+    with pytest.raises(EncoderError, match="1 weights are missing"):
+        load(config(folder), "cpu")
 
 
 def change_weights(folder, change):
@@ -215,13 +213,6 @@ def change_weights(folder, change):
     change(weights)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
-
-
-def test_missing_weights_are_refused_rather_than_made_up(tmp_path):
-    lost = "encoder.layer.1.output.dense.weight"
-    folder = change_weights(save_model(tmp_path), lambda weights: weights.pop(lost))
-    with pytest.raises(EncoderError, match="1 weights are missing"):
-        load(config(folder), "cpu")
 
 
 @pytest.mark.parametrize(("changed", "found"), [

@@ -163,10 +163,12 @@ def test_a_language_without_file_is_named_with_a_remedy(tmp_path):
         ImportedVectors(config(tmp_path / "{language}.parquet"), "ja")
 
 
-def test_token_states_are_refused(tmp_path):
+def test_token_states_and_a_model_to_tune_are_refused(tmp_path):
     encoder = ImportedVectors(config(write(tmp_path / "v.parquet")), "de")
     with pytest.raises(EncoderError, match="no token states"):
         next(encoder.encode(TEXTS, states=True))
+    with pytest.raises(EncoderError, match="no model to tune"):
+        _ = LazyEncoder(config(write(tmp_path / "v.parquet")), tmp_path).files
 
 
 def with_value(value):
@@ -323,11 +325,6 @@ def test_vectors_go_into_the_tables_once(tmp_path):
     assert (more.encoded, more.reused, more.tokens) == (1, 3, 0)
     table = store.open_vectors()
     np.testing.assert_array_equal(table.matrix[table.rows(text_keys(TEXTS))], MATRIX)
-
-
-def test_a_method_that_tunes_the_encoder_is_refused(tmp_path):
-    with pytest.raises(EncoderError, match="no model to tune"):
-        _ = LazyEncoder(config(write(tmp_path / "v.parquet")), tmp_path).files
 
 
 def test_known_keys_are_those_of_the_language_and_none_where_there_are_no_files(tmp_path):

@@ -70,7 +70,7 @@ def test_texts_and_pairs_in_columns_give_the_weights_of_lists(tmp_path, monkeypa
     assert are_equal(tmp_path / "lists", tmp_path / "columns")
 
 
-def test_the_result_is_loaded_like_any_other_model(tmp_path):
+def test_the_result_is_loaded_like_any_other_model_without_a_pooler(tmp_path):
     own = config(pooling="mean")
     list(pretrain(TEXTS, own, tmp_path / "model", "cpu"))
     encoder = transformer.load(own.model(tmp_path / "model"), "cpu")
@@ -79,9 +79,6 @@ def test_the_result_is_loaded_like_any_other_model(tmp_path):
     assert (encoder.dim, np.concatenate([batch.vectors for batch in batches]).shape) == (32, (3, 32))
     ids = encoder._tokenise([masked]).ids
     assert (ids[0], ids[-1], ids[-2]) == (0, 2, MASK_ID)
-
-
-def test_a_pretrained_encoder_has_no_pooler_to_offer(tmp_path):
     list(pretrain(TEXTS, config(), tmp_path / "model", "cpu"))
     asked = HuggingFaceConfig(name="s", path=str(tmp_path / "model"), pooling="pooler", max_length=32)
     with pytest.raises(EncoderError, match="the checkpoint has none"):

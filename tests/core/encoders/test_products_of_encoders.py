@@ -11,8 +11,11 @@ from tests.core import tiny_teacher
 
 
 @pytest.mark.parametrize("products", ["onednn", "torch"])
-def test_a_distilled_encoder_is_read_with_its_own_products(tmp_path, products):
+def test_a_distilled_encoder_and_that_of_a_head_have_the_products_that_they_were_given(tmp_path, products):
     assert tiny_teacher.config(products=products).model(tmp_path).products == products
+    own = config(save_model(tmp_path / "model"), products=products)
+    described = describe_config(own, tmp_path)
+    assert described_config(described, tmp_path) == own
 
 
 def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones_torchs(tmp_path):
@@ -20,23 +23,13 @@ def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones
     assert made == ["onednn", "torch"]
 
 
-def test_a_distilled_encoder_with_torchs_products_has_the_fingerprint_from_before_the_key():
+def test_torchs_products_keep_the_fingerprint_from_before_the_key_and_the_student():
     torch_, onednn = (tiny_teacher.config(products=one) for one in ("torch", "onednn"))
     assert "products" not in f"{torch_}"
     assert fingerprint(torch_) == fingerprint(repr(onednn))
     assert fingerprint(torch_) != fingerprint(onednn)
-
-
-def test_encoders_that_differ_in_products_have_one_student():
     torch_, onednn = (tiny_teacher.config(products=one).identity(is_student=True) for one in ("torch", "onednn"))
     assert torch_ == onednn
-
-
-@pytest.mark.parametrize("products", ["onednn", "torch"])
-def test_a_head_opens_its_encoder_with_the_products_that_it_was_trained_on(tmp_path, products):
-    own = config(save_model(tmp_path / "model"), products=products)
-    described = describe_config(own, tmp_path)
-    assert described_config(described, tmp_path) == own
 
 
 def test_a_head_that_is_older_than_the_key_has_torchs_products(tmp_path):

@@ -40,26 +40,21 @@ def facet(tmp_path_factory) -> Path:
     return folder / "out"
 
 
-def test_queries_documents_and_texts_without_a_task_take_the_default_route(facet):
+def test_queries_documents_and_texts_without_a_task_take_the_default_route_and_a_task_without_one_is_refused(facet):
     found, model = vectors_of(facet)
     for encode in (model.encode, model.encode_query, model.encode_document):
         np.testing.assert_array_equal(encode(TEXTS), found["template"])
-
-
-def test_a_task_without_a_route_is_refused_with_those_there_are(facet):
     _, model = vectors_of(facet)
     with pytest.raises(ValueError, match="task='template', task='residual'"):
         model.encode(TEXTS, task="shape")
 
 
-def test_blocks_above_the_layer_are_not_written(facet):
+def test_a_folder_has_no_block_above_its_layer_no_place_on_the_disk_and_nothing_pickled_and_passes_its_check(facet):
     assert json.loads((facet / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"] == 1
-
-
-def test_a_folder_names_no_place_on_the_disk_and_has_nothing_pickled(facet):
     files = [file for file in facet.rglob("*") if file.is_file()]
     assert {file.suffix for file in files} <= {".json", ".safetensors", ".md"}
     assert [file for file in files if str(facet.parent).encode() in file.read_bytes()] == []
+    assert check_folder(facet).routes == ("template", "residual")
 
 
 def test_a_card_is_read_by_the_hub_s_own_reader(facet):
@@ -87,10 +82,6 @@ def test_figures_stand_on_the_card_with_their_intervals_and_the_human_score(tmp_
 def test_an_export_says_nothing_of_its_own_texts_that_are_cut(tmp_path, caplog):
     export_head(open_head(CASES["dream"](tmp_path), device="cpu"), tmp_path / "out", seed=3)
     assert "were cut" not in caplog.text
-
-
-def test_a_folder_that_has_not_changed_passes_its_check(facet):
-    assert check_folder(facet).routes == ("template", "residual")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "1_Router/template_0_Dense/model.safetensors"])

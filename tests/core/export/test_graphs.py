@@ -32,14 +32,11 @@ def facet(tmp_path_factory) -> Path:
     return exported("facet", tmp_path_factory.mktemp("facet"))
 
 
-def test_a_graph_has_an_output_for_every_embedding_and_inputs_of_any_shape(facet):
+def test_a_graph_has_an_output_for_every_embedding_and_without_an_encoder_no_input_but_words(facet, tmp_path):
     session = onnxruntime.InferenceSession(facet / GRAPH, providers=["CPUExecutionProvider"])
     assert [output.name for output in session.get_outputs()] == ["meaning", "template", "residual", "language"]
     shapes = {"input_ids": ["texts", "tokens"], "attention_mask": ["texts", "tokens"], "word_rows": ["texts", "rows"]}
     assert {source.name: source.shape for source in session.get_inputs()} == shapes
-
-
-def test_a_head_of_words_has_a_graph_without_the_encoder(tmp_path):
     session = onnxruntime.InferenceSession(exported("lexicon", tmp_path) / GRAPH, providers=["CPUExecutionProvider"])
     assert [source.name for source in session.get_inputs()] == ["word_rows"]
 

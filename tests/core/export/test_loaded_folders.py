@@ -118,9 +118,12 @@ def test_a_folder_may_be_links_into_a_store_as_those_of_the_hub(folder, tmp_path
     np.testing.assert_array_equal(found, disent.load(folder, device="cpu").encode(TEXTS))
 
 
-def test_a_folder_of_something_else_is_told(tmp_path):
+def test_a_folder_of_something_else_and_a_file_of_a_folder_are_refused_and_left_where_they_are(tmp_path, folder):
     with pytest.raises(TrainingError, match="no folder of an exported head"):
         disent.load(tmp_path)
+    with pytest.raises(TrainingError, match="or an exported folder"):
+        disent.load(folder / "model.safetensors")
+    assert (folder / "model.safetensors").is_file()
 
 
 def test_a_folder_has_one_seed_and_its_own_encoder(folder):
@@ -128,9 +131,3 @@ def test_a_folder_has_one_seed_and_its_own_encoder(folder):
         disent.load(folder, seed=3)
     with pytest.raises(ValueError, match="has its own encoder"):
         disent.load(folder, encoder="elsewhere")
-
-
-def test_a_file_that_disent_did_not_write_is_refused_and_left_where_it_is(folder):
-    with pytest.raises(TrainingError, match="or an exported folder"):
-        disent.load(folder / "model.safetensors")
-    assert (folder / "model.safetensors").is_file()

@@ -57,21 +57,15 @@ def test_a_mixture_has_the_mean_over_its_pairs():
     assert figures == {"accuracy_at_1": pytest.approx(0.3), "accuracy_at_1_reverse": 1.0}
 
 
-def test_corrected_retrieval_is_not_in_the_table():
+def test_the_table_has_one_uncorrected_number_of_each_task_corpus_and_direction_also_of_tasks_from_outside():
     rows = [row("en-de", 0.9, settings='{"hubness": "csls"}'), row("en-de", 0.4)]
     assert [shown["value"] for shown in table(rows, {"crosslingual_retrieval": ("meaning",)})] == [0.4]
-
-
-def test_the_table_has_one_number_of_each_task_corpus_and_direction():
     other = [row("en-de", 0.9, embedding="language"), row("en-de", 0.8, metric="map"), row("en-de", 0.7, seed=1)]
     ranked = {"crosslingual_retrieval": ("meaning", "sentence")}
     assert table([*other[:1], row("en-de", 0.12345), row("en-ja", 0.2), *other[1:]], ranked) == [
         {"measured": "crosslingual_retrieval, en-de", "corpus": "sample", "value": 0.1235},
         {"measured": "crosslingual_retrieval, en-ja", "corpus": "sample", "value": 0.2},
     ]
-
-
-def test_the_table_has_tasks_that_are_not_of_the_library():
     rows = [row("de", 0.1, task="theirs", embedding=embedding) for embedding in ("language", "template")]
     rows[1]["value"] = 0.2
     assert table(rows, {"theirs": ("template",)}) == [{"measured": "theirs, de", "corpus": "sample", "value": 0.2}]

@@ -83,9 +83,11 @@ def test_a_bad_row_fails_naming_the_reader(workspace):
         refresh_utterances(workspace('"dev"', '"validation"'), "en")
 
 
-def test_rows_of_an_unchanged_reader_are_kept(workspace):
+def test_rows_of_an_unchanged_reader_are_kept_whether_or_not_it_names_its_first_version(workspace):
     refresh_utterances(workspace(), "en")
     assert refresh_utterances(workspace(), "en").is_reused
+    refresh_utterances(workspace(), "en")
+    assert refresh_utterances(workspace("SPLITS =", 'CODE_VERSION = "1"\nSPLITS ='), "en").is_reused
 
 
 def test_rows_are_made_again_when_the_version_of_the_reader_is_raised(workspace):
@@ -95,8 +97,3 @@ def test_rows_are_made_again_when_the_version_of_the_reader_is_raised(workspace)
     new = workspace("SPLITS =", 'CODE_VERSION = "2"\nSPLITS =')
     assert utterances_version(new.config) != old_version
     assert not refresh_utterances(new, "en").is_reused
-
-
-def test_the_first_version_of_a_reader_need_not_be_named(workspace):
-    refresh_utterances(workspace(), "en")
-    assert refresh_utterances(workspace("SPLITS =", 'CODE_VERSION = "1"\nSPLITS ='), "en").is_reused

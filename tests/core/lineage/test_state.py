@@ -73,17 +73,11 @@ def lineage(load, tmp_path) -> Lineage:
     return Lineage(Workspace(load(TOY), tmp_path / "home"))
 
 
-def test_all_is_fresh_and_settled_after_it_was_made(lineage):
+def test_a_changed_file_makes_its_table_stale_and_once_that_is_made_again_what_depends_on_it_if_it_is_another(lineage):
     assert [(state.status, state.is_settled) for state in lineage.states()] == [("fresh", True)] * 3
-
-
-def test_a_changed_file_makes_its_table_stale_and_what_depends_on_it_waits(lineage):
     lineage.publish("2")
     assert lineage.shown()[1:] == [("stale", ("corpora/published_files [de]: its content has changed",)), ("fresh", ())]
     assert [state.is_settled for state in lineage.states()] == [True, False, False]
-
-
-def test_a_table_that_is_made_again_with_the_same_content_makes_nothing_stale(lineage):
     lineage.publish("2")
     lineage.make(lineage.table, "de", "content of de")
     assert [status for status, _ in lineage.shown()] == ["fresh"] * 3
@@ -105,9 +99,11 @@ def test_inputs_that_come_and_go_make_a_step_stale(lineage):
     )
 
 
-def test_a_lost_file_is_missing(lineage):
+def test_a_lost_file_is_missing_and_a_damaged_record_is_read_as_none(lineage):
     (lineage.workspace.home / "utterances-en").unlink()
     assert lineage.shown()[0] == ("missing", ("its files are gone",))
+    lineage.workspace.record("corpora", "utterances", "en").write_text("{", encoding="utf-8")
+    assert tested.read_record(lineage.workspace, ("corpora", "utterances"), "en") is None
 
 
 def test_a_failure_counts_until_what_the_step_reads_has_changed(lineage):
@@ -121,11 +117,6 @@ def test_results_without_records_are_not_called_missing(lineage, tmp_path):
     for path in (lineage.workspace.home / "records").rglob("*.json*"):
         path.unlink()
     assert lineage.shown() == [("stale", (tested.NOT_RECORDED,))] * 3
-
-
-def test_a_damaged_record_is_read_as_none(lineage):
-    lineage.workspace.record("corpora", "utterances", "en").write_text("{", encoding="utf-8")
-    assert tested.read_record(lineage.workspace, ("corpora", "utterances"), "en") is None
 
 
 def test_inputs_that_are_stale_and_not_chosen_are_named(lineage):

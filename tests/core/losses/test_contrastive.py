@@ -93,16 +93,13 @@ def test_n_pair_equals_a_loop_over_negatives():
     close(contrastive.n_pair(anchors, positives, negatives), expected)
 
 
-def test_excluded_candidates_have_no_part_in_the_in_batch_softmax():
+def test_excluded_candidates_have_no_part_in_the_in_batch_softmax_and_a_query_with_one_costs_nothing():
     cosines = vectors(0, 3, 3)
     excluded = torch.tensor([[False, True, False], [True, False, False], [False, False, False]])
     changed = torch.where(excluded, 1e6, cosines)
     before, after = (contrastive.in_batch_softmax(values, excluded, temperature=0.1) for values in (cosines, changed))
     assert torch.equal(before, after)
     assert contrastive.in_batch_softmax(changed, torch.zeros_like(excluded), temperature=0.1)[0] > 1e6
-
-
-def test_a_query_with_one_candidate_costs_nothing():
     excluded = ~torch.eye(2, dtype=torch.bool)
     assert contrastive.in_batch_softmax(vectors(0, 2, 2), excluded, temperature=0.05).tolist() == [0, 0]
 

@@ -126,13 +126,10 @@ def test_a_text_of_special_tokens_alone_scores_zero(config):
     assert left.paired(right.take(np.array([0, 1]))).tolist() == [0, 0]
 
 
-def test_opposite_texts_score_zero_and_not_an_infinite_number():
+def test_opposite_texts_and_texts_without_a_token_that_counts_score_zero():
     bank = StateBank(VectorBank([torch.ones(3, 2)]), torch.tensor([0]), torch.tensor([3]))
     opposite = replace(bank, values=VectorBank([-torch.ones(3, 2)]))
     assert matrix_of(bank).similarity(matrix_of(opposite)).tolist() == [[0]]
-
-
-def test_centring_texts_without_any_token_that_counts_changes_nothing():
     config = BertscoreConfig(center=True)
     scores = random_matrix([2, 2], config=config).similarity(random_matrix([3], config=config))
     assert scores.tolist() == [[0], [0]]
@@ -249,15 +246,14 @@ def translation_problem(count=5):
     return retrieval_problem(texts_of("en", count), ids, pool, EvaluationConfig(), **names)
 
 
-def test_a_token_matrix_is_a_late_interaction_and_a_matrix_is_not():
+def test_retrieval_scores_a_late_interaction_with_one_entry_a_text():
     assert isinstance(random_matrix([3]), LateInteraction)
     assert not isinstance(np.ones((2, 2)), LateInteraction)
-
-
-def test_retrieval_scores_a_late_interaction():
     found = run(translation_problem())
     assert found.metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
     assert found.rankings.num_rows == 25
+    with pytest.raises(EncoderError, match="not one row for each text"):
+        run(translation_problem(), lambda texts, seed: {"sentence": random_matrix([3])})
 
 
 def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
@@ -269,11 +265,6 @@ def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
     problem = Mean(task="t", dataset="d", evaluated_on="en", texts={"texts": texts_of("en", 4)})
     assert run(problem).metrics.num_rows == 0
     assert run(problem, lambda texts, seed: {"sentence": np.ones((len(texts), 2))}).metrics.num_rows == 1
-
-
-def test_a_late_interaction_without_one_entry_a_text_is_an_error():
-    with pytest.raises(EncoderError, match="not one row for each text"):
-        run(translation_problem(), lambda texts, seed: {"sentence": random_matrix([3])})
 
 
 def test_the_method_embeds_without_training(tmp_path):

@@ -95,13 +95,10 @@ def test_gradients_reach_every_parameter_of_each_preset(preset):
     assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in model.parameters())
 
 
-def test_the_paper_preset_has_the_papers_settings():
+def test_the_presets_have_the_settings_of_the_paper_and_of_the_official_code():
     paper = METHOD.presets["paper"]
     assert (paper.learning_rate, paper.batch_size, paper.patience, paper.max_epochs) == (1e-4, 512, 15, 1000)
     assert (paper.validation, paper.validation_fraction) == ("train_fraction", 0.1)
     assert (paper.partner, paper.validation_draws, paper.precision) == ("same_language", "fixed", "float32")
-
-
-def test_the_official_code_waits_less_and_redraws_what_it_validates_on():
     official = METHOD.presets["official_code"]
     assert (official.partner, official.validation_draws, official.patience) == ("random_batch_row", "each_epoch", 10)

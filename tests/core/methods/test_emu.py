@@ -200,7 +200,7 @@ def test_the_discriminator_has_two_layers_of_900_and_one_logit(monkeypatch):
     assert shapes == [(900, 768), (900, 900), (1, 900)]
 
 
-def test_running_centers_move_in_training_only_and_have_no_gradient():
+def test_running_centers_move_in_training_only_and_learned_ones_are_trained():
     emu = task().eval()
     batch = emu.batches(0)[0]
     before = emu.centers.clone()
@@ -209,9 +209,6 @@ def test_running_centers_move_in_training_only_and_have_no_gradient():
     emu.train().terms(batch, emu.vectors)
     assert not torch.equal(emu.centers, before)
     assert not emu.centers.requires_grad
-
-
-def test_learned_centers_are_trained():
     emu = task(centers="learned", center_weight=0.1).train()
     before = emu.centers.detach().clone()
     emu.step(emu.batches(0)[0])
@@ -255,7 +252,7 @@ def test_every_labelled_utterance_comes_once_an_epoch_in_an_order_of_its_own():
     assert not torch.equal(first, second)
 
 
-def test_the_parallel_adversary_is_the_translation_by_id():
+def test_the_parallel_adversary_is_the_translation_by_id_unless_two_corpora_have_the_id():
     emu = task(adversary="translation")
     for batch in emu.batches(0):
         for left, right in zip(
@@ -263,9 +260,6 @@ def test_the_parallel_adversary_is_the_translation_by_id():
         ):
             assert emu.data.texts[left].split()[2] == emu.data.texts[right].split()[2]
             assert language_of(emu.data, right) != "en"
-
-
-def test_an_id_that_two_corpora_have_has_no_translation():
     data = WORLD.data
     twice = replace(data.utterances["train"]["de"], ids=["0", "0", *data.utterances["train"]["de"].ids[2:]])
     utterances = {**data.utterances, "train": {**data.utterances["train"], "de": twice}}
@@ -307,7 +301,7 @@ def test_unknown_languages_and_missing_intents_are_errors():
 # --- the baselines' partners ------------------------------------------------------------------------------
 
 
-def test_a_pool_draws_the_same_label_never_the_utterance_itself_and_other_labels_alike():
+def test_a_pool_draws_the_same_label_never_the_utterance_itself_and_needs_two_labels():
     labels = torch.tensor([-1, 2, 0, 1, 1, 0, 2, 2, 4])
     pool = LabelPool(torch.arange(1, 9), labels)
     rows = torch.arange(1, 9).repeat(2000)
@@ -319,9 +313,6 @@ def test_a_pool_draws_the_same_label_never_the_utterance_itself_and_other_labels
         others = torch.bincount(different[rows == row], minlength=9)[1:]
         possible = others[labels[1:] != labels[row]].double()
         assert (possible / possible.sum() - 1 / len(possible)).abs().max() < 0.05
-
-
-def test_a_pool_of_one_label_is_an_error():
     with pytest.raises(TrainingError, match="the same intent"):
         LabelPool(torch.arange(3), torch.zeros(3, dtype=torch.long))
 

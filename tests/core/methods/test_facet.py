@@ -211,10 +211,12 @@ def test_without_erasure_the_means_of_the_languages_differ(tmp_path):
     assert not torch.allclose(english.mean(dim=0), german.mean(dim=0), atol=1e-3)
 
 
-def test_words_need_the_texts(tmp_path):
+def test_words_need_the_texts_and_a_text_must_be_read_somehow(tmp_path):
     config, _ = trained(tmp_path)
     with pytest.raises(ValueError, match="features have no texts"):
         saved(tmp_path, config).embed(replace(features(), texts=None), 0)
+    with pytest.raises(ValueError, match="both states and words"):
+        FacetConfig(without=("states", "words"))
 
 
 # --- training ---------------------------------------------------------------------------------------------
@@ -235,8 +237,3 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path):
     assert [epoch.terms for epoch in resumed] == [epoch.terms for epoch in whole]
     one, other = (saved(tmp_path / name, config).embed(features(), 1)["meaning"] for name in ("whole", "cut"))
     assert (one == other).all()
-
-
-def test_a_text_must_be_read_somehow():
-    with pytest.raises(ValueError, match="both states and words"):
-        FacetConfig(without=("states", "words"))

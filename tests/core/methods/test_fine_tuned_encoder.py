@@ -137,12 +137,9 @@ def test_a_map_starts_as_the_identity(kind):
     assert torch.allclose(VectorMap(8, kind)(inputs, torch.tensor([3, 1])), inputs[[3, 1]], atol=1e-6)
 
 
-def test_an_encoder_that_reads_less_than_asked_is_refused(files):
+def test_texts_longer_than_the_input_are_told_and_an_encoder_that_reads_less_than_asked_is_refused(files, caplog):
     with pytest.raises(EncoderError, match="max_length is 33 and the model reads 32 tokens"):
         TunableEncoder(replace(files, max_length=33), "cpu")
-
-
-def test_texts_that_are_longer_than_the_input_are_told(files, caplog):
     TunableEncoder(replace(files, max_length=4), "cpu").prepare(TEXTS)
     assert "4 of 6 texts are longer than 4 tokens and were cut" in caplog.text
 

@@ -150,10 +150,14 @@ def test_equal_seeds_give_equal_heads_and_other_seeds_others(tmp_path):
     assert not torch.equal(one["0.table"], one["1.table"])
 
 
-def test_a_lexicon_says_that_it_needs_texts(tmp_path):
+def test_any_pair_of_scripts_is_trained_and_needs_texts(tmp_path):
     _, head = trained(tmp_path, seeds=(0,))
     with pytest.raises(ValueError, match="reads texts"):
         head.embed(replace(features("a"), texts=None), 0)
+    _, head = trained(tmp_path, seeds=(0,))
+    embedded = head.embed(features("明日の天気", "พรุ่งนี้อากาศ", "☂", "مرحبا"), 0)["meaning"]
+    assert np.isfinite(embedded).all()
+    assert np.linalg.norm(embedded, axis=1) == pytest.approx(1.0)
 
 
 def test_without_mates_it_reads_no_table_of_them_and_trains_on_translations_alone(tmp_path):
@@ -170,10 +174,3 @@ def test_a_corpus_without_slots_has_no_mates_and_no_template_contrast(tmp_path):
     )  # fmt: skip
     epochs, _ = trained(tmp_path, SMALL, data, seeds=(0,))
     assert set(epochs[0].terms["train"]) == {"meaning_contrast", "total"}
-
-
-def test_any_pair_of_scripts_is_trained(tmp_path):
-    _, head = trained(tmp_path, seeds=(0,))
-    embedded = head.embed(features("明日の天気", "พรุ่งนี้อากาศ", "☂", "مرحبا"), 0)["meaning"]
-    assert np.isfinite(embedded).all()
-    assert np.linalg.norm(embedded, axis=1) == pytest.approx(1.0)

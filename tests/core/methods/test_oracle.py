@@ -142,10 +142,13 @@ def test_either_part_can_be_left_out(name, part):
     check(model)
 
 
-def test_nothing_to_minimise_is_an_error(tmp_path):
+def test_nothing_to_minimise_and_a_weight_of_an_unknown_term_are_errors(tmp_path):
     nothing = OracleConfig(without=("intra_class", "inter_class"))
     with pytest.raises(ValueError, match="no loss term is left"):
         next(trainer(method("oracle")).fit(world().data, nothing, Fit((0,), tmp_path / "c", "run")))
+    config = OracleConfig(weights={"inner_class": 2.0})
+    with pytest.raises(ValueError, match=r"weights names \['inner_class'\], but the loss terms are"):
+        next(trainer(method("oracle")).fit(world().data, config, Fit((0,), tmp_path / "c", "run")))
 
 
 def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
@@ -156,12 +159,6 @@ def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
         totals[weight] = epoch.terms["dev"]
     difference = totals[5.0]["total"][0] - totals[1.0]["total"][0]
     assert difference == pytest.approx(4 * totals[1.0]["intra_class"][0], abs=1e-5)
-
-
-def test_a_weight_of_an_unknown_term_is_an_error(tmp_path):
-    config = OracleConfig(weights={"inner_class": 2.0})
-    with pytest.raises(ValueError, match=r"weights names \['inner_class'\], but the loss terms are"):
-        next(trainer(method("oracle")).fit(world().data, config, Fit((0,), tmp_path / "c", "run")))
 
 
 def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():

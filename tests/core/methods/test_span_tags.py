@@ -34,12 +34,9 @@ def test_greedy_slots_are_predicted_and_what_was_dropped_met_one_at_least_as_pro
         )
 
 
-def test_of_equally_probable_spans_the_leftmost_stays():
+def test_of_equally_probable_spans_the_leftmost_stays_and_overwriting_goes_from_left_to_right_and_short_to_long():
     spans = [Prediction("y", 1, 3, 0.5), Prediction("x", 0, 2, 0.5)]
     assert decode(3, spans, overlap="greedy") == ["B-x", "I-x", "O"]
-
-
-def test_overwriting_goes_from_left_to_right_and_from_short_to_long():
     spans = [Prediction("y", 1, 2, 0.1), Prediction("x", 0, 3, 0.2), Prediction("z", 0, 1, 0.9)]
     assert decode(4, spans, overlap="overwrite") == ["B-x", "B-y", "I-x", "O"]
 

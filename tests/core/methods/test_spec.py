@@ -31,29 +31,20 @@ def measured(monkeypatch):
     return measured
 
 
-def test_an_undisturbed_training_costs_what_its_call_takes(measured):
+def test_a_training_costs_what_its_call_takes_and_its_epochs_before_a_kill(measured):
     cost = measured(epoch(4.0), epoch(4.0))
     assert (cost.seconds, cost.processor_seconds) == (10.0, 8.0)
-
-
-def test_a_training_that_was_killed_costs_its_first_epochs_too(measured):
     cost = measured(epoch(12.0, is_replayed=True), epoch(4.0))
     assert (cost.seconds, cost.processor_seconds) == (22.0, 8.0 * 4)
-
-
-def test_processor_seconds_that_a_kill_lost_are_unknown(measured):
     assert measured(epoch(12.0, is_replayed=True)).processor_seconds is None
 
 
-def test_the_cost_changes_no_row_of_the_curve(tmp_path):
+def test_a_curve_has_its_cost_beside_unchanged_rows_or_none_of_an_earlier_version(tmp_path):
     rows = rows_table([CURVE | {"term": "total", "value": 0.5, "is_best": True}], "training_curve")
     cost = TrainingCost(1.5, None, "a machine")
     info = write_table(tmp_path / "curve.parquet", cost.beside(rows), SCHEMAS["training_curve"], inputs="i")
     assert info.content_hash == content_fingerprint(rows)
     assert TrainingCost.of(read_info(tmp_path / "curve.parquet")) == cost
-
-
-def test_a_curve_of_an_earlier_version_has_no_cost(tmp_path):
     rows = rows_table([], "training_curve")
     assert TrainingCost.of(write_table(tmp_path / "curve.parquet", rows, SCHEMAS["training_curve"], inputs="i")) is None
 
@@ -67,15 +58,13 @@ def test_a_machine_is_named_with_its_cores():
 PAPER = DreamConfig(max_epochs=5)
 
 
-def test_a_changed_setting_changes_the_fingerprint():
+def test_a_changed_setting_changes_the_fingerprint_and_the_interval_of_checkpoints_does_not():
     assert settings_fingerprint(replace(PAPER, max_epochs=6)) != settings_fingerprint(PAPER)
-
-
-def test_how_often_a_checkpoint_is_written_does_not():
     assert settings_fingerprint(replace(PAPER, checkpoint_seconds=1.0)) == settings_fingerprint(PAPER)
+    assert settings_fingerprint(DreamConfig()) != settings_fingerprint(FmdaConfig())
 
 
-def test_a_new_switch_at_its_default_does_not():
+def test_a_new_switch_at_its_default_does_not_change_the_fingerprint():
     @dataclass(frozen=True, kw_only=True)
     class Config(DreamConfig):
         pass
@@ -87,7 +76,3 @@ def test_a_new_switch_at_its_default_does_not():
     WithSwitch.__name__ = "Config"
     assert settings_fingerprint(WithSwitch(max_epochs=5)) == settings_fingerprint(Config(max_epochs=5))
     assert settings_fingerprint(WithSwitch(switch=True, max_epochs=5)) != settings_fingerprint(Config(max_epochs=5))
-
-
-def test_equal_values_of_two_methods_differ():
-    assert settings_fingerprint(DreamConfig()) != settings_fingerprint(FmdaConfig())

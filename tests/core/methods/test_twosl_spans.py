@@ -32,9 +32,11 @@ def test_every_span_up_to_the_longest_is_one_item(words, longest):
     assert sorted(zip(items.start.tolist(), items.end.tolist(), strict=True)) == sorted(expected)
 
 
-def test_only_the_exact_span_of_a_slot_has_its_type():
+def test_only_the_exact_span_of_a_slot_has_its_type_and_one_that_is_too_long_is_no_item():
     items = by_place(WAKE)
     assert {place: label for place, (_, _, label) in items.items() if label} == {(3, 6): "time"}
+    items = span_items([WAKE], max_span=2, mask="word")
+    assert set(items.labels) == {None}
 
 
 @pytest.mark.parametrize(
@@ -54,14 +56,11 @@ def test_words_of_a_language_without_spaces_are_not_parted():
     assert items[0, 2] == (f"{MASK}{MASK}に", "九時", "time")
 
 
-def test_a_slot_that_is_too_long_is_no_item():
-    items = span_items([WAKE], max_span=2, mask="word")
-    assert set(items.labels) == {None}
-
-
-def test_tags_must_be_as_many_as_words():
+def test_too_few_tags_and_a_sample_larger_than_the_corpus_are_refused():
     with pytest.raises(ValueError, match="2 words and 1 tags"):
         span_items([Tagged(["wake", "me"], ["O"])], max_span=5, mask="word")
+    with pytest.raises(TrainingError, match="examples is 3 and there are 2"):
+        sample_sentences([WAKE, WAKE], 3, 0, "random")
 
 
 @settings(deadline=None)
@@ -92,11 +91,6 @@ def test_a_sample_depends_on_its_seed_alone_and_repeats_no_sentence():
     one, again, other = (sample_sentences(sentences, 20, seed, "random") for seed in (1, 1, 2))
     assert one == again != other
     assert len({sentence.tokens[0] for sentence in one}) == 20
-
-
-def test_a_sample_larger_than_the_corpus_is_refused():
-    with pytest.raises(TrainingError, match="examples is 3 and there are 2"):
-        sample_sentences([WAKE, WAKE], 3, 0, "random")
 
 
 # --- pairs ------------------------------------------------------------------------------------------------

@@ -21,10 +21,14 @@ def encode(encoder, texts=TEXTS, prompt=None, scripts=(), **spoken):
     return encoder.encode(batches, task_metadata=metadata, hf_split="test", hf_subset="s", prompt_type=prompt_type)
 
 
-def test_texts_of_batches_are_embedded_in_order():
+def test_texts_of_batches_and_of_several_languages_keep_their_rows():
     matrix = encode(DisentEncoder(GivenModel(), "language"))
     assert matrix.dtype == np.float32
     assert np.array_equal(matrix, np.stack([vector(text, "language") for text in TEXTS]).astype(np.float32))
+    model = GivenModel(("de", "en"))
+    matrix = encode(DisentEncoder(model), columns=[(TEXTS, ["en", "en", "de"])])
+    expected = [vector(text, "meaning", language) for text, language in zip(TEXTS, ["en", "en", "de"], strict=True)]
+    assert np.array_equal(matrix, np.stack(expected).astype(np.float32))
 
 
 def test_the_meaning_is_the_default_and_an_embedding_that_the_head_lacks_is_refused():
@@ -49,13 +53,6 @@ def test_a_head_by_language_gets_the_language_that_the_task_says(prompt, languag
     model = GivenModel(("de", "en"))
     encode(DisentEncoder(model), prompt=prompt, **languages)
     assert model.calls[-1] == ("en", TEXTS)
-
-
-def test_texts_of_several_languages_keep_their_rows():
-    model = GivenModel(("de", "en"))
-    matrix = encode(DisentEncoder(model), columns=[(TEXTS, ["en", "en", "de"])])
-    expected = [vector(text, "meaning", language) for text, language in zip(TEXTS, ["en", "en", "de"], strict=True)]
-    assert np.array_equal(matrix, np.stack(expected).astype(np.float32))
 
 
 def test_a_head_by_language_refuses_texts_of_a_language_that_no_one_says():

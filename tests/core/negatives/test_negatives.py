@@ -232,15 +232,12 @@ def test_an_update_rejects_witnesses_that_are_no_index():
 ROWS = [("b", "wake me up at five"), ("a", "wake me up at six"), ("d", "quiet"), ("c", "play jazz for me now")]
 
 
-def test_the_pool_has_the_train_rows_of_its_schema_below_the_threshold():
+def test_the_state_has_every_train_utterance_and_its_witness_and_the_pool_those_below_the_threshold():
     in_test = utterance_table([("e", "quiet"), ("f", "silence")], split="test")
     result = negative_pool(pa.concat_tables([utterance_table(ROWS), in_test]), UNSMOOTHED)
     assert result.schema == SCHEMAS["negative_pool"]
     assert result["utterance_id"].to_pylist() == ["c", "d"]
     assert result["nearest_utterance_id"].to_pylist() == [None, None]
-
-
-def test_the_state_has_every_train_utterance_and_its_witness():
     result = bleu_state(utterance_table(ROWS), UNSMOOTHED)
     assert result.schema == BLEU_STATE_SCHEMA
     assert result["nearest_utterance_id"].to_pylist() == ["b", "a", None, None]

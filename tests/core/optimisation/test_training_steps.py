@@ -156,16 +156,13 @@ def test_the_rate_that_is_told_leaves_out_what_the_first_step_prepares(tmp_path,
     assert re.fullmatch(line, caplog.messages[0])
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
+def test_nothing_to_train_on_and_a_loss_that_is_not_finite_are_errors(tmp_path):
+    with pytest.raises(TrainingError, match="toy, seed 0: there is nothing to train on"):
+        Regression().train(tmp_path / "run", examples=0)
     toy = Regression()
     toy.targets[2] = torch.inf
     with pytest.raises(TrainingError, match="toy, seed 0, step 3: the loss term 'total' is not finite"):
         toy.train(tmp_path / "run")
-
-
-def test_nothing_to_train_on_is_refused(tmp_path):
-    with pytest.raises(TrainingError, match="toy, seed 0: there is nothing to train on"):
-        Regression().train(tmp_path / "run", examples=0)
 
 
 @pytest.mark.parametrize(("max_steps", "epochs"), [(2, 1), (3, 1), (7, 3), (20, 7)])

@@ -38,15 +38,12 @@ def test_a_training_curve_is_a_small_png_with_a_panel_for_each_kind_of_term(term
     assert np.asarray(image.convert("L")).std() > 5  # something is drawn
 
 
-def test_a_training_curve_with_values_that_are_not_finite_is_drawn():
+def test_a_training_curve_with_values_that_are_not_finite_is_drawn_and_an_empty_one_rejected():
     table = curve(["total"], seeds=1, epochs=4)
     values = table.column("value").to_numpy().copy()
     values[2:] = np.nan
     place = table.schema.get_field_index("value")
     assert opened(png(training_curve(table.set_column(place, "value", [values]))))
-
-
-def test_an_empty_training_curve_is_rejected():
     with pytest.raises(ValueError, match="no rows"):
         training_curve(SCHEMAS["training_curve"].empty_table())
 

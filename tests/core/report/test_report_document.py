@@ -168,25 +168,19 @@ def test_equal_runs_have_equal_reports(run, page):
     assert document(run) == page
 
 
-def test_a_run_without_anything_says_so_in_every_section():
+def test_a_section_without_anything_and_what_is_not_ranked_say_so_and_are_not_drawn():
     tree = Tree(document(RunReport(title="empty", facts=[])))
     assert all(EMPTY in tree.words[section] for section in SECTIONS if section != "run")
-
-
-def test_what_is_not_ranked_is_told_and_not_drawn():
     choice = {**scored("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
     tree = Tree(document(RunReport(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
     assert "No method is ranked by this" in tree.words["leaderboard"]
     assert EMPTY in tree.words["pictures"]
 
 
-def test_the_best_is_bold_and_its_equals_are_underlined(page):
+def test_the_best_is_bold_its_equals_are_underlined_and_a_method_that_was_cut_short_is_marked(page):
     assert '<span class="best">0.600</span>' in page
     assert '<span class="tied">0.590</span>' in page
     assert '<span class="tied">0.200</span>' not in page
-
-
-def test_a_method_that_was_cut_short_is_marked_on_the_leaderboard(page):
     shown = " ".join(Tree(page).words["leaderboard"].split())
     assert ("dream cut short" in shown, "raw cut short" in shown) == (True, False)
 

@@ -43,14 +43,11 @@ def size(figure):
     return len(encoded)
 
 
-def test_pictures_of_26_methods_are_small():
+def test_pictures_of_26_methods_and_of_a_method_with_every_task_are_small():
     rows, marks = board(), method_marks(METHODS)
     panels = scores.by_method(rows, seeds(rows), marks)
     drawn = [scores.leaderboard(rows, METHODS), scores.spread(panels, "x", most=6), scores.leakage(rows, marks, most=4)]
     assert max(map(size, drawn)) <= MOST_BYTES
-
-
-def test_a_method_with_every_task_has_small_pictures():
     rows = [
         row(task=f"task_{task}", evaluated_on=direction, embedding=embedding)
         for task in range(12)

@@ -63,14 +63,11 @@ def test_faiss_itself_reads_the_file_and_answers_with_rows(folder):
     assert scores[0, 0] == pytest.approx(1, abs=1e-5)
 
 
-def test_texts_of_equal_vectors_are_all_found(folder):
+def test_texts_of_equal_vectors_are_all_found_and_the_query_itself_may_be_left_out(folder):
     index = open_index(folder)
     _, rows = index.nearest(vectors(["a"])["residual"], "residual", 160)
     assert {index.texts[int(row)][0] for row in rows[0]} == {"a"}
     assert len(set(rows[0].tolist())) == 160
-
-
-def test_the_query_itself_may_be_left_out(folder):
     index, text = open_index(folder), "a text 201"
     _, rows = index.nearest(vectors([text])["template"], "template", 5, without=[text_key(text)])
     assert len(rows[0]) == 5

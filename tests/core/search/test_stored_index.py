@@ -62,16 +62,13 @@ def test_only_the_languages_that_are_kept_are_searched(built):
     assert np.isneginf(scores[0, 30:]).all()
 
 
-def test_a_text_may_be_left_out_in_every_language(built):
+def test_a_text_may_be_left_out_in_every_language_and_leaves_k_others(built):
     index = open_index(built)
     text = "a text 33"  # in both languages
     _, rows = index.nearest(vectors([text])["template"], "template", 75, without=[text_key(text)])
     found = [index.texts[int(row)] for row in rows[0] if row >= 0]
     assert len(found) == 73
     assert text not in found
-
-
-def test_leaving_a_text_out_leaves_k_others(built):
     index, queries = open_index(built), vectors(["a text 33", "b"])["template"]
     _, rows = index.nearest(queries, "template", 4, without=[text_key("a text 33"), text_key("b")])
     _, all_rows = index.nearest(queries, "template", 6)

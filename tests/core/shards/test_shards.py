@@ -58,17 +58,11 @@ def test_several_workers_compute_in_other_processes(backend, is_here):
         assert (os.getpid() in {*map_shards(process, range(4))}) == is_here
 
 
-def test_a_shard_whose_processes_are_always_killed_is_an_error_that_names_the_signal():
+def test_a_killed_shard_names_the_signal_an_error_about_data_comes_out_as_it_is_and_a_mistake_once(capfd):
     with pytest.raises(ShardError, match=r"shard \d was lost 3 times, its process ended by SIGKILL"):
         [*in_processes(killed, range(2), 2)]
-
-
-def test_an_error_about_data_comes_out_of_a_process_as_it_is():
     with pytest.raises(EncoderError, match=r"^text \d can't be encoded$"):
         [*in_processes(refused, range(2), 2)]
-
-
-def test_a_mistake_in_the_code_of_a_shard_is_not_tried_again(capfd):
     with pytest.raises(ShardError, match="ended with exit code 1; see its error above"):
         [*in_processes(broken, range(2), 1)]
     assert capfd.readouterr().err.count("Traceback") == 1
@@ -126,12 +120,9 @@ def test_a_shard_of_other_inputs_or_a_damaged_one_is_computed_again(tmp_path, ch
     assert work.computed() == ([0, 0, 2, 2, 4] if change == "inputs" else [0, 2, 2, 4])
 
 
-def test_nothing_of_a_step_that_is_done_is_kept(tmp_path):
+def test_nothing_is_kept_of_a_step_that_is_done_and_none_of_one_shard(tmp_path):
     kept(Counting(tmp_path / "log"), tmp_path / "shards")
     assert not (tmp_path / "shards").exists()
-
-
-def test_one_shard_is_not_kept(tmp_path):
     with sharded(TWO, tmp_path / "shards", "a"):
         [*map_kept(Counting(tmp_path / "log"), [range(5)], "squares")]
         assert not (tmp_path / "shards").exists()

@@ -22,7 +22,16 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path):
+def test_a_folder_or_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path):
+    def fail():
+        with atomic_path(tmp_path / "folder") as temporary:
+            temporary.mkdir()
+            (temporary / "part").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert names(tmp_path) == []
     path = tmp_path / "file"
     write_text(path, "old")
 
@@ -35,18 +44,6 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_else(tmp_path
         fail()
     assert path.read_text() == "old"
     assert names(tmp_path) == ["file"]
-
-
-def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
-    def fail():
-        with atomic_path(tmp_path / "folder") as temporary:
-            temporary.mkdir()
-            (temporary / "part").write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert names(tmp_path) == []
 
 
 def test_a_file_that_a_library_keeps_for_its_maker_gets_the_permissions_of_every_other_file(tmp_path):

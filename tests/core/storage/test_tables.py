@@ -241,7 +241,7 @@ def test_a_table_that_somebody_else_has_put_there_is_set_aside(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["pool.parquet.damaged"]
 
 
-def test_a_table_of_equal_inputs_is_not_made_again(tmp_path):
+def test_a_table_is_made_again_for_other_inputs_or_after_damage_alone(tmp_path):
     path, calls = tmp_path / "pool.parquet", []
 
     def make():
@@ -252,9 +252,6 @@ def test_a_table_of_equal_inputs_is_not_made_again(tmp_path):
     assert [state.is_reused for state in states] == [False, True, False, False]
     assert len(calls) == 3
     assert len({state.info.content_hash for state in states}) == 1
-
-
-def test_a_damaged_table_is_made_again(tmp_path):
     path = tmp_path / "pool.parquet"
     refresh_table(path, POOL, inputs="a", make=lambda: pool({}))
     path.write_bytes(path.read_bytes()[:50])

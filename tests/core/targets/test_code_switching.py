@@ -138,13 +138,10 @@ def test_an_edit_changes_its_own_row_alone(sentences, data):
     assert before_rows == after_rows
 
 
-def test_the_share_of_replaced_words_is_the_probability():
+def test_the_share_of_replaced_words_is_the_probability_and_the_seed_chooses_them():
     table = code_switched(pairs(*[("The dog.", "der hund die katze " * 5)] * 300), GERMAN, CodeSwitchingConfig())
     shares = [len(row["replaced_words"]) / row["words"] for row in table.to_pylist()]
     assert sum(shares) / len(shares) == pytest.approx(0.3, abs=0.02)
-
-
-def test_another_seed_replaces_other_words():
     sentence = "der hund die katze " * 5
     assert len({frozenset(replaced(sentence, seed=seed) or ()) for seed in range(5)}) == 5
 
@@ -189,12 +186,9 @@ def listed(tmp_path, content):
     return path
 
 
-def test_entries_are_lower_case_by_space_or_tab_and_differ(tmp_path):
+def test_entries_are_two_lower_case_words_that_differ_and_other_lines_are_left_out_and_told(tmp_path, caplog):
     path = listed(tmp_path, "the Der\nCat\tKatze\nTom Tom\nof von\r\n")
     assert read_dictionary(path) == [("the", "der"), ("cat", "katze"), ("of", "von")]
-
-
-def test_a_line_that_is_not_two_words_is_left_out_and_told(tmp_path, caplog):
     path = listed(tmp_path, "the der\ncat die katze\n\nof\nof von\na ein\n")
     assert read_dictionary(path) == [("the", "der"), ("of", "von"), ("a", "ein")]
     assert caplog.messages == [f"{path}:2: a line that is not two words is left out (2 in this file)"]

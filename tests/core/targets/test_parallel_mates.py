@@ -68,20 +68,14 @@ def test_the_values_are_those_of_train_and_test_has_no_mates():
     assert {slot["source_new"] for row in made for slot in row["replaced_slots"]} == {"berlin", "munich"}
 
 
-def test_a_type_that_a_side_has_twice_or_never_is_not_replaced():
+def test_a_type_or_value_that_a_side_lacks_repeats_or_keeps_is_neither_replaced_nor_drawn():
     english, german = weather(CITIES[:2])
     english += [utterance("from rome to paris now", "O B-city O B-city B-time", key="2", split="train")]
     german += [utterance("von rom nach paris jetzt", "O B-city O B-city B-time", key="2", split="train", language="de")]
     assert "2" not in {row["utterance_id"] for row in mates(english, german)}
     assert "Rom" not in str(mates(english, german))
-
-
-def test_a_value_that_one_language_keeps_is_not_drawn():
     english, german = weather([("berlin", "Berlin"), ("Berlin ", "Bärlin"), ("munich", "München")])
     assert mates(english, german, n_mates=1)[0]["target_text"] == "jetzt wetter in München"
-
-
-def test_utterances_that_only_one_language_has_are_left_out():
     english, german = weather(CITIES[:3])
     assert {row["utterance_id"] for row in mates(english, german[:2])} == {"train0", "train1"}
 

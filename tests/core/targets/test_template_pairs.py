@@ -72,13 +72,10 @@ def test_values_differ_in_more_than_case_and_spacing():
     assert [row["replaced_slots"][0]["new"] for row in pairs(rows, dedup=False)][:2] == ["blue", "blue"]
 
 
-def test_test_values_come_first_and_train_values_where_there_is_no_other():
+def test_test_values_come_first_for_test_and_train_pairs_never_draw_one():
     train = lamps("green", split="train")
     assert {row["replaced_slots"][0]["new"] for row in pairs([*lamps("red", "blue"), *train])} == {"red", "blue"}
     assert [row["replaced_slots"][0]["new"] for row in pairs([*lamps("red"), *train])] == ["green"]
-
-
-def test_train_pairs_never_draw_a_test_value():
     rows = [*lamps("red", "blue"), *lamps("green", "pink", split="train")]
     made = pairs(rows, splits=("train",), values="train")
     assert {row["replaced_slots"][0]["new"] for row in made} == {"green", "pink"}
@@ -149,17 +146,11 @@ def _by_source(rows):
     return by_source
 
 
-def test_other_seeds_give_other_pairs():
+def test_draws_spread_evenly_depend_on_the_seed_and_are_the_same_in_every_version():
     rows = lamps(*(f"colour{number}" for number in range(20)))
     assert pairs(rows, seed=0) != pairs(rows, seed=1)
-
-
-def test_draws_are_the_same_in_every_version():
     rows = pairs(lamps("red", "blue", "green", "pink", "grey"), n_targets=2)
     assert [row["replaced_slots"][0]["new"] for row in rows[:4]] == ["blue", "grey", "green", "pink"]
-
-
-def test_draws_spread_over_the_values_evenly():
     rows = lamps(*(f"colour{number}" for number in range(200)))
     new = [row["replaced_slots"][0]["new"] for row in pairs(rows, n_targets=1, dedup=False)]
     assert len(set(new)) == pytest.approx(200 * (1 - 1 / 2.718), abs=20)

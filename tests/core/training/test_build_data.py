@@ -59,14 +59,11 @@ def test_pairs_of_a_mixture_are_numbered_by_their_languages_and_template_pairs_a
     assert set(templates.language_pair.tolist()) == {0}
 
 
-def test_a_template_pair_whose_source_is_in_no_language_pair_is_left_out():
+def test_a_template_pair_whose_source_is_in_no_language_pair_is_left_out_and_no_pair_at_all_an_error():
     few = [table.filter([True] * 3 + [False] * (len(table) - 3)) for table in WORLD.aligned]
     aligned = [*few, *(table.slice(12) for table in WORLD.aligned)]
     data = training_data(aligned, WORLD.vectors, WORLD.states, templates=WORLD.templates)
     assert len(data.template_pairs["train"]) == 2 * 3  # utterances 1 and 2 of three languages
-
-
-def test_having_no_template_pair_to_train_on_is_an_error():
     empty = [table.slice(0, 0) for table in WORLD.templates]
     with pytest.raises(TrainingError, match="no template pair in train"):
         training_data(WORLD.aligned, WORLD.vectors, WORLD.states, templates=empty)

@@ -42,13 +42,10 @@ def test_a_training_fingerprint_sees_the_columns_that_the_method_needs(column, v
         assert same == (needs not in read_by), needs
 
 
-def test_a_training_fingerprint_with_masked_targets_is_blind_to_pairs_without_them():
+def test_a_training_fingerprint_is_blind_to_pairs_without_masked_targets_where_they_are_needed_and_to_states():
     bare = with_value(with_value(aligned(), 0, "source_template_key", None), 0, "source_residual_key", None)
     assert training_fingerprint(bare, MASKED) == training_fingerprint(aligned().slice(1), MASKED)
     assert training_fingerprint(bare, NO_NEED) == training_fingerprint(aligned(), NO_NEED)
-
-
-def test_a_training_fingerprint_does_not_see_whether_token_states_are_needed():
     assert training_fingerprint(aligned(), frozenset({Need.TOKEN_STATES})) == training_fingerprint(aligned(), NO_NEED)
 
 
@@ -99,11 +96,8 @@ def test_states_are_asked_of_utterances_and_template_pairs_but_not_of_masked_tex
     assert plan(MASKED)[1] == set()
 
 
-def test_nothing_to_encode_is_an_empty_plan():
+def test_every_training_text_of_a_pair_is_planned_and_of_nothing_none():
     assert len(texts_to_encode([], [], [], [], EVERYTHING)) == 0
-
-
-def test_every_training_text_of_a_pair_is_planned():
     table = aligned()
     found, _ = plan(EVERYTHING)
     rows = [row for row in table.to_pylist() if row["split"] != "test"]

@@ -34,24 +34,24 @@ def epoch_rows(batch_plan, seeds, epoch, batch_size=5, name="source_vectors"):
 # --- pairs ------------------------------------------------------------------------------------------------
 
 
-def test_an_epoch_has_each_pair_once_for_each_seed():
+def test_an_epoch_has_each_pair_once_for_each_seed_with_its_source_and_target_together():
     batch_plan = plan()
     for side in SIDES:
         expected = sorted(batch_plan.train.text[side].tolist())
         for rows in epoch_rows(batch_plan, [0, 1], 0, name=f"{side}_vectors"):
             assert sorted(rows) == expected
-
-
-def test_source_and_target_of_a_pair_stay_together():
     batch_plan = plan()
     pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
     one, two = (epoch_rows(batch_plan, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
     assert set(zip(one, two, strict=True)) == pairs
 
 
-def test_the_last_batch_is_smaller_and_says_so():
+def test_the_last_batch_is_smaller_and_left_out_on_demand_unless_it_is_all():
     sizes = [(rows, len(batch["source_vectors"][0])) for rows, batch in plan().training_batches([0], 0, 5)]
     assert sizes == [(5, 5), (5, 5), (2, 2)]
+    batch_plan = plan()
+    sizes = [[rows for rows, _ in batch_plan.training_batches([0], 0, size, drop_last=True)] for size in (5, 6, 50)]
+    assert sizes == [[5, 5], [6, 6], [12]]
 
 
 def test_seeds_and_epochs_see_different_orders():
@@ -60,13 +60,10 @@ def test_seeds_and_epochs_see_different_orders():
     assert len({tuple(order) for order in orders}) == 4
 
 
-def test_what_a_seed_draws_does_not_depend_on_the_other_seeds():
+def test_what_a_seed_draws_depends_neither_on_the_other_seeds_nor_on_the_batch_size():
     batch_plan = plan(draws=("partner",))
     for name in ("source_vectors", "target_partner_vectors"):
         assert epoch_rows(batch_plan, [0, 1, 2], 4, name=name)[1] == epoch_rows(batch_plan, [1], 4, name=name)[0]
-
-
-def test_what_is_drawn_does_not_depend_on_the_batch_size():
     batch_plan = plan(draws=("partner",))
     for name in ("source_vectors", "source_partner_vectors"):
         assert epoch_rows(batch_plan, [0], 0, batch_size=3, name=name) == epoch_rows(
@@ -74,27 +71,18 @@ def test_what_is_drawn_does_not_depend_on_the_batch_size():
         )
 
 
-def test_validation_batches_are_the_same_in_every_epoch_and_seed():
+def test_validation_batches_are_the_same_but_for_draws_that_depend_on_the_epoch():
     batch_plan = plan(draws=("partner",), states=True, masked=True)
     first, second = (list(batch_plan.validation_batches(4)) for _ in range(2))
     assert [rows for rows, _ in first] == [4, 2]
     for (_, one), (_, two) in zip(first, second, strict=True):
         assert one.keys() == two.keys()
         assert all(torch.equal(one[name], two[name]) for name in one)
-
-
-def test_what_is_drawn_for_validation_can_depend_on_the_epoch():
     batch_plan = plan(draws=("partner",))
     epochs = [next(batch_plan.validation_batches(6, epoch))[1] for epoch in (0, 0, 1)]
     for name, changes in (("source_vectors", False), ("source_partner_vectors", True)):
         assert torch.equal(epochs[0][name], epochs[1][name])
         assert torch.equal(epochs[0][name], epochs[2][name]) != changes
-
-
-def test_drop_last_leaves_out_what_fills_no_batch_unless_that_is_all():
-    batch_plan = plan()
-    sizes = [[rows for rows, _ in batch_plan.training_batches([0], 0, size, drop_last=True)] for size in (5, 6, 50)]
-    assert sizes == [[5, 5], [6, 6], [12]]
 
 
 def test_role_vectors_and_numbers_are_those_of_all_texts_of_a_step_in_the_order_of_the_roles():
@@ -267,8 +255,9 @@ def test_draws_are_uniform_over_the_other_texts_of_the_pool():
     assert chi_square < 16.3  # 99.9 % point for 3 degrees of freedom
 
 
-def test_an_anchor_outside_the_pool_may_meet_every_text_of_it():
+def test_an_anchor_outside_the_pool_may_meet_every_text_and_a_pool_that_no_row_needs_may_be_empty():
     assert set(draw([[1, 2, 3]], [0] * 200, [99] * 200)) == {1, 2, 3}
+    assert draw([[1, 2], []], [0], [1]) == [2]
 
 
 @pytest.mark.parametrize(("pool", "message"), [
@@ -278,10 +267,6 @@ def test_an_anchor_outside_the_pool_may_meet_every_text_of_it():
 def test_a_language_without_another_text_is_an_error_with_a_remedy(pool, message):
     with pytest.raises(TrainingError, match=message):
         draw([[1, 2], pool], [0, 1], [1, 5])
-
-
-def test_an_empty_pool_of_a_language_that_no_row_has_does_not_matter():
-    assert draw([[1, 2], []], [0], [1]) == [2]
 
 
 def test_slot_swaps_are_targets_of_the_anchors_template_pairs_or_the_anchor_itself():
@@ -298,7 +283,7 @@ def test_slot_swaps_are_targets_of_the_anchors_template_pairs_or_the_anchor_itse
                 assert drawn == [target.get(anchor, anchor) for anchor in anchors]
 
 
-def test_every_slot_swap_of_a_text_is_drawn():
+def test_every_slot_swap_of_a_text_is_drawn_and_without_template_pairs_is_an_error():
     pairs = plan().train.select(torch.arange(4))
     text = {"source": torch.tensor([7, 3, 7, 7]), "target": torch.tensor([70, 30, 71, 72])}
     drawn = draw_slot_swaps(
@@ -306,9 +291,6 @@ def test_every_slot_swap_of_a_text_is_drawn():
     ).tolist()
     assert set(drawn[:200]) == {70, 71, 72}
     assert drawn[200:] == [30, 5, 9]
-
-
-def test_slot_swaps_without_template_pairs_are_an_error():
     data = replace(world().data, template_pairs={})
     with pytest.raises(TrainingError, match="there are no template pairs"):
         next(plan(data, draws=("slot_swap",)).training_batches([0], 0, 5))

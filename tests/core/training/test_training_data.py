@@ -148,7 +148,7 @@ def without_targets(table, rows):
     return rows_table(changed, "aligned_pairs")
 
 
-def test_pairs_without_masked_texts_train_the_methods_that_need_none_only():
+def test_pairs_without_masked_texts_train_the_methods_that_need_none_only_and_their_lack_is_told():
     toy_world = world("en-de")
     table = without_targets(toy_world.aligned[0], [0, 1])
     assert table["split"][:2].to_pylist() == ["train", "train"]
@@ -157,9 +157,6 @@ def test_pairs_without_masked_texts_train_the_methods_that_need_none_only():
     found = training_data([table], toy_world.vectors).splits["train"]
     assert len(found) == every - 2
     assert all((found.template[side] >= 0).all() for side in SIDES)
-
-
-def test_where_no_pair_has_masked_texts_the_error_says_what_is_missing():
     toy_world = world("en-de")
     table = without_targets(toy_world.aligned[0], range(len(toy_world.aligned[0])))
     with pytest.raises(TrainingError, match=r"none of .* has masked texts.*utterances with slots"):
@@ -308,7 +305,7 @@ def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
     assert np.array_equal(rows["first"], states.values[begin].astype(np.float32))
 
 
-def test_features_of_texts_in_several_tables_are_those_of_one():
+def test_features_of_texts_in_several_tables_are_those_of_one_and_need_every_text():
     toy_world = world()
     table, states = toy_world.vectors["en"], toy_world.states["en"]
     half = len(table.keys) // 2
@@ -321,9 +318,6 @@ def test_features_of_texts_in_several_tables_are_those_of_one():
     of_parts, expected = (found.states.stored(found.state_rows) for found in (parted, whole))
     assert all(torch.equal(one, other) for one, other in zip(of_parts, expected, strict=True))
     assert parted.rows.tolist()[-3:] == [0, 1, 2]
-
-
-def test_features_of_an_unknown_text_are_an_error():
     with pytest.raises(TableError, match="1 of 1 texts are missing"):
         text_features(text_keys(["never seen"]), (world().vectors["en"], None))
 
@@ -547,7 +541,7 @@ def _saving(method, save):
     return other
 
 
-def test_the_weights_say_what_they_are(place):
+def test_the_weights_say_what_they_are_and_nothing_is_said_of_absent_ones(place, tmp_path):
     run = head_run()
     report = place.train(run)
     description, content = describe_head(place.files.weights)
@@ -557,7 +551,4 @@ def test_the_weights_say_what_they_are(place):
     assert (description["seeds"], description["languages"], description["dim"]) == ([0, 3], ["en", "de"], DIM)
     beside = json.loads(place.files.weights.with_suffix(".json").read_text())
     assert beside.items() <= description.items()
-
-
-def test_nothing_is_said_of_weights_that_are_not_there(tmp_path):
     assert describe_head(tmp_path / "nothing") is None

@@ -23,12 +23,9 @@ def test_a_pair_with_an_evaluation_text_on_either_side_is_left_out_whatever_its_
     assert list(kept.pairs) == [("hello", "hallo")]
 
 
-def test_a_text_that_only_holds_an_evaluation_text_stays():
+def test_a_text_that_only_holds_an_evaluation_text_and_other_translations_stay_but_copies():
     training = pairs(("wake me up at nine", "weck mich um neun"))
     assert list(without(training, exclusion_digests(column(["wake me up"]))).pairs) == list(training.pairs)
-
-
-def test_copies_of_a_pair_count_once_and_other_translations_stay():
     training = pairs(("go", "geh"), ("Go!", "Geh."), ("go", "los"))
     assert list(without(training, NOTHING).pairs) == [("go", "geh"), ("go", "los")]
 
@@ -52,14 +49,11 @@ def test_letters_of_every_script_are_kept_in_the_key():
     assert (exclusion_key("明日の 天気は？"), exclusion_key("Où, déjà?")) == ("明日の 天気は", "où déjà")
 
 
-def test_the_fingerprint_tells_training_from_held_out_pairs():
+def test_the_fingerprint_is_that_of_lists_and_tells_training_from_held_out_pairs():
     one, other = pairs(("a", "b")), pairs(("c", "d"))
     prints = {Material([one], [other]).fingerprint, Material([other], [one]).fingerprint,
               Material([one, other], []).fingerprint}  # fmt: skip
     assert len(prints) == 3
-
-
-def test_the_fingerprint_of_pairs_is_that_of_lists():
     listed = [{"corpus": "bitext", "language": "de", "pivots": ["a", "c"], "foreign": ["b", "é"]}]
     of = Material([pairs(("a", "b"), ("c", "é"))], [])
     assert (of.fingerprint, of.training_fingerprint) == (fingerprint(listed, []), fingerprint(listed))

@@ -89,13 +89,10 @@ def test_seeds_differ(files, tmp_path):
     assert len(contents) == 2
 
 
-def test_the_first_language_is_the_source_and_the_others_are_the_target(files):
+def test_the_first_of_several_languages_is_the_source_and_the_others_are_the_target(files):
     source, target = sentences_of(tagged_data(files, ("en", "de", "tr")))
     assert {sentence.language for sentence in source} == {"en"}
     assert [sentence.language for sentence in target] == ["de"] * 16 + ["tr"] * 16
-
-
-def test_a_single_language_is_the_target(files):
     source, target = sentences_of(tagged_data(files, ("yo",)))
     assert source == []
     assert [sentence.language for sentence in target] == ["yo"] * 16

@@ -37,14 +37,13 @@ def vector(words, text):
 # --- words ------------------------------------------------------------------------------------------------
 
 
-def test_words_are_runs_of_letters_digits_and_their_marks_case_folded():
+def test_words_are_runs_of_letters_case_folded_or_n_grams_of_a_script_without_spaces_or_the_text():
     assert list(words_of("Wake me at 9:30, STRASSE straße!")) == ["wake", "me", "at", "9", "30", "strasse", "strasse"]
     assert list(words_of("हिन्दी में")) == ["हिन्दी", "में"]
-
-
-def test_a_script_without_spaces_has_character_n_grams_in_place_of_words():
     assert list(words_of("明日 9 時")) == ["明", "日", "明日", "9", "時"]
     assert list(words_of("ภาษา")) == ["ภ", "า", "ษ", "า", "ภา", "าษ", "ษา"]
+    assert list(words_of(" ☂ ☂")) == ["☂ ☂"]
+    assert list(words_of("  ")) == []
 
 
 @pytest.mark.parametrize("text", ["พรุ่งนี้", "ថ្ងៃស្អែក", "ມື້ອື່ນ", "မနက်ဖြန်"])
@@ -52,11 +51,6 @@ def test_n_grams_never_part_a_character_from_its_marks(text):
     words = list(words_of(text))
     assert len(words) > 4
     assert not [word for word in words if unicodedata.category(word[0])[0] == "M"]
-
-
-def test_a_text_without_letters_is_one_word():
-    assert list(words_of(" ☂ ☂")) == ["☂ ☂"]
-    assert list(words_of("  ")) == []
 
 
 def test_a_word_has_its_own_row_and_those_of_its_3_to_5_grams():

@@ -42,19 +42,13 @@ def test_a_linear_probe_that_read_every_language_reads_none():
     assert read[1] == pytest.approx(0.5, abs=0.05)
 
 
-def test_it_removes_one_dimension_less_than_there_are_languages():
+def test_it_removes_one_dimension_less_than_there_are_languages_once_and_none_until_it_is_fitted():
     vectors, labels = worlds(3)
     vectors = vectors.double()
     change = fitted(vectors, labels)(vectors) - vectors
     assert torch.linalg.matrix_rank(change, rtol=1e-9) == 2
-
-
-def test_until_it_is_fitted_it_returns_what_it_gets():
     vectors, _ = worlds(2)
     assert LanguageEraser(7)(vectors) is vectors
-
-
-def test_erasing_twice_is_erasing_once():
     vectors, labels = worlds(3)
     eraser = fitted(vectors.double(), labels)
     once = eraser(vectors.double())

@@ -21,16 +21,12 @@ DIM, LENGTHS = 4, (3, 1, 5, 2, 4)
 
 
 @pytest.mark.parametrize("form", ["softmax", "renorm"])
-def test_residual_attention_gives_padding_no_weight_and_sums_to_one(form):
+def test_residual_attention_gives_padding_no_weight_sums_to_one_and_an_only_token_has_all_of_it(form):
     mask = torch.tensor([[True, True, True, False], [True, True, False, False]])
     attention = random_rows(2, 4, seed=0).masked_fill(~mask, float("-inf")).softmax(dim=-1)
     rest = residual_weights(attention, mask, form)
     assert (rest[~mask] == 0).all()
     assert rest.sum(dim=-1).tolist() == pytest.approx([1.0, 1.0])
-
-
-@pytest.mark.parametrize("form", ["softmax", "renorm"])
-def test_a_texts_only_token_has_all_of_the_residual_attention(form):
     mask = torch.tensor([[True, False]])
     assert residual_weights(torch.tensor([[1.0, 0.0]]), mask, form).tolist() == [[1.0, 0.0]]
 
