@@ -58,13 +58,10 @@ def test_a_cell_is_a_value_with_its_interval_in_hundredths_or_in_decimals():
     assert [line.split(maxsplit=1)[1] for line in boards(rows, None)[2:]] == ["0.500 [0.450, 0.550]", "0.250"]
 
 
-def test_a_method_is_below_those_that_have_more_directions_and_are_better_in_its_own():
+def test_methods_are_ordered_in_the_directions_that_they_share():
     values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
     rows = [row(method, PAIRS[i], value, 1) for method, numbers in values.items() for i, value in enumerate(numbers)]
     assert [line.split()[0] for line in boards(rows, None)[2:]] == ["best", "dream", "few"]
-
-
-def test_methods_without_a_shared_direction_are_in_the_order_of_their_own():
     rows = [row("a", "en-de", 0.5, 1), row("b", "en-es", 0.4, 1), row("c", "en-de", 0.6, 1)]
     assert [line.split()[0] for line in boards(rows, None)[2:]] == ["b", "c", "a"]
 
@@ -112,13 +109,10 @@ def test_a_method_that_was_cut_short_is_marked_and_the_last_line_says_so():
     assert not any("†" in line for line in summary(rows[:1]))
 
 
-def test_a_title_tells_that_lower_is_better():
+def test_a_title_tells_what_is_better_and_how_many_were_measured_and_trained():
     rows = [row("raw", "en-de", 0.5, 1, reads_as="leakage, lower is better")]
     assert "accuracy_at_1 [95 % interval], lower is better; sample" in boards(rows, None)[0]
     assert "lower" not in boards([row("raw", "en-de", 0.5, 1)], None)[0]
-
-
-def test_a_title_tells_how_many_were_measured_and_trained():
     rows = [row("raw", "en-de", 0.5, 1, n=1200, seeds=0), row("dream", "en-de", 0.5, 1, n=90, seeds=3)]
     assert boards(rows, None)[0].endswith("sample on scratch, n 90-1,200, 3 seeds")
     assert boards(rows[:1], None)[0].endswith("n 1,200")

@@ -129,7 +129,7 @@ def test_steps_on_a_cpu_do_not_wait_for_each_other_and_loading_writes_nothing(gr
     assert not workspace.home.exists()
 
 
-def test_a_head_and_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
+def test_heads_metrics_and_token_states_are_there_for_the_methods_that_run_on_an_encoder(graph):
     heads = {key for key in keys(graph, "heads") if key.endswith("_head")}
     assert heads == {"heads/own/dream_head", "heads/own/fmda_head", "heads/published/dream_head"}
     methods = ("own/raw", "own/dream", "own/fmda", "published/raw", "published/dream")
@@ -140,9 +140,6 @@ def test_a_head_and_metrics_for_each_encoder_and_method_that_runs_on_it(graph):
         for what in ("evaluation_sets", "comparisons")
     }
     assert keys(graph, "evaluation") == metrics | of_encoders
-
-
-def test_token_states_only_where_a_method_needs_them(graph):
     assert keys(graph, "embeddings") == {
         "embeddings/own/own_encoder",
         "embeddings/own/own_vectors",
@@ -151,9 +148,14 @@ def test_token_states_only_where_a_method_needs_them(graph):
     }
 
 
-def test_a_gate_waits_for_its_own_encoder_only(graph):
+def test_a_gate_waits_for_its_encoder_and_the_warehouse_for_the_comparisons_which_wait_for_every_metric(graph):
     of_encoder = {"targets/aligned_pairs", "embeddings/published/published_vectors"}
     assert parents(graph, "heads/published/published_training_data") == of_encoder
+    found = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
+    comparisons = {f"evaluation/{name}/{name}_comparisons" for name in ("own", "published")}
+    assert found == comparisons
+    metrics = {key for key in keys(graph, "evaluation") if key.endswith("_metrics")}
+    assert {parent for key in comparisons for parent in parents(graph, key)} == metrics
 
 
 @pytest.mark.parametrize("group", ["own_heads", "own_evaluation", "published_heads", "published_evaluation"])
@@ -176,14 +178,6 @@ def test_the_page_of_an_asset_says_where_it_is_stored_and_of_which_encoder_and_m
     assert utterances["dagster/relation_identifier"] == "corpora.utterances"
     tags = graph.get(dg.AssetKey(["evaluation", "own", "dream_metrics"])).tags
     assert (tags["disent/encoder"], tags["disent/method"]) == ("own", "dream")
-
-
-def test_the_warehouse_waits_for_the_comparisons_of_each_encoder_which_wait_for_every_metric(graph):
-    found = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
-    comparisons = {f"evaluation/{name}/{name}_comparisons" for name in ("own", "published")}
-    assert found == comparisons
-    metrics = {key for key in keys(graph, "evaluation") if key.endswith("_metrics")}
-    assert {parent for key in comparisons for parent in parents(graph, key)} == metrics
 
 
 def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):

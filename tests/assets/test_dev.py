@@ -50,14 +50,11 @@ def test_a_signal_ends_all_processes_that_a_script_in_the_background_has_started
         assert (rest, starter.wait()) == ("", 0)
 
 
-def test_a_process_that_ignores_the_signal_is_killed(tmp_path):
+def test_a_process_that_ignores_the_signal_is_killed_and_by_a_second_signal_at_once(tmp_path):
     with start(tmp_path, ignore="signal.signal(signal.SIGTERM, signal.SIG_IGN)", grace=0.2) as starter:
         assert starter.stdout.readline() == "ready\n"
         starter.terminate()
         assert starter.stdout.read() == ""
-
-
-def test_a_second_signal_kills_at_once(tmp_path):
     ignore = "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))"
     with start(tmp_path, ignore=ignore) as starter:
         assert starter.stdout.readline() == "ready\n"

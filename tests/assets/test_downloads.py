@@ -38,9 +38,13 @@ def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
     return step_asset(step, workspace)
 
 
-def test_a_corpus_with_path_and_url_is_downloaded_to_its_path(workspace, tmp_path):
+@pytest.mark.parametrize("own", [None, "the user's own"])
+def test_a_corpus_is_downloaded_to_its_path_unless_a_file_of_the_user_is_there(workspace, tmp_path, own):
+    (tmp_path / "real").mkdir()
+    if own:
+        (tmp_path / "real/table.csv").write_text(own, encoding="utf-8")
     assert dg.materialize([downloads_asset(workspace)]).success
-    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "from the server"
+    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == (own or "from the server")
 
 
 def status_of(workspace: Workspace) -> str:
@@ -52,10 +56,3 @@ def test_a_file_of_the_user_at_the_path_is_no_missing_download(workspace, tmp_pa
     (tmp_path / "real").mkdir()
     (tmp_path / "real/table.csv").write_text("language,intent,text\nen,play,play\nde,play,spiel\n", encoding="utf-8")
     assert status_of(workspace) == "fresh"
-
-
-def test_a_file_of_the_user_at_the_path_is_not_replaced(workspace, tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real/table.csv").write_text("the user's own", encoding="utf-8")
-    assert dg.materialize([downloads_asset(workspace)]).success
-    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == "the user's own"

@@ -33,13 +33,10 @@ def test_an_unexpected_error_is_shown_with_the_place_of_the_user_s_code():
     assert message.endswith("For the traceback run disent --debug materialize")
 
 
-def test_the_place_is_the_innermost_that_is_not_of_a_library():
+def test_the_place_is_the_innermost_that_is_not_of_a_library_or_none_without_frames():
     with pytest.raises(ValueError, match="Expecting") as raised:
         json.loads("no json")
     assert str(place_of(raised.value)).startswith(f"{__file__}:")
-
-
-def test_an_error_without_frames_has_no_place():
     assert place_of(ValueError()) is None
 
 

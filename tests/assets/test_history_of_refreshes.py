@@ -64,10 +64,15 @@ def test_a_refresh_records_what_has_changed(workspace):
     assert (run["refresh"], run["changed_count"], run["standing_count"]) == (2, 1, 1)
 
 
-def test_a_second_refresh_records_nothing(workspace):
+def test_a_refresh_of_nothing_new_and_one_that_fails_its_checks_record_nothing(workspace):
     refresh_warehouse(workspace)
     assert refresh_warehouse(workspace).is_reused
     assert (events(workspace), len(history_files(workspace))) == (FIRST, 1)
+    refresh_warehouse(workspace)
+    measured(workspace, dream=1.5)
+    with pytest.raises(TableError, match="metrics_values_within_bounds"):
+        refresh_warehouse(workspace)
+    assert len(history_files(workspace)) == 1
 
 
 def test_a_rebuild_of_the_warehouse_loses_no_history(workspace):
@@ -88,14 +93,6 @@ def test_numbers_of_a_removed_file_end_and_begin_again(workspace):
     kept.rename(path)
     refresh_warehouse(workspace)
     assert events(workspace) == [*FIRST, (2, "ended", "dream", None), (3, "new", "dream", 0.5)]
-
-
-def test_a_refresh_that_fails_its_checks_records_nothing(workspace):
-    refresh_warehouse(workspace)
-    measured(workspace, dream=1.5)
-    with pytest.raises(TableError, match="metrics_values_within_bounds"):
-        refresh_warehouse(workspace)
-    assert len(history_files(workspace)) == 1
 
 
 def test_a_kill_between_the_history_and_the_warehouse_is_made_good(workspace, monkeypatch):

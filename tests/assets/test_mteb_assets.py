@@ -56,15 +56,12 @@ def test_the_warehouse_depends_on_the_results(workspace):
     assert graph.get(TABLE).parent_keys == {dg.AssetKey(MTEB_FILES)}
 
 
-def test_a_changed_file_changes_the_version_of_its_folder(workspace):
+def test_a_changed_file_changes_the_version_of_its_folder_unless_it_is_of_another_task(workspace):
     write(workspace)
     first = read_sources(workspace)[MTEB_FILES].versions["ours"]
     assert read_sources(workspace)[MTEB_FILES].versions["ours"] == first
     write(workspace, mteb_version="2")
     assert read_sources(workspace)[MTEB_FILES].versions["ours"] != first
-
-
-def test_a_file_of_another_task_does_not(workspace):
     write(workspace)
     first = read_sources(workspace)[MTEB_FILES].versions
     (workspace.home / "mteb" / "results" / "org__model" / "1" / "BUCC.v2.json").write_text("{}", encoding="utf-8")

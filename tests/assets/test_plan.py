@@ -50,42 +50,30 @@ def after(selections: list[str]) -> dict[str, frozenset[str]]:
     return {str(step): step.after for step in plan(TOY, selections)}
 
 
-def test_a_step_waits_only_for_the_partitions_that_it_is_made_from():
+def test_a_step_waits_for_the_partitions_that_it_is_made_from_also_by_way_of_steps_not_selected():
     vectors = {f"embeddings/tiny/tiny_vectors [{language}]" for language in ("en", "ja")}
     assert after(["heads", "embeddings"])["heads/tiny/dream_head [en-ja]"] == vectors
-
-
-def test_a_step_waits_also_by_way_of_steps_that_are_not_selected():
     corpora = {f"corpora/utterances [{language}]" for language in ("en", "de", "ja")}
     assert after(["warehouse", "corpora"])["warehouse/database"] == corpora
 
 
-def test_several_selections_and_names_of_stages_are_taken_together():
+def test_selections_are_taken_together_and_a_plus_takes_what_a_stage_is_made_from():
     assert names(plan(TOY, ["corpora", "key:warehouse/*"], None)) == {
         *(f"corpora/utterances [{language}]" for language in ("en", "de", "ja")), "warehouse/database",
     }  # fmt: skip
-
-
-def test_a_plus_before_a_stage_takes_what_it_is_made_from():
     assert {"corpora/utterances [ja]", "targets/masked [ja]"} <= names(plan(TOY, ["+embeddings"]))
 
 
-def test_a_pair_brings_its_languages_and_no_others():
+def test_a_pair_brings_its_languages_alone_and_with_an_encoder_all_that_it_is_pretrained_on():
     assert names(plan(TOY, ["corpora", "heads"], "en-ja")) == {
         "corpora/utterances [en]", "corpora/utterances [ja]",
         "heads/tiny/dream_head [en-ja]", "heads/tiny/facet_head [en-ja]",
     }  # fmt: skip
-
-
-def test_a_pair_brings_no_texts_that_only_its_metrics_are_made_from():
     texts = step("targets/masked", LANGUAGES)
     metrics = step("evaluation/tiny/raw_metrics", PAIRS, of("targets/masked"))  # every language
     toy = steps(texts, metrics, step("heads/tiny/tagger_head", LANGUAGES))
     assert names(plan(toy, ["targets", "heads"], "en-de")) == {"targets/masked [en]", "targets/masked [de]"}
     assert "targets/masked [ja]" in names(plan(toy, ["+evaluation"], "en-de"))
-
-
-def test_a_selected_encoder_brings_all_that_it_is_pretrained_on():
     made = names(plan(TOY, ["+key:heads/tiny/dream_head"], "en-ja"))
     assert {"embeddings/tiny/tiny_encoder", "corpora/utterances [de]"} <= made
     assert "embeddings/tiny/tiny_vectors [de]" not in made

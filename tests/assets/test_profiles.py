@@ -33,9 +33,11 @@ PACKAGES = Path(__file__).resolve().parents[2]
 POSTGRES = "postgresql+psycopg2://me:secret@host/runs"
 
 
-def test_steps_run_on_this_machine_unless_a_profile_is_named():
+def test_steps_run_on_this_machine_with_default_settings_unless_the_environment_says_otherwise(tmp_path):
     assert (profile_of({}), is_local({}), run_settings({}).profile) == ("local", True, "local")
     assert (profile_of({"DISENT_PROFILE": "slurm"}), is_local({"DISENT_PROFILE": "ray"})) == ("slurm", False)
+    assert (code_locations({}).name, step_share({})) == ("workspace.yaml", (1, 1))
+    assert code_locations({"DISENT_WORKSPACE": str(tmp_path / "own.yaml")}) == tmp_path / "own.yaml"
 
 
 @pytest.mark.parametrize(("ask", "variable", "text", "message"), [
@@ -54,11 +56,6 @@ def test_an_invalid_variable_is_refused(ask, variable, text, message):
 def test_a_cluster_is_told_the_settings_but_no_password():
     environment = {"DISENT_POSTGRES": POSTGRES, "DISENT_ALERTS": "http://x/token", "DISENT_HOME": "/x", "HOME": "/y"}
     assert passed_on(environment) == ["PATH", "DISENT_HOME"]
-
-
-def test_settings_of_the_environment_have_defaults(tmp_path):
-    assert (code_locations({}).name, step_share({})) == ("workspace.yaml", (1, 1))
-    assert code_locations({"DISENT_WORKSPACE": str(tmp_path / "own.yaml")}) == tmp_path / "own.yaml"
 
 
 @pytest.mark.parametrize(("profile", "has_queue"), [("local", True), ("ray", False), ("slurm", False), ("k8s", False)])
@@ -158,10 +155,13 @@ def away(times: int):
     return ask
 
 
-def test_a_question_is_asked_again_until_the_database_is_back():
+def test_a_question_is_asked_again_until_the_database_is_back_or_patience_ends():
     pauses = []
     assert retried(away(120), pause=pauses.append)("here") == "here"
     assert len(pauses) == 120
+    clock = iter([0.0, 1.0, PATIENCE_SECONDS + 1])
+    with pytest.raises(OperationalError):
+        retried(away(3), clock=lambda: next(clock), pause=lambda _: None)("here")
 
 
 def database_away(times: int) -> SimpleNamespace:
@@ -199,12 +199,6 @@ def test_a_process_waits_ten_minutes_in_all():
             waits.connect(away, None, ["here"], {})
     assert waits.connect(away, None, ["here"], {}) == "here"
     assert waits.away_since is None
-
-
-def test_patience_ends():
-    clock = iter([0.0, 1.0, PATIENCE_SECONDS + 1])
-    with pytest.raises(OperationalError):
-        retried(away(3), clock=lambda: next(clock), pause=lambda _: None)("here")
 
 
 def test_the_table_of_variables_has_those_that_the_code_reads():

@@ -98,9 +98,11 @@ def test_json_has_the_answers_of_the_page(page):
     }  # fmt: skip
 
 
-def test_an_index_without_templates_has_no_column_of_them():
+def test_an_index_without_templates_has_no_column_of_them_and_an_empty_column_says_so():
     shown = client(ToyIndex(embeddings=("meaning", "language"))).get("/", params={"q": NINE}).text
     assert list(Reader(shown).columns) == ["meaning"]
+    shown = client(ToyIndex([(NINE, "en")])).get("/", params={"q": NINE}).text
+    assert shown.count("Nothing in this index.") == 3
 
 
 @pytest.mark.parametrize("filters", [{"only": "de"}, {"language": "en", "only": "-"}])
@@ -114,15 +116,13 @@ def test_a_link_on_an_answer_searches_with_it_and_keeps_the_filters(page):
     assert "/?q=weck+mich+um+neun&k=10&language=de&only=-" in Reader(page(q=NINE, language="en", only="-")).links
 
 
-def test_the_form_has_what_was_asked(page):
+def test_the_form_has_what_was_asked_beside_answers_and_beside_an_error(page):
     shown = page(q=NINE, k="7", language="de", only="-")
     assert f'value="{NINE}"' in shown
     assert re.findall(r"<option[^>]* selected>([^<]+)", shown) == ["7", "de", "other languages"]
-
-
-def test_a_column_that_found_nothing_says_so():
-    shown = client(ToyIndex([(NINE, "en")])).get("/", params={"q": NINE}).text
-    assert shown.count("Nothing in this index.") == 3
+    shown = page(q=NINE, only="-")
+    assert f'value="{NINE}"' in shown
+    assert re.findall(r"<option[^>]* selected>([^<]+)", shown) == ["10", "other languages"]
 
 
 def test_words_of_the_sentence_are_marked_with_the_spaces_between_them():
@@ -187,12 +187,6 @@ def test_a_question_out_of_bounds_is_refused_with_its_remedy(case):
     assert index.asked == []
 
 
-def test_what_was_typed_and_chosen_stays_beside_an_error(page):
-    shown = page(q=NINE, only="-")
-    assert f'value="{NINE}"' in shown
-    assert re.findall(r"<option[^>]* selected>([^<]+)", shown) == ["10", "other languages"]
-
-
 def test_a_sentence_that_the_head_refuses_is_an_error_on_the_page(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise EncoderError("the text has <b>no</b> tokens")
@@ -222,15 +216,12 @@ def test_a_hostile_text_is_shown_as_text_wherever_it_comes_from():
     assert "49" not in re.sub(r"<style>.*?</style>", "", shown, flags=re.DOTALL)
 
 
-def test_a_long_answer_is_cut_on_the_page_and_whole_in_json():
+def test_a_long_answer_is_cut_on_the_page_and_in_its_link_and_whole_in_json():
     long = "nine " * SHOWN_CHARACTERS
     index = ToyIndex([(long, "en")])
     (shown,) = Reader(client(index).get("/", params={"q": "nine"}).text).columns["meaning"]
     assert len(shown) == SHOWN_CHARACTERS + 1
     assert client(index).get("/api/search", params={"q": "nine"}).json()["answers"]["meaning"][0]["text"] == long
-
-
-def test_the_link_of_a_long_answer_asks_no_more_than_may_be_asked():
     index = ToyIndex([("nine " * LONGEST, "en")])
     link = Reader(client(index).get("/", params={"q": "nine"}).text).links[1]
     assert client(index).get(link).status_code == 200

@@ -89,11 +89,8 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_new_content_is_recorded_and_requests_one_refresh(project):
+def test_new_content_is_recorded_once_and_each_change_and_its_reversal_requests_a_refresh(project):
     assert [project.look(), project.look()] == [(["de", "en"], 1), ([], 0)]
-
-
-def test_a_change_of_a_partition_and_its_reversal_are_recorded_and_request_a_refresh_each(project):
     project.look()
     for text in ("two", "one"):
         project.write("de-DE", text)
@@ -145,15 +142,12 @@ def test_a_result_that_was_made_by_hand_requests_a_refresh_and_one_of_a_refresh_
     assert project.look() == ([], 0)
 
 
-def test_new_partitions_and_new_code_request_a_refresh(project):
+def test_new_partitions_new_code_and_each_start_request_a_refresh_and_a_reload_does_not(project):
     project.look()
     config = project.folder / "disent.toml"
     config.write_text(config.read_text(encoding="utf-8").replace('"en-de"', '"de-en"'), encoding="utf-8")
     project.load()
     assert project.look() == ([], 1)
-
-
-def test_each_start_requests_a_refresh_and_a_reload_does_not(project):
     project.look()
     project.load("second")
     assert project.look() == ([], 1)
@@ -174,14 +168,12 @@ def test_a_new_language_is_reported_if_there_is_no_web_server(project):
     assert project.reload_message() == "Nothing has changed."
 
 
-def test_a_configuration_that_cannot_be_read_is_not_loaded(project):
-    with (project.folder / "disent.toml").open("a", encoding="utf-8") as file:
-        file.write("nonsense = 1\n")
-    assert project.reload_message().startswith("The last configuration stays: ")
-
-
-def test_a_configuration_whose_corpus_is_gone_is_not_loaded(project):
-    (project.folder / "corpus").rename(project.folder / "elsewhere")
+@pytest.mark.parametrize("what", ["a key that does not exist", "a corpus that is gone"])
+def test_a_configuration_that_cannot_be_read_or_whose_corpus_is_gone_is_not_loaded(project, what):
+    if what == "a corpus that is gone":
+        (project.folder / "corpus").rename(project.folder / "elsewhere")
+    else:
+        (project.folder / "disent.toml").write_text(f"{CONFIG}nonsense = 1\n", encoding="utf-8")
     assert project.reload_message().startswith("The last configuration stays: ")
 
 

@@ -51,7 +51,7 @@ def rows(workspace: Workspace) -> list[dict]:
     return read_run_table(workspace, STEP_COSTS).to_pylist()
 
 
-def test_a_step_that_made_something_has_a_row(run, workspace):
+def test_a_step_that_made_something_has_a_row_and_keeps_it_while_it_is_up_to_date(run, workspace):
     run(steps=12)
     (row,) = rows(workspace)
     of_time = {"made_at", "seconds", "processor_seconds", "peak_memory", "machine"}
@@ -61,9 +61,6 @@ def test_a_step_that_made_something_has_a_row(run, workspace):
     }  # fmt: skip
     assert row["seconds"] > 0
     assert row["machine"].endswith("cores")
-
-
-def test_a_step_that_was_up_to_date_keeps_its_row(run, workspace):
     run()
     before = rows(workspace)
     run(is_reused=True)

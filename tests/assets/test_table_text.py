@@ -36,11 +36,19 @@ def test_a_table_that_is_too_wide_has_its_texts_folded(width):
     assert text.splitlines()[-1] == "(2 rows)"
 
 
-def test_a_folded_text_is_cut_between_words_and_keeps_every_character():
+def test_a_folded_text_is_cut_between_words_and_a_table_too_wide_even_so_is_a_list_for_each_row():
     lines = render(ROWS, "table", 35).splitlines()[2:-1]
     notes = [line[8:].replace("0.250", "").replace("0.500", "").strip() for line in lines]
     assert "".join(notes).replace(" ", "") == "".join(ROWS["note"].to_pylist()).replace(" ", "")
     assert notes[0] == "its language"
+    lines = render(ROWS, "table", 20).splitlines()
+    assert lines[:4] == [
+        "-- row 1",
+        "method  dream",
+        "note    its language embedding finds translations",
+        "value   0.250",
+    ]
+    assert lines[-1] == "(2 rows)"
 
 
 @pytest.mark.parametrize("style", ["table", "markdown"])
@@ -50,17 +58,6 @@ def test_a_small_p_is_shown_as_a_bound_and_a_small_difference_without_sign(style
         ["<0.001", "0.000"],
         ["0.001", "-0.200"],
     ]
-
-
-def test_a_table_that_is_too_wide_even_so_has_a_list_for_each_row():
-    lines = render(ROWS, "table", 20).splitlines()
-    assert lines[:4] == [
-        "-- row 1",
-        "method  dream",
-        "note    its language embedding finds translations",
-        "value   0.250",
-    ]
-    assert lines[-1] == "(2 rows)"
 
 
 @pytest.mark.parametrize("style", ["csv", "json", "markdown"])

@@ -78,14 +78,11 @@ def test_a_step_without_products_has_no_share(row):
     assert costs.products(WORKSPACE, row) is None
 
 
-def test_products_alone_are_timed_as_often_as_they_were_counted():
+def test_products_also_of_packed_weights_are_timed_alone_as_often_as_they_were_counted():
     with Recorded() as recorded:
         multiply(7)
     assert recorded.counts.total() == 7
     assert recorded.seconds_alone() > 0
-
-
-def test_products_of_packed_weights_are_repeated_alone():
     layer = torch.nn.Linear(32, 32).bfloat16().requires_grad_(requires_grad=False)
     pack_weights(layer, 8)
     with torch.inference_mode(), Recorded() as recorded:

@@ -37,14 +37,11 @@ def run(docs, monkeypatch, *arguments):
     return [line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("|")][2:], lines[-3]
 
 
-def test_one_part_replaces_its_own_rows_alone(docs, monkeypatch):
+def test_one_part_replaces_its_own_rows_alone_and_a_whole_run_every_row(docs, monkeypatch):
     names, seconds = run(docs, monkeypatch, "--only", "tables")
     assert names == ["new tables", "old"]
     assert seconds.endswith("each part: tables 0, slots 7; together 7.")
     assert run(docs, monkeypatch, "--only", "slots")[0] == ["new tables", "new slots"]
-
-
-def test_a_whole_run_replaces_every_row(docs, monkeypatch):
     assert run(docs, monkeypatch)[0] == ["new tables", "new slots"]
     assert list(json.loads((docs / "benchmarks.json").read_text())) == ["tables", "slots"]
 

@@ -60,9 +60,12 @@ def test_a_hit_says_what_it_is(index):
     assert len(index) == len(index.texts) == len(index.languages) == 11
 
 
-def test_several_queries_have_the_hits_that_each_has_alone(index):
+def test_hits_are_by_score_and_then_by_row_and_several_queries_have_those_that_each_has_alone(index):
     queries = ["wake jazz", "turn kitchen", "nothing"]
     assert index.search(queries, "residual", 4) == [index.search(query, "residual", 4) for query in queries]
+    hits = index.search("play", "template", 99)
+    assert len(hits) == 11
+    assert [(-hit.score, hit.row) for hit in hits] == sorted((-hit.score, hit.row) for hit in hits)
 
 
 def test_a_search_by_several_embeddings_encodes_once_and_has_the_hits_of_each(index, monkeypatch):
@@ -71,12 +74,6 @@ def test_a_search_by_several_embeddings_encodes_once_and_has_the_hits_of_each(in
     monkeypatch.setattr(Trained, "embed", lambda self, texts, seed: encoded.append(texts) or embed(self, texts, seed))
     assert index.search_each(queries, by, 4, except_same_text=True) == expected
     assert encoded == [queries]
-
-
-def test_hits_are_by_score_and_then_by_row(index):
-    hits = index.search("play", "template", 99)
-    assert len(hits) == 11
-    assert [(-hit.score, hit.row) for hit in hits] == sorted((-hit.score, hit.row) for hit in hits)
 
 
 @pytest.mark.parametrize(
@@ -214,12 +211,9 @@ def test_a_head_that_was_trained_again_is_refused(kept, loaded):
         disent.Index.open(kept).search("wake")
 
 
-def test_a_head_without_a_file_has_to_be_named(index):
+def test_a_head_without_a_file_has_to_be_named_and_no_other_extends_its_index(index):
     with pytest.raises(TrainingError, match=r"its head \(facet on tiny, en-de\) has no file. Name it as head="):
         disent.Index.open(index.folder).search("wake")
-
-
-def test_an_index_is_extended_by_its_own_head_only(index):
     with pytest.raises(TableError, match="as it was trained before"):
         disent.Index.build(index.folder, model(content="others"), ["x"])
 
