@@ -78,16 +78,11 @@ def test_the_sql_files_of_the_docs_are_found_from_any_folder(warehouse, tmp_path
     assert shown.stderr == f"{name} has no rows here. The warehouse has data sets ours; encoders tiny; methods mine\n"
 
 
-def test_the_users_own_file_comes_before_one_of_disent(warehouse, tmp_path, monkeypatch):
+def test_the_users_own_sql_file_comes_first_and_one_that_is_nowhere_is_told(warehouse, tmp_path, monkeypatch):
     warehouse.build(metrics=[{}])
     (tmp_path / "facet.sql").write_text("select 7 as own", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert asked(warehouse, "facet.sql", "--format", "csv").stdout == "own\n7\n"
-
-
-def test_an_sql_file_that_is_nowhere_is_told_with_those_that_there_are(warehouse, tmp_path, monkeypatch):
-    warehouse.build(metrics=[{}])
-    monkeypatch.chdir(tmp_path)
     shown = asked(warehouse, "docs/fasset.sql")
     assert shown.exit_code == 2
     assert shown.stderr == (

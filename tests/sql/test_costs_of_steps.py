@@ -69,10 +69,12 @@ def asked(warehouse: Warehouse, *options: str) -> str:
     return shown.stdout
 
 
-def test_the_largest_step_comes_first_with_its_share_of_the_configuration_and_shares_add_up_to_one(measured):
+def test_the_largest_step_comes_first_with_its_share_and_a_group_has_the_largest_peak_of_its_steps(measured):
     rows = json.loads(asked(measured, "--format", "json"))
     shares = {"minilm_vectors": 0.5, "dream_head": 0.3, "utterances": 0.1, "dream_metrics": 0.1}
     assert [(row["asset"].split("/")[-1], row["share"]) for row in rows] == [*shares.items()]
+    rows = json.loads(asked(measured, "--by", "encoder", "--format", "json"))
+    assert [row["peak_megabytes"] for row in rows] == [900, 100]
 
 
 @pytest.mark.parametrize(
@@ -87,11 +89,6 @@ def test_a_group_has_the_sum_of_its_steps(measured, by, sums):
     rows = list(csv.reader(io.StringIO(asked(measured, "--by", by, "--format", "csv"))))
     place, width = rows[0].index("processor_seconds"), len(next(iter(sums)))
     assert {tuple(row[:width]): float(row[place]) for row in rows[1:]} == sums
-
-
-def test_a_group_has_the_largest_peak_of_its_steps(measured):
-    rows = json.loads(asked(measured, "--by", "encoder", "--format", "json"))
-    assert [row["peak_megabytes"] for row in rows] == [900, 100]
 
 
 def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_leaves_out(measured, monkeypatch):

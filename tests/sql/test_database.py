@@ -37,18 +37,12 @@ def test_without_inputs_every_table_is_there_and_empty(published):
     assert report.seconds > 0
 
 
-def test_an_empty_list_of_files_is_an_empty_table(warehouse):
+def test_declared_files_alone_are_loaded_none_or_one_or_several(warehouse, tmp_path):
     report = build_warehouse({name: [] for name in INPUTS}, warehouse.sql_root, warehouse.path)
     assert report.rows["heads.training_curve"] == 0
-
-
-def test_only_the_declared_files_are_loaded(warehouse, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/undeclared.parquet").write_text("no Parquet file")
     assert warehouse.build(metrics=[{}, {"evaluated_on": "de-en"}]).rows["main.metrics"] == 2
-
-
-def test_several_files_make_one_table(warehouse, tmp_path):
     warehouse.build(metrics=[{}])
     first = (tmp_path / "in/metrics.parquet").rename(tmp_path / "in/first.parquet")
     warehouse.build(metrics=[{"method": "fmda"}])
@@ -179,15 +173,12 @@ def test_references_are_what_a_query_names_after_from_and_join():
     assert references(sql) == {"main.c", "corpora.d"}
 
 
-def test_what_the_other_relations_are_computed_from_is_not_in_main(published):
+def test_names_of_relations_are_unique_and_main_has_none_of_those_that_others_are_computed_from(published):
     relations = published.ask("select schema, name from (show all tables)")
     in_main = {row["name"] for row in relations if row["schema"] == "main"}
     assert {"metrics", "leaderboard", "significance", "claim_verdicts"} <= in_main
     assert {row["name"] for row in relations if row["schema"] == "parts"} >= {"table_cells", "paper_rows", "claims"}
     assert [name for name in in_main if re.search(r"_table\d|_parts|_cells$", name)] == ["claim_cells"]
-
-
-def test_a_name_without_its_schema_means_one_relation(published):
     names = [
         row["name"] for row in published.ask("select schema, name from (show all tables) where schema <> 'history'")
     ]
@@ -212,8 +203,11 @@ def test_a_name_of_several_schemas_means_the_one_in_main(warehouse):
     assert warehouse.ask("select method from metrics") == [{"method": "dream"}]
 
 
-def test_a_query_without_a_warehouse_says_what_to_do(tmp_path):
+def test_a_query_of_a_file_that_is_absent_or_no_warehouse_says_what_to_do(tmp_path):
     with pytest.raises(TableError, match=r"there is no warehouse\. Run disent materialize"):
+        query(tmp_path / "w.duckdb", "select 1")
+    (tmp_path / "w.duckdb").write_text("this is no database" * 100)
+    with pytest.raises(TableError, match=r"w\.duckdb: can't be opened"):
         query(tmp_path / "w.duckdb", "select 1")
 
 
@@ -231,12 +225,6 @@ def test_a_warehouse_that_the_disk_fails_to_read_is_not_called_damaged(tmp_path,
     (tmp_path / "w.duckdb").touch()
     monkeypatch.setattr(duckdb, "connect", lambda *_, **__: Failing())
     with pytest.raises(StorageError, match=r"w\.duckdb: the disk failed to read .* check the disk"):
-        query(tmp_path / "w.duckdb", "select 1")
-
-
-def test_a_query_of_a_file_that_is_not_a_warehouse_says_so(tmp_path):
-    (tmp_path / "w.duckdb").write_text("this is no database" * 100)
-    with pytest.raises(TableError, match=r"w\.duckdb: can't be opened"):
         query(tmp_path / "w.duckdb", "select 1")
 
 
@@ -261,20 +249,17 @@ with _new_database(Path(sys.argv[1])) as connection:
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[False] [(False,)]\n"
 
 
-def test_a_query_may_end_in_a_comment_or_semicolon(published):
+def test_a_query_may_end_in_a_comment_or_semicolon_and_its_answer_keeps_its_order(published):
     assert query(published.path, "-- one\nselect 1 as one; -- done\n").to_pylist() == [{"one": 1}]
+    values = query(published.path, "select value from published_metrics order by value desc nulls last")
+    numbers = [value for value in values.column("value").to_pylist() if value is not None]
+    assert numbers == sorted(numbers, reverse=True)
 
 
 @pytest.mark.parametrize("sql", ["select 1; select 2", "pivot (select 1 as a) on a using count(*); select 2"])
 def test_two_queries_at_once_are_refused_instead_of_losing_an_answer(published, sql):
     with pytest.raises(DisentError, match="there are 2 statements, and one gives one answer"):
         query(published.path, sql)
-
-
-def test_an_answer_keeps_its_order(published):
-    values = query(published.path, "select value from published_metrics order by value desc nulls last")
-    numbers = [value for value in values.column("value").to_pylist() if value is not None]
-    assert numbers == sorted(numbers, reverse=True)
 
 
 # --- printing ---------------------------------------------------------------------------------------------
@@ -290,7 +275,7 @@ ROWS = pa.table(
 )
 
 
-def test_a_table_is_of_fixed_width_with_three_decimals():
+def test_a_table_is_of_fixed_width_with_three_decimals_and_shows_its_columns_without_rows():
     assert render(ROWS, "table") == (
         "method  value     n  text        tags\n"
         "------  -----  ----  ----------  ----------\n"
@@ -299,25 +284,16 @@ def test_a_table_is_of_fixed_width_with_three_decimals():
         '                     say "x", y\n'
         "(3 rows)\n"
     )
-
-
-def test_a_table_without_rows_shows_its_columns():
     assert render(ROWS.slice(0, 0).select(["method", "n"]), "table") == "method  n\n------  -\n(0 rows)\n"
 
 
-def test_csv_keeps_every_digit():
+def test_csv_and_json_keep_every_digit_and_json_has_times_as_text():
     assert render(ROWS.select(["method", "value", "text"]), "csv") == (
         'method,value,text\nraw,0.5,"a\nb"\nfmda,0.123456789,日本\n,,"say ""x"", y"\n'
     )
-
-
-def test_json_keeps_types_and_every_digit():
     import json
 
     assert json.loads(render(ROWS, "json")) == ROWS.to_pylist()
-
-
-def test_json_has_times_as_text():
     moment = pa.table({"at": pa.array([0], pa.timestamp("us", tz="UTC"))})
     assert render(moment, "json") == '[\n  {\n    "at": "1970-01-01 00:00:00+00:00"\n  }\n]\n'
 

@@ -97,15 +97,12 @@ def test_the_best_stands_beside_the_runner_up(warehouse, p, stands):
     ]
 
 
-def test_a_test_is_found_whichever_side_the_best_is_on(warehouse):
+def test_a_test_is_found_whichever_side_the_best_is_on_and_without_one_nothing_is_said_to_stand(warehouse):
     turned = {"value_a": 0.5, "value_b": 0.8, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
     sides = {"method_a": "dream", "method_b": "facet", "trained_on_b": "en-de", "embedding_b": "meaning"}
     warehouse.build(metrics=[FACET, {}], comparisons=[{**sides, **turned}])
     found = ask(warehouse, "method, runner_up, round(difference, 6), difference_low, difference_high", "best")
     assert found == [("facet", "dream", 0.3, 0.2, 0.4)]
-
-
-def test_a_difference_that_was_not_tested_neither_stands_nor_falls(warehouse):
     warehouse.build(metrics=[FACET, {"trained_on": "en-de+en-es"}], comparisons=[{}])
     assert ask(warehouse, "method, runner_up, stands", "best") == [("facet", "dream", None)]
 
