@@ -153,11 +153,13 @@ def test_a_method_that_compares_tokens_has_no_vectors_and_one_that_embeds_no_lab
 # --- tables -----------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_a_polars_frame_of_all_its_partitions(run):
+def test_a_table_is_a_polars_frame_of_all_its_partitions_and_an_unknown_one_is_answered_by_those_there_are(run):
     utterances = run.table("utterances")
     assert isinstance(utterances, pl.DataFrame)
     assert set(utterances["language"]) == {"en", "de", "ja"}
     assert run.table("corpora", "utterances", "sample", "de").equals(utterances.filter(pl.col("language") == "de"))
+    with pytest.raises(ValueError, match=r"'utterances/sample/fr' is no partition of .*utterances/sample/en"):
+        run.table("utterances", "sample", "fr")
 
 
 def test_every_table_that_is_named_can_be_read(run):
@@ -170,24 +172,16 @@ def test_every_table_that_is_named_can_be_read(run):
     assert all(len(run.table(name)) for name in made)
 
 
-def test_metrics_are_those_of_the_warehouse(run):
+def test_metrics_and_sql_are_those_of_the_warehouse(run):
     ours = run.metrics(task="template_retrieval", method="fmda")
     theirs = run.sql("from metrics where task = 'template_retrieval' and method = 'fmda'")
     assert len(ours) > 10
     assert sorted(ours["value"]) == sorted(theirs["value"])
-
-
-def test_a_partition_that_does_not_exist_is_answered_by_those_that_do(run):
-    with pytest.raises(ValueError, match=r"'utterances/sample/fr' is no partition of .*utterances/sample/en"):
-        run.table("utterances", "sample", "fr")
+    board = run.sql("from leaderboard")
+    assert isinstance(board, pl.DataFrame)
+    assert {"method", "task", "value"} <= set(board.columns)
 
 
 def test_a_table_that_nothing_has_made_names_the_command_that_makes_it(fresh):
     with pytest.raises(TableError, match=r"does not exist yet\. Run `disent materialize`"):
         opened(fresh).table("metrics")
-
-
-def test_sql_reads_the_warehouse(run):
-    board = run.sql("from leaderboard")
-    assert isinstance(board, pl.DataFrame)
-    assert {"method", "task", "value"} <= set(board.columns)

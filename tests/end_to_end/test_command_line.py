@@ -31,7 +31,7 @@ def test_the_settings_of_a_name_of_the_configuration_are_what_it_sets_and_the_ke
     assert "\n### `fmda`\n" in shown
 
 
-def test_a_corpus_that_is_not_at_its_path_is_told_before_anything_runs(fresh):
+def test_a_corpus_or_a_configuration_that_is_not_at_its_path_is_told_before_anything_runs(fresh):
     fresh.configure('path = "corpus"', 'path = "nowhere"')
     line = 1 + fresh.config.read_text().splitlines().index('path = "nowhere"')
     for command in ("materialize", "status", "dev"):
@@ -39,6 +39,10 @@ def test_a_corpus_that_is_not_at_its_path_is_told_before_anything_runs(fresh):
         assert result.exit_code == 2
         assert result.stderr.startswith(f"disent: {fresh.config}:{line}: corpora[0].path: there is no file or folder")
     assert not fresh.home.exists()
+    fresh.config.unlink()
+    result = fresh.disent("status")
+    assert result.exit_code == 2
+    assert str(fresh.config) in result.stderr
 
 
 USAGE = "Usage: "
@@ -91,13 +95,6 @@ def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(
     assert not fresh.home.exists()
 
 
-def test_a_missing_configuration_exits_with_2(fresh):
-    fresh.config.unlink()
-    result = fresh.disent("status")
-    assert result.exit_code == 2
-    assert str(fresh.config) in result.stderr
-
-
 def test_a_warehouse_that_is_not_there_exits_with_1_and_says_what_to_do(fresh):
     for arguments in (("sql", "select 1"), ("leaderboard",), ("report",)):
         result = fresh.disent(*arguments)
@@ -112,10 +109,12 @@ def test_a_mistake_in_sql_exits_with_1_and_one_line(finished):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_one_partition_is_made_alone(fresh):
+def test_one_partition_is_made_alone_and_with_debug_every_line_of_the_library_is_shown(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
     tables = {path.name for path in fresh.home.glob("tables/corpora/utterances/sample/*.parquet")}
     assert tables == {"ja.parquet"}
+    fresh.materialize("group:corpora", "--partition", "ja")
+    assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr
 
 
 def test_a_step_that_fails_for_what_is_missing_is_told_with_the_command_that_makes_it(fresh):
@@ -130,11 +129,6 @@ def test_doctor_names_profile_and_shards_and_refuses_those_that_are_not(fresh, m
     refused = fresh.disent("doctor")
     assert refused.exit_code == 2
     assert "must be one of inline, processes" in refused.stderr
-
-
-def test_with_debug_every_line_of_the_library_is_shown(fresh):
-    fresh.materialize("group:corpora", "--partition", "ja")
-    assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr
 
 
 def test_with_debug_a_failure_has_its_traceback(fresh):

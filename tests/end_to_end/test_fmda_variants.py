@@ -1,8 +1,10 @@
 """Variants of FMDA from a configuration to the leaderboard: ablations, two stages, and one model of two pairs."""
 
+import shutil
+
 import dagster as dg
 import pytest
-from projects import Project, new_project, rows
+from projects import Project, rows
 
 pytestmark = pytest.mark.end_to_end
 
@@ -24,9 +26,11 @@ max_epochs = 2
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
-    """A project of variants that has run once, on the mixture of its pairs."""
-    made = new_project(tmp_path_factory.mktemp("variants"))
+def project(finished, tmp_path_factory) -> Project:
+    """Heads of variants on the mixture of the pairs, over the vectors of the finished project."""
+    made = finished.copy(tmp_path_factory.mktemp("variants"))
+    for name in ("dagster", "heads"):
+        shutil.rmtree(made.home / name)
     made.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["fmda-contrast", "fmda_contrast", "fmda_two_stage"]')
     made.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{MIXTURE}"]')
     made.configure("[methods.dream]", f"{VARIANTS}\n[methods.dream]")
@@ -38,10 +42,13 @@ def curve_of(project, name):
     return rows(project.home / "tables" / "heads" / "training_curve" / "tiny" / name / f"{MIXTURE}.parquet")
 
 
-def test_every_variant_has_weights_of_its_own(project):
+def test_every_variant_has_weights_of_its_own_and_nothing_of_stage_1_beside_them_and_is_on_the_leaderboard(project):
     weights = project.weights()
     assert set(weights) == {f"tiny/{name}/{MIXTURE}" for name in ("fmda-contrast", "fmda_contrast", "fmda_two_stage")}
     assert len(set(weights.values())) == 3
+    assert [path for path in project.home.rglob("*stage_1*") if path.is_file()] == []
+    found = project.ask("select distinct method from main.leaderboard where embedding = 'template'")
+    assert {row["method"] for row in found} == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
 
 
 def test_one_model_of_a_mixture_is_measured_on_every_pair_and_language(project):
@@ -56,17 +63,11 @@ def test_one_model_of_a_mixture_is_measured_on_every_pair_and_language(project):
 
 
 def test_the_curve_of_two_stages_is_one(project):
-    curve = rows(
-        project.home / "tables" / "heads" / "training_curve" / "tiny" / "fmda_two_stage" / f"{MIXTURE}.parquet"
-    )
+    curve = curve_of(project, "fmda_two_stage")
     epochs = {row["epoch"] for row in curve}
     assert epochs == {1, 2, 3, 4}
     assert {row["epoch"] for row in curve if row["term"].startswith("stage_1_")} == {1, 2}
     assert {row["epoch"] for row in curve if row["term"] == "total"} == epochs
-
-
-def test_nothing_of_stage_1_is_left_beside_the_weights(project):
-    assert [path for path in project.home.rglob("*stage_1*") if path.is_file()] == []
 
 
 def test_training_that_its_last_epoch_improved_is_called_cut_short(project):
@@ -84,8 +85,3 @@ def test_training_that_its_last_epoch_improved_is_called_cut_short(project):
         assert check.passed == (not any(row["is_best"] for row in curve if row["epoch"] == end))
     heads = project.ask("select method, converged from heads.trainings where converged is not null")
     assert {row["method"]: row["converged"] for row in heads} == {name: check.passed for name, check in found.items()}
-
-
-def test_every_variant_is_on_the_leaderboard(project):
-    found = project.ask("select distinct method from main.leaderboard where embedding = 'template'")
-    assert {row["method"] for row in found} == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}

@@ -97,14 +97,11 @@ def test_the_web_server_shows_a_copy_of_the_state_of_a_home_that_may_only_be_rea
     assert not copy.exists()
 
 
-def test_what_would_write_to_a_home_that_may_only_be_read_says_so_in_one_line(copied):
+def test_a_home_that_may_not_be_written_or_read_is_told_in_one_line(copied):
     with taken_away(copied.home):
         line = complaint(copied.disent("materialize"))
         assert f"{copied.home}: this folder may be read but not written" in line
         assert "permission denied" in complaint(copied.disent("report"))
-
-
-def test_a_home_that_may_not_be_read_is_told_in_one_line(copied):
     with taken_away(copied.home, keep=0):
         for arguments in (["status"], ["sql", "from metrics"], ["report"], ["materialize"]):
             assert str(copied.home) in complaint(copied.disent(*arguments))

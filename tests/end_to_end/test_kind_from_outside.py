@@ -10,20 +10,20 @@ from disent_core.errors import ConfigError
 pytestmark = pytest.mark.end_to_end
 
 
-def test_a_kind_is_made_encodes_and_is_measured(fresh, monkeypatch):
+def test_a_kind_is_made_encodes_and_is_measured(copied, monkeypatch):
     monkeypatch.setitem(ENCODER_KINDS, "toy", "toy_kind:ToyConfig")
-    fresh.configure(SCRATCH, 'name = "letters"\nkind = "toy"\nletters = 6\n')
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "dream"]')
-    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    assert "missing embeddings/letters/letters_encoder" in fresh.disent("status").stdout
-    first = fresh.materialize()
+    copied.configure(SCRATCH, 'name = "letters"\nkind = "toy"\nletters = 6\n')
+    copied.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "dream"]')
+    copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    assert "missing embeddings/letters/letters_encoder" in copied.disent("status").stdout
+    first = copied.materialize()
     assert first["encoded"] > 0
-    assert (fresh.workspace.encoder("letters") / "letters.txt").is_file()
-    assert fresh.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
-    assert fresh.ask("select kind, settings from encoders") == [
+    assert (copied.workspace.encoder("letters") / "letters.txt").is_file()
+    assert copied.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
+    assert copied.ask("select kind, settings from encoders") == [
         {"kind": "toy", "settings": '{"letters": 6, "name": "letters"}'}
     ]
-    assert {row["method"] for row in fresh.ask("select method from metrics")} == {"raw", "dream"}
+    assert {row["method"] for row in copied.ask("select method from metrics")} == {"raw", "dream"}
 
 
 def test_a_kind_needs_no_line_if_the_configuration_names_its_class():

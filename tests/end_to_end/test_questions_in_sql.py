@@ -30,14 +30,11 @@ def test_a_question_is_answered_in_the_columns_that_the_page_shows(finished, que
     assert tuple(first) == tuple(cells(question.answer)[0])
 
 
-def test_every_trained_head_has_its_cost(finished):
+def test_every_trained_head_and_every_metrics_table_has_its_cost(finished):
     lacking = "from heads.trainings anti join heads.training_costs using (method, encoder, trained_on)"
     assert finished.ask("select count(*) > 3 as many from heads.trainings") == [{"many": True}]
     assert finished.ask(lacking) == []
     assert finished.ask("from heads.training_costs where not (seconds > 0 and processor_seconds > 0)") == []
-
-
-def test_every_head_and_every_metrics_table_has_its_cost(finished):
     assert finished.ask("from asset_state anti join step_costs using (asset, partition) where method is not null") == []
     assert finished.ask("from step_costs where not (seconds > 0 and processor_seconds > 0)") == []
 

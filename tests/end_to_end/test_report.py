@@ -27,23 +27,17 @@ def test_the_report_shows_every_section_of_the_run(page, finished):
     assert page.count("<svg ") > len(tasks)
 
 
-def test_the_report_has_the_clouds_of_every_head_by_both_projections(page):
+def test_the_report_has_the_clouds_of_every_head_every_paper_table_and_ten_case_studies(page, finished):
     alternatives = re.findall(r'<img [^>]*alt="([^"]+)"', page)
     heads = {(method, pair) for method in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")}
     wanted = {f"{kind} of {method} on tiny, trained on {pair}" for kind in ("t-SNE", "PCA") for method, pair in heads}
     assert {*alternatives} == wanted
-
-
-def test_the_report_has_every_paper_table_of_the_warehouse(page, finished):
     names = [row["table_name"] for row in finished.ask("select table_name from information_schema.tables")]
     tables = [name for name in names if re.fullmatch(r"[a-z]+_table\d+", name)]
     assert len(tables) > 3
     for name in tables:
         paper, number = name.split("_table")
         assert f"{paper.upper()}, table {number}" in page
-
-
-def test_the_report_has_ten_case_studies_a_retrieval_task(page, finished):
     [found] = finished.ask("select max(place) as most, count(distinct place) as places from disagreements")
     assert found["most"] == found["places"] <= 10
     assert page.count('class="case"') > 0

@@ -300,12 +300,14 @@ def test_a_text_of_the_index_finds_itself_first_unless_it_is_left_out(index, row
     assert rows[0]["text"] not in [hit["text"] for hit in json.loads(told.stdout)]
 
 
-def test_queries_of_a_file_are_answered_in_its_order_each_in_its_language(index, texts, rows):
+def test_queries_of_a_file_or_standard_input_are_answered_in_order_each_in_its_language(index, texts, rows):
     arguments = ("--queries", texts, "-k", 2, "--other-language", "--format", "json")
     hits = json.loads(run("search", index, *arguments).stdout)
     assert [hit["query"] for hit in hits[::2]] == [row["text"] for row in rows]
     languages = {row["text"]: row["language"] for row in rows}
     assert all(hit["language"] != languages[hit["query"]] for hit in hits)
+    told = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
+    assert [(hit["query"], hit["language"]) for hit in json.loads(told.stdout)] == [("play", "de"), ("wake", "de")]
 
 
 def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
@@ -314,11 +316,6 @@ def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
     contents["head"]["places"] = ["nowhere"]
     (copy / "index.json").write_text(json.dumps(contents), encoding="utf-8")
     assert run("search", copy, "x").stderr.endswith("is not where it was. Name it as --head HEAD\n")
-
-
-def test_queries_may_come_from_standard_input(index):
-    told = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
-    assert [(hit["query"], hit["language"]) for hit in json.loads(told.stdout)] == [("play", "de"), ("wake", "de")]
 
 
 @pytest.mark.parametrize(

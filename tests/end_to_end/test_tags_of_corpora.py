@@ -1,6 +1,7 @@
 """Slots of one corpus and entities of another are different tags: a method that tags may keep to one of them."""
 
 import pytest
+from projects import new_project
 
 import disent
 
@@ -30,24 +31,25 @@ epochs = 1
 [methods.dream]"""
 
 
-@pytest.fixture
-def project(fresh):
-    """English has slots and entities, Danish entities only; heads in general don't train on them."""
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """English has slots and entities, Danish entities only; heads in general don't train on them. It has run once."""
+    made = new_project(tmp_path_factory.mktemp("tags"))
     for language, verb in (("en", "leaves"), ("da", "rejser")):
         for split, first in (("train", 0), ("dev", 40), ("test", 60)):
             sentences = [
                 [f"Ada{place} B-PER", f"{verb} O", f"Oslo{place} B-LOC", ""] for place in range(first, first + 30)
             ]
-            fresh.write_lines(f"names/{language}/{split}.txt", [line for sentence in sentences for line in sentence])
-    fresh.configure("[[encoders]]", f"{NAMES}\n[[encoders]]")
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["slots", "entities"]')
-    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    fresh.configure("\n[methods.dream]", METHODS)
-    return fresh
+            made.write_lines(f"names/{language}/{split}.txt", [line for sentence in sentences for line in sentence])
+    made.configure("[[encoders]]", f"{NAMES}\n[[encoders]]")
+    made.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["slots", "entities"]')
+    made.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    made.configure("\n[methods.dream]", METHODS)
+    made.materialize()
+    return made
 
 
 def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names_and_is_asked_from_python(project):
-    project.materialize()
     rows = project.ask("select distinct method, task, trained_on, dataset, evaluated_on from metrics order by all")
     assert [tuple(row.values()) for row in rows] == [
         ("entities", "ner", "en", "names", "en"),
@@ -64,8 +66,8 @@ def test_a_tagger_learns_and_is_measured_on_the_corpora_that_it_names_and_is_ask
         head.label([["Ada1"]], language="da")
 
 
-def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project):
-    project.materialize("+key:heads/*")
+def test_a_tagger_is_trained_anew_by_its_own_corpora_alone(project, tmp_path):
+    project = project.copy(tmp_path)
     before = project.weights()
     path = project.folder / "names/en/train.txt"
     path.write_text(path.read_text(encoding="utf-8").replace("O\nOslo", "O\nElse"), encoding="utf-8")

@@ -37,11 +37,15 @@ def embed(texts: pa.Table) -> pa.Table:
     return texts.drop(["text_key"]).append_column("vector", pa.array(rows, pa.list_(pa.float64())))
 
 
-def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project):
+def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts_that_are_written_for_them(project):
     listed, added = project.folder / "texts.parquet", project.folder / "new.jsonl"
     early = project.disent("export-texts", str(listed), "--encoder", "other")
     assert (early.exit_code, "Run `disent materialize '+group:targets'` first" in early.output) == (1, True)
     project.materialize("+group:targets")
+    for name, encoder, told in (("x.csv", "other", "must end in .parquet or .jsonl"),
+                                ("x.parquet", "none", "unknown encoder 'none'; choose one of other")):  # fmt: skip
+        refused = project.disent("export-texts", str(project.folder / name), "--encoder", encoder)
+        assert (refused.exit_code, told in refused.output) == (2, True)
     assert project.disent("export-texts", str(listed), "--encoder", "other").exit_code == 0
     texts = pq.read_table(listed)
     assert texts.column_names == ["text_key", "language", "text"]
@@ -68,14 +72,3 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts(project)
     added.write_text(json.dumps(row | {"vector": [0.5] * 8}) + "\n", encoding="utf-8")
     added.rename(project.folder / "vectors" / "new.jsonl")
     assert project.materialize()["encoded"] == len(texts)  # other files are another encoder: all are read again
-
-
-def test_texts_of_an_unknown_encoder_are_a_usage_error(project):
-    result = project.disent("export-texts", str(project.folder / "x.parquet"), "--encoder", "none")
-    assert (result.exit_code, "unknown encoder 'none'; choose one of other" in result.output) == (2, True)
-
-
-def test_texts_are_written_as_parquet_or_json_lines_only(project):
-    project.materialize("group:corpora or group:negatives or group:targets")
-    result = project.disent("export-texts", str(project.folder / "x.csv"), "--encoder", "other")
-    assert (result.exit_code, "must end in .parquet or .jsonl" in result.output) == (2, True)

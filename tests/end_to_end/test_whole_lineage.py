@@ -37,14 +37,11 @@ def test_every_partition_of_every_asset_is_missing_before_a_run_and_fresh_after_
     assert story.status_after == f"{count} fresh, 0 stale, 0 missing\n"
 
 
-def test_the_end_of_a_run_records_the_states_of_all_assets(finished):
+def test_a_run_records_the_states_of_all_assets_and_begins_the_history_with_its_numbers(finished):
     assert finished.ask("select state, waits, count(*) > 20 as many from asset_state group by all") == [
         {"state": "fresh", "waits": False, "many": True}
     ]
     assert finished.ask("from stale_metrics") == []
-
-
-def test_the_history_begins_with_the_numbers_of_the_first_run(finished):
     (run,) = finished.ask("from runs")
     (numbers,) = finished.ask("select count(*) as n from metrics").pop().values()
     assert (run["new_count"], run["changed_count"], run["ended_count"]) == (numbers, 0, 0)
@@ -70,13 +67,16 @@ def test_the_leaderboard_shows_what_is_ranked_and_with_all_the_rest(finished):
     assert len(everything.splitlines()) > len(brief.splitlines()) > 4
 
 
-def test_the_leaderboard_is_one_screen_that_says_what_to_do_next(finished):
+def test_the_leaderboard_is_one_screen_that_says_what_to_do_next_and_of_one_task_has_only_its_rows(finished):
     lines = finished.disent("leaderboard").stdout.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 100
     titles = [line.partition(":")[0] for line in lines if " on tiny, n " in line]
     assert titles == ["crosslingual_retrieval", "template_retrieval"]
     assert sum(line.startswith("    disent ") for line in lines) == 3
+    result = finished.disent("leaderboard", "template_retrieval", "--format", "csv")
+    assert result.exit_code == 0
+    assert {line.split(",")[0] for line in result.stdout.splitlines()[1:]} == {"template_retrieval"}
 
 
 def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(copied):
@@ -90,7 +90,7 @@ def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(co
     assert "sts is not among the tasks of this configuration" in result.stderr
 
 
-def test_every_method_and_embedding_is_on_the_leaderboard(finished):
+def test_every_method_embedding_and_task_is_on_the_leaderboard_with_all_that_it_applies_to(finished):
     found = {(row["method"], row["embedding"]) for row in finished.ask("select * from leaderboard")}
     expected = {
         (config.name, embedding)
@@ -99,9 +99,6 @@ def test_every_method_and_embedding_is_on_the_leaderboard(finished):
     }
     assert found == expected
     assert len(found) == 1 + 2 + 4 + 4
-
-
-def test_every_task_is_measured_on_everything_that_it_applies_to(finished):
     found = {(row["task"], row["evaluated_on"]) for row in finished.ask("select * from leaderboard")}
     pairs = {("crosslingual_retrieval", pair) for pair in ("en-de", "de-en", "en-ja", "ja-en")}
     assert found >= pairs | {("template_retrieval", language) for language in ("en", "de", "ja")}
@@ -140,14 +137,17 @@ def test_every_seed_has_rows_of_its_own_and_an_aggregate(finished):
 # --- what Dagster shows -----------------------------------------------------------------------------------
 
 
-def test_no_check_that_must_hold_fails(events):
+def test_no_check_that_must_hold_fails_and_one_of_a_pair_is_not_covered_by_another(events):
     found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
     must = [check for check in found if check.severity == dg.AssetCheckSeverity.ERROR]
     assert [(check.asset_key, check.check_name) for check in must if not check.passed] == []
     assert len(must) >= 20
+    found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
+    converged = {(check.asset_key.path[-1], check.partition) for check in found if check.check_name == CONVERGED.name}
+    assert {("dream_head", "en-de"), ("dream_head", "en-ja")} <= converged
 
 
-def test_every_table_tells_its_rows_and_whether_it_was_recomputed(events):
+def test_every_table_tells_its_rows_which_are_counted_and_whether_it_was_recomputed(events, finished):
     odd = [
         asset
         for asset, partition, found in events.metadata()
@@ -155,9 +155,6 @@ def test_every_table_tells_its_rows_and_whether_it_was_recomputed(events):
         if "recomputed" not in found or (partition is not None and "dagster/partition_row_count" not in found)
     ]
     assert odd == []
-
-
-def test_row_counts_are_those_of_the_tables(finished, events):
     counts = {
         (asset, partition): found["dagster/partition_row_count"]
         for asset, partition, found in events.metadata()
@@ -197,12 +194,6 @@ def test_the_table_of_the_metrics_has_a_number_of_everything_that_is_measured(fi
     assert sum(len(of_pair["by_task"].records) for of_pair in found) == expected["n"]
 
 
-def test_a_failed_check_of_one_pair_is_not_covered_by_another(events):
-    found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
-    converged = {(check.asset_key.path[-1], check.partition) for check in found if check.check_name == CONVERGED.name}
-    assert {("dream_head", "en-de"), ("dream_head", "en-ja")} <= converged
-
-
 def test_the_log_of_the_run_says_what_every_step_made(events):
     lines = [entry.user_message for entry in events.all() if entry.dagster_event is None]
     assert any(line.startswith("heads/tiny/dream_head [en-de]: made in ") for line in lines)
@@ -226,22 +217,13 @@ def test_results_that_are_moved_stay_fresh_and_lost_state_of_dagster_costs_no_co
 # --- asking -----------------------------------------------------------------------------------------------
 
 
-def test_the_leaderboard_of_one_task_has_only_its_rows(finished):
-    result = finished.disent("leaderboard", "template_retrieval", "--format", "csv")
-    assert result.exit_code == 0
-    assert {line.split(",")[0] for line in result.stdout.splitlines()[1:]} == {"template_retrieval"}
-
-
-def test_sql_answers_in_every_format(finished):
+def test_sql_answers_in_every_format_and_reads_a_file(finished, tmp_path):
     query = "select method, count(*) as n from metrics where seed is null group by method order by method"
     answer = query_warehouse(finished.workspace.warehouse, query)
     for style in ("table", "csv", "json"):
         result = finished.disent("sql", query, "--format", style)
         assert result.exit_code == 0
         assert result.stdout == render(answer, style)
-
-
-def test_sql_reads_a_file(finished, tmp_path):
     file = tmp_path / "count.sql"
     file.write_text("-- how many\nselect count(*) as n from metrics\n", encoding="utf-8")
     result = finished.disent("sql", str(file), "--format", "json")
