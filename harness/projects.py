@@ -23,15 +23,7 @@ from disent_core.methods.spec import describe_head
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "corpora" / "sample" / "1.1" / "data"
 KEPT = {"train": 80, "dev": 20, "test": 20}
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-languages = ["en-US", "de-DE", "ja-JP"]
-
-[[encoders]]
-name = "tiny"
+SCRATCH = """name = "tiny"
 kind = "scratch"
 hidden_size = 32
 heads = 2
@@ -39,7 +31,16 @@ layers = 1
 intermediate_size = 64
 vocab_size = 600
 epochs = 1
+"""
+CONFIG = f"""
+[[corpora]]
+name = "sample"
+format = "massive"
+path = "corpus"
+languages = ["en-US", "de-DE", "ja-JP"]
 
+[[encoders]]
+{SCRATCH}
 [experiment]
 pairs = ["en-de", "en-ja"]
 methods = ["raw", "dream", "fmda", "fmda_softmax"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from worlds import corpus, encoder, experiment, section
 
 from disent.home import PROJECT, home_folder
 from disent_assets.definitions import build
@@ -18,33 +19,14 @@ from disent_core.lineage.partitions import language_to_training_sets
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.remote import detach, remote_of
 
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-languages = ["en-US", "de-DE", "ja-JP", "es-ES"]
-
-[[encoders]]
-name = "own"
-kind = "scratch"
-
-[[encoders]]
-name = "published"
-kind = "huggingface"
-path = "model"
-
-[experiment]
-pairs = ["en-de", "en-ja", "en-de+en-ja"]
-methods = ["raw", "dream", "fmda"]
-
-[methods.dream]
-pairs = ["en-ja"]
-seeds = [7]
-
-[methods.fmda]
-encoders = ["own"]
-"""
+CONFIG = (
+    corpus("sample", path="corpus", languages=["en-US", "de-DE", "ja-JP", "es-ES"])
+    + encoder("own")
+    + encoder("published", "huggingface", path="model")
+    + experiment("raw", "dream", "fmda", pairs=["en-de", "en-ja", "en-de+en-ja"])
+    + section("methods.dream", pairs=["en-ja"], seeds=[7])
+    + section("methods.fmda", encoders=["own"])
+)
 
 
 @pytest.fixture
@@ -66,36 +48,14 @@ def parents(graph, key: str) -> set[str]:
     return {parent.to_user_string() for parent in graph.get(dg.AssetKey(key.split("/"))).parent_keys}
 
 
-DISTILLED = CONFIG.replace('path = "model"', 'path = "model"\npooling = "mean"').replace(
-    "[experiment]",
-    """
-[[corpora]]
-name = "bitext"
-format = "moses"
-path = "bitext"
-pairs = ["en-de"]
-
-[[encoders]]
-name = "multi"
-kind = "distilled"
-teacher = "published"
-corpora = ["bitext"]
-
-[[encoders]]
-name = "start"
-kind = "distilled"
-teacher = "published"
-corpora = ["bitext"]
-train = false
-
-[[encoders]]
-name = "low"
-kind = "distilled"
-teacher = "published"
-corpora = ["bitext"]
-layer = [0, 1]
-
-[experiment]""",
+STUDENT = {"kind": "distilled", "teacher": "published", "corpora": ["bitext"]}
+DISTILLED = CONFIG.replace('path = "model"', 'path = "model"\npooling = "mean"') + "".join(
+    (
+        corpus("bitext", "moses", pairs=["en-de"]),
+        encoder("multi", **STUDENT),
+        encoder("start", **STUDENT, train=False),
+        encoder("low", **STUDENT, layer=[0, 1]),
+    )
 )
 
 

@@ -2,28 +2,18 @@
 
 import dagster as dg
 import pytest
+from worlds import corpus, encoder, experiment
 
 from disent_assets.lineage.factory import step_asset
 from disent_assets.run.status import find_states
 from disent_core.lineage.steps import DOWNLOADS, steps
 from disent_core.lineage.workspace import Workspace
 
-CONFIG = """
-[[corpora]]
-name = "table"
-format = "intents"
-path = "real/table.csv"
-url = "{url}"
-languages = ["en", "de"]
-
-[[encoders]]
-name = "scratch"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+CONFIG = (
+    corpus("table", "intents", path="real/table.csv", url="{url}", languages=["en", "de"])
+    + encoder("scratch")
+    + experiment()
+)
 
 
 @pytest.fixture

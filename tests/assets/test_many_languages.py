@@ -1,12 +1,12 @@
 """The work of loading a configuration grows with the number of its partitions, not with its square."""
 
-import json
 import sys
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from worlds import corpus, encoder, experiment
 
 from disent_assets.definitions import build
 from disent_core.config.load import load_config
@@ -20,27 +20,8 @@ METHODS = ["raw", "centered", "dream"]
 
 
 def configuration(languages: list[str], pairs: list[str], methods: list[str], more: str = "") -> str:
-    return f"""
-[[corpora]]
-name = "many"
-format = "xsid"
-path = "many"
-languages = {json.dumps(languages)}
-
-[[corpora]]
-name = "bitext"
-format = "moses"
-path = "bitext"
-pairs = {json.dumps(pairs)}
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = {json.dumps(pairs)}
-methods = {json.dumps(methods)}
-{more}"""
+    corpora = corpus("many", "xsid", languages=languages) + corpus("bitext", "moses", pairs=pairs)
+    return corpora + encoder("tiny") + experiment(*methods, pairs=pairs) + more
 
 
 def all_pairs(count: int, more: str = "") -> str:

@@ -5,6 +5,7 @@ import shutil
 
 import dagster as dg
 import pytest
+from worlds import corpus, encoder, experiment
 
 from disent_assets.definitions import build
 from disent_assets.lineage.corpus_versions import read_sources
@@ -12,22 +13,7 @@ from disent_assets.run.status import find_states, observe
 from disent_core.lineage.steps import MTEB_FILES
 from disent_core.lineage.workspace import Workspace
 
-CONFIG = """
-[[corpora]]
-name = "lines"
-format = "tatoeba"
-path = "."
-pairs = ["de-en"]
-train = true
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+CONFIG = corpus("lines", "tatoeba", path=".", pairs=["de-en"], train=True) + encoder("tiny") + experiment()
 RESULT = {"task_name": "STS17", "scores": {"test": [{"cosine_spearman": 0.5, "hf_subset": "en-en"}]}}
 TABLE = dg.AssetKey(["evaluation", "mteb_results"])
 

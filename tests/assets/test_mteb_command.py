@@ -6,35 +6,19 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tiny_encoder import tiny_encoder
+from worlds import corpus, encoder, experiment, section
 
 from disent_assets.cli import main
 from disent_core.config.load import load_config
 from disent_core.lineage.corpora import refresh_sentence_pairs
 from disent_core.lineage.workspace import Workspace
 
-CONFIG = """
-[[corpora]]
-name = "pairs"
-format = "tatoeba"
-path = "."
-pairs = ["de-en"]
-train = true
-
-[[encoders]]
-name = "tiny"
-kind = "huggingface"
-path = "encoder"
-pooling = "mean"
-max_length = 32
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-device = "cpu"
-
-[evaluation]
-tasks = ["tatoeba_retrieval"]
-"""
+CONFIG = (
+    corpus("pairs", "tatoeba", path=".", pairs=["de-en"], train=True)
+    + encoder("tiny", "huggingface", path="encoder", pooling="mean", max_length=32)
+    + experiment(device="cpu")
+    + section("evaluation", tasks=["tatoeba_retrieval"])
+)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from toy_steps import listening
+from worlds import corpus, encoder, experiment
 
 from disent_assets.definitions import build
 from disent_assets.lineage.corpus_versions import record_of
@@ -15,20 +16,7 @@ from disent_core.config.load import load_config
 from disent_core.lineage.steps import FILES
 from disent_core.lineage.workspace import Workspace
 
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-
-[[encoders]]
-name = "own"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+CONFIG = corpus("sample", path="corpus") + encoder("own") + experiment()
 
 
 class Project:

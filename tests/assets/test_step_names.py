@@ -4,43 +4,22 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds import corpus, encoder, experiment, section
 
 from disent_assets.definitions import build
 from disent_assets.lineage.factory import step_name
 from disent_core.lineage.workspace import Workspace
 
 VARIANTS = ("fmda", "fmda-contrast", "fmda_contrast", "fmda.contrast", "fmda-reconstruction")
-CONFIG = f"""
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "small-1.0"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = {list(VARIANTS)}
-
-[methods."fmda-contrast"]
-method = "fmda"
-without = ["contrast"]
-
-[methods.fmda_contrast]
-method = "fmda"
-contrast = "hinge"
-
-[methods."fmda.contrast"]
-method = "fmda"
-contrast = "softmax"
-
-[methods."fmda-reconstruction"]
-method = "fmda"
-without = ["reconstruction"]
-"""
+CONFIG = (
+    corpus("sample", path="corpus", languages=["en-US", "de-DE"])
+    + encoder("small-1.0")
+    + experiment(*VARIANTS)
+    + section('methods."fmda-contrast"', method="fmda", without=["contrast"])
+    + section("methods.fmda_contrast", method="fmda", contrast="hinge")
+    + section('methods."fmda.contrast"', method="fmda", contrast="softmax")
+    + section('methods."fmda-reconstruction"', method="fmda", without=["reconstruction"])
+)
 
 
 def test_variants_whose_names_differ_in_a_sign_have_separate_assets_in_groups_with_legal_names(load, tmp_path):

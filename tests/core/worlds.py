@@ -1,22 +1,28 @@
 """Small configurations and rows that tests of several folders share."""
 
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-TOY = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE"]
 
-[[encoders]]
-name = "toy"
-kind = "scratch"
+def section(name: str, /, **keys: object) -> str:
+    """Return a table of TOML, in which numbers, texts and lists are as in JSON."""
+    return f"\n[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
 
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+
+def corpus(name: str, format: str = "massive", **keys: object) -> str:
+    return section("[corpora]", **{"name": name, "format": format, "path": name} | keys)
+
+
+def encoder(name: str = "toy", kind: str = "scratch", **keys: object) -> str:
+    return section("[encoders]", name=name, kind=kind, **keys)
+
+
+def experiment(*methods: str, pairs: Sequence[str] = ("en-de",), **keys: object) -> str:
+    return section("experiment", pairs=pairs, methods=methods or ["raw"], **keys)
+
+
+TOY = corpus("one", languages=["en-US", "de-DE"]) + encoder() + experiment()
 """A configuration with one corpus, one encoder and the method `raw`."""
 METRIC = {
     "task": "sts", "dataset": "toy", "method": "gone", "encoder": "toy", "trained_on": "", "evaluated_on": "en-de",

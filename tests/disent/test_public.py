@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from worlds import corpus, encoder, experiment
 
 import disent
 from disent.home import home_folder
@@ -36,21 +37,7 @@ def shapes(method: str, texts: list[str]) -> dict[str, tuple[int, ...]]:
     assert head.seed in head.seeds and head.fingerprint
     return {name: vectors[name].shape for name in head.embeddings}
 """
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw", "dream"]
-"""
+CONFIG = corpus("sample", languages=["en-US", "de-DE"]) + encoder("tiny") + experiment("raw", "dream")
 
 
 @pytest.fixture

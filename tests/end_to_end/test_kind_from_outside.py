@@ -1,7 +1,7 @@
 """An encoder kind is a module and a line in the registry: nothing else of the library knows of it."""
 
 import pytest
-from test_vectors_made_elsewhere import SCRATCH
+from projects import SCRATCH
 from toy_kind import ToyConfig
 
 from disent_core.encoders import ENCODER_KINDS, encoder_kind, name_of_kind

@@ -2,31 +2,14 @@
 
 import pytest
 from projects import Project
+from worlds import corpus, encoder, experiment
 
 from disent_core.lineage.corpora import refresh_utterances
 from disent_core.storage.tables import SCHEMAS, read_table
 
 pytestmark = pytest.mark.end_to_end
 
-CONFIG = """
-[[corpora]]
-name = "xsid"
-format = "xsid"
-path = "xsid"
-
-[[corpora]]
-name = "sts"
-format = "sts"
-path = "sts"
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+CONFIG = corpus("xsid", "xsid") + corpus("sts", "sts") + encoder("tiny") + experiment()
 BLOCK = "# id = {id}\n# text = {text}\n# intent = alarm/set_alarm\n1\t{text}\talarm/set_alarm\tO\n"
 GOOD = [BLOCK.format(id=number, text=f"word{number}") for number in range(1, 6)]
 

@@ -4,42 +4,21 @@ import json
 import re
 
 import pytest
-from projects import SAMPLE, Project
+from projects import SAMPLE, SCRATCH, Project
+from worlds import corpus, experiment, section
 
 import disent
 
 pytestmark = pytest.mark.end_to_end
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "corpus"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-hidden_size = 32
-heads = 2
-layers = 1
-intermediate_size = 64
-vocab_size = 600
-epochs = 1
-
-[experiment]
-pairs = ["en-de"]
-methods = ["facet"]
-seeds = [0]
-device = "cpu"
-
-[methods.facet]
-template_units = 64
-residual_units = 64
-template_words = 64
-residual_words = 64
-batch_size = 128
-epochs = 8
-"""
+CONFIG = (
+    corpus("sample", path="corpus", languages=["en-US", "de-DE"])
+    + f"\n[[encoders]]\n{SCRATCH}"
+    + experiment("facet", seeds=[0], device="cpu")
+    + section(
+        "methods.facet", template_units=64, residual_units=64, template_words=64, residual_words=64, batch_size=128,
+        epochs=8,
+    )
+)  # fmt: skip
 QUERIES = {
     "where can my sister eat pancakes in lisbon": "where can my .* eat .* in .*",
     "my uncle wants olives put that on the party list": "my .* wants .* put that on the .* list",

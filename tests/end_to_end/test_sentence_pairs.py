@@ -3,38 +3,17 @@
 import re
 
 import pytest
+from worlds import corpus
 
 pytestmark = pytest.mark.end_to_end
 
-CORPORA = """
-[[corpora]]
-name = "bitext"
-format = "moses"
-path = "bitext"
-splits = [0.6, 0.2, 0.2]
-
-[[corpora]]
-name = "held_out"
-format = "moses"
-path = "held_out"
-splits = [0.6, 0.2, 0.2]
-train = false
-
-[[corpora]]
-name = "tatoeba"
-format = "tatoeba"
-path = "tatoeba"
-
-[[corpora]]
-name = "sts"
-format = "sts"
-path = "sts"
-
-[[corpora]]
-name = "names"
-format = "conll"
-path = "names"
-"""
+CORPORA = (
+    corpus("bitext", "moses", splits=[0.6, 0.2, 0.2])
+    + corpus("held_out", "moses", splits=[0.6, 0.2, 0.2], train=False)
+    + corpus("tatoeba", "tatoeba")
+    + corpus("sts", "sts")
+    + corpus("names", "conll")
+)
 DREAM = ("[methods.dream]\nmax_epochs = 6\n", '[methods.dream]\nmax_epochs = 2\npairs = ["en-fr", "en-de"]\n')
 
 

@@ -2,33 +2,19 @@
 
 import pytest
 from projects import new_project
+from worlds import corpus, section
 
 import disent
 
 pytestmark = pytest.mark.end_to_end
 
-NAMES = """
-[[corpora]]
-name = "names"
-format = "conll"
-path = "names"
-train = false
-"""
-METHODS = """
-[methods.slots]
-method = "token_classification"
-pairs = ["en"]
-examples = 20
-epochs = 1
-
-[methods.entities]
-method = "token_classification"
-corpora = ["names"]
-pairs = ["en", "en-da"]
-examples = 20
-epochs = 1
-
-[methods.dream]"""
+NAMES = corpus("names", "conll", train=False)
+SHORT = {"method": "token_classification", "examples": 20, "epochs": 1}
+METHODS = (
+    section("methods.slots", **SHORT, pairs=["en"])
+    + section("methods.entities", **SHORT, pairs=["en", "en-da"], corpora=["names"])
+    + "\n[methods.dream]"
+)
 
 
 @pytest.fixture(scope="module")

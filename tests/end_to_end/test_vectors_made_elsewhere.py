@@ -6,18 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from projects import SCRATCH
 
 pytestmark = pytest.mark.end_to_end
 
-SCRATCH = """name = "tiny"
-kind = "scratch"
-hidden_size = 32
-heads = 2
-layers = 1
-intermediate_size = 64
-vocab_size = 600
-epochs = 1
-"""
 VECTORS = 'name = "other"\nkind = "vectors"\npath = "vectors"\n'
 
 

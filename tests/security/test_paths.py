@@ -4,6 +4,7 @@ import os
 
 import pytest
 from click.testing import CliRunner
+from worlds import corpus, encoder, experiment, section
 
 from disent_assets.cli import main
 from disent_assets.definitions import build
@@ -25,28 +26,17 @@ CLIMBING = (
     "\x1b[2J", "x..y", "%2e%2e", "a b", "ä", "{language}", "*", "nul\r",
 )  # fmt: skip
 
-CONFIG = """
-[[corpora]]
-name = "one"
-format = "massive"
-path = "corpora"
-languages = ["en-US", "de-DE"]
-[[corpora]]
-name = "far"
-format = "intents"
-url = "https://example.org/files/table.csv?download=1#top"
-languages = ["en", "fr"]
-[targets.code_switching]
-dictionaries = "words"
-[[encoders]]
-name = "toy"
-kind = "scratch"
-[experiment]
-pairs = ["en-de"]
-methods = ["raw", "mine"]
-[methods.mine]
-method = "dream"
-"""
+CONFIG = (
+    corpus("one", path="corpora", languages=["en-US", "de-DE"])
+    + section(
+        "[corpora]", name="far", format="intents", languages=["en", "fr"],
+        url="https://example.org/files/table.csv?download=1#top",
+    )
+    + section("targets.code_switching", dictionaries="words")
+    + encoder()
+    + experiment("raw", "mine")
+    + section("methods.mine", method="dream")
+)  # fmt: skip
 
 
 @pytest.fixture

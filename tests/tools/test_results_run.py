@@ -3,41 +3,21 @@
 from pathlib import Path
 
 import pytest
+from worlds import corpus, encoder, experiment
 
 from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
 from tools import results
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = """
-[[corpora]]
-name = "sample"
-format = "massive"
-path = "{corpora}/sample"
-languages = ["en-US", "de-DE"]
-
-[[corpora]]
-name = "fetched"
-format = "massive"
-path = "fetched.tar.gz"
-url = "https://example.org/fetched.tar.gz"
-sha256 = "{sha256}"
-languages = ["en-US", "de-DE"]
-
-[[corpora]]
-name = "tatoeba"
-format = "tatoeba"
-path = "nowhere"
-pairs = ["de-en"]
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+LANGUAGES = ["en-US", "de-DE"]
+CONFIG = (
+    corpus("sample", path="{corpora}/sample", languages=LANGUAGES)
+    + corpus("fetched", path="f.tar.gz", url="https://example.org/f.tar.gz", sha256="{sha256}", languages=LANGUAGES)
+    + corpus("tatoeba", "tatoeba", path="nowhere", pairs=["de-en"])
+    + encoder("tiny")
+    + experiment()
+)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import pytest
 from corpus_rows import write_pairs, write_utterances
+from worlds import corpus, encoder, experiment
 
 from disent_core.encoders.kinds.distilled import steps
 from disent_core.errors import EncoderError
@@ -9,70 +10,19 @@ from disent_core.lineage.embeddings import EncoderWorkspace, make_encoder
 from disent_core.lineage.workspace import Workspace
 from tests.core.tiny_teacher import save_teacher
 
-TEXT = """\
-[[corpora]]
-name = "massive"
-format = "massive"
-path = "massive"
-languages = ["en-US", "de-DE"]
-
-[[corpora]]
-name = "bitext"
-format = "moses"
-path = "bitext"
-pairs = ["en-de", "es-en"]
-
-[[corpora]]
-name = "tatoeba"
-format = "tatoeba"
-path = "tatoeba"
-pairs = ["de-en"]
-
-[[encoders]]
-name = "english"
-kind = "huggingface"
-path = "english"
-pooling = "mean"
-max_length = 32
-
-[[encoders]]
-name = "aligned"
-kind = "distilled"
-teacher = "english"
-corpora = ["bitext"]
-train = false
-
-[[encoders]]
-name = "multi"
-kind = "distilled"
-teacher = "english"
-corpora = ["bitext"]
-max_length = 32
-max_steps = 2
-validate_steps = 1
-precision = "float32"
-
-[[encoders]]
-name = "multi_low"
-kind = "distilled"
-teacher = "english"
-corpora = ["bitext"]
-layer = [0, 1]
-max_length = 16
-max_steps = 2
-validate_steps = 1
-precision = "float32"
-
-[[encoders]]
-name = "specialist"
-kind = "distilled"
-teacher = "english"
-corpora = ["bitext", "massive"]
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+STUDENT = {"teacher": "english", "corpora": ["bitext"]}
+SHORT = {"max_steps": 2, "validate_steps": 1, "precision": "float32"}
+TEXT = (
+    corpus("massive", languages=["en-US", "de-DE"])
+    + corpus("bitext", "moses", pairs=["en-de", "es-en"])
+    + corpus("tatoeba", "tatoeba", pairs=["de-en"])
+    + encoder("english", "huggingface", path="english", pooling="mean", max_length=32)
+    + encoder("aligned", "distilled", **STUDENT, train=False)
+    + encoder("multi", "distilled", **STUDENT, **SHORT, max_length=32)
+    + encoder("multi_low", "distilled", **STUDENT, **SHORT, layer=[0, 1], max_length=16)
+    + encoder("specialist", "distilled", teacher="english", corpora=["bitext", "massive"])
+    + experiment()
+)
 UTTERED = {  # id: split, English, German
     "1": ("train", "play jazz", "spiel jazz"),
     "2": ("dev", "wake me up", "weck mich"),
@@ -102,9 +52,9 @@ def workspace(load, tmp_path):
     for column, language in enumerate(("en", "de"), start=1):
         rows = [(name, columns[0], columns[column]) for name, columns in UTTERED.items()]
         write_utterances(world, "massive", language, rows)
-    for corpus, pairs in (("bitext", BITEXT), ("tatoeba", TATOEBA)):
+    for name, pairs in (("bitext", BITEXT), ("tatoeba", TATOEBA)):
         for pair, rows in pairs.items():
-            write_pairs(world, corpus, pair, rows)
+            write_pairs(world, name, pair, rows)
     return world
 
 

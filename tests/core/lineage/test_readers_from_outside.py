@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from worlds import corpus, encoder, experiment
 
 from disent_core import corpora
 from disent_core.errors import CorpusError
@@ -35,20 +36,7 @@ def read_utterances(path, locale, *, corpus, language):
         "utterances",
     )
 """
-CONFIG = """
-[[corpora]]
-name = "lines"
-format = "reader_of_a_user.reader"
-path = "."
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+CONFIG = corpus("lines", "reader_of_a_user.reader", path=".") + encoder("tiny") + experiment()
 
 
 @pytest.fixture

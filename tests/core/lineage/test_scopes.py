@@ -1,33 +1,17 @@
 """Tests which languages and pairs a method is measured on with each training set."""
 
 import pytest
+from worlds import corpus, encoder, experiment, section
 
 from disent_core.lineage.evaluation_inputs import Scopes
 
-TEXT = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "one"
-languages = ["en-US", "de-DE", "fr-FR", "it-IT"]
-
-[[corpora]]
-name = "two"
-format = "tatoeba"
-path = "two"
-pairs = ["de-en", "it-en"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de", "de-fr", "de-fr+en-de"]
-methods = ["raw", "dream"]
-
-[evaluation]
-unseen = false
-"""
+TEXT = (
+    corpus("one", languages=["en-US", "de-DE", "fr-FR", "it-IT"])
+    + corpus("two", "tatoeba", pairs=["de-en", "it-en"])
+    + encoder()
+    + experiment("raw", "dream", pairs=["en-de", "de-fr", "de-fr+en-de"])
+    + section("evaluation", unseen=False)
+)
 
 
 @pytest.fixture

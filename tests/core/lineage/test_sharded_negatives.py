@@ -7,27 +7,14 @@ from dataclasses import replace
 
 import pytest
 from corpus_rows import write_utterances
+from worlds import corpus, encoder, experiment
 
 from disent_core.lineage.negatives import refresh_pool
 from disent_core.lineage.workspace import POOL, Workspace
 from disent_core.negatives import nearest
 from disent_core.shards.backend import ShardBackend
 
-TEXT = """\
-[[corpora]]
-name = "toy"
-format = "massive"
-path = "toy"
-languages = ["en-US"]
-
-[[encoders]]
-name = "small"
-kind = "scratch"
-
-[experiment]
-pairs = ["en"]
-methods = ["raw"]
-"""
+TEXT = corpus("toy", languages=["en-US"]) + encoder("small") + experiment(pairs=["en"])
 KILLED_IN_ITS_THIRD_SHARD = """
     import os, pathlib, signal, sys
     from disent_core.config.load import load_config

@@ -6,6 +6,7 @@ from corpus_rows import write_pairs, write_utterances
 from hypothesis import given
 from hypothesis import strategies as st
 from table_loops import loop_in_two_splits
+from worlds import corpus, encoder, experiment
 
 from disent_core.encoders.kinds.scratch.steps import _training_pairs, _training_texts
 from disent_core.lineage.corpora import _in_two_splits
@@ -21,33 +22,13 @@ def test_sentences_in_two_splits_are_counted_as_a_loop_counts_them(rows):
     assert _in_two_splits(frame, "source_key") == loop_in_two_splits(rows)
 
 
-TEXT = """\
-[[corpora]]
-name = "toy"
-format = "massive"
-path = "toy"
-languages = ["en-US", "de-DE"]
-
-[[corpora]]
-name = "bitext"
-format = "moses"
-path = "bitext"
-pairs = ["en-de"]
-
-[[corpora]]
-name = "sts"
-format = "sts"
-path = "sts"
-pairs = ["en-en"]
-
-[[encoders]]
-name = "small"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-"""
+TEXT = (
+    corpus("toy", languages=["en-US", "de-DE"])
+    + corpus("bitext", "moses", pairs=["en-de"])
+    + corpus("sts", "sts", pairs=["en-en"])
+    + encoder("small")
+    + experiment()
+)
 SPLITS = {"1": "train", "2": "train", "3": "dev", "4": "train"}
 LANGUAGES = {"en": ("4123", ""), "de": ("213", "german ")}
 PAIRS = [("text 1", "eins"), ("zwei", "text 2"), ("held", "out")]
