@@ -35,12 +35,9 @@ def test_every_setting_of_a_recipe_is_one_that_the_code_reads_and_every_command_
         assert words(path, r"(?m)(?:^|[`\[]|-- |\.sif )\s*disent,? ([a-z]+)\b") <= {*main.commands}, path
 
 
-def test_the_image_has_the_packages_of_its_extras():
+def test_the_image_has_the_packages_of_its_extras_and_the_recipes_name_their_locked_versions():
     packages = [package for extra in ("lineage", "s3", "postgres", "ray", "k8s") for package in EXTRAS[extra]]
     assert {re.split(r"[\[><=]", package)[0] for package in packages} - {"disent"} <= {*LOCKED}
-
-
-def test_the_recipes_name_the_versions_that_are_locked():
     assert str(CLUSTER["rayVersion"]) == LOCKED["ray"]
     text = (DEPLOY / "helm/values.yaml").read_text(encoding="utf-8")
     assert set(re.findall(r"\b1\.13\.\d+\b", text)) == {LOCKED["dagster"]}
@@ -94,14 +91,11 @@ def test_both_doors_of_the_proxy_have_tls_and_a_login_of_their_own():
     assert set(re.findall(r"proxy_pass http://127\.0\.0\.1:(\d+);", text)) == ours
 
 
-def test_services_of_compose_wait_for_services_that_are_there():
+def test_services_volumes_and_files_that_compose_names_are_there():
     waits = {one for service in SERVICES.values() for one in service.get("depends_on", ())}
     assert waits <= {*SERVICES}
     ready = [name for name in ("ray", "code") if "doctor" in SERVICES[name]["depends_on"]]
     assert ready == ["ray", "code"]
-
-
-def test_volumes_of_compose_are_declared_and_its_files_are_there():
     mounted = [volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())]
     named = {name for name in mounted if not name.startswith((".", "$"))}
     assert named == {*COMPOSE["volumes"]}

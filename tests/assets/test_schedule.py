@@ -26,27 +26,20 @@ GATHERED = step("warehouse/a", None, EN_HEAD, DE_HEAD)
 ALL = [EN, DE, EN_HEAD, DE_HEAD, GATHERED]
 
 
-def test_a_failure_stops_only_what_depends_on_it_and_what_gathers_runs_with_the_rest():
-    schedule = Schedule(ALL, set(), {})
-    assert drain(schedule, {EN: FAILED}) == [EN, DE, DE_HEAD, GATHERED]
-    assert schedule.result.blocked == [EN_HEAD]
+FULL = Outcome(failure="full", is_of_disk=True)
+RUNS = {
+    "a failure stops only what depends on it": ({EN: FAILED}, {}, [EN, DE, DE_HEAD, GATHERED], [EN_HEAD]),
+    "nothing begins after a failure of the disk": ({EN: FULL}, {}, [EN], [DE, EN_HEAD, DE_HEAD, GATHERED]),
+    "nothing gathers if all has failed": ({EN: FAILED, DE: FAILED}, {}, [EN, DE], [EN_HEAD, DE_HEAD, GATHERED]),
+    "the longest chain runs first": ({}, {DE_HEAD.name: 9.0}, [DE, DE_HEAD, EN, EN_HEAD, GATHERED], []),
+}
 
 
-def test_nothing_begins_after_a_failure_of_the_disk():
-    schedule = Schedule(ALL, set(), {})
-    assert drain(schedule, {EN: Outcome(failure="full", is_of_disk=True)}) == [EN]
-    assert set(schedule.result.blocked) == {DE, EN_HEAD, DE_HEAD, GATHERED}
-
-
-def test_nothing_gathers_if_everything_has_failed():
-    schedule = Schedule(ALL, set(), {})
-    assert drain(schedule, {EN: FAILED, DE: FAILED}) == [EN, DE]
-    assert schedule.result.blocked == [EN_HEAD, DE_HEAD, GATHERED]
-
-
-def test_the_step_with_the_longest_chain_ahead_runs_first():
-    schedule = Schedule(ALL, set(), {DE_HEAD.name: 9.0})
-    assert drain(schedule, {}) == [DE, DE_HEAD, EN, EN_HEAD, GATHERED]
+@pytest.mark.parametrize(("outcomes", "seconds", "ran", "blocked"), RUNS.values(), ids=RUNS)
+def test_steps_run_in_their_order_up_to_what_a_failure_stops(outcomes, seconds, ran, blocked):
+    schedule = Schedule(ALL, set(), seconds)
+    assert drain(schedule, outcomes) == ran
+    assert set(schedule.result.blocked) == set(blocked)
 
 
 def test_independent_steps_run_at_once_and_dependent_ones_wait():

@@ -45,9 +45,16 @@ def run(load, tmp_path) -> disent.Run:
     return disent.open(load(CONFIG).path, home=tmp_path / "home")
 
 
-def test_the_import_alone_loads_nothing_heavy():
+def test_neither_the_import_nor_asking_heads_and_tables_loads_anything_heavy(run):
     heavy = ("torch", "dagster", "duckdb", "transformers", "polars", "pyarrow", "numpy", "pydantic")
     code = f"import disent, sys; print(sorted(set({heavy}) & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
+    code = (
+        f"import disent, sys; run = disent.open({str(run.config.path)!r}); run.heads(); run.head\n"
+        "import disent_core.lineage.run_heads, disent_core.lineage.tables\n"
+        "print(sorted({'dagster', 'duckdb'} & set(sys.modules)))"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
 
@@ -57,16 +64,6 @@ def test_threads_that_wait_for_each_other_take_no_processor_time():
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout == "PASSIVE\n"
-
-
-def test_asking_heads_and_tables_loads_neither_dagster_nor_duckdb(run):
-    code = (
-        f"import disent, sys; run = disent.open({str(run.config.path)!r}); run.heads(); run.head\n"
-        "import disent_core.lineage.run_heads, disent_core.lineage.tables\n"
-        "print(sorted({'dagster', 'duckdb'} & set(sys.modules)))"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() == "[]"
 
 
 @pytest.mark.skipif(which("basedpyright") is None, reason="basedpyright is not installed")

@@ -47,14 +47,11 @@ def test_of_several_training_sets_the_smallest_with_the_evaluated_languages_coun
     assert ask(warehouse, "trained_on") == [(chosen,)]
 
 
-def test_the_gold_score_of_the_papers_counts(warehouse):
+def test_the_gold_score_of_the_papers_and_a_metric_of_a_task_of_ones_own_count(warehouse):
     qe = {"task": "qe", "metric": "pearson"}
     golds = [{**qe, "settings": f'{{"gold": "{gold}"}}'} for gold in ("mean", "z_mean")]
     warehouse.build(metrics=[*golds, {**golds[0], "metric": "spearman"}])
     assert ask(warehouse, "metric, settings") == [("pearson", '{"gold": "z_mean"}')]
-
-
-def test_a_metric_of_a_task_of_ones_own_counts(warehouse):
     scored = [{"task": name, "embedding": "meaning", "preference": 1} for name in ("mine", *TASKS)]
     warehouse.build(metrics=[{"task": "mine", "metric": "my_score"}], scored_embeddings=scored)
     assert ask(warehouse, "metric, rank") == [("my_score", 1)]

@@ -41,14 +41,11 @@ def test_of_equals_the_first_by_name_is_the_best_in_whatever_order_they_come(war
     assert {row["best"] for row in warehouse.ask("select best from significance")} == {"dream (meaning, en-de)"}
 
 
-def test_the_language_embedding_may_be_the_best_where_it_is_what_is_compared(warehouse):
+def test_problems_are_kept_apart_and_the_language_embedding_may_be_the_best_of_its_own(warehouse):
     warehouse.build(
         comparisons=[{"task": "language_identification", "embedding_a": "language", "embedding_b": "language"}]
     )
     assert warehouse.rows("select best from significance") == [("facet (language, en-de)",)]
-
-
-def test_problems_are_kept_apart(warehouse):
     warehouse.build(comparisons=[{}, {"evaluated_on": "de-en", "p_holm": 0.2}])
     assert warehouse.rows("select best_beats from significance order by evaluated_on") == [(None,), ("raw (sentence)",)]
 

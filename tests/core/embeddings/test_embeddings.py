@@ -271,16 +271,13 @@ def test_bytes_that_a_killed_process_appended_are_overwritten(store, encoder):
     assert not list(store._home.glob("cache/arrays/**/*.damaged"))
 
 
-def test_a_missing_key_is_named(store, encoder):
+def test_a_missing_key_and_a_damaged_part_are_named_with_a_remedy(store, encoder):
     encode_missing(store, encoder, by_key("play"))
     key = text_key("stop")
     with pytest.raises(TableError, match=f"1 of 2 texts are missing, e.g. {key}"):
         store.open_vectors([text_key("play"), key])
     with pytest.raises(TableError, match="no embeddings are stored here"):
         store.open_states()
-
-
-def test_a_damaged_part_is_named_with_a_remedy(store, encoder):
     encode_missing(store, encoder, by_key("play"))
     (part,) = store.parts(VECTORS)
     part.write_bytes(part.read_bytes()[:-20])

@@ -101,16 +101,13 @@ def test_too_few_points_are_no_picture(draw, few):
     assert draw(few, "few") is None
 
 
-def test_pca_keeps_the_distances_of_flat_clouds_and_tells_their_variance():
+def test_pca_keeps_the_distances_of_flat_clouds_tells_their_variance_and_is_blind_to_signs():
     rows = np.random.default_rng(0).normal(size=(50, 2)) * [3, 1]
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     places, labels = _pca(rows)
     expected = np.linalg.norm(unit[:, None] - unit[None], axis=2)
     np.testing.assert_allclose(np.linalg.norm(places[:, None] - places[None], axis=2), expected, atol=1e-6)
     assert sum(int(label.split()[2].rstrip("%")) for label in labels) in (99, 100, 101)
-
-
-def test_the_direction_of_a_component_does_not_depend_on_the_sign_of_the_data():
     rows = np.random.default_rng(0).normal(size=(30, 5))
     places = _pca(rows).positions
     assert (places[np.abs(places).argmax(axis=0), [0, 1]] > 0).all()

@@ -16,6 +16,7 @@ from disent_core.shards.on_ray import on_ray
 from disent_core.shards.processes import in_processes
 
 HERE, TWO, ONE_BY_ONE = ShardBackend(), ShardBackend("processes", 2), ShardBackend("processes", 1)
+RAY = ShardBackend("ray")
 SHARDS = [range(0, 2), range(2, 4), range(4, 5)]
 
 
@@ -27,21 +28,15 @@ def kept(work, folder, inputs="a"):
 # --- cutting ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("backend", "expected"), [(HERE, 1), (TWO, 20), (ShardBackend("ray"), 20)])
-def test_only_backends_other_than_inline_cut(backend, expected):
+@pytest.mark.parametrize(
+    ("backend", "items", "expected"),
+    [(HERE, 100, 1), (TWO, 100, 20), (RAY, 100, 20), (TWO, 13, 3), (TWO, 9, 1), (RAY, 99, 1)],
+)
+def test_ranges_have_each_item_once_and_are_one_inline_or_of_too_few_items(backend, items, expected):
     with sharded(backend):
-        assert len(ranges(100, 5)) == expected
-
-
-@pytest.mark.parametrize(("backend", "items"), [(TWO, 9), (ShardBackend("ray"), 99)])
-def test_too_few_items_for_a_backend_are_one_range(backend, items):
-    with sharded(backend):
-        assert ranges(items, 5) == [range(items)]
-
-
-def test_ranges_have_each_item_once():
-    with sharded(TWO):
-        assert [item for some in ranges(13, 5) for item in some] == list(range(13))
+        found = ranges(items, 5)
+    assert len(found) == expected
+    assert [item for some in found for item in some] == list(range(items))
 
 
 # --- processes --------------------------------------------------------------------------------------------

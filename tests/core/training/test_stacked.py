@@ -233,16 +233,13 @@ def test_monitoring_dev_retrieval_keeps_the_first_epoch_of_the_highest_accuracy(
     assert ties, "for this test to say something"
 
 
-def test_terms_are_means_over_pairs_whatever_the_batch(tmp_path):
+def test_terms_are_means_over_pairs_whatever_the_batch_and_the_total_is_their_sum(tmp_path):
     found = {}
     for size in (4, 100):
         config = dream(batch_size=size, max_epochs=1)
         found[size] = next(iter(run(tmp_path / str(size), replace(config, learning_rate=1e-9)))).terms["dev"]
     for name, values in found[4].items():
         assert values == pytest.approx(found[100][name], abs=1e-5)
-
-
-def test_total_is_the_sum_of_the_terms(tmp_path):
     terms = next(iter(run(tmp_path / "run", dream()))).terms["dev"]
     parts = [values for name, values in terms.items() if name != "total"]
     assert terms["total"] == pytest.approx([sum(values) for values in zip(*parts, strict=True)], abs=1e-5)
@@ -259,12 +256,9 @@ class Broken(Head):
         return {"broken": self.scale * batch["source_vectors"].sum() * float("nan")}
 
 
-def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term(tmp_path):
+def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term_and_so_are_no_pairs_to_validate_on(tmp_path):
     with pytest.raises(TrainingError, match=r"'broken' is not finite .*Lower the learning rate"):
         next(iter(run(tmp_path / "run", dream(), build=Broken)))
-
-
-def test_without_dev_pairs_validation_must_be_a_fraction_of_the_training_pairs(tmp_path):
     with pytest.raises(TrainingError, match=r"0 validation pairs.*dev split, or set validation = 'train_fraction'"):
         next(iter(run(tmp_path / "run", dream(), own=sampler(dev=False))))
     assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
