@@ -3,39 +3,16 @@
 from pathlib import Path
 
 import numpy as np
-import torch
+from tiny_encoder import save_bert
 
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 
 WORDS = ["wake", "me", "up", "at", "nine", "play", "some", "jazz", "on", "friday"]
-SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 TEXTS = ["wake me up at nine", "play jazz", "up", "play some jazz on friday at nine", "wake me", "unheard words"]
 
 
 def save_model(folder: Path, *, pooler: bool = True, mask: bool = True) -> Path:
-    """A BERT of random weights whose every word is one token."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    vocabulary = {word: index for index, word in enumerate([*SPECIAL, *WORDS])}
-    tokeniser = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokeniser.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
-    token_roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-    token_roles |= {"mask_token": "[MASK]"} if mask else {}
-    PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=64, **token_roles).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    BertModel(config, add_pooling_layer=pooler).save_pretrained(folder)
+    save_bert(folder, WORDS, dim=32, heads=4, longest=64, pooler=pooler, mask=mask)
     return folder
 
 

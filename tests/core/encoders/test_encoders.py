@@ -11,7 +11,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from word_bert import SPECIAL, TEXTS, WORDS, config, encode, save_model
+from tiny_encoder import SPECIAL
+from word_bert import TEXTS, WORDS, config, encode, save_model
 
 from disent_core import text
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
