@@ -16,13 +16,16 @@ from disent_core.lineage import history
 from disent_core.lineage.history import history_files
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+from tests.sql.made_warehouses import sql_of
 
 METRIC = {**worlds.METRIC, "task": "crosslingual_retrieval", "dataset": "one", "metric": "accuracy_at_1"}
 EVENTS = "select refresh, event, method, value from history.metrics order by all"
 
 
 @pytest.fixture
-def workspace(load, tmp_path) -> Workspace:
+def workspace(load, tmp_path, monkeypatch) -> Workspace:
+    """A folder of results, whose warehouse has the relations that are asked here: all of them take seconds."""
+    monkeypatch.setattr("disent_assets.warehouse.refresh.SQL", sql_of("runs", "changes", "parts.readings"))
     workspace = Workspace(load(worlds.TOY.replace('"raw"', '"raw", "dream"')), tmp_path / "home")
     measured(workspace, raw=0.3, dream=0.5)
     return workspace
