@@ -114,6 +114,6 @@ def test_one_trial_of_each_method_is_chosen():
 def test_only_an_encoder_with_trials_has_the_step(load, tmp_path):
     keys = [
         {output.key for step in steps(Workspace(load(text), tmp_path)) for output in step.made}
-        for text in (GOOD, GOOD.split("[settings_search]")[0])
+        for text in (GOOD, GOOD.partition("[settings_search]")[0])
     ]
     assert [settings_search_key("toy") in of_config for of_config in keys] == [True, False]
