@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from disent_core.config.model import MethodConfig
+from disent_core.errors import TableError
 from disent_core.lineage.headline import headline
 from disent_core.lineage.result import StepResult, result_of
 from disent_core.lineage.workspace import Workspace
@@ -57,8 +58,19 @@ def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
 
 
 def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) -> dict[str, Any]:
-    translation = fmean(figures[name] for name in ("accuracy_at_1", "accuracy_at_1_reverse"))
-    parts = {"translation": translation, "template": figures.get("template_accuracy_at_1")}
+    directions = [figures[name] for name in ("accuracy_at_1", "accuracy_at_1_reverse") if name in figures]
+    parts = {
+        "translation": fmean(directions) if directions else None,
+        "template": figures.get("template_accuracy_at_1"),
+    }
+    scores = [value for name in by if (value := parts[name]) is not None]
+    if len(scores) < len(by):
+        absent = " and ".join(name for name in by if parts[name] is None)
+        remedy = (
+            "name crosslingual_retrieval and template_retrieval in [evaluation] tasks, and dev in the splits of "
+            "[targets.template_pairs]; or choose by the other alone, by = [...] in [settings_search]"
+        )
+        raise TableError(f"settings_search: {method.name} has no figure of {absent} on dev; {remedy}")
     defaults = asdict(method.method.presets["paper"])
     settings = {key: value for key, value in asdict(method.settings).items() if value != defaults[key]}
     return {
@@ -67,7 +79,7 @@ def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) 
         "name": method.name,
         "settings": json.dumps(settings, sort_keys=True),
         **parts,
-        "score": fmean(value for name in by if (value := parts[name]) is not None),
+        "score": fmean(scores),
     }
 
 

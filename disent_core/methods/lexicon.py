@@ -85,6 +85,9 @@ METHOD = LexiconMethod(
     name="lexicon",
     presets={
         "paper": LexiconConfig(),  # the name of every method's default
+        "searched": LexiconConfig(  # the best of 8 settings on dev of MASSIVE en-it, configs/massive_search.toml
+            batch_size=256, epochs=10, temperature=0.1, template_temperature=0.2, at_least=1
+        ),
         "no_template_contrast": LexiconConfig(without=("template_contrast",)),
         "no_parallel_mates": LexiconConfig(without=("parallel_mates",)),
     },

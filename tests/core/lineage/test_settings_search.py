@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import worlds
 
-from disent_core.errors import ConfigError
+from disent_core.errors import ConfigError, TableError
 from disent_core.lineage.evaluation_inputs import TABLES
 from disent_core.lineage.settings_search import choose, refresh_settings_search
 from disent_core.lineage.steps import steps
@@ -103,6 +103,16 @@ def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
     scores = {key: best[key] for key in ("translation", "template", "score")}
     assert scores == pytest.approx({"translation": 0.5, "template": 0.9, "score": 0.7})
     assert json.loads(rows[1]["settings"]) == {"epochs": 4}
+
+
+def test_a_search_without_the_figures_that_decide_says_what_they_need(load, tmp_path):
+    workspace = Workspace(load(GOOD), tmp_path / "home")
+    for method in ("cca", "cca_trial_1", "lexicon", *(f"lexicon_trial_{number}" for number in (1, 2, 3))):
+        rows = [metric(method, "crosslingual_retrieval", on, 0.5) for on in ("en-de", "de-en")]
+        refresh_table(workspace.table("evaluation", TABLES[-1], "toy", method, "en-de"), SCHEMAS["metrics"],
+                      inputs=method, make=lambda rows=rows: pa.Table.from_pylist(rows, SCHEMAS["metrics"]))  # fmt: skip
+    with pytest.raises(TableError, match=r"cca has no figure of template on dev; .*targets.template_pairs"):
+        refresh_settings_search(workspace, "toy")
 
 
 def test_one_trial_of_each_method_is_chosen():
