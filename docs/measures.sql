@@ -18,7 +18,7 @@ figures as (
     from leaderboard
     where
         encoder = 'minilm_low'
-        and rank is not null
+        and (rank is not null or (hubness = 'csls' and embedding in ('meaning', 'sentence')))
         and metric in ('accuracy_at_1', 'accuracy', 'spearman')
         and (hubness = 'none' or task = 'crosslingual_retrieval')
         and (
