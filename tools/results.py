@@ -173,7 +173,8 @@ def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tas
         for method in [config.methods[name]]
     ]
     of_tasks = [(name, task(name).code_version) for name in tasks]
-    of_encoders = [config.encoders[encoder] for encoder in encoders]
+    of_encoders: list[object] = [config.encoders[encoder] for encoder in encoders]
+    of_encoders += [prefix for encoder in encoders if (prefix := getattr(config.encoders[encoder], "prefix", ""))]
     return fingerprint(CODE_VERSION, *of_encoders, of_methods, of_tasks, *intervals_version(config))[:8]
 
 

@@ -82,7 +82,7 @@ class HuggingFaceConfig(EncoderConfig):
     pooling: Pooling = "cls"
     layer: Layers = -1
     max_length: Length = 128
-    prefix: str = ""
+    prefix: str = field(default="", repr=False)  # hashed apart, so that encoders without it stay as they were
     batch_tokens: TokensOfBatch | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     products: Products = "onednn"
