@@ -87,7 +87,7 @@ def test_the_users_own_sql_file_comes_first_and_one_that_is_nowhere_is_told(ware
     assert shown.exit_code == 2
     assert shown.stderr == (
         f"disent: there is no file docs/fasset.sql in {tmp_path}, and disent has none of this name; it has "
-        "docs/facet.sql, docs/headline.sql\n"
+        "docs/facet.sql, docs/headline.sql, docs/measures.sql, docs/parts.sql\n"
     )
 
 

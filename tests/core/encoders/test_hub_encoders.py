@@ -117,5 +117,5 @@ def test_a_head_on_an_encoder_with_a_prefix_is_not_exported():
 
 def test_the_encoders_are_measured_as_in_the_other_configuration():
     other = load_config(ROOT / "configs" / "massive_measures.toml")
-    assert (CONFIG.experiment, CONFIG.methods) == (other.experiment, other.methods)
+    assert set(other.experiment.methods) < set(CONFIG.experiment.methods)
     assert CONFIG.evaluation == other.evaluation

@@ -10,7 +10,7 @@ from random_heads import tagger
 
 import disent
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.export.folder import TOLERANCE, check_folder
+from disent_core.export.folder import TOLERANCE, TaggerProbes, check_folder
 from disent_core.export.onnx_graph import GRAPH
 from disent_core.export.saved_folder import RECORD, read_record, write_record
 
@@ -84,7 +84,10 @@ def test_a_folder_of_a_tagger_has_a_card_of_the_hub_no_place_on_the_disk_and_not
 
 
 def test_logits_that_would_differ_are_not_published(tmp_path, monkeypatch):
-    monkeypatch.setattr("disent_core.export.folder._own_logits", lambda tagger: {"logits": np.ones((63, 3))})
+    def other(sentences, logits, length):
+        return TaggerProbes(sentences, {"logits": np.ones_like(logits["logits"])}, length)
+
+    monkeypatch.setattr("disent_core.export.folder.TaggerProbes", other)
     with pytest.raises(TrainingError, match="its logits would differ by"):
         disent.load(tagger(tmp_path), seed=3, device="cpu").save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
