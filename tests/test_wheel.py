@@ -101,7 +101,7 @@ def test_a_wheel_has_the_sql_of_the_pages(run, site, tmp_path):
     assert shipped == sorted(path.name for path in (ROOT / "docs").glob("*.sql"))
     told = run("sql", "docs/headline.sql").stderr
     assert "warehouse.duckdb" in told
-    assert "there is no file docs/headline.sql" not in told
+    assert "file not found: docs/headline.sql" not in told
 
 
 def test_an_editable_install_copies_no_folder(tmp_path):

@@ -130,7 +130,7 @@ def _file(name: str) -> Path:
     if found := [file for file in shipped if name in (file.name, f"docs/{file.name}")]:
         return found[0]
     known = ", ".join(f"docs/{file.name}" for file in shipped)
-    raise ValueError(f"there is no file {name} in {Path.cwd()}, and disent has none of this name; it has {known}")
+    raise ValueError(f"file not found: {name}, neither in {Path.cwd()} nor among the SQL files of disent: {known}")
 
 
 def _contents() -> str:

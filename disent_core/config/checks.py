@@ -40,7 +40,7 @@ def check_paths(config: Config) -> None:
         if path := _absent(config, corpus):
             toml = TomlErrors(config.path, config.path.read_text(encoding="utf-8"))
             remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
-            toml.fail(("corpora", index, "path"), f"there is no file or folder {path}; {remedy}")
+            toml.fail(("corpora", index, "path"), f"no file or folder at {path}; {remedy}")
 
 
 def absent_corpora(config: Config) -> dict[str, Path]:

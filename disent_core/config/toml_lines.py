@@ -24,7 +24,7 @@ class TomlErrors:
     def validate(self, kind: Any, value: Any, key_path: tuple[str | int, ...], also: Sequence[str] = ()) -> Any:
         """Return the value as the type `kind`; all its mistakes are reported in one `ConfigError`.
 
-        `also` are keys that may stand beside those of `kind`; an unknown key may be a misspelling of them.
+        `also` are further valid keys: one of them is suggested if an unknown key looks like a misspelling of it.
         """
         try:
             return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)

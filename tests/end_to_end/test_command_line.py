@@ -37,7 +37,7 @@ def test_a_corpus_or_a_configuration_that_is_not_at_its_path_is_told_before_anyt
     for command in ("materialize", "status", "dev"):
         result = fresh.disent(command)
         assert result.exit_code == 2
-        assert result.stderr.startswith(f"disent: {fresh.config}:{line}: corpora[0].path: there is no file or folder")
+        assert result.stderr.startswith(f"disent: {fresh.config}:{line}: corpora[0].path: no file or folder at ")
     assert not fresh.home.exists()
     fresh.config.unlink()
     result = fresh.disent("status")

@@ -86,7 +86,7 @@ def test_the_users_own_sql_file_comes_first_and_one_that_is_nowhere_is_told(ware
     shown = asked(warehouse, "docs/fasset.sql")
     assert shown.exit_code == 2
     assert shown.stderr == (
-        f"disent: there is no file docs/fasset.sql in {tmp_path}, and disent has none of this name; it has "
+        f"disent: file not found: docs/fasset.sql, neither in {tmp_path} nor among the SQL files of disent: "
         "docs/facet.sql, docs/headline.sql, docs/measures.sql, docs/parts.sql\n"
     )
 

@@ -150,7 +150,7 @@ MISTAKES = {
     "encoder name that leaves its folder": ('"toy"', '"a/b"', "14: encoders[0].name", "can't be part of a path"),
     "method name that leaves its folder": ("[methods.dream]", '[methods."../x"]\nmethod = "raw"\n[methods.dream]',
         "26: methods", "can't be"),
-    "home folder of nobody": ('"models/real"', '"~nobody-of-this-name/x"', "20: encoders[1].path", "is no path"),
+    "home folder of nobody": ('"models/real"', '"~nobody-of-this-name/x"', "20: encoders[1].path", "not a usable path"),
     "token states of imported vectors": ('kind = "huggingface"\npath = "models/real"',
         'kind = "vectors"\npath = "real.parquet"', "33: methods.mine.encoders",
         "mine needs token states, which encoder 'real' does not have; name those that it runs on"),

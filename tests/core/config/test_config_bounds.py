@@ -142,9 +142,9 @@ methods = ["raw", "centered"]
 
 MISTAKES = [
     ('path = "c"', 'path = "c"\nsha256 = "zz"', r"toml:6: corpora\[0\].sha256: sha256 must be 64 hex digits"),
-    ('path = "c"', 'path = "~nosuchuser/x"', r"toml:5: corpora\[0\].path: this is no path"),
-    ('path = "c"', f'path = "{"a" * 300}"', r"toml:5: corpora\[0\].path: this is no path"),
-    ('path = "v"', 'path = "~nosuchuser/x"', r"toml:10: encoders\[0\].path: this is no path"),
+    ('path = "c"', 'path = "~nosuchuser/x"', r"toml:5: corpora\[0\].path: not a usable path"),
+    ('path = "c"', f'path = "{"a" * 300}"', r"toml:5: corpora\[0\].path: not a usable path"),
+    ('path = "v"', 'path = "~nosuchuser/x"', r"toml:10: encoders\[0\].path: not a usable path"),
     ('name = "c"', f'name = "{"a" * 300}"', r"toml:3: corpora\[0\].name: .* has more than 150 characters"),
     ('name = "e"', f'name = "{"a" * 300}"', r"toml:8: encoders\[0\].name: .* has more than 150 characters"),
     ('"centered"]', '"centered"]\n[mteb.results]\n"a/b" = "x"', "toml:15: mteb.results.a/b: .* part of a path"),
