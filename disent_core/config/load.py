@@ -7,23 +7,17 @@ Each stage keeps its settings beside its code, as a frozen dataclass; this modul
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from disent_core import methods
+from disent_core.config import sections
 from disent_core.config.checks import check_names
 from disent_core.config.model import Config, MethodConfig
-from disent_core.config.sections import (
-    CorpusConfig,
-    ExperimentConfig,
-    MtebConfig,
-    SettingsSearchConfig,
-    TargetsConfig,
-    WarehouseConfig,
-)
+from disent_core.config.sections import CorpusConfig
 from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.languages import language_code, split_codes
@@ -38,8 +32,6 @@ from disent_core.settings import Seed, Settings
 _LONGEST_LINE = 20_000
 """Characters: `tomllib` takes time in the square of the parts of a dotted key."""
 
-_SECTIONS = ("experiment", "negatives", "targets", "evaluation", "settings_search", "mteb", "warehouse")
-"""Sections that need nothing but their own keys."""
 _COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
 """Keys of `[methods.NAME]` that every method has, beside its own settings."""
 
@@ -50,14 +42,14 @@ class _File(Settings):
 
     corpora: tuple[CorpusConfig, ...]
     encoders: tuple[dict[str, Any], ...]
-    experiment: ExperimentConfig
+    experiment: sections.ExperimentConfig
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
     negatives: BleuConfig = field(default_factory=BleuConfig)
-    targets: TargetsConfig = field(default_factory=TargetsConfig)
+    targets: sections.TargetsConfig = field(default_factory=sections.TargetsConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    settings_search: SettingsSearchConfig = field(default_factory=SettingsSearchConfig)
-    mteb: MtebConfig = field(default_factory=MtebConfig)
-    warehouse: WarehouseConfig = field(default_factory=WarehouseConfig)
+    settings_search: sections.SettingsSearchConfig = field(default_factory=sections.SettingsSearchConfig)
+    mteb: sections.MtebConfig = field(default_factory=sections.MtebConfig)
+    warehouse: sections.WarehouseConfig = field(default_factory=sections.WarehouseConfig)
 
 
 def load_config(path: Path) -> Config:
@@ -79,18 +71,20 @@ def load_config(path: Path) -> Config:
     _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), toml)
     for name, folder in parsed.mteb.results.items():
         _check_path(folder, ("mteb", "results", name), toml)
-    sections = {name: getattr(parsed, name) for name in _SECTIONS}
     names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
     corpora = [_complete(corpus, ("corpora", index), toml) for index, corpus in enumerate(parsed.corpora)]
     configured = {name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names}
     trials = _trials(configured, parsed, toml)
-    sections["experiment"] = replace(parsed.experiment, methods=(*parsed.experiment.methods, *trials))
+    experiment = replace(parsed.experiment, methods=(*parsed.experiment.methods, *trials))
+    resolved = ("corpora", "encoders", "experiment", "methods")
+    others = {key.name: getattr(parsed, key.name) for key in fields(parsed) if key.name not in resolved}
     config = Config(
         path=path.resolve(),
         corpora=tuple(corpora),
         encoders=_encoders(parsed.encoders, toml),
+        experiment=experiment,
         methods=configured | trials,
-        **sections,
+        **others,
     )
     check_names(config, toml)
     return config
@@ -116,7 +110,7 @@ def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErr
     try:
         (toml.path.parent / Path(path or "").expanduser()).resolve().exists()
     except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
-        toml.fail(key_path, f"this is no path: {error}")
+        toml.fail(key_path, f"not a usable path: {error}")
 
 
 # --- corpora --------------------------------------------------------------------------------------------
@@ -197,7 +191,7 @@ def _encoders(tables: Sequence[dict[str, Any]], toml: TomlErrors) -> dict[str, E
         try:
             encoders[encoder.name] = encoder.resolved(toml.path.parent)
         except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
-            toml.fail((*key_path, "path"), f"this is no path: {error}")
+            toml.fail((*key_path, "path"), f"not a usable path: {error}")
     return encoders
 
 

@@ -2,20 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from disent_core.config.sections import (
-    CorpusConfig,
-    ExperimentConfig,
-    MtebConfig,
-    SettingsSearchConfig,
-    TargetsConfig,
-    WarehouseConfig,
-)
+from disent_core.config import sections
+from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import reader
 from disent_core.corpora.languages import split_codes, split_pair
 from disent_core.encoders.contract import EncoderConfig
@@ -53,6 +47,12 @@ class MethodConfig:
         """What the method reads with these settings."""
         return self.method.needs_of(self.settings)
 
+    @property
+    def changed(self) -> dict[str, Any]:
+        """Settings that differ from the method's preset `paper`, by key."""
+        paper = asdict(self.method.presets["paper"])
+        return {key: value for key, value in asdict(self.settings).items() if value != paper[key]}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -75,14 +75,14 @@ class Config:
     path: Path
     corpora: tuple[CorpusConfig, ...]
     encoders: Mapping[str, EncoderConfig]
-    experiment: ExperimentConfig
+    experiment: sections.ExperimentConfig
     methods: Mapping[str, MethodConfig]
     negatives: BleuConfig
-    targets: TargetsConfig
+    targets: sections.TargetsConfig
     evaluation: EvaluationConfig
-    settings_search: SettingsSearchConfig
-    mteb: MtebConfig
-    warehouse: WarehouseConfig
+    settings_search: sections.SettingsSearchConfig
+    mteb: sections.MtebConfig
+    warehouse: sections.WarehouseConfig
 
     @cached_property
     def locales(self) -> dict[str, dict[str, str]]:
@@ -185,6 +185,10 @@ class Config:
             for method in methods
             if (encoder in method.encoders if method.encoders else is_base or not method.method.is_trained)
         )
+
+    def trials_of(self, encoder: str) -> tuple[MethodConfig, ...]:
+        """Return the methods of an encoder whose settings are searched, and their trials."""
+        return tuple(method for method in self.methods_of(encoder) if method.trial_of)
 
     def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
         """Return the training sets that the method is trained and measured on."""

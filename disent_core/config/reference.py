@@ -11,15 +11,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from disent_core import methods
+from disent_core.config import sections
 from disent_core.config.model import MethodConfig
-from disent_core.config.sections import (
-    CorpusConfig,
-    ExperimentConfig,
-    MtebConfig,
-    SettingsSearchConfig,
-    TargetsConfig,
-    WarehouseConfig,
-)
 from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
@@ -54,14 +47,14 @@ OWN_KEYS = "\n".join([
     "",
 ])  # fmt: skip
 SECTIONS = {
-    "[[corpora]]": CorpusConfig,
-    "[experiment]": ExperimentConfig,
+    "[[corpora]]": sections.CorpusConfig,
+    "[experiment]": sections.ExperimentConfig,
     "[negatives]": BleuConfig,
-    "[targets]": TargetsConfig,
+    "[targets]": sections.TargetsConfig,
     "[evaluation]": EvaluationConfig,
-    "[settings_search]": SettingsSearchConfig,
-    "[mteb]": MtebConfig,
-    "[warehouse]": WarehouseConfig,
+    "[settings_search]": sections.SettingsSearchConfig,
+    "[mteb]": sections.MtebConfig,
+    "[warehouse]": sections.WarehouseConfig,
 }
 
 
@@ -92,9 +85,7 @@ def method_reference(name: str) -> str:
 
 def configured_reference(named: MethodConfig) -> str:
     """Return what the configuration sets of a method that it names, and all keys of the method."""
-    paper = asdict(named.method.presets["paper"])
-    changed = {key: value for key, value in asdict(named.settings).items() if value != paper[key]}
-    values = _assigned(changed) or "the defaults"
+    values = _assigned(named.changed) or "the defaults"
     return f"`{named.name}` is `{named.base}` with {values}.\n\n{method_reference(named.base)}"
 
 

@@ -25,7 +25,7 @@ def version(workspace: Workspace) -> str:
 def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
     """Write one row for each trial on an encoder, scored by its metrics on dev, unless that is up to date."""
     config = workspace.config
-    trials = [method for method in config.methods_of(encoder) if method.trial_of]
+    trials = config.trials_of(encoder)
     metrics = {
         (method.name, training_set): workspace.table("evaluation", "metrics", encoder, method.name, training_set)
         for method in trials
@@ -71,13 +71,11 @@ def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) 
             "[targets.template_pairs]; or choose by the other alone, by = [...] in [settings_search]"
         )
         raise TableError(f"settings_search: {method.name} has no figure of {absent} on dev; {remedy}")
-    defaults = asdict(method.method.presets["paper"])
-    settings = {key: value for key, value in asdict(method.settings).items() if value != defaults[key]}
     return {
         "method": method.trial_of,
         "trial": method.trial,
         "name": method.name,
-        "settings": json.dumps(settings, sort_keys=True),
+        "settings": json.dumps(method.changed, sort_keys=True),
         **parts,
         "score": fmean(scores),
     }

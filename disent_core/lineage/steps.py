@@ -406,7 +406,7 @@ def _evaluation(workspace: Workspace) -> Iterator[Step]:
         for method in workspace.config.methods_of(encoder):
             yield _metrics(workspace, encoder, method)
         yield _comparisons(workspace, encoder)
-        if any(method.trial_of for method in workspace.config.methods_of(encoder)):
+        if workspace.config.trials_of(encoder):
             yield _settings_search(workspace, encoder)
     if results := workspace.config.mteb.results:
         yield _table(
@@ -497,7 +497,6 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
 
 
 def _settings_search(workspace: Workspace, encoder: str) -> Step:
-    trials = [method for method in workspace.config.methods_of(encoder) if method.trial_of]
     path = workspace.settings_search(encoder)
     return _step(
         tables.settings_search_key(encoder),
@@ -508,7 +507,7 @@ def _settings_search(workspace: Workspace, encoder: str) -> Step:
         path=path,
         schema=SCHEMAS["settings_search"],
         relation="main.settings_search",
-        reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in trials),
+        reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in workspace.config.trials_of(encoder)),
         tables=lambda _: {"settings_search": [path]},
         memory=SMALL,
     )
@@ -525,8 +524,7 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
     loaded += [tables.MTEB_RESULTS] if config.mteb.results else []
     # The comparisons of an encoder stand for its metrics and training curves too.
     loaded += [tables.comparisons_key(encoder) for encoder in config.encoders]
-    trials = (name for name in config.encoders if any(method.trial_of for method in config.methods_of(name)))
-    loaded += map(tables.settings_search_key, trials)
+    loaded += [tables.settings_search_key(encoder) for encoder in config.encoders if config.trials_of(encoder)]
     return _step(
         DATABASE,
         "One DuckDB file: `metrics`, `published_metrics`, the stages' tables and the views over them. "

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+import worlds
 
 from disent_core.config.load import load_config
 from disent_core.lineage import head_spec
@@ -21,37 +22,15 @@ from disent_core.training.data import TextFeatures, VectorBank
 LOCALES = {"en": "en-US", "de": "de-DE", "es": "es-ES", "ja": "ja-JP"}
 NOISE = {"en": 0.0, "de": 0.5, "es": 1.0, "ja": 2.0}
 MIXTURE = "en-de+en-es+en-ja"
-TEXT = f"""\
-[[corpora]]
-name = "toy"
-format = "massive"
-path = "corpus"
-languages = {list(LOCALES.values())}
-
-[[encoders]]
-name = "toy"
-kind = "vectors"
-path = "vectors"
-
-[experiment]
-pairs = ["en-de", "{MIXTURE}"]
-methods = ["centered", "infonce", "lexicon", "dream", "softmax"]
-seeds = [0]
-
-[methods.infonce]
-units = 8
-max_epochs = 2
-
-[methods.lexicon]
-epochs = 1
-
-[methods.dream]
-max_epochs = 1
-
-[methods.softmax]
-preset = "head"
-epochs = 1
-"""
+TEXT = (
+    worlds.corpus("toy", path="corpus", languages=[*LOCALES.values()])
+    + worlds.encoder(kind="vectors", path="vectors")
+    + worlds.experiment("centered", "infonce", "lexicon", "dream", "softmax", pairs=["en-de", MIXTURE], seeds=[0])
+    + worlds.section("methods.infonce", units=8, max_epochs=2)
+    + worlds.section("methods.lexicon", epochs=1)
+    + worlds.section("methods.dream", max_epochs=1)
+    + worlds.section("methods.softmax", preset="head", epochs=1)
+)
 COUNTS = {"train": 12, "dev": 9, "test": 1}
 
 

@@ -13,37 +13,20 @@ from disent_core.lineage.steps import steps
 from disent_core.lineage.workspace import Workspace, settings_search_key
 from disent_core.storage.tables import SCHEMAS, read_table, refresh_table
 
-GOOD = """\
-[[corpora]]
-name = "one"
-format = "massive"
-path = "corpora/one"
-languages = ["en-US", "de-DE"]
-
-[[encoders]]
-name = "toy"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw", "cca", "lexicon"]
-
-[evaluation]
-split = "dev"
-
-[methods.lexicon]
-epochs = 4
-
-[settings_search]
-methods = ["cca", "lexicon"]
-trials = 4
-trials_of = { cca = 2 }
-"""
+GOOD = (
+    worlds.corpus("one", languages=["en-US", "de-DE"])
+    + worlds.encoder()
+    + worlds.experiment("raw", "cca", "lexicon")
+    + worlds.section("evaluation", split="dev")
+    + worlds.section("methods.lexicon", epochs=4)
+    + worlds.section("settings_search", methods=["cca", "lexicon"], trials=4)
+    + worlds.section("settings_search.trials_of", cca=2)
+)
 MISTAKES = {
     "test": ('split = "dev"', 'split = "test"', "settings are chosen on dev"),
     "a method of no experiment": ('methods = ["cca", "lexicon"]', 'methods = ["cca", "dream"]', "not a method of the"),
     "a method without values": ('methods = ["cca", "lexicon"]', 'methods = ["cca", "raw"]', "no values to search"),
-    "trials of a method that is not searched": ("{ cca = 2 }", "{ raw = 2 }", "'raw' is not among the methods"),
+    "trials of a method that is not searched": ("cca = 2", "raw = 2", "'raw' is not among the methods"),
 }
 
 
@@ -67,7 +50,7 @@ def test_more_trials_keep_those_that_were_drawn(load):
 
 
 def test_another_seed_draws_other_settings(load):
-    assert trials(load(GOOD)) != trials(load(GOOD + "seed = 1\n"))
+    assert trials(load(GOOD)) != trials(load(GOOD.replace("trials = 4", "trials = 4\nseed = 1")))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
