@@ -55,10 +55,11 @@ class Ragged:
 
 @dataclass(frozen=True)
 class NgramBags:
-    """Texts as lists of distinct words, and words as lists of rows of the hash table."""
+    """Texts as lists of distinct words, and words as lists of rows of a hash table of `table_rows`."""
 
     texts: Ragged
     words: Ragged
+    table_rows: int = TABLE_ROWS
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -67,40 +68,42 @@ class NgramBags:
         """Return some of the texts, in the order of `chosen`, with no other words than theirs."""
         texts = self.texts.take(chosen)
         words, renumbered = texts.values.unique(return_inverse=True)
-        return NgramBags(Ragged(renumbered, texts.starts), self.words.take(words))
+        return NgramBags(Ragged(renumbered, texts.starts), self.words.take(words), self.table_rows)
 
     def row_frequencies(self) -> Int64[Tensor, " rows"]:
         """Return for every row of the hash table of how many texts it is."""
-        counts = torch.zeros(TABLE_ROWS, dtype=torch.int64)
+        size = self.table_rows
+        counts = torch.zeros(size, dtype=torch.int64)
         for chosen in torch.arange(len(self)).split(_BLOCK):
             part = self.take(chosen)
             rows = part.words.take(part.texts.values)
             text_of_word = torch.arange(len(part)).repeat_interleave(part.texts.starts.diff())
             # Pairs (text, row) as one number, so that a row counts once a text.
-            in_text = (text_of_word.repeat_interleave(rows.starts.diff()) * TABLE_ROWS + rows.values).unique()
-            counts += torch.bincount(in_text % TABLE_ROWS, minlength=TABLE_ROWS)
+            in_text = (text_of_word.repeat_interleave(rows.starts.diff()) * size + rows.values).unique()
+            counts += torch.bincount(in_text % size, minlength=size)
         return counts
 
 
-def ngram_bags(texts: Sequence[str]) -> NgramBags:
+def ngram_bags(texts: Sequence[str], table_rows: int = TABLE_ROWS) -> NgramBags:
     """Return texts as numbers, in order."""
     numbers: dict[str, int] = {}
     lists = [[numbers.setdefault(word, len(numbers)) for word in dict.fromkeys(words_of(text))] for text in texts]
-    return NgramBags(Ragged.of(lists), Ragged.of([rows_of_word(word) for word in numbers]))
+    return NgramBags(Ragged.of(lists), Ragged.of([rows_of_word(word, table_rows) for word in numbers]), table_rows)
 
 
 class HashedNgramTable(nn.Module):
     """`ngram_bags` -> sums of rows of a table, of which those with the numbers `known`, sorted, are trained.
 
     `table` [known, dim] is random at first. The gradient that it gets is sparse: of the rows that a batch reads only.
-    The `seed` of the random rows, at most 2^63, is needed for unknown words too.
+    The `seed` of the random rows, at most 2^63, is needed for unknown words too. Those that are not trained are random
+    rows of norm `unseen`.
     """
 
     known: Int64[Tensor, " known"]
 
-    def __init__(self, known: Int64[Tensor, " known"], dim: int, seed: int) -> None:
+    def __init__(self, known: Int64[Tensor, " known"], dim: int, seed: int, *, unseen: float = 1.0) -> None:
         super().__init__()
-        self.dim, self.seed = dim, seed
+        self.dim, self.seed, self.unseen = dim, seed, unseen
         self.register_buffer("known", known)
         self.table = nn.Parameter(torch.from_numpy(random_rows(known.numpy(), dim, seed)))
 
@@ -137,5 +140,6 @@ class HashedNgramTable(nn.Module):
         is_known = torch.isin(rows, self.known, assume_unique=True)
         trained = F.embedding(torch.searchsorted(self.known, rows[is_known]), self.table, sparse=True)
         others = torch.from_numpy(random_rows(rows[~is_known].cpu().numpy(), self.dim, self.seed)).to(trained)
+        others = others * self.unseen if self.unseen != 1 else others
         order = torch.where(is_known, is_known.cumsum(0) - 1, len(trained) + (~is_known).cumsum(0) - 1)
         return torch.cat([trained, others]), order

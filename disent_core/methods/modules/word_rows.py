@@ -17,7 +17,7 @@ from disent_core.normal_form import normalise
 from disent_core.random_bits import GOLDEN, mixed
 
 TABLE_ROWS = 1 << 17
-"""Rows that words and n-grams are hashed to."""
+"""Rows that words and n-grams are hashed to, unless a method has a larger table."""
 _GRAMS = range(3, 6)
 """Lengths of the n-grams of a word with its boundaries, `<word>`."""
 _UNSPACED_GRAMS = range(1, 3)
@@ -84,10 +84,10 @@ def _grams(units: Sequence[str], lengths: range) -> Iterator[str]:
             yield "".join(units[start : start + length])
 
 
-def rows_of_word(word: str) -> list[int]:
-    """Rows of the table that a word is the sum of: its own, and those of the n-grams of `<word>`."""
+def rows_of_word(word: str, table_rows: int = TABLE_ROWS) -> list[int]:
+    """Rows of a table of `table_rows` that a word is the sum of: its own, and those of the n-grams of `<word>`."""
     grams = [] if _kind(word[0]) == _WITHOUT_SPACES else _grams(f"<{word}>", _GRAMS)
-    return [zlib.crc32(piece.encode()) % TABLE_ROWS for piece in (f"w{word}", *grams)]
+    return [zlib.crc32(piece.encode()) % table_rows for piece in (f"w{word}", *grams)]
 
 
 def rows_of_text(text: str) -> list[int]:

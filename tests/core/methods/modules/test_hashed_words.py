@@ -105,3 +105,23 @@ def test_random_rows_are_the_same_on_every_platform_and_whichever_are_made_with_
     bits = np.packbits((made > 0)[:, :64], axis=1, bitorder="little")
     assert bits.tobytes().hex() == "18b5ede97a6c8c9b438ce4d17783392af2852c5e968757ea"
     np.testing.assert_allclose(np.linalg.norm(made, axis=1), np.ones(3), rtol=1e-6)
+
+
+# --- larger tables, and rows that are not trained ---------------------------------------------------------
+
+
+def test_the_rows_of_a_word_are_numbered_modulo_the_rows_of_its_table():
+    size = 1 << 19
+    assert rows_of_word("jazz", size)[0] == zlib.crc32(b"wjazz") % size != rows_of_word("jazz")[0]
+    bags = ngram_bags(TEXTS, size)
+    table = HashedNgramTable.of_texts(bags, 8, 3)
+    assert set(table.known.tolist()) == {n for text in TEXTS for w in words_of(text) for n in rows_of_word(w, size)}
+    assert len(bags.take(torch.tensor([1])).row_frequencies()) == size
+
+
+def test_rows_that_are_not_trained_have_the_norm_that_is_asked_for():
+    bags = ngram_bags(["bach"])
+    known = torch.tensor([rows_of_word("bach")[0]])
+    full, none = (HashedNgramTable(known, 8, 3, unseen=factor)(bags) for factor in (1.0, 0.0))
+    quarter = HashedNgramTable(known, 8, 3, unseen=0.25)(bags)
+    assert torch.allclose(quarter, none + (full - none) / 4, atol=1e-6)
