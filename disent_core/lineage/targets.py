@@ -117,7 +117,8 @@ def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
 
 def mates_version(config: Config) -> str:
     """Return the fingerprint of the code and settings that determine `parallel_mates`."""
-    return fingerprint(CODE_VERSION, config.targets.parallel_mates)
+    mates = config.targets.parallel_mates
+    return fingerprint(CODE_VERSION, mates, *([mates.draw] if mates.draw != "by_pair" else []))
 
 
 def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:

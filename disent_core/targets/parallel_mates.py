@@ -2,13 +2,14 @@
 
 The new values of a slot are those that both languages have in one training utterance: *berlin* and *berlin* become
 *munich* and *münchen*. A mate has the template of its utterance in each language, and is a translation pair itself.
+Drawn by the source alone, the mates of an utterance in several languages are translations of each other too.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,10 +33,14 @@ class ParallelMateConfig(Settings):
     Attributes:
         n_mates: mates of an utterance, fewer where its values do not suffice.
         seed: of the draws.
+        draw: whether values are drawn `by_pair`, from those that both languages have, or `by_source`, from those of the
+            source alone, which gives an utterance the same source mates for every target language: what a head of many
+            languages is trained on. A target that lacks a value then has no such mate.
     """
 
     n_mates: Count = 2
     seed: Seed = 0
+    draw: Literal["by_pair", "by_source"] = field(default="by_pair", repr=False)
 
 
 def parallel_mates(pair: str, source: pa.Table, target: pa.Table, config: ParallelMateConfig) -> pa.Table:
@@ -53,8 +58,13 @@ def parallel_mates(pair: str, source: pa.Table, target: pa.Table, config: Parall
         for utterance in _trained_on(source)
         if utterance.row["utterance_id"] in targets
     ]
-    values = _values_by_type(aligned for aligned in translations if aligned.source.split == "train")
-    rows = (row for aligned in translations for row in _mates(aligned, pair, values, config))
+    if config.draw == "by_source":
+        donors = _Donors.of(_trained_on(source), translations)
+        drawn = ((aligned, _by_source(aligned, donors, config)) for aligned in translations)
+    else:
+        values = _values_by_type(aligned for aligned in translations if aligned.source.split == "train")
+        drawn = ((aligned, _by_pair(aligned, values, config)) for aligned in translations)
+    rows = (row for aligned, values in drawn for row in _mates(aligned, pair, values))
     return rows_table(rows, "parallel_mates")
 
 
@@ -96,24 +106,39 @@ class _Aligned:
 
 
 @dataclass(frozen=True)
+class _Ranked:
+    """Things of which the first by rendezvous hashing are drawn: sorted, with a hash of each."""
+
+    things: Sequence[Any]
+    hashes: UInt64[np.ndarray, " things"]
+
+    @classmethod
+    def of(cls, names: Mapping[Any, str]) -> "_Ranked":
+        things = sorted(names)
+        return cls(things, np.array([hash_of(names[thing]) for thing in things], dtype=np.uint64))
+
+    def drawn(self, salt: int) -> Iterator[Any]:
+        """Yield all of them, those of the smallest hash with the salt first."""
+        order = np.argsort(mixed(np.uint64(salt) ^ self.hashes), kind="stable")
+        return (self.things[index] for index in order)
+
+
+@dataclass(frozen=True)
 class _Values:
-    """Distinct pairs of values of one slot type, by their compared forms, with a hash of each."""
+    """Distinct pairs of values of one slot type, by their compared forms."""
 
     texts: Mapping[tuple[str, str], tuple[str, str]]
-    forms: Sequence[tuple[str, str]]
-    hashes: UInt64[np.ndarray, " values"]
+    ranked: _Ranked
 
     @classmethod
     def of(cls, pairs: set[tuple[str, str]]) -> "_Values":
         texts = {_forms(pair): pair for pair in sorted(pairs, reverse=True)}
-        forms = sorted(texts)
-        return cls(texts, forms, np.array([hash_of("\x1f".join(pair)) for pair in forms], dtype=np.uint64))
+        return cls(texts, _Ranked.of({forms: "\x1f".join(forms) for forms in texts}))
 
     def others(self, old: tuple[str, str], salt: int, count: int) -> list[tuple[str, str]]:
         """Return the pairs of smallest hash that differ from the old one in both languages, at most `count`."""
         source, target = _forms(old)
-        order = np.argsort(mixed(np.uint64(salt) ^ self.hashes), kind="stable")
-        others = (forms for index in order if (forms := self.forms[index])[0] != source and forms[1] != target)
+        others = (forms for forms in self.ranked.drawn(salt) if forms[0] != source and forms[1] != target)
         return [self.texts[forms] for forms in islice(others, count)]
 
 
@@ -129,29 +154,106 @@ def _values_by_type(translations: Iterable[_Aligned]) -> dict[str, _Values]:
     return {slot_type: _Values.of(of_type) for slot_type, of_type in pairs.items()}
 
 
-def _mates(
-    aligned: _Aligned, pair: str, values: Mapping[str, _Values], config: ParallelMateConfig
-) -> Iterator[dict[str, Any]]:
-    """Yield the mates of one utterance: none if it has no aligned slot, or one of a type without other values."""
-    utterance = aligned.source.row["utterance_id"]
+def _by_pair(
+    aligned: _Aligned, values: Mapping[str, _Values], config: ParallelMateConfig
+) -> dict[int, dict[str, tuple[str, str]]]:
+    """Return the values of each mate by slot type: none if no slot is aligned, or its type has no other values."""
     drawn: dict[str, list[tuple[str, str]]] = {}
     for slot_type in aligned.slots:
-        salt = hash_of(f"{config.seed}\x1f{utterance}\x1f{slot_type}")
         old = aligned.values(slot_type)
+        salt = _salt(aligned, slot_type, config)
         if slot_type in values and (others := values[slot_type].others(old, salt, config.n_mates)):
             drawn[slot_type] = others
-    texts = {}
+    mates: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
     for number in range(config.n_mates if drawn else 0):
         new = {slot_type: others[number % len(others)] for slot_type, others in drawn.items()}
+        if not _is_long(texts := aligned.with_values(new)):
+            mates.setdefault(texts, new)
+    return dict(enumerate(mates.values()))
+
+
+@dataclass(frozen=True)
+class _Donors:
+    """Values of each slot type in training utterances of the source that have the type once, as compared forms.
+
+    `by_value` has the ids of the utterances with a type and value; `aligned` the utterances of both languages, by id.
+    """
+
+    values: Mapping[str, _Ranked]
+    by_value: Mapping[tuple[str, str], _Ranked]
+    aligned: Mapping[str, _Aligned]
+
+    @classmethod
+    def of(cls, source: Iterable[Annotated], translations: Iterable[_Aligned]) -> "_Donors":
+        ids: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for utterance in source:
+            if utterance.split == "train":
+                for slot_type, value in _single_values(utterance).items():
+                    ids[slot_type][value].append(utterance.row["utterance_id"])
+        return cls(
+            {slot_type: _Ranked.of({value: value for value in values}) for slot_type, values in ids.items()},
+            {
+                (slot_type, value): _Ranked.of({key: key for key in keys})
+                for slot_type, values in ids.items()
+                for value, keys in values.items()
+            },
+            {aligned.source.row["utterance_id"]: aligned for aligned in translations},
+        )
+
+
+def _single_values(utterance: Annotated) -> dict[str, str]:
+    """Return the compared form of the value of each slot type that the utterance has once."""
+    count = Counter(slot.type for slot in utterance.slots)
+    return {slot.type: compared_form(utterance.value(slot)) for slot in utterance.slots if count[slot.type] == 1}
+
+
+def _by_source(aligned: _Aligned, donors: _Donors, config: ParallelMateConfig) -> dict[int, dict[str, tuple[str, str]]]:
+    """Return the values of each mate by slot type: number and source values depend on the source utterances alone.
+
+    A value comes from an utterance that has it, the same for all target languages. If the target, or the utterance that
+    gives the value, has not the same slots, there is no such mate in this language.
+    """
+    drawn: dict[str, list[str]] = {}
+    for slot_type, old in _single_values(aligned.source).items():
+        salt = _salt(aligned, slot_type, config)
+        if slot_type in donors.values:
+            others = islice((value for value in donors.values[slot_type].drawn(salt) if value != old), config.n_mates)
+            if keys := [next(donors.by_value[slot_type, value].drawn(salt)) for value in others]:
+                drawn[slot_type] = keys
+    mates: dict[int, dict[str, tuple[str, str]]] = {}
+    for number in range(max(map(len, drawn.values()), default=0)):
+        sources = {slot_type: donors.aligned.get(keys[number % len(keys)]) for slot_type, keys in drawn.items()}
+        new = {
+            slot_type: donor.values(slot_type)
+            for slot_type, donor in sources.items()
+            if donor is not None and slot_type in donor.slots and slot_type in aligned.slots
+        }
+        if len(new) == len(sources):
+            texts = aligned.with_values(new)
+            if texts[1] != aligned.target.text and not _is_long(texts):
+                mates[number] = new
+    return mates
+
+
+def _is_long(texts: tuple[str, str]) -> bool:
+    return max(map(len, texts)) > MOST_CHARACTERS
+
+
+def _salt(aligned: _Aligned, slot_type: str, config: ParallelMateConfig) -> int:
+    return hash_of(f"{config.seed}\x1f{aligned.source.row['utterance_id']}\x1f{slot_type}")
+
+
+def _mates(
+    aligned: _Aligned, pair: str, drawn: Mapping[int, Mapping[str, tuple[str, str]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the mates of one utterance."""
+    for index, new in drawn.items():
         source, target = aligned.with_values(new)
-        if max(len(source), len(target)) <= MOST_CHARACTERS:
-            texts.setdefault((source, target), new)
-    for index, ((source, target), new) in enumerate(texts.items()):
         yield {
             "corpus": aligned.source.row["corpus"],
             "pair": pair,
             "split": aligned.source.split,
-            "utterance_id": utterance,
+            "utterance_id": aligned.source.row["utterance_id"],
             "mate_index": index,
             "source_language": aligned.source.row["language"],
             "target_language": aligned.target.row["language"],

@@ -100,3 +100,43 @@ def test_another_utterance_changes_only_the_mates_that_draw_its_values(pairs, se
     for row in mates(*weather([*pairs, new]), seed=seed, n_mates=1):
         if row["utterance_id"] in before and row["replaced_slots"][0]["source_new"] != "newtown":
             assert row == before[row["utterance_id"]]
+
+
+# --- drawn by the source ----------------------------------------------------------------------------------
+
+
+def test_mates_drawn_by_the_source_are_translations_of_each_other_in_every_language():
+    english, german = weather(CITIES)
+    to_french = {city: name for (city, _), name in zip(CITIES, ("Berlin", "Munich", "Cologne", "Vienne"), strict=True)}
+    french = [
+        utterance(f"meteo a {to_french[city]}", "O O B-city", key=f"train{i}", split="train", language="fr")
+        for i, (city, _) in enumerate(CITIES)
+    ]
+    of_german = mates(english, german, draw="by_source")
+    of_french = parallel_mates(
+        "en-fr", table(*english), table(*french), ParallelMateConfig(draw="by_source")
+    ).to_pylist()
+    texts = {(row["utterance_id"], row["mate_index"]): row["source_text"] for row in of_german}
+    assert len(texts) == 8
+    assert texts == {(row["utterance_id"], row["mate_index"]): row["source_text"] for row in of_french}
+    german_of = {city: name for city, name in CITIES}
+    for row in of_german:
+        assert german_of[row["source_text"].split()[2]] in row["target_text"]
+
+
+def test_a_mate_drawn_by_the_source_is_absent_where_the_target_lacks_a_slot_and_keeps_its_number_elsewhere():
+    english, german = weather(CITIES)
+    everything = mates(english, german, draw="by_source")
+    german[1] = utterance("jetzt wetter", "B-time O", key="train1", split="train", language="de")
+    fewer = mates(english, german, draw="by_source")
+    has_lost = {(row["utterance_id"], row["mate_index"]) for row in everything if row not in fewer}
+    assert has_lost == {
+        (row["utterance_id"], row["mate_index"])
+        for row in everything
+        if row["utterance_id"] == "train1" or "munich" in row["source_text"]
+    }
+    assert all(row in everything for row in fewer)
+
+
+def test_how_mates_are_drawn_by_default_is_in_no_fingerprint():
+    assert "draw" not in repr(ParallelMateConfig())
