@@ -72,7 +72,10 @@ def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> Trai
         [own[side][dev:] for side in SIDES],
         mates={
             "train": ParallelMates(
-                torch.arange(pairs - dev), {side: [texts[row] for row in mated[side].tolist()] for side in SIDES}, mated
+                torch.arange(pairs - dev),
+                torch.zeros(pairs - dev, dtype=torch.int64),
+                {side: [texts[row] for row in mated[side].tolist()] for side in SIDES},
+                mated,
             )
         },
         utterances=utterances,

@@ -50,6 +50,7 @@ ROWS: Mapping[str, Callable[[Path], Path]] = {
     "facet_first": heads.facet_first,
     "facet": partial(heads.facet, layer=(1, 2)),
     "lexicon": heads.lexicon,
+    "facet_static": partial(heads.lexicon, name="facet_static"),
     "fine_tuned": heads.tuned,
     **{name: partial(heads.tuned, name=name, preset="transformer")
        for name in ("emu", "softmax", "contrastive", "npair")},

@@ -26,6 +26,7 @@ from disent_core.methods.fmda_head import FmdaHead
 from disent_core.methods.infonce_head import InfoNceHead
 from disent_core.methods.lexicon_head import TrainedLexicon, table_seed
 from disent_core.methods.modules.hashed_words import HashedNgramTable
+from disent_core.methods.modules.word_rows import TABLE_ROWS
 
 Route = tuple[Any, ...]
 """Modules of sentence-transformers, or shipped ones. A module that several routes share is saved once."""
@@ -95,6 +96,8 @@ def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
     if isinstance(trained, TrainedFacet) and seed is not None:
         return _of_step(_facet(trained.head(seed), seed), pooled)
     if isinstance(trained, TrainedLexicon) and seed is not None:
+        if trained.config.table_rows != TABLE_ROWS or trained.config.unseen != 1:
+            raise refusal(head, f"the shipped module has a table of {TABLE_ROWS:,} rows and random rows of norm 1")
         widths = [trained.config.template_units, trained.config.residual_units]
         # The width of states, which are not read, is written down too.
         return _of_step(_views({}, None, [], widths, trained.words[seed], seed, dim=head.description["dim"]), ())

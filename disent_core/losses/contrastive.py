@@ -121,6 +121,35 @@ def in_batch_softmax(
     return F.cross_entropy(logits, torch.arange(len(cosines), device=cosines.device), reduction="none")
 
 
+def one_pool_softmax(
+    cosines: Float[Tensor, "sides groups sides groups"], excluded: Bool[Tensor, "groups groups"], *, temperature: float
+) -> Float[Tensor, "sides groups"]:
+    """Cross-entropy, in nats, of picking a translation of a text among the texts of all languages, its own included.
+
+    A group has a text on each side, all translations of each other. The negatives of a text are the texts of all other
+    groups on all sides, without groups that are `excluded`; its other translations are neither. Mean over translations.
+
+    Args:
+        cosines: of the text of each side and group with that of each side and group.
+        excluded: groups that are no negatives of each other, because they share a text; the diagonal does not count.
+        temperature: divisor of the cosines.
+
+    >>> texts = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(2, 1)  # two groups, the same vectors on both sides
+    >>> cosines, nothing = (texts @ texts.T).view(2, 2, 2, 2), torch.zeros(2, 2, dtype=torch.bool)
+    >>> one_pool_softmax(cosines, nothing, temperature=1.0)  # log(1 + 2 / e): two negatives instead of one
+    tensor([[0.5514, 0.5514],
+            [0.5514, 0.5514]])
+    """
+    sides, groups = cosines.shape[:2]
+    logits = cosines / temperature
+    is_no_negative = excluded | torch.eye(groups, dtype=torch.bool, device=cosines.device)
+    of_others = logits.masked_fill(is_no_negative[:, None], torch.finfo(logits.dtype).min).flatten(2).logsumexp(dim=2)
+    of_translations = logits.diagonal(dim1=1, dim2=3)  # [sides, sides of the translations, groups]
+    losses = F.softplus(of_others.unsqueeze(1) - of_translations)
+    is_own_side = torch.eye(sides, dtype=torch.bool, device=cosines.device).unsqueeze(2)
+    return losses.masked_fill(is_own_side, 0).sum(dim=1) / (sides - 1)
+
+
 def symmetric_softmax(left: Rows, right: Rows, equal: Bool[Tensor, "batch batch"], *, temperature: float) -> Values:
     """`in_batch_softmax` of each row with its partner, mean of both directions.
 

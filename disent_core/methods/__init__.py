@@ -28,6 +28,7 @@ METHODS: dict[str, str] = {
     "fmda": "disent_core.methods.fmda",
     "fmda_two_stage": "disent_core.methods.fmda:TWO_STAGE",
     "facet": "disent_core.methods.facet",
+    "facet_static": "disent_core.methods.facet_static",
     "facet_first": "disent_core.methods.facet:FACET_FIRST",
     "lexicon": "disent_core.methods.lexicon",
     "emu": "disent_core.methods.emu",

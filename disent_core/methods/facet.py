@@ -60,6 +60,8 @@ class FacetConfig(Settings):
         neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
         kept_variance: share of the variance of each part that is kept when the language is erased; the directions that
             hold the rest are erased too.
+        candidates: texts among which a translation is to be found: those of the `other_language`, or of
+            `all_languages`, its own included, which leaves less of the language in the vectors.
         at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
         without: leave out a view of the text (`states` or `words`), the parallel `mates` as training pairs, the
             contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
@@ -83,6 +85,7 @@ class FacetConfig(Settings):
     reading_weight: NotNegativeFloat = 0.5
     neighbours: Positive = 64
     kept_variance: PositiveShare = 0.95
+    candidates: Literal["other_language", "all_languages"] = "other_language"
     at_least: Positive = 2
     without: tuple[LeftOut, ...] = ()
     precision: Precision = "bfloat16"

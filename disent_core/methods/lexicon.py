@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from disent_core.methods.families import SeedBySeedMethod
 from disent_core.optimisation.config import OptimiserConfig
-from disent_core.settings import Positive, PositiveFloat, Rate, Seconds, Settings, Width
+from disent_core.settings import Positive, PositiveFloat, Rate, Seconds, Settings, Share, TableRows, Width
 from disent_core.training.needs import Need
 
 
@@ -30,6 +30,10 @@ class LexiconConfig(Settings):
         residual_units: width of the residual embedding.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
+        candidates: texts among which a translation is to be found: those of the `other_language`, or of
+            `all_languages`, its own included, which leaves less of the language in the vectors.
+        table_rows: rows of the table, to which all words and n-grams are hashed; 2^17 are full at 13 languages.
+        unseen: norm, when texts are embedded, of the random rows of words and n-grams that are not trained.
         at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
         without: leave out the contrastive loss of templates (`template_contrast`), or the parallel mates, without which
             there is no such loss (`parallel_mates`).
@@ -43,6 +47,9 @@ class LexiconConfig(Settings):
     residual_units: Width = 256
     temperature: PositiveFloat = 0.05
     template_temperature: PositiveFloat = 0.1
+    candidates: Literal["other_language", "all_languages"] = "other_language"
+    table_rows: TableRows = 1 << 17
+    unseen: Share = 1.0
     at_least: Positive = 2
     without: tuple[Literal["template_contrast", "parallel_mates"], ...] = ()
     checkpoint_seconds: Seconds = 30.0

@@ -15,12 +15,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
-from disent_core.losses.contrastive import in_batch_softmax
+from disent_core.losses.contrastive import in_batch_softmax, one_pool_softmax
 from disent_core.matmul import affine
 from disent_core.methods.families.seed_by_seed import TaskTrainer
 from disent_core.methods.fine_tuned_encoder_head import pair_texts, shares_a_text, translation_accuracy
 from disent_core.methods.lexicon import LexiconConfig, LexiconMethod
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
+from disent_core.methods.modules.word_rows import TABLE_ROWS
 from disent_core.methods.trainer import TrainedMethod
 from disent_core.optimisation.optimiser import RowOptimiser
 from disent_core.optimisation.seeds import derived_seed, generator
@@ -83,7 +84,7 @@ def in_blocks(
     return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def pair_bags(data: TrainingData) -> PairBags:
+def pair_bags(data: TrainingData, table_rows: int = TABLE_ROWS) -> PairBags:
     """Collect the texts of all pairs and of the mates of training."""
     of_pairs, number = pair_texts(data), dict[str, int]()
 
@@ -102,7 +103,7 @@ def pair_bags(data: TrainingData) -> PairBags:
     if len(mates) and data.mates["train"].rows:
         rows[mates] = torch.stack([data.mates["train"].rows[side] for side in SIDES], dim=1)
     mates_of = Ragged(torch.arange(len(mates)), starts)
-    return PairBags(ngram_bags(list(number)), rows, pairs, of_pairs.dev_language_pair, mates, mates_of)
+    return PairBags(ngram_bags(list(number), table_rows), rows, pairs, of_pairs.dev_language_pair, mates, mates_of)
 
 
 @dataclass(frozen=True)
@@ -167,30 +168,49 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
         """Return `meaning_contrast` over pairs and mates, and `template_contrast` between pairs and mates, in nats."""
-        (left, right), (source, target) = embedded["meaning"].unbind(0), batch.pairs.unbind(1)
-        terms = {"meaning_contrast": self.contrast(left, right, source, target, self.config.temperature)}
+        terms = {"meaning_contrast": self.translations(embedded["meaning"], batch.pairs)}
         if len(self.data.mates) and "template_contrast" not in self.config.without:
             pairs, mates = slice(len(batch.chosen)), batch.mate_of
             of_sides = [
-                self.contrast(side[pairs], side[mates], texts[pairs], texts[mates], self.config.template_temperature)
-                for side, texts in zip(embedded["template"], (source, target), strict=True)
-            ]
+                self.contrast(
+                    side[pairs], side[mates], torch.stack([texts[pairs], texts[mates]], dim=1),
+                    self.config.template_temperature,
+                )
+                for side, texts in zip(embedded["template"], batch.pairs.unbind(1), strict=True)
+            ]  # fmt: skip
             terms["template_contrast"] = torch.stack(of_sides).mean()
         return terms
+
+    def translations(
+        self, meaning: Float[Tensor, "sides pairs dim"], texts: Int[Tensor, "pairs sides"]
+    ) -> Float[Tensor, ""]:
+        """Return the mean contrast of each text with its translation, among the candidates of the settings."""
+        if self.config.candidates == "all_languages":
+            return self.one_pool(meaning, texts, self.config.temperature)
+        return self.contrast(*meaning.unbind(0), texts, self.config.temperature)
 
     def contrast(
         self,
         left: Float[Tensor, "pairs dim"],
         right: Float[Tensor, "pairs dim"],
-        left_texts: Int[Tensor, " pairs"],
-        right_texts: Int[Tensor, " pairs"],
+        texts: Int[Tensor, "pairs 2"],
         temperature: float,
     ) -> Float[Tensor, ""]:
         """Return the mean softmax loss of both directions; pairs that share a text are no negatives of each other."""
         cosines = affine(left, right, right.new_zeros(len(right)), self.precision)
-        copies = shares_a_text(torch.stack([left_texts, right_texts], dim=1)).fill_diagonal_(False)
+        copies = shares_a_text(texts).fill_diagonal_(False)
         directions = ((cosines, copies), (cosines.T, copies.T))
         return torch.stack([in_batch_softmax(*logits, temperature=temperature).mean() for logits in directions]).mean()
+
+    def one_pool(
+        self, vectors: Float[Tensor, "sides groups dim"], texts: Int[Tensor, "groups sides"], temperature: float
+    ) -> Float[Tensor, ""]:
+        """Return the mean `one_pool_softmax`; groups that share a text are no negatives of each other."""
+        flat = vectors.flatten(0, 1)
+        cosines = affine(flat, flat, flat.new_zeros(len(flat)), self.precision)
+        shape = (*vectors.shape[:2], *vectors.shape[:2])
+        copies = (texts[:, None, :, None] == texts[None, :, None, :]).flatten(2).any(dim=2)  # in any language
+        return one_pool_softmax(cosines.view(shape), copies, temperature=temperature).mean()
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
@@ -199,7 +219,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         source, target = pairs.unbind(1)
         left, right = (F.normalize(in_blocks(self.embed, texts)["meaning"], dim=-1) for texts in (source, target))
         losses = [
-            self.contrast(left[rows], right[rows], source[rows], target[rows], self.config.temperature) * len(rows)
+            self.translations(torch.stack([left[rows], right[rows]]), pairs[rows]) * len(rows)
             for rows in torch.arange(len(pairs)).split(self.config.batch_size)
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
@@ -229,7 +249,7 @@ class LexiconTrainer(TaskTrainer[LexiconMethod]):
     """The trainer of methods that read texts alone. It computes on the CPU, where a step takes a tenth of a second."""
 
     def tasks(self, data: TrainingData, config: LexiconConfig, device: str) -> Callable[[int], LexiconTask]:
-        bags = pair_bags(data)
+        bags = pair_bags(data, config.table_rows)
         return lambda seed: LexiconTask(bags, config, seed)
 
     def weights(self, task: LexiconTask) -> dict[str, Tensor]:
@@ -242,7 +262,7 @@ class LexiconTrainer(TaskTrainer[LexiconMethod]):
         tables = {}
         for seed in describe_weights(path)[0]["seeds"]:
             kept = read_weights(path, seed)[0]
-            tables[seed] = HashedNgramTable(kept["known"].long(), config.width, table_seed(seed))
+            tables[seed] = HashedNgramTable(kept["known"].long(), config.width, table_seed(seed), unseen=config.unseen)
             tables[seed].table.data.copy_(kept["table"])
         return TrainedLexicon(tables, config)
 
@@ -260,7 +280,7 @@ class TrainedLexicon(TrainedMethod):
         if features.texts is None:
             raise ValueError("a lexicon reads texts, and these features have none")
         with torch.inference_mode():
-            words, bags = self.words[seed], ngram_bags(features.texts)
+            words, bags = self.words[seed], ngram_bags(features.texts, self.config.table_rows)
             texts = torch.arange(len(bags))
             embedded = in_blocks(lambda block: facets(words(bags.take(block)), self.config), texts)
         return {name: values.numpy() for name, values in embedded.items()}

@@ -86,6 +86,7 @@ def training_data(
             split: rows.mates(mates, split, encoded=encoded_mates and split == "train")
             for split in TRAINING_SPLITS if mates
         },
+        groups={split: rows.groups(split) for split in TRAINING_SPLITS},
         utterances={split: rows.utterances(utterances or (), split) for split in of_utterances},
         texts=rows.texts(sentences),
         encoder=encoder,
@@ -127,6 +128,12 @@ class _Rows:
 
     def pairs_of(self, split: str) -> PairRows:
         return self.pairs.select(_tensor(np.flatnonzero(_equals(self.table["split"], split))))
+
+    def groups(self, split: str) -> Int[Tensor, " pairs"]:
+        """Number the utterance that each pair of one split is of, from 0, in order of appearance."""
+        rows = self.table.filter(pc.equal(self.table["split"], split))
+        identities = _joined(rows, "corpus", "source_language", "utterance_id")
+        return _tensor(pc.index_in(identities, value_set=identities.unique()).to_numpy(zero_copy_only=False))
 
     def training_texts(self, *, only_negatives: bool) -> list[Int[Tensor, " texts"]]:
         """Return the distinct texts of the training pairs of each language, sorted."""
@@ -186,6 +193,7 @@ class _Rows:
         mates = rows.take(pa.array(order))
         return ParallelMates(
             _tensor(pair[order]),
+            _tensor(mates["mate_index"].to_numpy()),
             {side: mates[f"{side}_text"].to_pylist() for side in SIDES},
             {side: self._of_texts(mates[f"{side}_text"], mates[f"{side}_language"]) for side in SIDES if encoded},
         )

@@ -261,10 +261,12 @@ class Utterances:
 class ParallelMates:
     """Translation pairs of one split with other slot values: `texts` by side and, if they are encoded, their `rows`.
 
-    `pair` [mates] is the place of the pair among `TrainingData.splits` of which each is a mate, in increasing order.
+    `pair` [mates] is the place of the pair among `TrainingData.splits` of which each is a mate, in increasing order;
+    `number` counts the mates of a pair from 0, with gaps where a language lacks one.
     """
 
     pair: Int[Tensor, " mates"]
+    number: Int[Tensor, " mates"]
     texts: Mapping[str, Sequence[str]]
     rows: Mapping[str, Int[Tensor, " mates"]] = field(default_factory=dict)
 
@@ -279,8 +281,9 @@ class TrainingData:
     `state_rows[text]` is the row of a text in `states`, -1 if its states are not stored. `negatives` has, per language,
     the distinct texts of the negative pool; `sentences` those of all training utterances. Only some methods need the
     rest: `template_pairs` by split, pairs of one language whose target has other slot values (both sides have the
-    source's template target, and no residual); `mates` by split; `utterances` by split and language; `texts` of
-    sentence pairs by row; the `encoder` to fine-tune.
+    source's template target, and no residual); `mates` by split; `groups`, by split, numbers the utterance that
+    each pair is of, one number for its translations to several languages; `utterances` by split and language; `texts`
+    of sentence pairs by row; the `encoder` to fine-tune.
     """
 
     languages: tuple[str, ...]
@@ -292,6 +295,7 @@ class TrainingData:
     sentences: Sequence[Int[Tensor, " _"]] = field(repr=False)
     template_pairs: Mapping[str, PairRows] = field(default_factory=dict)
     mates: Mapping[str, ParallelMates] = field(default_factory=dict)
+    groups: Mapping[str, Int[Tensor, " pairs"]] = field(default_factory=dict, repr=False)
     utterances: Mapping[str, Mapping[str, Utterances]] = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict, repr=False)
     encoder: EncoderFiles | None = None

@@ -67,6 +67,19 @@ def contrast(
     return mean(losses)
 
 
+def one_pool(sides: Sequence[Sequence[Vector]], texts: Sequence[Sequence[int]], temperature: float) -> float:
+    """Mean loss of picking each translation of a text of all sides; groups that share a text are left out."""
+    places, losses = [(side, group) for side in range(len(sides)) for group in range(len(sides[0]))], []
+    of_group = [{own[group] for own in texts} for group in range(len(sides[0]))]
+    for side, group in places:
+        others = [(a, b) for a, b in places if not of_group[b] & of_group[group]]
+        for gold in range(len(sides)):
+            if gold != side:
+                candidates = [sides[gold][group], *(sides[a][b] for a, b in others)]
+                losses.append(picked(sides[side][group], candidates, range(len(candidates)), 0, temperature))
+    return mean(losses)
+
+
 def batch_of(*roles: str) -> dict[str, torch.Tensor]:
     """Random pairs of a mixture of languages, as the sampler gives them."""
     vectors = torch.stack([random_rows(PAIRS, DIM, seed=seed) for seed in range(len(roles))])

@@ -145,12 +145,12 @@ def _facet(folder, config, layer, seed):
     return head.state_dict()
 
 
-def lexicon(folder: Path) -> Path:
-    config, known = methods.method("lexicon").presets["paper"], torch.arange(0, TABLE_ROWS, 3, dtype=torch.int32)
+def lexicon(folder: Path, name: str = "lexicon") -> Path:
+    config, known = methods.method(name).presets["paper"], torch.arange(0, TABLE_ROWS, 3, dtype=torch.int32)
     if dim_of(folder) == DIM:
         config = replace(config, template_units=7, residual_units=4)
     width = config.template_units + config.residual_units
-    return stored(folder, "lexicon", config, of_seeds(
+    return stored(folder, name, config, of_seeds(
         lambda seed: {"known": known + 0, "table": (torch.randn(len(known), width) * width**-0.5).half()}))  # fmt: skip
 
 

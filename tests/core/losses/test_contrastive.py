@@ -126,3 +126,35 @@ def test_symmetric_softmax_is_blind_to_row_norms_and_to_which_side_is_left(scale
     actual = contrastive.symmetric_softmax(left, right, EQUAL, temperature=0.1)
     turned = contrastive.symmetric_softmax(scale * right, left, EQUAL, temperature=0.1)
     assert torch.allclose(actual, turned, atol=1e-9)
+
+
+@pytest.mark.parametrize("sides", [2, 3])
+def test_one_pool_softmax_equals_a_loop_over_texts_and_their_translations(sides):
+    groups, temperature = 4, 0.3
+    rows = torch.nn.functional.normalize(vectors(5, sides * groups, DIM), dim=-1)
+    excluded = torch.zeros(groups, groups, dtype=torch.bool)
+    excluded[0, 2] = excluded[2, 0] = True
+    cosines = (rows @ rows.T).view(sides, groups, sides, groups)
+    actual = contrastive.one_pool_softmax(cosines, excluded, temperature=temperature)
+    for side in range(sides):
+        for group in range(groups):
+            similarity = cosines[side, group].tolist()
+            negatives = sum(
+                math.exp(similarity[other_side][other] / temperature)
+                for other_side in range(sides)
+                for other in range(groups)
+                if other != group and not excluded[group, other]
+            )
+            losses = [
+                math.log(1 + negatives / math.exp(similarity[other_side][group] / temperature))
+                for other_side in range(sides)
+                if other_side != side
+            ]
+            assert float(actual[side, group]) == pytest.approx(sum(losses) / len(losses), abs=1e-5)
+
+
+def test_one_pool_softmax_is_0_with_a_gradient_of_0_where_every_group_is_excluded():
+    cosines = torch.ones(2, 2, 2, 2, requires_grad=True)
+    contrastive.one_pool_softmax(cosines, torch.ones(2, 2, dtype=torch.bool), temperature=0.1).sum().backward()
+    assert cosines.grad is not None
+    assert not cosines.grad.any()

@@ -88,7 +88,7 @@ def trained(method, settings, files):
         head = weighted(FacetHead(DIM, LANGUAGES, settings, words))
         model.head = lambda seed: head
         return model
-    assert method.name == "lexicon"
+    assert method.name in ("lexicon", "facet_static")
     return TrainedLexicon({0: known_words(settings.width)}, settings)
 
 

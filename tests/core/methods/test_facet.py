@@ -33,7 +33,7 @@ def data(*, mates=True):
         for side, own in (("source", sources), ("target", targets))
     }
     texts = {side: [f"{side} mate {row}" for row in rows.tolist()] for side, rows in mate.items()}
-    return replace(made, mates={"train": ParallelMates(pair, texts, mate)})
+    return replace(made, mates={"train": ParallelMates(pair, torch.zeros_like(pair), texts, mate)})
 
 
 def task(*, mates=True, **changes):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from loops import contrast, mean, unit, values
+from loops import contrast, mean, one_pool, unit, values
 from safetensors.torch import load_file
 from synthetic import World, world
 
@@ -73,6 +73,15 @@ def test_both_contrasts_equal_loops_over_pairs_and_candidates(config):
         ])  # fmt: skip
     expected["total"] = sum(expected.values())
     assert values(terms) == pytest.approx(expected, abs=1e-5)
+
+
+def test_translations_are_contrasted_with_the_texts_of_both_languages_if_all_are_candidates():
+    config = replace(SMALL, candidates="all_languages")
+    model = task(config)
+    batch = model.batches(0)[0]
+    sides = [[row["meaning"] for row in facets_of(model, texts)] for texts in batch.pairs.unbind(1)]
+    expected = one_pool([[unit(row) for row in side] for side in sides], batch.pairs.T.tolist(), config.temperature)
+    assert values(model.loss(batch)[0])["meaning_contrast"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():

@@ -119,7 +119,7 @@ def test_mates_drawn_by_the_source_are_translations_of_each_other_in_every_langu
     texts = {(row["utterance_id"], row["mate_index"]): row["source_text"] for row in of_german}
     assert len(texts) == 8
     assert texts == {(row["utterance_id"], row["mate_index"]): row["source_text"] for row in of_french}
-    german_of = {city: name for city, name in CITIES}
+    german_of = dict(CITIES)
     for row in of_german:
         assert german_of[row["source_text"].split()[2]] in row["target_text"]
 
