@@ -13,6 +13,7 @@ ENCODER_KINDS: dict[str, str] = {
     "scratch": "disent_core.encoders.kinds.scratch:ScratchConfig",
     "vectors": "disent_core.encoders.kinds.vectors:VectorsConfig",
     "distilled": "disent_core.encoders.kinds.distilled:DistilledConfig",
+    "words": "disent_core.encoders.kinds.words:WordsConfig",
 }
 """Kind, as the configuration names it -> the class of its settings, which makes and loads the encoder."""
 

@@ -23,7 +23,7 @@ from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.template_pairs import TemplatePairConfig
 
 ERRORS = TomlErrors(Path("disent.toml"), "")
-REQUIRED = {"scratch": {}, "distilled": {"teacher": "t", "corpora": ["c"]}}
+REQUIRED = {"scratch": {}, "words": {}, "distilled": {"teacher": "t", "corpora": ["c"]}}
 SETTINGS: dict[str, tuple[type, dict[str, Any]]] = {
     "corpora": (CorpusConfig, {"name": "c", "format": "massive", "path": "."}),
     "experiment": (ExperimentConfig, {"pairs": ["en-de"], "methods": ["raw"]}),

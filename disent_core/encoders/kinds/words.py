@@ -1,0 +1,117 @@
+"""Hashed words without a model: the encoder of methods that read texts alone, and what plain words are worth.
+
+A text is the sum over its distinct words, and a word the sum of the random rows that it and its n-grams are hashed to.
+Texts are near each other if they share words or parts of words; nothing is trained, nothing is downloaded. The signs of
+the rows are added up as whole numbers, so vectors are the same to the bit on every machine. A mask says nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float32, Int
+
+from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName
+from disent_core.encoders.tokens import parse_marks
+from disent_core.errors import EncoderError
+from disent_core.registry import imported
+from disent_core.settings import Seed, Width
+from disent_core.storage.tables import fingerprint
+from disent_core.text import MARKERS, MASK, spliced
+
+CODE_VERSION = "1"  # changes with every change of this code that changes vectors
+
+_HASHES = "disent_core.methods.modules.word_rows"  # a higher layer, so it is imported when texts are encoded
+_BATCH_TEXTS = 256
+_BATCH_WORDS = 1_024  # new words whose rows are made at once, some 15 each
+_CACHED_NUMBERS = 1 << 24  # float32 numbers of the vectors of words that are kept within a call, 64 MiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig(EncoderConfig):
+    """How wide the random vectors of words are, and by which seed.
+
+    Attributes:
+        dim: width of the vectors.
+        seed: random seed of the rows.
+        vector_dtype: number format in which sentence vectors are stored.
+    """
+
+    lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}
+
+    dim: Width = 256
+    seed: Seed = 0
+    vector_dtype: FloatName = "float32"
+
+    def fingerprint(self, folder: Path) -> str:
+        return fingerprint("words", CODE_VERSION, self.dim, self.seed, self.vector_dtype)
+
+    def load(self, folder: Path, language: str, device: Device) -> "WordsEncoder":
+        return WordsEncoder(self, self.fingerprint(folder))
+
+    def has_seen(self, config: Any) -> str:
+        """Return that it was trained on nothing."""
+        return "nothing"
+
+
+class WordsEncoder:
+    """An `Encoder` of texts in any language."""
+
+    states_dtype: FloatName = "float32"
+
+    def __init__(self, config: WordsConfig, fingerprint: str) -> None:
+        self.name, self.dim, self.fingerprint = config.name, config.dim, fingerprint
+        self.vector_dtype: FloatName = config.vector_dtype
+        self._seed = config.seed
+        self._words_of, self._rows_of_word, self._random_bits = (
+            imported(f"{_HASHES}:{name}") for name in ("words_of", "rows_of_word", "random_bits")
+        )
+
+    def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
+        """See `Encoder.encode`."""
+        if states and texts:
+            raise EncoderError(f"encoder {self.name!r} is hashed words, which have no token states")
+        numbers: dict[str, int] = {}  # the vector of a word is the row of its number
+        vectors, scale = np.empty((0, self.dim), np.float32), np.float32(self.dim**-0.5)
+        for start in range(0, len(texts), _BATCH_TEXTS):
+            if len(numbers) > _CACHED_NUMBERS // self.dim:
+                numbers.clear()
+            count = len(numbers)
+            bags = [
+                [numbers.setdefault(word, len(numbers)) for word in self._words(text)]
+                for text in texts[start : start + _BATCH_TEXTS]
+            ]
+            if len(numbers) > len(vectors):  # at least doubled, so that it is copied a few times only
+                more = np.empty((max(len(numbers), 2 * count) - count, self.dim), np.float32)
+                vectors = np.concatenate([vectors[:count], more])
+            new = list(islice(reversed(numbers), len(numbers) - count))[::-1]
+            for first in range(0, len(new), _BATCH_WORDS):
+                block = new[first : first + _BATCH_WORDS]
+                vectors[count + first : count + first + len(block)] = self._made(block)
+            indices = np.arange(start, start + len(bags))
+            sums = _sums(vectors, list(chain.from_iterable(bags)), list(map(len, bags))) * scale
+            yield EncodedBatch(indices, sums, None, np.zeros(len(bags), np.int64))
+
+    def _words(self, text: str) -> Iterable[str]:
+        """Return the distinct words of a text that no mask hides; a text without any is the mask alone."""
+        if MASK in text or not MARKERS.isdisjoint(text):
+            clean, masked, hidden = parse_marks(text, " ")
+            text = spliced(clean, [(span, " ") for span in sorted(masked + hidden)])
+        return dict.fromkeys(self._words_of(text)) or (MASK,)
+
+    def _made(self, words: Sequence[str]) -> Float32[np.ndarray, "words dim"]:
+        """Return the sums of the signs of the rows of each word, which are whole numbers."""
+        rows = [self._rows_of_word(word) for word in words]
+        distinct, order = np.unique(np.array(list(chain.from_iterable(rows)), np.int64), return_inverse=True)
+        signs = self._random_bits(distinct, self.dim, self._seed)[:, : self.dim] * np.float32(2) - 1
+        return _sums(signs, order, list(map(len, rows)))
+
+
+def _sums(
+    vectors: Float32[np.ndarray, "rows dim"], rows: Sequence[int] | Int[np.ndarray, " all"], lengths: Sequence[int]
+) -> Float32[np.ndarray, "sums dim"]:
+    """Return for each length, which is at least 1, the sum of the vectors of so many of the rows, one after another."""
+    return np.add.reduceat(vectors[rows], np.cumsum([0, *lengths[:-1]]), axis=0)
