@@ -23,7 +23,7 @@ _WORKERS = "How many steps run at once. Default: the cores that this process may
 
 @main.command()
 @click.argument("selections", metavar="[SELECTION]...", nargs=-1)
-@click.option("--partition", metavar="KEY", help="Only this language or pair, e.g. de, or en-de with en and de.")
+@click.option("--partition", metavar="KEY", help="Only this language or training set: de, or en-de with en and de.")
 @click.option("--workers", metavar="N", type=click.IntRange(1), envvar="DISENT_WORKERS", help=_WORKERS)
 @click.pass_obj
 def materialize(debug: bool, selections: tuple[str, ...], partition: str | None, workers: int | None) -> None:

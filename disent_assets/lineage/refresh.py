@@ -92,7 +92,7 @@ def refresh_job(
         for event in observe(workspace, context.instance, versions):
             context.log_event(event)
         steps, found = steps_of(workspace, assets), find_states(workspace, versions)
-        runs = plan(steps, extent.selection, extent.partition)
+        runs = plan(steps, extent.selection, extent.partition, _languages(workspace, extent.partition))
         if not (extent.everything or extent.look_at_fresh):
             runs = due(runs, found)
         log = RunLog(context, workspace, {step.key: step for step in steps}, report)
@@ -144,7 +144,8 @@ def run_command(
     """
     results: list[Result] = []
     assets, submits = load(workspace), not is_local()
-    runs = plan(steps_of(workspace, assets), selections, partition)  # an error of the selection makes no run
+    languages = _languages(workspace, partition)
+    runs = plan(steps_of(workspace, assets), selections, partition, languages)  # an error of the selection makes no run
     if selections:
         _check_inputs(workspace, runs, selections, partition)
     job = refresh_job(load, assets, workspace, workers=workers, submits=submits, report=report, ended=results.append)
@@ -159,6 +160,12 @@ def run_command(
                 tags=tags | home_tag(instance),
             )
     return results[0]
+
+
+def _languages(workspace: Workspace, partition: str | None) -> tuple[str, ...]:
+    """Return the languages of a partition that is a training set."""
+    config = workspace.config
+    return config.languages_of(partition) if partition in config.training_sets else ()
 
 
 def _check_inputs(

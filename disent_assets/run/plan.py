@@ -98,10 +98,16 @@ class StepRun:
         return self.name
 
 
-def plan(steps: Sequence[AssetStep], selections: Sequence[str] = (), partition: str | None = None) -> list[StepRun]:
+def plan(
+    steps: Sequence[AssetStep],
+    selections: Sequence[str] = (),
+    partition: str | None = None,
+    languages: Sequence[str] = (),
+) -> list[StepRun]:
     """Return what materialises the selections (names of stages, or Dagster's syntax; none: everything), upstream first.
 
-    With a partition, only that and what it is made from, as a pair is from its languages.
+    With a partition, only that and what it is made from, as a pair is from its languages. `languages` are those of a
+    named training set.
     """
     selected = {step.key for step in steps}
     if selections:
@@ -110,7 +116,7 @@ def plan(steps: Sequence[AssetStep], selections: Sequence[str] = (), partition: 
     if not selected:
         raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}")
     upstream = _upstream(steps)
-    allowed = upstream.keys() if partition is None else _made_for(partition, upstream, selected)
+    allowed = upstream.keys() if partition is None else _made_for(partition, languages, upstream, selected)
     runs = _runs(steps, upstream, {node for node in allowed if node[0] in selected})
     if not runs:
         raise ValueError(f"no asset of the selection has a partition {partition!r}")
@@ -139,7 +145,9 @@ def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:
     }
 
 
-def _made_for(partition: str, upstream: Mapping[Node, set[Node]], selected: Collection[Key]) -> set[Node]:
+def _made_for(
+    partition: str, languages: Sequence[str], upstream: Mapping[Node, set[Node]], selected: Collection[Key]
+) -> set[Node]:
     """Return the selected steps of a partition and of its languages, and the partitions that they are made from.
 
     What has no partitions, such as an encoder that is pretrained on every language, counts only if it is selected.
@@ -149,7 +157,7 @@ def _made_for(partition: str, upstream: Mapping[Node, set[Node]], selected: Coll
         close = difflib.get_close_matches(partition, known, n=1)
         meant = f". Did you mean {close[0]!r}?" if close else "."
         raise ValueError(f"there is no partition {partition!r}{meant} The partitions are {', '.join(known)}")
-    parts = {partition, *partition.replace("+", "-").split("-")}
+    parts = {partition, *partition.replace("+", "-").split("-"), *languages}
     around = _with_upstream({node for node in upstream if node[1] == partition}, upstream, selected)
     # Not all of `around`: the metrics of a pair are made from texts of others, which nobody asked for with `targets`.
     return _with_upstream({node for node in around if node[0] in selected and node[1] in parts}, upstream, selected)

@@ -9,6 +9,7 @@ from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig
 from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora.languages import split_pair
+from disent_core.errors import quoted
 from disent_core.registry import nearest
 from disent_core.storage.tables import safe_part
 
@@ -21,6 +22,8 @@ def check_names(config: Config, toml: TomlErrors) -> None:
     for index, settings in enumerate(config.encoders.values()):
         for key, problem in settings.problems(config):
             toml.fail(("encoders", index, key), problem)
+    for name in config.named_sets:
+        _check_named_set(config, toml, name)
     _check_pairs(config, toml)
     for method in config.methods.values():
         for name in method.encoders:
@@ -82,11 +85,12 @@ def _check_parts(config: Config, toml: TomlErrors) -> None:
         *((("corpora", index, "name"), corpus.name) for index, corpus in enumerate(config.corpora)),
         *((("encoders", index, "name"), name) for index, name in enumerate(config.encoders)),
         *((("methods", name), name) for name in config.methods),
+        *((("training_sets", name), name) for name in config.named_sets),
         *((("mteb", "results", name), name) for name in config.mteb.results),
     ]
     for key_path, name in named_keys:
         _check_part(name, key_path, toml)
-    for kind in ("corpora", "encoders", "methods"):
+    for kind in ("corpora", "encoders", "methods", "training_sets"):
         of_lower: dict[str, str] = {}
         for key_path, name in named_keys:
             if key_path[0] == kind and (first := of_lower.setdefault(name.lower(), name)) != name:
@@ -115,11 +119,50 @@ def _check_pairs(config: Config, toml: TomlErrors) -> None:
         for training_set in training_sets:
             _check_part(training_set, key_path, toml)
         _check_training_sets(config, toml, training_sets, key_path, needs_data=reads)
-        for pair in (pair for training_set in training_sets for pair in training_set.split("+")):
-            first_name = name_of_pair.setdefault(frozenset(split_pair(pair, config.languages)), pair)
-            if pair != first_name:
-                problem = f"{pair!r} is {first_name!r} turned round, the same training"
-                toml.fail(key_path, f"{problem}; write {first_name!r} here too")
+        for training_set in training_sets:
+            for pair in (*config.pairs_of(training_set), *config.further_pairs(training_set)):
+                name = "-".join(dict.fromkeys(pair))
+                first_name = name_of_pair.setdefault(frozenset(pair), name)
+                if name != first_name:
+                    of_set = f", of {training_set!r}," if training_set in config.named_sets else ""
+                    problem = f"{name!r}{of_set} is {first_name!r} turned round, the same training"
+                    remedy = f"turn {first_name!r} round elsewhere" if of_set else f"write {first_name!r} here too"
+                    toml.fail(key_path, f"{problem}; {remedy}")
+
+
+def _check_named_set(config: Config, toml: TomlErrors, name: str) -> None:
+    """Check that a set of `[training_sets]` has a name of its own, and names languages and pairs that corpora have."""
+    named, key_path = config.named_sets[name], ("training_sets", name)
+    if "+" in name:
+        toml.fail(key_path, f"{quoted(name)} would be read as a mixture of pairs; leave + out of the name")
+    try:
+        split_pair(name, config.languages)
+    except ValueError:
+        pass
+    else:
+        toml.fail(key_path, f"{quoted(name)} is a language or a pair of languages already; choose another name")
+    listed = () if named.languages == "all" else named.languages
+    for key, languages in (("pivot", [named.pivot] if named.pivot else []), ("languages", listed)):
+        for language in languages:
+            if language not in config.languages:
+                remedy = f"{nearest(language, config.languages)}; choose of {', '.join(config.languages)}"
+                toml.fail((*key_path, key), f"no corpus has the language {quoted(language)}{remedy}")
+    pairs = config.pairs_of(name)
+    if not pairs:
+        problem = "it has no language but its pivot"
+        toml.fail((*key_path, "languages"), f"{problem}; name those whose pairs with the pivot are to be trained on")
+    known, languages = set(map(frozenset, pairs)), list(dict.fromkeys(chain.from_iterable(pairs)))
+    for pair in named.evaluate:
+        try:
+            left, right = split_pair(pair, languages)
+        except ValueError as error:
+            toml.fail((*key_path, "evaluate"), f"{error}, which are those of {name!r}; name such a pair")
+        if frozenset((left, right)) in known or left == right:
+            toml.fail((*key_path, "evaluate"), f"heads of {name!r} are measured on {pair!r} anyway; leave it out")
+        if not config.corpora_of_pair(left, right):
+            problem = f"no corpus has parallel utterances of {pair!r}"
+            toml.fail((*key_path, "evaluate"), f"{problem}; leave it out (sentence pairs are measured anyway)")
+        known.add(frozenset((left, right)))
 
 
 def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> None:
@@ -130,8 +173,7 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
             remedy = f"{nearest(name, config.locales)}; choose of {', '.join(config.locales)}"
             toml.fail(key_path, f"there is no corpus of utterances {name!r}{remedy}")
     for training_set in config.training_sets_of(method) if method.corpora else ():
-        pairs = (split_pair(pair, config.languages) for pair in training_set.split("+"))
-        for language in chain.from_iterable(pairs):
+        for language in chain.from_iterable(config.pairs_of(training_set)):
             if not config.trained_corpora(method, language):
                 problem = f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}"
                 toml.fail(key_path, f"{problem}; choose others, or set pairs in [methods.{method.name}]")
@@ -142,19 +184,19 @@ def _check_training_sets(
 ) -> None:
     """Check that training sets consist of language pairs, and with `needs_data` of such that a training corpus has."""
     for training_set in training_sets:
-        pairs: list[frozenset[str]] = []
-        for pair in training_set.split("+"):
-            try:
-                left, right = split_pair(pair, config.languages)
-            except ValueError as error:
-                toml.fail(key_path, str(error))
+        try:
+            pairs = config.pairs_of(training_set)
+        except ValueError as error:
+            names = f", and no set of [training_sets]: {', '.join(config.named_sets)}" if config.named_sets else ""
+            toml.fail(key_path, f"{error}{names}")
+        for left, right in pairs:
             if left == right:
                 has_data = bool(config.corpora_of(left, training=True))
             else:
                 pairs_of_sentences = config.training_pairs(left, right)
                 has_data = bool(config.corpora_of_pair(left, right, training=True) or pairs_of_sentences)
             if needs_data and not has_data:
+                pair = "-".join(dict.fromkeys((left, right)))
                 toml.fail(key_path, f"no corpus has both languages of {pair!r} for training")
-            pairs.append(frozenset((left, right)))
-        if len(set(pairs)) < len(pairs):
+        if len(set(map(frozenset, pairs))) < len(pairs):
             toml.fail(key_path, f"{training_set!r} names a pair of languages twice")

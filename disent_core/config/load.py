@@ -43,6 +43,7 @@ class _File(Settings):
     corpora: tuple[CorpusConfig, ...]
     encoders: tuple[dict[str, Any], ...]
     experiment: sections.ExperimentConfig
+    training_sets: dict[str, sections.TrainingSetConfig] = field(default_factory=dict)
     methods: dict[str, dict[str, Any]] = field(default_factory=dict)
     negatives: BleuConfig = field(default_factory=BleuConfig)
     targets: sections.TargetsConfig = field(default_factory=sections.TargetsConfig)
@@ -76,13 +77,14 @@ def load_config(path: Path) -> Config:
     configured = {name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names}
     trials = _trials(configured, parsed, toml)
     experiment = replace(parsed.experiment, methods=(*parsed.experiment.methods, *trials))
-    resolved = ("corpora", "encoders", "experiment", "methods")
+    resolved = ("corpora", "encoders", "experiment", "training_sets", "methods")
     others = {key.name: getattr(parsed, key.name) for key in fields(parsed) if key.name not in resolved}
     config = Config(
         path=path.resolve(),
         corpora=tuple(corpora),
         encoders=_encoders(parsed.encoders, toml),
         experiment=experiment,
+        named_sets=parsed.training_sets,
         methods=configured | trials,
         **others,
     )

@@ -65,17 +65,20 @@ class Config:
     | `utterance_languages` | languages that have utterances | `("en", "zh-TW")` |
     | `languages` | the same, then other languages of sentence pairs | `("en", "zh-TW", "de")` |
     | `pair_names` | pairs of all corpora of sentence pairs, source first | `("de-en",)` |
-    | `training_sets` | what one head is trained on: a pair, a mixture, one language | `("en-de+en-es", "en")` |
-    | `pair_languages` | training set -> its pairs | `{"en-de+en-es": (("en", "de"), ("en", "es"))}` |
+    | `training_sets` | what one head is trained on: a pair, a mixture, one language | `("en-de+en-es", "en", "all")` |
+    | `pair_languages` | training set -> its pairs | `{"all": (("en", "de"), ("en", "es"))}` |
+    | `evaluated_pairs` | training set -> the same, then those only measured | `{"all": (..., ("de", "es"))}` |
 
     A language is the locale's language part (`en`), or the whole locale where two locales of one corpus share that part
-    (`zh-CN`, `zh-TW`). A training set of one language is a pair with itself.
+    (`zh-CN`, `zh-TW`). A training set of one language is a pair with itself. `named_sets` are `[training_sets.NAME]`,
+    used or not.
     """
 
     path: Path
     corpora: tuple[CorpusConfig, ...]
     encoders: Mapping[str, EncoderConfig]
     experiment: sections.ExperimentConfig
+    named_sets: Mapping[str, sections.TrainingSetConfig]
     methods: Mapping[str, MethodConfig]
     negatives: BleuConfig
     targets: sections.TargetsConfig
@@ -128,10 +131,12 @@ class Config:
     @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """Training set -> its language pairs, several for a mixture."""
-        return {
-            training_set: tuple(split_pair(pair, self.languages) for pair in training_set.split("+"))
-            for training_set in self.training_sets
-        }
+        return {training_set: self.pairs_of(training_set) for training_set in self.training_sets}
+
+    @cached_property
+    def evaluated_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Training set -> its language pairs, then those that are only measured."""
+        return {name: (*pairs, *self.further_pairs(name)) for name, pairs in self.pair_languages.items()}
 
     @cached_property
     def _corpora_by_language(self) -> dict[str, tuple[CorpusConfig, ...]]:
@@ -140,6 +145,28 @@ class Config:
     @cached_property
     def _corpora_by_sentence_pair(self) -> dict[str, tuple[CorpusConfig, ...]]:
         return _by_name((corpus, pair) for corpus in self.corpora if corpus.is_of_pairs for pair in corpus.pairs)
+
+    def pairs_of(self, training_set: str) -> tuple[tuple[str, str], ...]:
+        """Return the language pairs of any training set, `pivot` first in those of a named one."""
+        if (named := self.named_sets.get(training_set)) is None:
+            return tuple(split_pair(pair, self.languages) for pair in training_set.split("+"))
+        trained = (language for language in self.utterance_languages if self.corpora_of(language, training=True))
+        chosen = trained if named.languages == "all" else named.languages
+        pivot = named.pivot or next(iter(self.languages), "")
+        return tuple((pivot, language) for language in chosen if language != pivot)
+
+    def further_pairs(self, training_set: str) -> tuple[tuple[str, str], ...]:
+        """Return the language pairs that heads of a training set are measured on without being trained on them."""
+        named = self.named_sets.get(training_set)
+        return () if named is None else tuple(split_pair(pair, self.languages) for pair in named.evaluate)
+
+    def is_mixture(self, training_set: str) -> bool:
+        """Return whether a training set has several pairs."""
+        return len(self.pair_languages[training_set]) > 1
+
+    def meaning_of(self, training_sets: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Return the evaluated pairs of those training sets whose names don't have them."""
+        return {name: self.evaluated_pairs[name] for name in training_sets if name in self.named_sets}
 
     def languages_of(self, training_set: str) -> tuple[str, ...]:
         """Return the languages of a training set, each once."""

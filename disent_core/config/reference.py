@@ -32,7 +32,7 @@ METHOD_KEYS = {
     "encoders": ("all", "encoders that the method runs on"),
     "pairs": (
         "`experiment.pairs`",
-        "language pairs, or mixtures of them, that the method is trained and measured on",
+        "language pairs, mixtures of them or names of training sets, that the method is trained and measured on",
     ),
     "seeds": ("`experiment.seeds`", "random seeds; not allowed for deterministic methods"),
     "corpora": ("all with `train = true`", "corpora that a tagging method trains on, whatever their `train` says"),
@@ -49,6 +49,7 @@ OWN_KEYS = "\n".join([
 SECTIONS = {
     "[[corpora]]": sections.CorpusConfig,
     "[experiment]": sections.ExperimentConfig,
+    "[training_sets.NAME]": sections.TrainingSetConfig,
     "[negatives]": BleuConfig,
     "[targets]": sections.TargetsConfig,
     "[evaluation]": EvaluationConfig,

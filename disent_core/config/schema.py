@@ -45,6 +45,7 @@ def json_schema() -> dict[str, Any]:
     """Return the schema of the whole file, with a definition for each method."""
     sections: dict[str, Any] = {name.strip("[]"): _object(kind, {}) for name, kind in SECTIONS.items()}
     sections["corpora"]["properties"]["format"] |= {"anyOf": [{"enum": list(READERS)}, _IMPORT]}
+    training_set = sections.pop("training_sets.NAME")
     encoders = {kind: _object(encoder_kind(kind), {}) for kind in ENCODER_KINDS}
     for kind, encoder in encoders.items():
         encoder["properties"] = {"kind": {"const": kind}, **encoder["properties"]}
@@ -65,6 +66,7 @@ def json_schema() -> dict[str, Any]:
             **sections,
             "corpora": {"type": "array", "items": sections["corpora"]},
             "encoders": {"type": "array", "items": {"anyOf": list(encoders.values())}},
+            "training_sets": {"type": "object", "additionalProperties": training_set},
             "methods": {
                 "type": "object",
                 "properties": {name: {"anyOf": [of_method, variant]} for name, of_method in (known | former).items()},

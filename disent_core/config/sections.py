@@ -101,7 +101,7 @@ class ExperimentConfig(Settings):
     """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both.
 
     Attributes:
-        pairs: language pairs, in one direction only, or mixtures of such pairs.
+        pairs: language pairs, in one direction only, mixtures of such pairs, or names of `[training_sets.NAME]`.
         methods: names from the registry, or of tables `[methods.NAME]`.
         seeds: random seeds; ignored by deterministic methods.
         device: device of encoding, training and evaluation; `auto` is the GPU where there is one.
@@ -111,6 +111,22 @@ class ExperimentConfig(Settings):
     methods: SomeNames
     seeds: Annotated[tuple[Seed, ...], DISTINCT, NOT_EMPTY] = (0, 1, 2)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetConfig(Settings):
+    """A mixture of the pairs of a pivot with other languages, for which NAME stands in `pairs`.
+
+    Attributes:
+        pivot: the language of every pair; left out: the first language of the corpora.
+        languages: those whose pair with the pivot is in the set, in this order; `all` are those of the training corpora
+            of utterances.
+        evaluate: further pairs of these languages: heads are measured on them and not trained on them.
+    """
+
+    pivot: str | None = None
+    languages: Literal["all"] | SomeNames = "all"
+    evaluate: Names = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,7 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
         seeds=workspace.config.seeds_of(method),
         data_fingerprint="",
         encoder_fingerprint=lazy.fingerprint,
+        is_mixture=workspace.config.is_mixture(trained_on),
         reference=method.base,
         encoder_config=describe_config(lazy.saved_config, workspace.head(encoder, method.name, trained_on).parent),
     )
@@ -98,13 +99,13 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
         table = in_training_splits(read_table(workspace.table(*source), SCHEMAS[source[1]]))
         read.append((source, len(table), content_fingerprint(table)))
     encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
-    if of_mixture := ranked_by_pair(methods, [training_set]):
+    if of_mixture := ranked_by_pair(config, methods, [training_set]):
         encoder_fingerprint = fingerprint(encoder_fingerprint, of_mixture)
     return gate_result(encoder_fingerprint, read)
 
 
-def ranked_by_pair(methods: Iterable[MethodConfig], training_sets: Iterable[str]) -> tuple[str, ...]:
+def ranked_by_pair(config: Config, methods: Iterable[MethodConfig], training_sets: Iterable[str]) -> tuple[str, ...]:
     """Return what heads on these training sets have in their fingerprints because they are trained on a mixture."""
-    sets = list(training_sets)
-    versions = (mixture_version(method.method, method.settings, name) for method in methods for name in sets)
+    is_mixture = any(map(config.is_mixture, training_sets))
+    versions = (mixture_version(method.method, method.settings, is_mixture) for method in methods)
     return next(filter(None, versions), ())

@@ -174,7 +174,7 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             MATES,
             "Translation pairs of train and dev with the same slots of both sides replaced by the values of another "
             "training utterance: their mates, which are translation pairs too. One row a mate.",
-            targets.mates_version(config),
+            _of_named_sets(targets.mates_version(config), config),
             targets.refresh_mates,
             relation="",
             partitions=config.training_sets,
@@ -187,12 +187,18 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
         tables.ALIGNED,
         "Parallel utterances and sentence pairs of a training set, with the address of every text that a head "
         "trains on. One row a pair of texts.",
-        targets.CODE_VERSION,
+        _of_named_sets(targets.CODE_VERSION, config),
         targets.refresh_aligned,
         relation="",
         partitions=config.training_sets,
         reads=(*(Read(key, of_utterances) for key in read), *of_pairs),
     )
+
+
+def _of_named_sets(version: str, config: Config) -> str:
+    """Return the version of a step of training sets: a named one may come to stand for other pairs."""
+    meaning = config.meaning_of(config.training_sets)
+    return fingerprint(version, meaning) if meaning else version
 
 
 def _has_switched(config: Config) -> bool:
@@ -340,7 +346,7 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
     """
     config, needs = workspace.config, frozenset().union(*(method.needs for method in methods))
     names = training_sets(config, methods)
-    of_mixtures = head_spec.ranked_by_pair(methods, names)
+    of_mixtures = head_spec.ranked_by_pair(config, methods, names)
     same = partitions.same_training_set(config, methods)
     of_languages = partitions.language_to_training_sets(config, methods)
     reads = [Read(tables.ALIGNED, same), *([Read(MATES, same)] if Need.PARALLEL_MATES in needs else [])]
@@ -436,6 +442,7 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
         partial(evaluation.evaluation_sets, workspace, encoder),
         reads,
         training_sets(config, methods),
+        _of_named_sets(GATE_VERSION, config),
     )
 
 

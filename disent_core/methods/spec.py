@@ -31,7 +31,8 @@ ENCODER_CONFIG, METHOD_REFERENCE = "encoder_config", "reference"
 class HeadSpec:
     """A head to train: a method with its settings, on one encoder and one language pair (or mixture).
 
-    `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors.
+    `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors. `trained_on` is
+    `en-de` or the name of a training set, and `is_mixture` tells whether that has several pairs.
 
     `reference` and `encoder_config` find the method and the encoder when a head is opened without its configuration; no
     result depends on them.
@@ -45,6 +46,7 @@ class HeadSpec:
     seeds: tuple[int, ...]
     data_fingerprint: str
     encoder_fingerprint: str
+    is_mixture: bool = False
     reference: str = ""
     encoder_config: Mapping[str, Any] | None = None
 
@@ -63,7 +65,7 @@ class HeadSpec:
             self.seeds,
             self.data_fingerprint,
             self.encoder_fingerprint,
-            *mixture_version(self.method, self.settings, self.trained_on),
+            *mixture_version(self.method, self.settings, self.is_mixture),
         )
 
     @property
@@ -87,10 +89,10 @@ class HeadFiles:
         return self.weights.with_suffix(".json")
 
 
-def mixture_version(method: Method[Any], settings: Settings, trained_on: str) -> tuple[str, ...]:
+def mixture_version(method: Method[Any], settings: Settings, is_mixture: bool) -> tuple[str, ...]:
     """Return what the fingerprints of a head have if its dev accuracy is a mean over the pairs of a mixture."""
     ranks_dev_pairs = method.ranks_dev_pairs or getattr(settings, "monitor", None) == "dev_retrieval"
-    return ("dev accuracy by pair",) if ranks_dev_pairs and "+" in trained_on else ()
+    return ("dev accuracy by pair",) if ranks_dev_pairs and is_mixture else ()
 
 
 def settings_fingerprint(settings: Settings) -> str:

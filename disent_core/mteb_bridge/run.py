@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from disent_core.corpora.languages import split_pair
 from disent_core.errors import TableError
 from disent_core.evaluation.contract import Problem
 from disent_core.lineage.evaluation import problems_of
@@ -69,7 +68,7 @@ def trained_languages(workspace: Workspace, trained_on: str) -> tuple[str, ...]:
     """Return the languages of a training set; all of the configuration for an untrained method."""
     known = workspace.config.languages
     try:
-        pairs = [split_pair(pair, known) for pair in trained_on.split("+") if pair]
+        pairs = workspace.config.pairs_of(trained_on) if trained_on else ()
     except ValueError as error:
         raise ValueError(
             f"the head was trained on {trained_on}: {error}. Name languages of the configuration"

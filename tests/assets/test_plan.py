@@ -79,6 +79,15 @@ def test_a_pair_brings_its_languages_alone_and_with_an_encoder_all_that_it_is_pr
     assert "embeddings/tiny/tiny_vectors [de]" not in made
 
 
+def test_a_training_set_with_a_name_brings_the_languages_that_it_is_said_to_have():
+    named = step("heads/tiny/dream_head", ("some",), of("corpora/utterances", {"en": {"some"}, "ja": {"some"}}))
+    toy = steps(step("corpora/utterances", LANGUAGES), named)
+    head = "heads/tiny/dream_head [some]"
+    assert names(plan(toy, ["corpora", "heads"], "some", ("en", "ja"))) == {
+        head, "corpora/utterances [en]", "corpora/utterances [ja]",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("written", ["evalution", "+evalution"])
 def test_a_misspelt_stage_is_told_with_the_stages_and_the_closest(written):
     with pytest.raises(ValueError, match=r"did you mean 'evaluation'\? The stages are corpora, .*warehouse"):

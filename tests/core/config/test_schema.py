@@ -109,8 +109,9 @@ def tables(schema: Mapping[str, Any], name: str) -> Iterator[tuple[str, Mapping[
 
 
 def test_every_key_has_a_type_a_meaning_and_a_default_unless_it_is_required():
-    sections = {name.strip("[]"): SCHEMA["properties"][name.strip("[]")] for name in SECTIONS}
+    sections = {name: SCHEMA["properties"][name] for name in (name.strip("[]").partition(".")[0] for name in SECTIONS)}
     sections["corpora"] = sections["corpora"]["items"]
+    sections["training_sets"] = sections["training_sets"]["additionalProperties"]
     encoders = dict(zip(ENCODER_KINDS, SCHEMA["properties"]["encoders"]["items"]["anyOf"], strict=True))
     of_methods = {name: SCHEMA["$defs"][name] for name in methods.METHODS}
     keys = dict(key for name, schema in (sections | encoders | of_methods).items() for key in tables(schema, name))
