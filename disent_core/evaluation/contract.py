@@ -45,6 +45,7 @@ TASKS: Mapping[str, str] = {
     "clustering": "disent_core.evaluation.tasks.clustering",
     "mixed_pool_retrieval": "disent_core.evaluation.tasks.mixed_pool_retrieval",
     "own_language_neighbours": "disent_core.evaluation.tasks.mixed_pool_retrieval:OWN_LANGUAGE",
+    "language_pool_retrieval": "disent_core.evaluation.tasks.language_pool_retrieval",
     "language_leakage_knn": "disent_core.evaluation.tasks.probes:LEAKAGE_KNN",
     "language_leakage_mlp": "disent_core.evaluation.tasks.probes:LEAKAGE_MLP",
     "value_retrieval": "disent_core.evaluation.tasks.monolingual_retrieval:VALUES",
@@ -303,8 +304,9 @@ class Task:
 
     Attributes:
         name: in metrics and leaderboards; of a task of the library as in `TASKS`.
-        scope: whether its inputs are those of a language pair, of one language, or now one, now the other. A
-            corpus of sentence pairs gives inputs of each of its pairs, whatever the scope.
+        scope: whether its inputs are those of a language pair, of one language, now one, now the other (`both`), or of
+            all languages of a training set, where they are at least three. A corpus of sentence pairs gives inputs of
+            each of its pairs to all tasks but those of a set.
         tables: names of the tables it reads, of `READABLE`; of a corpus, those that its kind has.
         problems: from inputs to problems; none where the corpus has nothing for this task.
         kinds: of the corpora that it is for.
@@ -314,7 +316,7 @@ class Task:
     """
 
     name: str
-    scope: Literal["pair", "language", "both"]
+    scope: Literal["pair", "language", "both", "set"]
     tables: tuple[str, ...]
     problems: Callable[[Inputs, EvaluationConfig], Sequence[Problem | LabelProblem]]
     kinds: tuple[Kind, ...] = ("utterances",)

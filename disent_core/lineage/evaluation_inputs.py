@@ -83,7 +83,7 @@ def intervals_version(config: Config) -> list[object]:
 
 @dataclass(frozen=True)
 class Scope:
-    """A language, or a pair of languages, of a corpus."""
+    """A language, a pair of languages, or the three and more of a training set, of a corpus."""
 
     corpus: str
     kind: Kind
@@ -94,8 +94,11 @@ class Scope:
 
     def has(self, task: Task) -> bool:
         """Return whether the task applies to the scope."""
-        scope = "pair" if len(self.languages) == 2 else "language"
-        return self.kind in task.kinds and (self.is_of_sentence_pairs or task.scope in (scope, "both"))
+        scope = ("language", "pair", "set")[min(len(self.languages), 3) - 1]
+        scopes = ("language", "pair") if task.scope == "both" else (task.scope,)
+        # A corpus of sentence pairs gives the inputs of each of its pairs to every other task than those of sets.
+        is_given = scope in scopes or (self.is_of_sentence_pairs and task.scope != "set")
+        return self.kind in task.kinds and is_given
 
     def partitions(self, tasks: Sequence[Task]) -> list[tuple[str, str]]:
         """Return table and partition of everything that the tasks read of the scope."""
@@ -145,11 +148,12 @@ class Scopes:
 
     @cached_property
     def all(self) -> tuple[Scope, ...]:
-        """Every scope once: of the pairs of training sets, of languages, of sentence pairs."""
-        pairs = dict.fromkeys(pair for pairs in self.config.pair_languages.values() for pair in pairs)
+        """Every scope once: of the pairs of training sets, of languages, of training sets, of sentence pairs."""
+        pairs = dict.fromkeys(pair for pairs in self.config.evaluated_pairs.values() for pair in pairs)
         languages = ((language,) for language in self.config.utterance_languages)
         of_utterances = chain.from_iterable(map(self._of_utterances, chain(pairs, languages)))
-        return tuple(dict.fromkeys((*of_utterances, *self._of_sentence_pairs)))
+        of_sets = chain.from_iterable(map(self._of_set, self.config.training_sets))
+        return tuple(dict.fromkeys((*of_utterances, *of_sets, *self._of_sentence_pairs)))
 
     def _first_of(self, training_sets: tuple[str, ...]) -> dict[Scope, str]:
         """Scope -> the first of the training sets that has it."""
@@ -157,10 +161,22 @@ class Scopes:
 
     def _seen(self, training_set: str) -> Iterator[Scope]:
         languages = self.config.languages_of(training_set)
-        for part in (*self.config.pair_languages[training_set], *((language,) for language in languages)):
+        for part in (*self.config.evaluated_pairs[training_set], *((language,) for language in languages)):
             yield from self._of_utterances(part)
+        yield from self._of_set(training_set)
         between = chain.from_iterable(self._between.get(pair, ()) for pair in product(languages, repeat=2))
         yield from sorted(between, key=self._of_sentence_pairs.__getitem__)
+
+    def _of_set(self, training_set: str) -> Iterator[Scope]:
+        """Yield the languages of a training set together, sorted, of every corpus with parallel texts of three of them.
+
+        They are sorted so that two training sets of the same languages have one scope.
+        """
+        languages = sorted(self.config.languages_of(training_set))
+        for corpus in self.config.corpora:
+            of_corpus = tuple(name for name in languages if name in self.config.locales.get(corpus.name, ()))
+            if len(of_corpus) > 2 and (form := reader(corpus.format)).PARALLEL != "none":
+                yield Scope(corpus.name, form.KIND, form.PARALLEL, of_corpus)
 
     def _of_utterances(self, languages: tuple[str, ...]) -> Iterator[Scope]:
         """Yield a language, or a pair of parallel languages, of every corpus that has it."""
@@ -222,7 +238,10 @@ def evaluation_sets(workspace: Workspace, encoder: str, training_set: str) -> St
         if (info := read_info(path)) is None:
             raise TableError(located(path, None, "this table does not exist", "Materialise its asset first"))
         read.append((source, info.rows, info.content_hash))
-    return gate_result(lazy_encoder(workspace, encoder).fingerprint, read)
+    encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
+    if meaning := config.meaning_of(config.training_sets):
+        encoder_fingerprint = fingerprint(encoder_fingerprint, meaning)
+    return gate_result(encoder_fingerprint, read)
 
 
 # --- what metrics are made from ---------------------------------------------------------------------------
@@ -266,7 +285,10 @@ def provenance(
         weights = described[1]
     vectors = lazy_encoder(workspace, encoder).fingerprint
     data = [content(workspace.table(*source)) for source in _sources(workspace, method, training_set)]
-    learned = method.corpora if method.method.is_trained else config.training_sets_of(method)
+    is_apart = method.method.is_trained and not config.evaluation.unseen  # its scopes are those of its training set
+    learned: tuple[object, ...] = method.corpora if method.method.is_trained else config.training_sets_of(method)
+    if meaning := config.meaning_of([training_set] if is_apart else config.training_sets):
+        learned = (*learned, meaning)
     of_method = untrained if weights is None else fingerprint(untrained, weights)
     return Provenance(
         inputs=fingerprint(*measuring, of_method, vectors, data, learned),

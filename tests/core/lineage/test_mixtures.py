@@ -12,9 +12,10 @@ import worlds
 
 from disent_core.config.load import load_config
 from disent_core.lineage import head_spec
+from disent_core.lineage.evaluation_inputs import evaluation_sets, provenance
 from disent_core.lineage.heads import head_and_data, load_head, train
 from disent_core.lineage.steps import GATE_VERSION, steps
-from disent_core.lineage.workspace import Workspace, training_data_key
+from disent_core.lineage.workspace import ALIGNED, MATES, Workspace, evaluation_sets_key, training_data_key
 from disent_core.methods import spec
 from disent_core.storage.tables import SCHEMAS, read_table
 from disent_core.training.data import TextFeatures, VectorBank
@@ -25,7 +26,11 @@ MIXTURE = "en-de+en-es+en-ja"
 TEXT = (
     worlds.corpus("toy", path="corpus", languages=[*LOCALES.values()])
     + worlds.encoder(kind="vectors", path="vectors")
-    + worlds.experiment("centered", "infonce", "lexicon", "dream", "softmax", pairs=["en-de", MIXTURE], seeds=[0])
+    + worlds.experiment(
+        "centered", "infonce", "lexicon", "dream", "softmax", pairs=["en-de", MIXTURE, "all", "some"], seeds=[0]
+    )
+    + worlds.section("training_sets.all", evaluate=["de-ja"])
+    + worlds.section("training_sets.some", languages=["de"])
     + worlds.section("methods.infonce", units=8, max_epochs=2)
     + worlds.section("methods.lexicon", epochs=1)
     + worlds.section("methods.dream", max_epochs=1)
@@ -118,6 +123,48 @@ def test_only_heads_of_mixtures_that_rank_their_dev_pairs_have_a_fingerprint_of_
     assert not set(fingerprints(workspace, RANKED, MIXTURE)) & set(found[MIXTURE])
 
 
+def test_a_head_of_a_named_set_is_that_of_the_mixture_or_pair_that_it_stands_for(workspace):
+    names = (*RANKED, *OTHERS)
+    assert fingerprints(workspace, names, "all") == fingerprints(workspace, names, MIXTURE)
+    assert fingerprints(workspace, names, "some") == fingerprints(workspace, names, "en-de")
+
+
+CHANGES = {
+    "another pivot": ('evaluate = ["de-ja"]', 'pivot = "de"\nevaluate = ["es-ja"]'),
+    "a language less": ('evaluate = ["de-ja"]', 'languages = ["de", "ja"]\nevaluate = ["de-ja"]'),
+    "another further pair": ('evaluate = ["de-ja"]', 'evaluate = ["es-ja"]'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_named_set_that_comes_to_stand_for_others_is_looked_at_again(load, workspace, change):
+    """Steps have another version where the new pairs are of the same languages, so that nothing else tells them."""
+    text = TEXT.replace(f'["en-de", "{MIXTURE}", "all", "some"]', '["all"]')
+    other = text.replace(*CHANGES[change])
+    before, after = (
+        {step.key: step.version for step in steps(Workspace(load(of), workspace.home))} for of in (text, other)
+    )
+    assert {key for key in before if before[key] != after[key]} == {evaluation_sets_key("toy"), ALIGNED, MATES}
+
+
+@pytest.mark.parametrize("change", ["a language less", "another further pair"])
+def test_only_metrics_of_a_named_set_are_measured_anew_when_it_comes_to_stand_for_others(workspace, change):
+    path = workspace.config.path.with_name("changed.toml")
+    path.write_text(TEXT.replace(*CHANGES[change]))
+    others = Workspace(load_config(path), workspace.home)
+
+    def inputs(of, method, training_set):
+        configured = of.config.methods[method]
+        if configured.method.is_trained:
+            train(workspace, "toy", workspace.config.methods[method], training_set)
+        return provenance(of, "toy", configured, training_set).inputs
+
+    for training_set, is_same in (("en-de", True), ("some", True), ("all", False)):
+        assert (inputs(workspace, "centered", training_set) == inputs(others, "centered", training_set)) is is_same
+    gates = [evaluation_sets(of, "toy", "all").content for of in (workspace, others)]
+    assert gates[0] != gates[1]
+
+
 def test_the_gate_of_heads_states_other_content_for_mixtures_alone(workspace, monkeypatch):
     names = ("en-de", MIXTURE)
     pair, mixture = (head_spec.training_data(workspace, "toy", name).content for name in names)
@@ -128,7 +175,7 @@ def test_the_gate_of_heads_states_other_content_for_mixtures_alone(workspace, mo
 
 def test_the_gate_looks_again_only_where_a_mixture_is_ranked(load):
     def version(pairs, methods):
-        text = TEXT.replace(f'pairs = ["en-de", "{MIXTURE}"]', f"pairs = {pairs}")
+        text = TEXT.replace(f'pairs = ["en-de", "{MIXTURE}", "all", "some"]', f"pairs = {pairs}")
         listed = text.replace('["centered", "infonce", "lexicon", "dream", "softmax"]', methods)
         workspace = Workspace(load(listed), Path("home"))
         return next(step.version for step in steps(workspace) if step.key == training_data_key("toy"))

@@ -1,4 +1,4 @@
-"""Tests retrieval from a pool of both languages, by slot values and of paraphrases, against loops and by hand."""
+"""Tests retrieval from pools of several languages, by slot values and of paraphrases, against loops and by hand."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from task_inputs import CONFIG, pair_inputs, scored, utterance_inputs, utterances
 
-from disent_core.evaluation.tasks import mixed_pool_retrieval, monolingual_retrieval
+from disent_core.evaluation.tasks import language_pool_retrieval, mixed_pool_retrieval, monolingual_retrieval
 from disent_core.evaluation.tasks.monolingual_retrieval import template_and_values
 
 
@@ -65,6 +65,71 @@ def test_both_directions_are_measured_for_translations_too():
     forth, back = mixed_pool_retrieval.problems(inputs, CONFIG)
     assert (forth.evaluated_on, back.evaluated_on) == ("en-de", "de-en")
     assert forth.settings["pool_size"] == 4
+
+
+# --- one pool of all languages ----------------------------------------------------------------------------
+
+LETTERS = st.tuples(st.sampled_from("abc"), st.sampled_from("bcd"), st.sampled_from("abd"))
+
+
+@pytest.mark.parametrize("equal_text_counts", [False, True])
+@given(st.lists(LETTERS, min_size=1, max_size=9), st.integers(0, 99))
+def test_the_nearest_text_of_all_languages_equals_a_loop_that_skips_what_equals_the_query(
+    equal_text_counts, utterances_in_all, seed
+):
+    columns = dict(zip(("de", "en", "ja"), map(list, zip(*utterances_in_all, strict=True)), strict=True))
+    vectors = dict(zip("abcd", np.random.default_rng(seed).normal(size=(4, 5)), strict=True))  # equal texts, equal rows
+    config = replace(CONFIG, equal_text_counts=equal_text_counts)
+    found = language_pool_retrieval.TASK.problems(parallel(**columns), config)
+    pool = [(language, row, text) for language, texts in columns.items() for row, text in enumerate(texts)]
+    right, own = [], []
+    for row, texts in enumerate(utterances_in_all):
+        if len(set(texts)) == 1:
+            continue
+        of_right, of_own = [], []
+        for language, column in columns.items():
+            others = [candidate for candidate in pool if candidate[2] != column[row]]
+            nearest = max(others, key=lambda candidate: _cosine(vectors[candidate[2]], vectors[column[row]]))
+            is_copy = equal_text_counts and nearest[2] in texts
+            of_right.append(nearest[1] == row or is_copy)
+            of_own.append(nearest[0] == language)
+        right.append(np.mean(of_right))
+        own.append(np.mean(of_own))
+    if not right:
+        assert found == []
+        return
+    (problem,) = found
+    measured = scored(problem, **{language: [vectors[text] for text in texts] for language, texts in columns.items()})
+    assert measured["accuracy_at_1"].items.tolist() == right
+    assert measured["own_language_error"].items.tolist() == own
+
+
+def test_each_utterance_is_one_item_and_its_languages_are_its_queries():
+    inputs = parallel(de=["eins", "zwei"], en=["one", "two"], ja=["ichi", "ni"])
+    (problem,) = language_pool_retrieval.problems(inputs, CONFIG)
+    assert (problem.evaluated_on, problem.settings["pool_size"]) == ("de+en+ja", 6)
+    german, english = np.eye(2, 4), np.array([[1, 0.1, 0, 0], [0, 1, 0.1, 0]])
+    japanese = np.array([[0, 0, 1, 0.5], [0, 0, 1, 1.0]])  # each the nearest of the other
+    measured = scored(problem, de=german, en=english, ja=japanese)
+    assert measured["accuracy_at_1"].items == pytest.approx([2 / 3, 2 / 3])
+    assert measured["own_language_error"].items == pytest.approx([1 / 3, 1 / 3])
+    assert measured["accuracy_at_1"].n == 2
+
+
+def test_a_text_that_is_in_the_pool_more_often_than_is_searched_at_first_still_finds_another():
+    texts = ["stop"] * 9
+    inputs = parallel(de=[*texts, "halt"], en=[*texts, "hold"], ja=[*texts, "tomare"])
+    (problem,) = language_pool_retrieval.problems(inputs, CONFIG)
+    assert problem.settings["pool_duplicates"] == 26
+    rows = np.ones((10, 2)) + np.outer(np.arange(10) == 9, [0, 1])
+    measured = scored(problem, de=rows, en=rows, ja=rows)
+    assert measured["accuracy_at_1"].items.tolist() == [1]
+    copies = parallel(de=["stop", *texts], en=["halt", *texts], ja=["tomare", *texts])
+    (problem,) = language_pool_retrieval.problems(copies, CONFIG)
+    far = np.ones((10, 2))
+    far[0] = [1, -1]
+    measured = scored(problem, de=np.ones((10, 2)), en=far, ja=far)
+    assert measured["accuracy_at_1"].items.tolist() == [1]
 
 
 # --- slot values ------------------------------------------------------------------------------------------
