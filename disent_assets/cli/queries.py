@@ -241,13 +241,14 @@ LONG = (
 )
 BOARDS = """
 from leaderboard
+inner join parts.trained_sets using (trained_on)
 where task = '{task}' and rank is not null and value is not null
 qualify row_number() over (
     partition by dataset, encoder, evaluated_on, metric, hubness, method
     order by
         coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false),
-        len(list_intersect(string_split_regex(trained_on, '[-+]'), string_split(evaluated_on, '-'))) desc,
-        len(string_split(trained_on, '+')),
+        len(list_intersect(languages, string_split_regex(evaluated_on, '[-+]'))) desc,
+        len(pairs),
         trained_on
 ) = 1
 order by all"""

@@ -43,9 +43,9 @@ SAMPLE = 5  # number of offending rows that the result of a check carries
 
 INPUTS = (
     "metrics", "rankings", "comparisons", "settings_search", "mteb_results", "configured_methods", "encoders",
-    "scored_embeddings", "utterances", "sentence_pairs", "negative_pool", "masked_utterances", "template_pairs",
-    "training_template_pairs", "parallel_mates", "code_switched_pairs", "training_curve", "training_costs",
-    "metric_history", "asset_state", "step_costs",
+    "training_sets", "scored_embeddings", "utterances", "sentence_pairs", "negative_pool", "masked_utterances",
+    "template_pairs", "training_template_pairs", "parallel_mates", "code_switched_pairs", "training_curve",
+    "training_costs", "metric_history", "asset_state", "step_costs",
 )  # fmt: skip
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 

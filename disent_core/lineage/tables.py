@@ -26,6 +26,7 @@ DECLARED = (
 """Tables that steps make."""
 METHODS = ("warehouse", "configured_methods", "all")
 ENCODERS = ("warehouse", "encoders", "all")
+TRAINING_SETS = ("warehouse", "training_sets", "all")
 SCORED = ("warehouse", "scored_embeddings", "all")
 
 
@@ -72,13 +73,14 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
         pairs = ((corpus, "-".join(pair)) for corpus, of in workspace.config.sentence_pairs.items() for pair in of)
         order = {workspace.table(*key, *part): index for index, part in enumerate(pairs)}
         declared[key[1]].sort(key=order.__getitem__)
-    return declared | {key[1]: [workspace.table(*key)] for key in (METHODS, ENCODERS, SCORED)}
+    return declared | {key[1]: [workspace.table(*key)] for key in (METHODS, ENCODERS, TRAINING_SETS, SCORED)}
 
 
 def refresh_vocabulary(workspace: Workspace) -> None:
-    """Write the tables that describe configured methods and encoders, and all tasks, to the warehouse."""
+    """Write the tables that describe configured methods, encoders and training sets, and all tasks."""
     _refresh(workspace, METHODS, _methods(workspace.config))
     _refresh(workspace, ENCODERS, _encoders(workspace.config))
+    _refresh(workspace, TRAINING_SETS, _named_sets(workspace.config))
     _refresh(workspace, SCORED, scored_embeddings(dict.fromkeys((*TASKS, *workspace.config.evaluation.tasks))))
 
 
@@ -115,6 +117,19 @@ def _encoders(config: Config) -> list[dict[str, str | None]]:
         text, saw = json.dumps(values, sort_keys=True), settings.has_seen(config)
         rows.append({"encoder": name, "kind": name_of_kind(settings), "settings": text, "encoder_saw": saw})
     return rows
+
+
+def _named_sets(config: Config) -> list[dict[str, str | list[str]]]:
+    """Return the rows of `training_sets`: pairs that heads are trained on, and their languages, by name."""
+    return [
+        {
+            "training_set": name,
+            "pairs": ["-".join(pair) for pair in config.pair_languages[name]],
+            "languages": list(config.languages_of(name)),
+        }
+        for name in config.training_sets
+        if name in config.named_sets
+    ]
 
 
 def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]:

@@ -129,6 +129,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # one method of the configuration
     "configured_methods": schema("method, base_method, settings, may_stop_early bool"),
+    # one training set of the configuration whose name does not tell its pairs
+    "training_sets": schema("training_set, pairs texts, languages texts"),
     # one encoder of the configuration
     "encoders": schema("encoder, kind, settings, encoder_saw?"),
     # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts

@@ -73,5 +73,5 @@ figures as (
 
 select
     figures.*,
-    figures.task in (select lower.task from lower) as lower_is_better
+    figures.task in (select lower.task from lower) or ends_with(figures.metric, '_error') as lower_is_better
 from figures

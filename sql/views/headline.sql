@@ -1,5 +1,5 @@
 -- grain: one method on one task, data set, encoder and direction, with the number that ranks methods
--- reads: main.leaderboard
+-- reads: main.leaderboard, parts.trained_sets
 -- units: as main.leaderboard; rank is a method's place in the direction, overall its place in all of them
 with
 
@@ -44,13 +44,12 @@ entries as (
     select scored.*
     from scored
     inner join problems using (task, dataset, encoder, evaluated_on, metric, settings)
+    inner join parts.trained_sets as named using (trained_on)
     qualify row_number() over (
         partition by scored.task, scored.dataset, scored.encoder, scored.evaluated_on, scored.method
         order by
-            len(list_intersect(
-                string_split_regex(scored.trained_on, '[-+]'), string_split(scored.evaluated_on, '-')
-            )) desc,
-            len(string_split(scored.trained_on, '+')) asc,
+            len(list_intersect(named.languages, string_split_regex(scored.evaluated_on, '[-+]'))) desc,
+            len(named.pairs) asc,
             scored.trained_on asc
     ) = 1
 

@@ -1,19 +1,24 @@
 -- grain: as main.metrics, the rows whose method is not up to date, with the reason
--- reads: main.metrics, main.asset_state
+-- reads: main.metrics, main.asset_state, parts.trained_sets
 -- units: as main.metrics; state is stale, missing, failed, or waits (what it depends on is not fresh)
 with
 
 behind as (
 
     select
-        encoder,
-        method,
-        partition,
-        why,
-        recorded_at,
-        case when waits then 'waits' else state end as state
-    from main.asset_state
-    where stage = 'evaluation' and method is not null and (state != 'fresh' or waits)
+        states.encoder,
+        states.method,
+        states.partition,
+        states.why,
+        states.recorded_at,
+        case when states.waits then 'waits' else states.state end as state,
+        coalesce(named.languages, string_split_regex(states.partition, '[-+]')) as languages
+    from main.asset_state as states
+    left join parts.trained_sets as named on states.partition = named.trained_on
+    where
+        states.stage = 'evaluation'
+        and states.method is not null
+        and (states.state != 'fresh' or states.waits)
 
 )
 
@@ -31,9 +36,7 @@ inner join behind
             metrics.trained_on = behind.partition
             or (
                 metrics.trained_on = ''
-                and list_has_all(
-                    string_split_regex(behind.partition, '[-+]'), string_split(metrics.evaluated_on, '-')
-                )
+                and list_has_all(behind.languages, string_split_regex(metrics.evaluated_on, '[-+]'))
             )
         )
 qualify

@@ -66,11 +66,16 @@ def test_a_query_sees_the_last_record_and_other_programs_that_before_the_build(w
     assert stale == [{"method": "dream", "state": "stale", "why": "a table has changed"}]
 
 
-def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_their_languages(workspace, record):
-    record(State("evaluation/toy/raw_metrics", "en-ja", "failed", ("line 3",), False))
-    places = ("en-de", "en-ja", "ja-en", "ja", "de")
+@pytest.mark.parametrize("partition", ["en-ja", "named"])
+def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_their_languages(
+    workspace, record, partition
+):
+    record(State("evaluation/toy/raw_metrics", partition, "failed", ("line 3",), False))
+    places = ("en-de", "en-ja", "ja-en", "ja", "de", "de+en+ja")
+    named = [{"training_set": "named", "pairs": ["en-ja"], "languages": ["en", "ja"]}]
     rows = [METRIC | {"method": "raw", "trained_on": "", "evaluated_on": place} for place in places]
     inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": read_run_table(workspace, ASSET_STATE)}
+    inputs["training_sets"] = rows_table(named, "training_sets")
     build_warehouse(inputs, SQL, workspace.warehouse)
     stale = query(workspace.warehouse, "select evaluated_on from stale_metrics order by all").to_pylist()
     assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]

@@ -243,6 +243,11 @@ def test_a_mixture_is_compared_with_the_pairs_in_it(warehouse):
         for value, trained_on in ((0.6, "en-de+en-ja"), (0.5, "en-ja"), (0.9, "en-es"))
     )
     assert papers_verdict(warehouse, "unified_helps_japanese", mixture, pair, foreign) == ("held", 1)
+    named = {"training_set": "all", "pairs": ["en-de", "en-ja"], "languages": ["en", "de", "ja"]}
+    of_set = mixture | {"trained_on": "all"}
+    found = papers_verdict(warehouse, "unified_helps_japanese", of_set, pair, foreign, training_sets=[named])
+    assert found == ("held", 1)
+    assert papers_verdict(warehouse, "unified_helps_japanese", of_set, pair, foreign)[0] == "not measured"
 
 
 def test_a_variant_stands_for_a_method_that_was_not_run_under_its_own_name(warehouse):

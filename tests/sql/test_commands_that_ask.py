@@ -51,6 +51,18 @@ def test_of_several_trainings_the_one_that_knows_the_languages_is_shown(warehous
     assert shown.stdout.splitlines()[2].split()[:2] == ["facet", "0.500" if task else "50"]
 
 
+def test_of_several_trainings_that_of_a_named_set_is_known_by_its_languages(warehouse):
+    named = {"training_set": "all", "pairs": ["en-de", "en-es"], "languages": ["en", "de", "es"]}
+    cell = {"evaluated_on": "de-es", "method": "facet", "ci_low": None, "ci_high": None}
+    values = {"en-de": 0.9, "all": 0.7}
+    metrics = [{**cell, "trained_on": name, "value": value} for name, value in values.items()]
+    warehouse.build(metrics=metrics, training_sets=[named])
+    of_folder = {"DISENT_HOME": str(warehouse.path.parent)}
+    shown = CliRunner().invoke(main, ["leaderboard", "crosslingual_retrieval"], env=of_folder)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines()[2].split()[:2] == ["facet", "0.700"]
+
+
 def asked(warehouse, *arguments):
     return CliRunner().invoke(main, ["sql", *arguments], env={"DISENT_HOME": str(warehouse.path.parent)})
 

@@ -47,6 +47,16 @@ def test_of_several_training_sets_the_smallest_with_the_evaluated_languages_coun
     assert ask(warehouse, "trained_on") == [(chosen,)]
 
 
+def test_a_named_training_set_counts_with_its_pairs_and_languages(warehouse):
+    named = {"training_set": "all", "pairs": ["en-de", "en-es"], "languages": ["en", "de", "es"]}
+    metrics = [{"trained_on": name} for name in ("all", "en-es", "en-de+en-es+en-ja")]
+    between = [{**row, "evaluated_on": where} for row in metrics for where in ("de-es", "de+en+es")]
+    warehouse.build(metrics=[*metrics, *between], training_sets=[named])
+    assert ask(warehouse, "evaluated_on, trained_on") == [("de+en+es", "all"), ("de-es", "all"), ("en-de", "all")]
+    warehouse.build(metrics=metrics)
+    assert ask(warehouse, "trained_on") == [("en-de+en-es+en-ja",)]
+
+
 def test_the_gold_score_of_the_papers_and_a_metric_of_a_task_of_ones_own_count(warehouse):
     qe = {"task": "qe", "metric": "pearson"}
     golds = [{**qe, "settings": f'{{"gold": "{gold}"}}'} for gold in ("mean", "z_mean")]

@@ -125,8 +125,8 @@ paired as (
         case claims.training
             when 'mixture'
                 then
-                    contains(l.trained_on, '+')
-                    and list_contains(string_split(l.trained_on, '+'), r.trained_on)
+                    len(l.pairs) > 1
+                    and list_contains(l.pairs, r.trained_on)
             else l.trained_on = r.trained_on or l.trained_on = '' or r.trained_on = ''
         end
     qualify row_number() over (

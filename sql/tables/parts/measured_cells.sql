@@ -20,8 +20,7 @@ figures as (
 
     select
         *,
-        string_split(trained_on, '+') as entries,
-        case when contains(trained_on, '+') then trained_on else 'each pair' end as training
+        case when len(pairs) > 1 then trained_on else 'each pair' end as training
     from parts.measured_figures
 
 ),
@@ -84,7 +83,7 @@ others as (
     where
         parts.is_open
         and coalesce(figures.examples = parts.examples, parts.examples is null)
-        and coalesce(figures.trained_on = '' or list_contains(figures.entries, parts.part_pair), true)
+        and coalesce(figures.trained_on = '' or list_contains(figures.pairs, parts.part_pair), true)
 
 ),
 
@@ -105,7 +104,7 @@ candidates as (
         figures.dataset,
         figures.encoder,
         figures.trained_on,
-        figures.entries,
+        figures.pairs,
         figures.value,
         figures.std,
         figures.ci_low,
@@ -117,9 +116,9 @@ candidates as (
         case when cells.is_open then figures.embedding end as own_embedding,
         case when cells.paper = 'fmda' and cells.rows_are_methods then figures.training end as training,
         figures.trained_on = ''
-        or list_contains(figures.entries, found.place)
-        or list_contains(figures.entries, regexp_replace(found.place, '^(\w+)-(\w+)$', '\2-\1'))
-        or list_contains(string_split_regex(figures.trained_on, '[-+]'), found.place) as is_seen
+        or list_contains(figures.pairs, found.place)
+        or list_contains(figures.pairs, regexp_replace(found.place, '^(\w+)-(\w+)$', '\2-\1'))
+        or list_contains(figures.languages, found.place) as is_seen
     from found
     inner join parts.table_cells as cells using (cell_id)
     inner join figures using (figure_id)
@@ -136,7 +135,7 @@ best as (
         partition by
             cell_id, side, place, part_pair, dataset, encoder, row_method, own_embedding, training
         order by
-            own_method = base_method desc, is_alike desc, is_seen desc, len(entries) desc,
+            own_method = base_method desc, is_alike desc, is_seen desc, len(pairs) desc,
             own_method asc, trained_on asc, embedding asc, settings asc
     ) = 1
 

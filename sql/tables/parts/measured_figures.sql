@@ -1,5 +1,5 @@
 -- grain: one measured aggregate under the published vocabulary
--- reads: main.metrics, main.configured_methods
+-- reads: main.metrics, main.configured_methods, parts.trained_sets
 -- units: as main.metrics; std is the sample deviation over seeds; place is evaluated_on, `en` for `en-en`
 with
 
@@ -27,6 +27,8 @@ aggregates as (
     select
         metrics.*,
         deviations.std,
+        named.pairs,
+        named.languages,
         case when json_valid(configured.settings) then configured.settings else '{}' end as method_settings,
         coalesce(configured.base_method, metrics.method) as named_base
     from main.metrics as metrics
@@ -34,6 +36,7 @@ aggregates as (
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
     left join main.configured_methods as configured
         on metrics.method = configured.method
+    inner join parts.trained_sets as named on metrics.trained_on = named.trained_on
     where
         metrics.seed is null
         -- settings that are not JSON are reported by a check
@@ -85,6 +88,8 @@ select
     method,
     encoder,
     trained_on,
+    pairs,
+    languages,
     evaluated_on,
     embedding,
     metric,
@@ -99,7 +104,7 @@ select
         order by task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings
     ) as figure_id,
     case
-        when variant = 'fmda' and contains(trained_on, '+')
+        when variant = 'fmda' and len(pairs) > 1
             then 'fmda_unified'
         else variant
     end as base_method,
