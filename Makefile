@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit lint bench docs release clean
+.PHONY: setup lock demo results tables model test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit lint bench docs release clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -52,6 +52,11 @@ results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of
 
 tables: setup ## write docs/results and the tables of the pages from the runs that there are; HOMES="configs/a.toml=/folder" for other folders
 	$(BIN)/python -m tools.results $(foreach home,$(HOMES),--home $(home))
+
+model: setup ## train the model that disent.load() gives and write it to disent/models/small; MASSIVE=ARCHIVE: the release of MASSIVE, else downloaded
+	$(if $(MASSIVE),mkdir -p data/real/massive && ln -sfn $(abspath $(MASSIVE)) data/real/massive/amazon-massive-dataset-1.1.tar.gz)
+	DISENT_CONFIG=configs/static.toml DISENT_HOME=data/static $(BIN)/disent materialize
+	$(BIN)/python -m tools.model --home data/static
 
 test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder

@@ -1,0 +1,62 @@
+"""Write the static model that disent comes with: `python -m tools.model --home data/static`, which `make model` runs.
+
+The head is that of `configs/static.toml`; its card has what the warehouse of the run measured.
+"""
+
+from pathlib import Path
+
+import click
+
+import disent
+from disent_core.export.static import of_head
+from disent_core.lineage.saved_heads import open_head
+from disent_core.storage.tables import read_info
+
+ATTRIBUTION = (
+    "MASSIVE 1.1 (FitzGerald et al. 2022, https://arxiv.org/abs/2204.08582), Copyright Amazon.com Inc. or its "
+    "affiliates, CC BY 4.0; the weights are learned from its texts"
+)
+MEASURED = """
+select task, embedding, evaluated_on, metric, value, ci_low, ci_high, n, seeds
+from leaderboard
+where method = 'facet_static'
+    and (task != 'crosslingual_retrieval' or hubness = 'none')
+    and metric in ('accuracy_at_1', 'accuracy')
+    and rank is not null
+order by task, evaluated_on
+"""
+
+
+@click.command(help=__doc__)
+@click.option("--home", type=click.Path(path_type=Path, exists=True), default=Path("data/static"))
+@click.option("--encoder", default="words")
+@click.option("--method", default="facet_static")
+@click.option("--trained-on", default="small", help="training set; also the name of the model")
+@click.option("--seed", default=0)
+@click.option("--bits", type=click.Choice(["4", "8"]), default="4")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("disent/models/small"))
+def main(home: Path, encoder: str, method: str, trained_on: str, seed: int, bits: str, folder: Path) -> None:
+    head = open_head(home / "heads" / encoder / method / f"{trained_on}.safetensors", device="cpu")
+    languages = head.description["languages"]
+    tables = {code: home / "tables" / "corpora" / "utterances" / "massive" / f"{code}.parquet" for code in languages}
+    model = of_head(
+        head,
+        seed,
+        bits=int(bits),
+        name=trained_on,
+        licence="CC-BY-4.0",
+        attribution=ATTRIBUTION,
+        data=[
+            {"corpus": "massive", "language": code, "rows": info.rows, "fingerprint": info.content_hash}
+            for code, info in ((code, read_info(path)) for code, path in tables.items())
+            if info is not None
+        ],
+        measured=disent.open("configs/static.toml", home=home).sql(MEASURED).to_dicts(),
+    )
+    model.save(folder)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    click.echo(f"{model!r}\n{folder}: {size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
