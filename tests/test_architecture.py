@@ -33,7 +33,7 @@ STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation"
 LAYERS = (
     "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "shards",
     "losses", "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods",
-    "evaluation", "report", "config", "lineage", "export", "search", "mteb_bridge",
+    "static_folder", "static_model", "evaluation", "report", "config", "lineage", "export", "search", "mteb_bridge",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

@@ -6,11 +6,13 @@ a module are named `module:ATTRIBUTE`. A method outside the library needs no lin
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from disent_core.errors import ConfigError
-from disent_core.methods.contract import Method
 from disent_core.registry import find
+
+if TYPE_CHECKING:
+    from disent_core.methods.contract import Method
 
 METHODS: dict[str, str] = {
     "raw": "disent_core.methods.raw",
@@ -49,8 +51,10 @@ ALIASES = {"tuned": "fine_tuned"}
 """Earlier names of methods, which configurations may still use."""
 
 
-def method(name: str) -> Method[Any]:
+def method(name: str) -> "Method[Any]":
     """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package."""
+    from disent_core.methods.contract import Method  # needs more than numpy, which is all that word_rows needs
+
     name = ALIASES.get(name, name)
     instance = find("method", name, METHODS, "METHOD")
     if not isinstance(instance, Method):

@@ -1,0 +1,312 @@
+"""Write and read the folder of a static model: `model.safetensors`, `model.json` and a card, `README.md`.
+
+`model.json` says what the model is, and has the checksum of the weights; a reader checks it and every shape before it
+takes memory for them. Nothing in a folder is code.
+
+Its `description` may have `name`, `method`, `licence`, `attribution` (whom the licence of the data asks to name),
+`data` (each corpus with its fingerprint), `settings` and `measured`, a table as a list of rows; all of it is JSON.
+"""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from disent_core.errors import DamagedError, located, quoted
+from disent_core.text import parsed_json
+
+WEIGHTS, RECORD, CARD = "model.safetensors", "model.json", "README.md"
+FORMAT, VERSION = "disent-static-model", 1
+_MOST_ROWS, _MOST_WIDTH, _MOST_RECORD = 1 << 26, 1 << 14, 1 << 24  # rows of a table, units of a part, bytes of a record
+_NUMPY = {"U8": np.uint8, "I8": np.int8, "F16": np.float16}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a static model is, without its weights.
+
+    Attributes:
+        parts: width of each part, in order; at least one.
+        bits: of a stored value, 4 or 8.
+        known: number of rows that are stored.
+        table_rows: rows that words are hashed to.
+        seed: of the rows that are not stored.
+        unseen: norm of those.
+        languages: of the training texts.
+        description: see the module.
+    """
+
+    parts: Mapping[str, int]
+    bits: int
+    known: int
+    table_rows: int
+    seed: int
+    unseen: float
+    languages: tuple[str, ...]
+    description: Mapping[str, Any]
+
+    @property
+    def dim(self) -> int:
+        """Units of all parts."""
+        return sum(self.parts.values())
+
+    def check(self) -> None:
+        """Raise ValueError, naming the value, if the header is not one of a model."""
+        _require_number("table_rows", self.table_rows, 1, _MOST_ROWS)
+        _require_number("known", self.known, 0, self.table_rows)
+        _require_number("seed", self.seed, 0, 1 << 63)
+        if not self.parts or "meaning" in self.parts:
+            raise ValueError(f"parts must name at least one part, none of them 'meaning', got {quoted(self.parts)}")
+        for name, width in self.parts.items():
+            _require_number(f"the width of {name!r}", width, 1, _MOST_WIDTH)
+        if self.bits not in (4, 8):
+            raise ValueError(f"bits must be 4 or 8, got {self.bits}")
+        if not (math.isfinite(self.unseen) and self.unseen >= 0):
+            raise ValueError(f"unseen must be a number >= 0, got {self.unseen}")
+
+    @property
+    def tensors(self) -> dict[str, tuple[str, list[int]]]:
+        """Name -> type and shape of what the weights are stored as; `known` has a bit for each row of the table."""
+        values = ("U8", -(-self.dim // 2)) if self.bits == 4 else ("I8", self.dim)
+        return {
+            "known": ("U8", [-(-self.table_rows // 8)]),
+            "rows": (values[0], [self.known, values[1]]),
+            "scales": ("F16", [self.known]),
+        }
+
+
+_JSON = {
+    "parts": (dict, "a table of widths"),
+    "bits": (int, "a whole number"),
+    "known": (int, "a whole number"),
+    "table_rows": (int, "a whole number"),
+    "seed": (int, "a whole number"),
+    "unseen": (int | float, "a number"),
+    "languages": (list, "a list of codes"),
+    "description": (dict, "a table"),
+}
+"""What each value of a header is in JSON."""
+
+
+def _require_number(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most:,}, got {quoted(value)}")
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a folder is one of a static model, by its record alone."""
+    try:
+        return _parsed(folder).get("format") == FORMAT
+    except (OSError, ValueError):
+        return False
+
+
+def read_header(folder: Path) -> tuple[Header, Mapping[str, Any]]:
+    """Read what model a folder has, and the size and checksum of its weights; raise DamagedError if it has none."""
+    path = folder / RECORD
+    try:
+        record = _parsed(folder)
+        if record.get("format") != FORMAT:
+            raise ValueError(f"its format is {quoted(record.get('format'))}, not {FORMAT!r}")
+        if record.get("version") != VERSION:
+            problem = f"this is version {quoted(record.get('version'))} of the format, and {VERSION} can be read"
+            raise DamagedError(located(path, None, problem, "Install the version of disent that wrote it"))
+        absent = [name for name in (*_JSON, "weights") if name not in record]
+        if absent:
+            raise ValueError(f"it lacks {', '.join(absent)}")
+        weights = record["weights"]
+        if not isinstance(weights, dict) or not isinstance(weights.get("sha256"), str):
+            raise ValueError("it has no checksum of the weights")
+        _require_number("bytes of the weights", weights.get("bytes"), 0, 1 << 40)
+        for name, (kind, what) in _JSON.items():
+            if not isinstance(record[name], kind) or isinstance(record[name], bool):
+                raise ValueError(f"{name} must be {what}, got {quoted(record[name])}")
+        if not all(isinstance(language, str) for language in record["languages"]):
+            raise ValueError(f"languages must be a list of codes, got {quoted(record['languages'])}")
+        values = {name: record[name] for name in _JSON}
+        header = Header(**values | {"languages": tuple(record["languages"]), "unseen": float(record["unseen"])})
+        header.check()
+    except FileNotFoundError as error:
+        problem = f"this is no folder of a static model: it has no {RECORD}"
+        remedy = "Name a folder that StaticModel.save wrote; disent.models() lists those that disent comes with"
+        raise DamagedError(located(folder, None, problem, remedy)) from error
+    except OSError as error:
+        _refuse(path, f"it can't be read ({error.strerror})", error)
+    except ValueError as error:
+        _refuse(path, f"this does not describe a static model: {error}", error)
+    return header, weights
+
+
+def _parsed(folder: Path) -> dict[str, Any]:
+    path = folder / RECORD
+    if path.stat().st_size > _MOST_RECORD:
+        raise ValueError(f"it has more than {_MOST_RECORD >> 20} MB")
+    record = parsed_json(path.read_text(encoding="utf-8"))
+    if not isinstance(record, dict):
+        raise ValueError("it is no JSON object")
+    return record
+
+
+def read(folder: Path) -> tuple[Header, NDArray[np.int64], NDArray[Any], NDArray[np.float16]]:
+    """Read a model: its header, the numbers of its stored rows, sorted, the rows, and their scales."""
+    header, weights = read_header(folder)
+    path = folder / WEIGHTS
+    try:
+        size = path.stat().st_size
+        if size != weights["bytes"]:
+            _refuse(path, f"it has {size:,} bytes where {RECORD} says {weights['bytes']:,}")
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != weights["sha256"]:
+                _refuse(path, f"it is not the file that was written: its SHA-256 is not the one in {RECORD}")
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}
+            shapes = {name: (part.get_dtype(), list(part.get_shape())) for name, part in slices.items()}
+            if shapes != header.tensors:
+                _refuse(path, f"its arrays are {shapes} where {RECORD} asks for {header.tensors}")
+            bits, rows, scales = (file.get_tensor(name) for name in header.tensors)
+    except OSError as error:
+        _refuse(path, "it is missing" if isinstance(error, FileNotFoundError) else "it can't be read", error)
+    except SafetensorError as error:
+        _refuse(path, f"it is no file of safetensors ({error})", error)
+    known = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+    if len(known) != header.known or (len(known) and known[-1] >= header.table_rows):
+        _refuse(path, f"it marks {len(known):,} rows as known where {RECORD} says {header.known:,}")
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        _refuse(path, "it has scales that are not positive numbers")
+    return header, known, rows, scales
+
+
+def _refuse(path: Path, problem: str, cause: Exception | None = None) -> NoReturn:
+    remedy = "Copy or download the whole folder again, or make the model again"
+    raise DamagedError(located(path, None, problem, remedy)) from cause
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def write(
+    folder: Path, header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]
+) -> None:
+    """Write a model; an earlier model in the folder is replaced, and any other file is an error."""
+    bits = np.zeros(8 * -(-header.table_rows // 8), dtype=np.uint8)
+    bits[known] = 1
+    arrays = {"known": np.packbits(bits, bitorder="little"), "rows": rows, "scales": scales}
+    with _filled(folder) as temporary:
+        weights = temporary / WEIGHTS
+        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, weights)
+        content = weights.read_bytes()
+        checksum = {"file": WEIGHTS, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        record = {"format": FORMAT, "version": VERSION, **asdict(header), "weights": checksum}
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        (temporary / RECORD).write_text(text, encoding="utf-8")
+        (temporary / CARD).write_text(card(header, len(content)), encoding="utf-8")
+
+
+@contextmanager
+def _filled(folder: Path) -> Iterator[Path]:
+    """Yield a new folder that takes the place of `folder` when it is full; locks and flushes of POSIX are not needed.
+
+    Unlike `storage.files` this works on Windows too.
+    """
+    if folder.exists():
+        strangers = (
+            sorted({path.name for path in folder.iterdir()} - {WEIGHTS, RECORD, CARD}) if folder.is_dir() else []
+        )
+        if strangers or not folder.is_dir():
+            what = f"the folder has other files, such as {strangers[0]}" if strangers else "this is a file"
+            raise ValueError(located(folder, None, what, "Name a new folder, or one of an earlier model"))
+    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        for file in temporary.iterdir():
+            file.chmod(0o644)
+            with file.open("rb+") as written:
+                os.fsync(written.fileno())
+        if folder.exists():
+            earlier = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+            folder.rename(earlier / folder.name)
+            try:
+                temporary.rename(folder)
+            except OSError:
+                (earlier / folder.name).rename(folder)
+                raise
+            finally:
+                shutil.rmtree(earlier, ignore_errors=True)
+        else:
+            temporary.rename(folder)
+    finally:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(temporary)
+
+
+def card(header: Header, size: int) -> str:
+    """Return the card of a model as Markdown, with what the hub reads at its head."""
+    description = header.description
+    name = str(description.get("name", "a static model"))
+    parts = ", ".join(f"`{part}` ({width})" for part, width in header.parts.items())
+    licence = str(description.get("licence", "")).strip()
+    front = {"library_name": "disent", "language": list(header.languages), "tags": ["sentence-similarity", "static"]}
+    if licence:
+        front["license"] = licence.lower()
+    lines = [
+        "---",
+        *(f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in front.items()),
+        "---",
+        f"# {_plain(name)}",
+        "",
+        f"Embeds texts by their words and the n-grams of these: {size / 1e6:.1f} MB, numpy alone, no transformer.",
+        f"The `meaning` ({header.dim}) is made of its parts side by side: {parts}. Languages: "
+        f"{', '.join(map(_plain, header.languages)) or 'not stated'}.",
+        "",
+        "```python",
+        "import disent",
+        "",
+        'model = disent.load("FOLDER")',
+        f'model.encode(["wake me up at nine"])  # float32 [1, {header.dim}]',
+        "```",
+        "",
+        "Texts in other languages are embedded too, but nothing relates their words to those of the languages above.",
+    ]
+    if measured := description.get("measured"):
+        lines += ["", "## Measured", "", *_table(measured)]
+    lines += ["", "## Licence and data", ""]
+    lines += [f"Licence: {_plain(licence) or 'not stated'}."]
+    if attribution := description.get("attribution"):
+        lines += ["", _plain(str(attribution))]
+    facts = {key: description[key] for key in ("method", "data", "settings") if key in description}
+    facts |= {"bits": header.bits, "known rows": header.known, "table rows": header.table_rows}
+    facts |= {"seed": header.seed, "unseen": header.unseen}
+    indented = json.dumps(facts, indent=2, ensure_ascii=False).splitlines()
+    return "\n".join([*lines, "", "## How it was made", "", *(f"    {line}" for line in indented)]) + "\n"
+
+
+def _table(rows: Any) -> list[str]:
+    """Return rows as a table of Markdown; anything but a list of mappings as JSON."""
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        return [f"    {line}" for line in json.dumps(rows, indent=2, ensure_ascii=False).splitlines()]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    body = [[_plain(str(row.get(column, ""))) for column in columns] for row in rows]
+    return [f"| {' | '.join(cells)} |" for cells in (list(map(_plain, columns)), ["---"] * len(columns), *body)]
+
+
+def _plain(text: str) -> str:
+    """Return a text as one line that Markdown shows as it is."""
+    flat = " ".join(str(text).split())
+    return "".join(f"\\{character}" if character in "\\`*_[]<>|#&" else character for character in flat)

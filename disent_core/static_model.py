@@ -1,0 +1,419 @@
+"""Embed texts by a table of hashed words, with numpy alone: what a head such as `lexicon` is after its training.
+
+A text is split into its distinct words, a word is the sum of rows of the table (`methods.modules.word_rows`), and a
+text is the sum of its words, split into parts such as `template` and `residual`. The rows that training has seen are
+stored as integers of 4 or 8 bits with a scale each; any other row is random and made from its number.
+
+    model = StaticModel.load("FOLDER")
+    model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
+
+No torch, scipy or pyarrow is imported here, nor what imports them.
+"""
+
+import math
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from disent_core import static_folder
+from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
+from disent_core.static_folder import Header
+
+ALIASES = {"shape": "template", "values": "residual"}
+"""Other names of embeddings, in plain words."""
+MEANING = "meaning"
+CACHED_WORDS = 1 << 16
+"""Words whose vectors are kept: 64 MB at 256 dimensions. All are dropped when there are more."""
+_CHARACTERS = 32
+"""Characters of the chunks that are kept, for each word that may be: a chunk can be long."""
+_LARGEST_SCALE = 65_000  # below the largest float16 also when rounded up
+_NEW_WORDS = 1024  # whose rows are unpacked at once
+_BLOCK_CHARACTERS = 1 << 18  # of the texts that are embedded at once, which bounds the words whose vectors are made
+
+
+class StaticModel:
+    """A table of hashed words as a model: texts in, unit vectors out. `StaticModel.load` returns one.
+
+    A text has the same vector to the bit alone and among any others, whatever was embedded before. A text without any
+    character but white space has the vector 0. Threads may share a model.
+
+    Attributes:
+        names: of its embeddings, `meaning` first; each other one is a part of it.
+        dim: dimensions of the meaning.
+        widths: dimensions of each embedding.
+        languages: those that it was trained on. The language of a text need not be known.
+        description: what was trained, on what, under what licence; see `static_folder`.
+        header: what it is in numbers, and all of the above.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        known: NDArray[np.int64],
+        rows: NDArray[Any],
+        scales: NDArray[np.float16],
+        *,
+        cached_words: int = CACHED_WORDS,
+    ) -> None:
+        """Take the rows as they are stored: `known` their numbers, sorted; `of_table` makes them from floats."""
+        self.header = header
+        self.widths: dict[str, int] = {MEANING: header.dim, **header.parts}
+        self.names: tuple[str, ...] = tuple(self.widths)
+        self.dim: int = header.dim
+        self.languages: tuple[str, ...] = header.languages
+        self.description: Mapping[str, Any] = header.description
+        self._known, self._rows, self._scales = known, rows, scales
+        self._place = np.full(header.table_rows, -1, dtype=np.int32)
+        self._place[known] = np.arange(len(known), dtype=np.int32)
+        self._words = _Words(header.dim, cached_words)
+
+    def __repr__(self) -> str:
+        parts = " + ".join(f"{name} {width}" for name, width in self.header.parts.items())
+        name, languages = str(self.description.get("name", "unnamed")), ", ".join(self.languages) or "any"
+        size = (self._rows.nbytes + self._scales.nbytes) / 1e6
+        what = f"{MEANING} {self.dim} = {parts}; int{self.header.bits}, {size:.1f} MB; languages: {languages}"
+        return f"StaticModel({name!r}, {what})"
+
+    @classmethod
+    def of_table(
+        cls,
+        known: ArrayLike,
+        table: ArrayLike,
+        *,
+        parts: Mapping[str, int],
+        seed: int,
+        table_rows: int = TABLE_ROWS,
+        unseen: float = 1.0,
+        bits: int = 8,
+        languages: Sequence[str] = (),
+        description: Mapping[str, Any] | None = None,
+    ) -> "StaticModel":
+        """Pack a trained table.
+
+        Args:
+            known: numbers of the trained rows among `table_rows`, sorted, each once.
+            table: those rows, [known, dim].
+            parts: name and width of each part of `dim`, in order.
+            seed: of the rows that are not trained.
+            table_rows: rows that words are hashed to.
+            unseen: norm of the rows that are not trained; 0 leaves them out.
+            bits: of a value, 4 or 8.
+            languages: those of the training texts.
+            description: see `static_folder`.
+
+        Raises:
+            ValueError: if numbers, widths and table do not fit each other.
+        """
+        numbers, values = np.asarray(known, dtype=np.int64), np.asarray(table, dtype=np.float32)
+        header = Header(dict(parts), bits, len(numbers), table_rows, seed, unseen, tuple(languages), description or {})
+        header.check()
+        if values.shape != (len(numbers), header.dim):
+            raise ValueError(f"{len(numbers)} known rows of {dict(parts)} need a table of {(len(numbers), header.dim)}")
+        if len(numbers) and (numbers[0] < 0 or numbers[-1] >= table_rows or (np.diff(numbers) <= 0).any()):
+            raise ValueError(f"known rows must be sorted numbers from 0 to {table_rows - 1}, each once")
+        if not np.isfinite(values).all():
+            raise ValueError("the table has values that are not finite; train it again with a lower learning rate")
+        return cls(header, numbers, *_packed(values, bits))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "StaticModel":
+        """Load a model from its folder. Its files are data; no code of it is run.
+
+        Raises:
+            DamagedError: if there is no model, or it is not as it was written; the message names file and remedy.
+        """
+        header, known, rows, scales = static_folder.read(Path(folder).expanduser())
+        return cls(header, known, rows, scales)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, whole or not at all: weights, `model.json` and a card.
+
+        Raises:
+            ValueError: if the folder has other files than those of such a model.
+        """
+        static_folder.write(Path(folder).expanduser(), self.header, self._known, self._rows, self._scales)
+
+    def encode(
+        self,
+        texts: str | Iterable[str],
+        name: str | None = None,
+        *,
+        normalize: bool = True,
+        batch_size: int = 1024,
+        show_progress: bool = False,
+    ) -> NDArray[np.float32]:
+        """Embed texts.
+
+        Args:
+            texts: one text, or several as a list, an array or any other iterable.
+            name: one of `names`, or `shape` for the template and `values` for the residual; None: the meaning.
+            normalize: return unit vectors; False: the sums of the words' vectors, whose parts differ in length.
+            batch_size: texts that are embedded at once.
+            show_progress: show on stderr how many are done, and the time left.
+
+        Returns:
+            float32 [dim] for one text, [texts, dim] for several, in order.
+
+        Raises:
+            ValueError: if there is no such embedding, a text is no str, or it has half of a surrogate pair.
+        """
+        chosen = self._name(name)
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        is_single = isinstance(texts, str)
+        blocks = _blocks([texts] if is_single else _iterable(texts), batch_size)
+        if show_progress:
+            blocks = _shown(blocks, len(texts) if isinstance(texts, Sequence | np.ndarray) else None)
+        empty = np.empty((0, self.widths[chosen]), dtype=np.float32)
+        vectors = np.concatenate([empty, *(self._embedded(block, chosen, normalize) for block in blocks)])
+        return vectors[0] if is_single else vectors
+
+    def similarity(
+        self,
+        left: str | Iterable[str] | NDArray[np.floating],
+        right: str | Iterable[str] | NDArray[np.floating],
+        name: str | None = None,
+    ) -> NDArray[np.float32]:
+        """Compare all with all by cosine.
+
+        Args:
+            left: n texts, or their vectors [n, dim].
+            right: m texts, or their vectors [m, dim].
+            name: the embedding of texts, as in `encode`.
+
+        Returns:
+            float32 [n, m]; a single text or vector counts as n = 1.
+        """
+        first, second = (self._rows_of(side, name) for side in (left, right))
+        if first.shape[1] != second.shape[1]:
+            raise ValueError(f"vectors of {first.shape[1]} and {second.shape[1]} dimensions can't be compared")
+        return first @ second.T
+
+    def _rows_of(self, side: Any, name: str | None) -> NDArray[np.float32]:
+        if isinstance(side, np.ndarray) and side.dtype.kind == "f":
+            rows = np.atleast_2d(side).astype(np.float32)
+            return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
+        return np.atleast_2d(self.encode(side, name))
+
+    def _name(self, name: str | None) -> str:
+        chosen = MEANING if name is None else ALIASES.get(name, name)
+        if chosen not in self.widths:
+            aliases = [alias for alias, meant in ALIASES.items() if meant in self.widths]
+            known = ", ".join([*self.names, *aliases])
+            raise ValueError(f"this model has no embedding {name!r}; choose one of {known}")
+        return chosen
+
+    def _embedded(self, block: "_Block", name: str, normalize: bool) -> NDArray[np.float32]:
+        words = self._words
+        with words.lock:
+            bags = words.bags(block)
+            words.vectors_of_new(self._vectors)
+            sums = _sums(words.vectors, bags)
+        start, parts = 0, []
+        for part, width in self.header.parts.items():
+            if name in (part, MEANING):
+                parts.append(sums[:, start : start + width])
+            start += width
+        if normalize:
+            parts = [_unit(part) * np.float32(len(parts) ** -0.5) for part in parts]
+        return np.concatenate(parts, axis=1)
+
+    def _vectors(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Sum the rows of words, each in the order of its rows, [words, dim]."""
+        lists = [rows_of_word(word, self.header.table_rows) for word in words]
+        numbers, order = np.unique(np.fromiter(chain.from_iterable(lists), np.int64), return_inverse=True)
+        place = self._place[numbers]
+        is_known = place >= 0
+        rows = np.zeros((len(numbers), self.dim), dtype=np.float32)
+        rows[is_known] = _unpacked(
+            self._rows[place[is_known]], self._scales[place[is_known]], self.header.bits, self.dim
+        )
+        if self.header.unseen:
+            others = random_rows(numbers[~is_known], self.dim, self.header.seed)
+            rows[~is_known] = others * np.float32(self.header.unseen)
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        return _sums(rows, _Bags(order, lengths))
+
+
+class _Bags:
+    """Lists of numbers one after another, and their lengths."""
+
+    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        self.numbers, self.lengths = numbers, lengths
+
+
+class _Block:
+    """Texts that are embedded at once, and the number of the first among all, from 1."""
+
+    def __init__(self, texts: list[str], first: int) -> None:
+        self.texts, self.first = texts, first
+
+
+class _Words:
+    """Vectors of words that texts have had, and the words of their chunks, which are what white space encloses.
+
+    The words of a chunk do not depend on the text, with one exception: a text without any letter or digit is one word.
+    """
+
+    def __init__(self, dim: int, most: int) -> None:
+        self.dim, self.most = dim, most
+        self.lock = threading.Lock()
+        self.drop()
+
+    def __reduce__(self) -> tuple[type, tuple[int, int]]:  # a copy of a model, or one in another process, begins anew
+        return type(self), (self.dim, self.most)
+
+    def drop(self) -> None:
+        """Forget all words."""
+        self.numbers: dict[str, int] = {}
+        self.chunks: dict[str, tuple[int, ...]] = {}
+        self.characters = 0
+        self.summed = 0
+        self.vectors = np.empty((1024, self.dim), dtype=np.float32)
+
+    def bags(self, block: _Block) -> _Bags:
+        """Return the numbers of the distinct words of each text, in the order in which they first occur."""
+        if len(self.numbers) > self.most or self.characters > self.most * _CHARACTERS:
+            self.drop()
+        chunks, bags = self.chunks, []
+        for number, text in enumerate(block.texts, block.first):
+            listed = [chunks.get(chunk) for chunk in text.split()]
+            if None in listed:
+                _require_unicode(text, number)
+                listed = [self._chunk(chunk) for chunk in text.split()]
+            bag = tuple(dict.fromkeys(chain.from_iterable(listed)))  # pyright: ignore[reportArgumentType]
+            if not bag and listed:
+                bag = tuple(self._number(word) for word in words_of(text))
+                self.characters += len(text)
+            bags.append(bag)
+        lengths = np.fromiter(map(len, bags), np.int64, len(bags))
+        return _Bags(np.fromiter(chain.from_iterable(bags), np.int64, int(lengths.sum())), lengths)
+
+    def _chunk(self, chunk: str) -> tuple[int, ...]:
+        numbers = self.chunks.get(chunk)
+        if numbers is None:
+            words = list(words_of(chunk))
+            # Without letters `words_of` takes the chunk as a word, which it is only if the whole text has none.
+            has_letters = bool(words) and unicodedata.category(words[0][0])[0] in "LMN"
+            numbers = self.chunks[chunk] = tuple(self._number(word) for word in words) if has_letters else ()
+            self.characters += len(chunk)
+        return numbers
+
+    def _number(self, word: str) -> int:
+        return self.numbers.setdefault(word, len(self.numbers))
+
+    def vectors_of_new(self, vectors_of: Any) -> None:
+        """Give vectors to the words that have none yet; `vectors_of` makes those of a list of words."""
+        count = len(self.numbers)
+        if self.summed == count:
+            return
+        if count > len(self.vectors):
+            grown = np.empty((max(count, 2 * len(self.vectors)), self.dim), dtype=np.float32)
+            grown[: self.summed] = self.vectors[: self.summed]
+            self.vectors = grown
+        new = list(islice(self.numbers, self.summed, None))
+        for start in range(0, len(new), _NEW_WORDS):
+            vectors = vectors_of(new[start : start + _NEW_WORDS])
+            self.vectors[self.summed : self.summed + len(vectors)] = vectors
+            self.summed += len(vectors)
+
+
+def _sums(vectors: NDArray[np.float32], bags: _Bags) -> NDArray[np.float32]:
+    """Sum the vectors that each list numbers, [lists, dim], each in the order of its list whatever the others are."""
+    lengths = bags.lengths
+    order = np.argsort(-lengths, kind="stable")  # the lists that have a j-th number are the first ones, for every j
+    starts = (np.cumsum(lengths) - lengths)[order]
+    sums = np.zeros((len(lengths), vectors.shape[1]), dtype=np.float32)
+    longest = int(lengths.max(initial=0))
+    having = np.searchsorted(-lengths[order], -np.arange(longest), side="left")
+    for position, count in enumerate(having):
+        sums[:count] += vectors[bags.numbers[starts[:count] + position]]
+    restored = np.empty_like(sums)
+    restored[order] = sums
+    return restored
+
+
+def _unit(part: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Divide rows by their norms; a row of zeros stays."""
+    part = np.ascontiguousarray(part)
+    norms = np.sqrt((part * part).sum(axis=1, keepdims=True))
+    return part / np.maximum(norms, np.float32(1e-12))
+
+
+def _packed(table: NDArray[np.float32], bits: int) -> tuple[NDArray[Any], NDArray[np.float16]]:
+    """Round rows to integers of 4 or 8 bits, two a byte or one, and return them with the scales of the rows."""
+    top = 2 ** (bits - 1) - 1
+    largest = np.abs(table).max(axis=1, initial=0).clip(1e-4)
+    if largest.max(initial=0) > top * _LARGEST_SCALE:
+        raise ValueError(f"the table has values above {top * _LARGEST_SCALE:,.0f}, too large for a scale of float16")
+    scales = (largest / top).astype(np.float16)
+    # Rounded up to float16, so that the largest value is not cut off.
+    scales = np.where(scales.astype(np.float32) * top < largest, np.nextafter(scales, np.float16(np.inf)), scales)
+    rounded = np.rint(table / scales.astype(np.float32)[:, None]).clip(-top, top).astype(np.int8)
+    if bits == 8:
+        return rounded, scales
+    halves = np.zeros((len(table), table.shape[1] + table.shape[1] % 2), dtype=np.uint8)
+    halves[:, : table.shape[1]] = rounded + 8  # 1 to 15
+    return halves[:, 0::2] | (halves[:, 1::2] << 4), scales  # the even column in the low half
+
+
+def _unpacked(rows: NDArray[Any], scales: NDArray[np.float16], bits: int, dim: int) -> NDArray[np.float32]:
+    """Return stored rows as floats, [rows, dim]."""
+    values = rows.astype(np.float32) if bits == 8 else np.empty((len(rows), 2 * rows.shape[1]), dtype=np.float32)
+    if bits == 4:
+        values[:, 0::2], values[:, 1::2] = rows & 15, rows >> 4
+        values -= 8
+    return values[:, :dim] * scales.astype(np.float32)[:, None]
+
+
+def _iterable(texts: Any) -> Iterable[str]:
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}")
+    return texts
+
+
+def _blocks(texts: Iterable[str], size: int) -> Iterator[_Block]:
+    """Yield texts in blocks of `size`, or fewer if they are long.
+
+    Raises:
+        ValueError: if a text is no str.
+    """
+    block, characters, first = [], 0, 1
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise ValueError(f"a text is a str, and text {number} is {_kind_of(text)}; leave it out, or convert it")
+        block.append(text)
+        characters += len(text)
+        if len(block) == size or characters > _BLOCK_CHARACTERS:
+            yield _Block(block, first)
+            block, characters, first = [], 0, number + 1
+    if block:
+        yield _Block(block, first)
+
+
+def _shown(blocks: Iterator[_Block], total: int | None) -> Iterator[_Block]:
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit=" texts") as bar:
+        for block in blocks:
+            yield block
+            bar.update(len(block.texts))
+
+
+def _kind_of(value: object) -> str:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return "None" if value is None else "NaN, a missing value" if is_nan else type(value).__name__
+
+
+def _require_unicode(text: str, number: int) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        what = f"text {number} has half of a surrogate pair at character {error.start + 1}"
+        raise ValueError(f"{what}; read it again as UTF-8, or drop that character") from error

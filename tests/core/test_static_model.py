@@ -1,0 +1,298 @@
+"""A static model: its vectors, its caches, and what it refuses."""
+
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from disent_core import static_model
+from disent_core.methods.modules.word_rows import random_rows, rows_of_text
+from disent_core.static_model import StaticModel
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS, DIM, SEED = 4_096, 16, 7
+TEXTS = [
+    "wake me up at nine",
+    "Weck mich um neun",
+    "wake wake me",
+    "",
+    "  ",
+    "& .",
+    "rock & roll .",
+    "🎉",
+    "私を9時に起こして",
+    "e\u0301clair éclair",
+    "Ääkköset\u00a0ja\u2003välit",
+    "नमस्ते दुनिया",
+    "a-b c_d",
+    "\u0301 accent",
+]
+
+
+def model(bits: int = 8, unseen: float = 0.25, **options) -> StaticModel:
+    known = np.arange(0, ROWS, 2)
+    table = random_rows(known, DIM, 3) * np.linspace(0.1, 2, len(known), dtype=np.float32)[:, None]
+    parts = {"template": 10, "residual": 6}
+    return StaticModel.of_table(
+        known,
+        table,
+        parts=parts,
+        seed=SEED,
+        table_rows=ROWS,
+        unseen=unseen,
+        bits=bits,
+        languages=["en", "de"],
+        **options,
+    )
+
+
+def by_hand(text: str, unseen: float = 0.25) -> np.ndarray:
+    """The sum of the unrounded rows of a text."""
+    known = np.arange(0, ROWS, 2)
+    table = random_rows(np.arange(ROWS), DIM, SEED).astype(np.float64) * unseen
+    table[known] = random_rows(known, DIM, 3) * np.linspace(0.1, 2, len(known), dtype=np.float32)[:, None]
+    from disent_core.methods.modules.word_rows import rows_of_word, words_of
+
+    return sum(
+        (table[row] for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word, ROWS)), np.zeros(DIM)
+    )
+
+
+@pytest.mark.parametrize(("bits", "off"), [(8, 0.01), (4, 0.15)])
+@pytest.mark.parametrize("unseen", [0.25, 0.0])
+def test_a_text_is_the_sum_of_the_rows_of_its_distinct_words_up_to_rounding(bits, off, unseen):
+    sums = model(bits, unseen).encode(TEXTS, normalize=False)
+    expected = np.stack([by_hand(text, unseen) for text in TEXTS])
+    assert np.abs(sums - expected).max() <= off * np.abs(expected).max()
+
+
+def test_rows_of_the_largest_table_are_not_cut_to_the_default_number():
+    rows = [rows_of_text(text) for text in TEXTS]
+    assert any(row >= ROWS for of_text in rows for row in of_text)
+
+
+def test_the_words_of_chunks_are_those_of_the_whole_text_also_where_a_chunk_has_no_letters():
+    # Each of these is the same bag of words by way of chunks.
+    vectors = model().encode(["rock & roll", "rock roll", "& .", "rock\u2028&roll"], normalize=False)
+    assert (vectors[0] == vectors[1]).all()
+    assert (vectors[0] == vectors[3]).all()
+    assert vectors[2].any()
+    assert not (vectors[2] == vectors[0]).any()
+
+
+@pytest.mark.parametrize("name", ["meaning", "template", "residual"])
+def test_a_text_has_the_same_bits_alone_among_others_cold_warm_and_after_the_cache_was_dropped(name):
+    texts = TEXTS + [" ".join(f"word{i * k % 97}" for i in range(k)) for k in range(1, 60)]
+    alone = np.stack([model().encode(text, name) for text in texts])
+    shared = model()
+    assert (shared.encode(texts, name) == alone).all()
+    assert (shared.encode(texts[::-1], name)[::-1] == alone).all()  # warm
+    assert (np.stack([shared.encode(text, name) for text in texts]) == alone).all()
+    for size in (1, 3, 64):
+        assert (model().encode(texts, name, batch_size=size) == alone).all()
+    narrow = model()
+    narrow._words.most = 4
+    assert (narrow.encode(texts, name, batch_size=2) == alone).all()
+
+
+def test_the_cache_of_words_is_dropped_when_it_is_full():
+    embedder = model()
+    embedder._words.most = 100
+    for start in range(0, 1_000, 10):
+        embedder.encode([f"w{number}" for number in range(start, start + 10)])
+        assert len(embedder._words.numbers) <= 110
+        assert len(embedder._words.chunks) <= 110
+    embedder.encode(["x" * 5_000])
+    embedder.encode(["short"])
+    assert embedder._words.characters == 5
+
+
+def test_many_distinct_texts_without_letters_fill_the_cache_too():
+    embedder = model()
+    embedder._words.most = 10
+    embedder.encode(["." * 1000])
+    embedder.encode(["a"])
+    assert len(embedder._words.numbers) == 1
+
+
+def test_vectors_have_unit_norm_and_the_meaning_is_its_parts_side_by_side():
+    embedder = model()
+    texts = [text for text in TEXTS if text.strip()]
+    meaning, template, residual = (embedder.encode(texts, name) for name in embedder.names)
+    assert np.abs(np.linalg.norm(meaning, axis=1) - 1).max() < 1e-6
+    assert np.abs(np.linalg.norm(template, axis=1) - 1).max() < 1e-6
+    assert np.allclose(meaning * np.sqrt(2), np.concatenate([template, residual], axis=1), atol=1e-6)
+
+
+def test_white_space_has_the_vector_zero():
+    assert not model().encode(["", " \n"]).any()
+
+
+def _generated() -> Iterator[str]:
+    yield from TEXTS
+
+
+@pytest.mark.parametrize(
+    "texts", [TEXTS, tuple(TEXTS), _generated(), np.array(TEXTS), np.array(TEXTS, dtype=object), dict.fromkeys(TEXTS)]
+)
+def test_lists_generators_and_arrays_are_embedded_in_order(texts):
+    assert (model().encode(texts) == model().encode(TEXTS)).all()
+
+
+def test_a_single_text_is_a_vector_and_no_text_is_a_matrix_without_rows():
+    embedder = model()
+    assert embedder.encode("wake").shape == (16,)
+    assert embedder.encode(["wake"], "template").shape == (1, 10)
+    for empty in ([], (), iter(()), np.array([], dtype=str)):
+        matrix = embedder.encode(empty, "residual")
+        assert matrix.shape == (0, 6)
+        assert matrix.dtype == np.float32
+
+
+def test_shape_and_values_are_other_names_of_template_and_residual():
+    embedder = model()
+    assert (embedder.encode(TEXTS, "shape") == embedder.encode(TEXTS, "template")).all()
+    assert (embedder.encode(TEXTS, "values") == embedder.encode(TEXTS, "residual")).all()
+
+
+REFUSED = {
+    "None": "texts must be a str or an iterable of them, got None",
+    "b'bytes'": "texts must be a str or an iterable of them, got bytes",
+    "7": "texts must be a str or an iterable of them, got int",
+    "['a', None]": "a text is a str, and text 2 is None",
+    "['a', float('nan')]": "a text is a str, and text 2 is NaN, a missing value",
+    "['a', 'b', 3]": "a text is a str, and text 3 is int",
+    "['a', 'b \\ud83d c']": "text 2 has half of a surrogate pair at character 3",
+    "'\\udc00'": "text 1 has half of a surrogate pair at character 1",
+}
+"""What is no text, as code, and what is said of it."""
+
+
+def test_what_is_no_text_is_refused_with_its_number(tmp_path):
+    # In a process without the checks of types that tests add.
+    model().save(tmp_path / "m")
+    code = f"""
+import disent
+model = disent.load({str(tmp_path / "m")!r})
+for texts in [{", ".join(REFUSED)}]:
+    for _ in range(2):  # the second time, its other words are known
+        try:
+            model.encode(texts, batch_size=1)
+        except ValueError as error:
+            said = str(error)
+    print(said.partition(";")[0])
+"""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == list(REFUSED.values())
+
+
+def test_texts_after_a_refused_one_have_the_vectors_that_they_have_alone():
+    embedder = model()
+    with pytest.raises(ValueError, match="surrogate"):
+        embedder.encode(["new words first", "then \ud83d"])
+    assert (embedder.encode("new words first") == model().encode("new words first")).all()
+
+
+def test_an_unknown_embedding_is_refused_with_the_names_that_there_are():
+    with pytest.raises(
+        ValueError, match="no embedding 'style'; choose one of meaning, template, residual, shape, values"
+    ):
+        model().encode("a", "style")
+
+
+def test_similarity_is_the_cosine_of_texts_or_vectors():
+    embedder = model()
+    vectors = embedder.encode(TEXTS[:3], "template")
+    by_texts = embedder.similarity(TEXTS[:3], TEXTS[0], "shape")
+    assert by_texts.shape == (3, 1)
+    assert np.allclose(by_texts, embedder.similarity(vectors * 5, vectors[0]), atol=1e-6)
+    assert by_texts[0, 0] == pytest.approx(1)
+    with pytest.raises(ValueError, match="10 and 16 dimensions"):
+        embedder.similarity(vectors, "a text")
+
+
+def test_the_repr_says_what_a_user_wants_to_know():
+    shown = repr(model(4, description={"name": "tiny"}))
+    assert shown == ("StaticModel('tiny', meaning 16 = template 10 + residual 6; int4, 0.0 MB; languages: en, de)")
+
+
+def test_a_copy_in_another_process_has_the_same_vectors():
+    embedder = model()
+    expected = embedder.encode(TEXTS)
+    assert (pickle.loads(pickle.dumps(embedder)).encode(TEXTS) == expected).all()
+
+
+def test_threads_that_share_a_model_get_the_vectors_of_one():
+    embedder, expected = model(), model().encode(TEXTS * 20)
+    embedder._words.most = 8
+    different: list[int] = []
+
+    def embed() -> None:
+        different.extend(
+            number for number in range(5) if not (embedder.encode(TEXTS * 20, batch_size=7) == expected).all()
+        )
+
+    threads = [threading.Thread(target=embed) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert different == []
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_no_value_of_a_packed_row_is_off_by_more_than_half_a_step_not_even_the_largest(bits):
+    random = np.random.default_rng(0)
+    table = (random.standard_normal((500, 31)) * 10 ** random.uniform(-3, 3, (500, 1))).astype(np.float32)
+    rows, scales = static_model._packed(table, bits)
+    off = np.abs(static_model._unpacked(rows, scales, bits, 31) - table)
+    assert (off <= 0.501 * scales.astype(np.float32)[:, None]).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"known": [4, 2]}, "sorted"),
+        ({"known": [2, 2]}, "each once"),
+        ({"known": [2, ROWS]}, "sorted numbers from 0 to 4095"),
+        ({"table": np.zeros((2, 15))}, "need a table of"),
+        ({"table": np.full((2, 16), np.nan)}, "not finite"),
+        ({"table": np.full((2, 16), 1e30)}, "too large"),
+        ({"bits": 2}, "bits must be"),
+        ({"parts": {}}, "parts must name"),
+        ({"parts": {"meaning": 16}}, "parts must name"),
+        ({"seed": -1}, "seed must be"),
+        ({"unseen": -1.0}, "unseen must be"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(changed, message):
+    fitting = {"known": [2, 4], "table": np.ones((2, 16)), "parts": {"a": 10, "b": 6}, "seed": 1, "table_rows": ROWS}
+    with pytest.raises(ValueError, match=message):
+        StaticModel.of_table(**fitting | changed)
+
+
+def test_a_model_is_read_and_used_with_numpy_and_safetensors_alone(tmp_path):
+    saved = model()
+    saved.save(tmp_path / "m")
+    np.save(tmp_path / "expected.npy", saved.encode(TEXTS))
+    absent = [
+        "torch", "transformers", "tokenizers", "scipy", "pyarrow", "pydantic", "jaxtyping", "annotated_types", "click",
+        "rich", "polars", "duckdb", "tqdm", "fcntl",
+    ]  # fmt: skip
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys({absent})  # None: an import of them fails
+import numpy as np, disent
+model = disent.load({str(tmp_path / "m")!r})
+assert (model.encode({TEXTS}) == np.load({str(tmp_path / "expected.npy")!r})).all()
+assert disent.models() == [] or disent.load().encode("a").any()
+model.save({str(tmp_path / "again")!r})
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    files = [(tmp_path / folder / "model.safetensors").read_bytes() for folder in ("m", "again")]
+    assert files[0] == files[1]
