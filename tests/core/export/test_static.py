@@ -1,0 +1,83 @@
+"""A lexicon as a static model: without torch, it has the vectors of the head."""
+
+import numpy as np
+import pytest
+import torch
+from random_heads import CASES, TEXTS
+
+from disent_core.errors import TrainingError
+from disent_core.export import static
+from disent_core.lineage.saved_heads import SavedHead, open_head
+from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
+from disent_core.static_model import StaticModel
+from disent_core.training.data import TextFeatures, VectorBank
+
+NUMBERS = ["one", "two", "three", "vier", "fünf", "sechs", "七", "八"]
+CORPUS = [*TEXTS, *(f"toy {first} {second} at nine" for first in NUMBERS for second in NUMBERS)]
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory) -> SavedHead:
+    return open_head(CASES["lexicon"](tmp_path_factory.mktemp("head")), device="cpu")
+
+
+def vectors(head: SavedHead, seed: int) -> dict[str, np.ndarray]:
+    rows = torch.zeros(len(CORPUS), dtype=torch.int64)
+    return head.trained.embed(TextFeatures(VectorBank([torch.zeros(1, 2)]), rows, texts=CORPUS), seed)
+
+
+def others(matrix: np.ndarray) -> np.ndarray:
+    """The cosine of each text with each other one."""
+    cosines = matrix @ matrix.T
+    np.fill_diagonal(cosines, -2)
+    return cosines
+
+
+def loss(ours: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """How much less near, by the head, the text is that we find the nearest: 0 if it is the same, or a tie."""
+    nearest = others(ours).argmax(axis=1)
+    return others(expected).max(axis=1) - others(expected)[np.arange(len(ours)), nearest]
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_lexicon_in_eight_bits_has_the_vectors_of_its_head_and_ranks_texts_as_it_does(head, seed, tmp_path):
+    static.of_head(head, seed).save(tmp_path / "m")
+    model = StaticModel.load(tmp_path / "m")
+    for name, expected in vectors(head, seed).items():
+        ours = model.encode(CORPUS, name)
+        assert np.abs(ours - expected).max() < 0.02
+        assert loss(ours, expected).max() < 0.005
+
+
+def test_in_four_bits_nearly_every_nearest_text_is_the_same(head):
+    expected = vectors(head, 3)["meaning"]
+    assert (loss(static.of_head(head, bits=4).encode(CORPUS), expected) < 0.005).mean() > 0.9
+
+
+def test_a_model_says_what_it_was_made_from(head):
+    model = static.of_head(head, 4, name="small", licence="CC-BY-4.0")
+    assert model.languages == ("en", "de")
+    assert model.header.parts == {"template": 7, "residual": 4}
+    facts = {key: model.description[key] for key in ("name", "method", "trained_on", "head", "seed", "licence")}
+    assert facts == {
+        "name": "small", "method": "lexicon", "trained_on": "en-de", "head": head.content, "seed": 4,
+        "licence": "CC-BY-4.0",
+    }  # fmt: skip
+    assert model.description["settings"]["template_units"] == 7
+
+
+def test_a_table_of_another_size_keeps_its_rows_and_the_norm_of_those_that_are_not_trained():
+    bags = ngram_bags(CORPUS[::2], table_rows=1_000)
+    words = HashedNgramTable.of_texts(bags, dim=8, seed=5)
+    words.unseen = 0.25
+    expected = words(ngram_bags(CORPUS, table_rows=1_000)).detach().numpy()
+    sums = static.of_table(words, {"template": 4, "residual": 4}, table_rows=1_000).encode(CORPUS, normalize=False)
+    assert np.abs(sums - expected).max() < 0.01 * np.abs(expected).max()
+
+
+def test_only_a_lexicon_becomes_a_static_model_and_only_of_a_seed_that_it_has(head, tmp_path):
+    with pytest.raises(ValueError, match="no seed 9; choose one of 3, 4"):
+        static.of_head(head, 9)
+    facet = open_head(CASES["facet"](tmp_path), device="cpu")
+    with pytest.raises(TrainingError, match="facet is no table of words"):
+        static.of_head(facet)
