@@ -1,6 +1,9 @@
-"""Embed texts with a trained head, and read the results of a run from Python: its heads, tables and metrics.
+"""Embed texts with a model or a trained head, and read the results of a run from Python: its heads, tables and metrics.
 
     import disent
+
+    model = disent.load()                             # the model that disent comes with; disent.models() lists all
+    model.encode(["wake me up at nine"], "shape")     # float32 [1, dim]
 
     model = disent.load("data/heads/scratch/facet/en-de.safetensors")
     model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
@@ -13,6 +16,7 @@
     run.table("metrics")                                          # a polars frame
     run.sql("from leaderboard")
 
+Models need numpy alone, heads and results the extra `train`, and tables and SQL the extra `lineage`.
 `disent materialize` makes the results; nothing here trains or changes them. Heavy libraries are imported when they
 are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; an unknown name is a
 `ValueError` that lists the known names.
@@ -21,10 +25,10 @@ are first needed. Errors about data or configuration are `disent_core.errors.Dis
 import os
 
 from disent.index import Hit, Index, SearchRequest
-from disent.model import Model, load
+from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
 
 # As in `disent_assets`: OpenMP reads it when torch is loaded, which nothing above does.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Head", "HeadName", "Hit", "Index", "Model", "Run", "SearchRequest", "load", "open"]
+__all__ = ["Head", "HeadName", "Hit", "Index", "Model", "ModelInfo", "Run", "SearchRequest", "load", "models", "open"]

@@ -7,7 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, overload
 
-from disent.model import Model, load
+from disent.extras import needing_extra
+from disent.model import Model, load_head
 
 if TYPE_CHECKING:
     from disent_core.encoders.contract import Device
@@ -111,7 +112,8 @@ class Index:
             TableError: if there is no index there.
             DamagedError: if one of its files is missing or damaged.
         """
-        from disent_core.search.stored import open_index
+        with needing_extra():
+            from disent_core.search.stored import open_index
 
         return cls(open_index(Path(folder).expanduser()), head, encoder, device)
 
@@ -302,7 +304,7 @@ def _model(
             raise TrainingError(located(folder, None, problem, "Name it as head="))
     model = head
     if not isinstance(model, Model):
-        model = load(Path(model), seed=record.seed, device=device, encoder=encoder)
+        model = load_head(Path(model), seed=record.seed, device=device, encoder=encoder)
     if not head_record(model).is_same(record):
         problem = f"its head is not the one that made this index ({record.title})"
         raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))

@@ -1,8 +1,10 @@
-"""Load a trained head and embed texts with it, without the run that trained it."""
+"""Load a model, static or a trained head, and embed texts with it, without the run that trained it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from disent.extras import needing_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,34 +13,133 @@ if TYPE_CHECKING:
     from disent_core.export.folder import Exported
     from disent_core.lineage.run_heads import RunHead
     from disent_core.lineage.saved_heads import SavedHead
+    from disent_core.static_model import StaticModel
 
 _BLOCK_TEXTS = 4_096  # texts that are encoded at once, which bounds the memory of their token states
 
 
-def load(
-    path: str | Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
-) -> "Model":
-    """Load a trained head together with its encoder.
+MODELS = Path(__file__).with_name("models")
+"""Folder of the models that disent comes with, a folder each."""
+SMALL = "small"
+"""Name of the model that `load()` opens."""
 
-    Args:
-        path: file of the head, `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export`
-            wrote, of which no code is run. The folder gives the vectors of the head to the bit.
-        seed: of the training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces differ.
-        device: `cpu`, `cuda`, or `auto` for a GPU where there is one.
-        encoder: folder of its encoder, if that has moved.
+
+class ModelInfo(NamedTuple):
+    """What `models` says of a model that disent comes with.
+
+    Attributes:
+        name: `disent.load(name)` opens it.
+        languages: of its training texts.
+        megabytes: of its files.
+        licence: of its weights.
+        folder: where it lies.
+    """
+
+    name: str
+    languages: tuple[str, ...]
+    megabytes: float
+    licence: str
+    folder: Path
+
+
+def models() -> list[ModelInfo]:
+    """Return the models that disent comes with, by name.
 
     Raises:
-        ValueError: if the head has no such seed, or an encoder is named for a folder, which has its own.
+        DamagedError: if the record of one can't be read.
+    """
+    from disent_core.static_folder import read_header
+
+    listed = []
+    for folder in _shipped().values():
+        header, _ = read_header(folder)
+        megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+        licence = str(header.description.get("licence", "not stated"))
+        listed.append(ModelInfo(folder.name, header.languages, megabytes, licence, folder))
+    return listed
+
+
+def _shipped() -> dict[str, Path]:
+    from disent_core.static_folder import RECORD
+
+    return {record.parent.name: record.parent for record in sorted(MODELS.glob(f"*/{RECORD}"))}
+
+
+@overload
+def load(path: None = None) -> "StaticModel": ...
+@overload
+def load(
+    path: str | Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
+) -> "Model | StaticModel": ...
+def load(
+    path: str | Path | None = None,
+    *,
+    seed: int | None = None,
+    device: "Device" = "auto",
+    encoder: str | Path | None = None,
+) -> "Model | StaticModel":
+    """Load a static model, which needs numpy alone, or a trained head together with its encoder (`disent[train]`).
+
+    Args:
+        path: name of a model that disent comes with (`models` lists them), or folder of a static model; file of a head,
+            `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export` wrote, of which no
+            code is run. The folder gives the vectors of the head to the bit. None: the model `small`.
+        seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces
+            differ.
+        device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
+        encoder: folder of a head's encoder, if that has moved.
+
+    Raises:
+        ValueError: if there is no model of that name, the head has no such seed, or an encoder is named for a folder,
+            which has its own.
         TrainingError: if there is no head there, or it does not say what encoder it has.
         DamagedError: if it is not as it was written.
         EncoderError: if its encoder is not there, or is not the one that it was trained on.
+        ModuleNotFoundError: if it is a head and a library for it is not installed; the message names the extra.
     """
-    from disent_core.lineage.saved_heads import open_head
+    folder = _static_folder(path)
+    if folder is not None:
+        from disent_core.static_model import StaticModel
 
+        if seed is not None or encoder is not None:
+            raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
+        return StaticModel.load(folder)
+    assert path is not None
+    return load_head(path, seed=seed, device=device, encoder=encoder)
+
+
+def _static_folder(path: str | Path | None) -> Path | None:
+    """Return the folder of the static model that is meant; None if a head is meant."""
+    from disent_core.static_folder import is_static
+
+    shipped = _shipped()
+    if path is None or (isinstance(path, str) and path in shipped):
+        if SMALL in shipped or path is not None:
+            return shipped[path or SMALL]
+        others = f"load one of {', '.join(shipped)}" if shipped else "load a folder or a head of your own by its path"
+        raise ValueError(f"this installation of disent comes without the model {SMALL!r}; {others}")
+    folder = Path(path).expanduser()
+    if isinstance(path, str) and path.isidentifier() and not folder.exists():
+        known = ", ".join(shipped) or "none"
+        raise ValueError(f"there is no model {path!r} and no such file; models that disent comes with: {known}")
+    return folder if is_static(folder) else None
+
+
+def load_head(
+    path: str | Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
+) -> "Model":
+    """Load a trained head together with its encoder; see `load`."""
+    from disent_core.static_folder import is_static
+
+    if path in _shipped() or is_static(Path(path).expanduser()):
+        raise ValueError(f"{path} is a static model, and this needs a trained head; embed with disent.load() in Python")
     path = Path(path).expanduser()
-    if not path.is_dir():
-        return Model(open_head(path, device=device, encoder=None if encoder is None else Path(encoder)), seed)
-    from disent_core.export.saved_folder import open_folder
+    with needing_extra():
+        if not path.is_dir():
+            from disent_core.lineage.saved_heads import open_head
+
+            return Model(open_head(path, device=device, encoder=None if encoder is None else Path(encoder)), seed)
+        from disent_core.export.saved_folder import open_folder
 
     if encoder is not None:
         raise ValueError(f"{path} has its own encoder; leave encoder= out")

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from disent.model import Model, load
+from disent.extras import needing_extra
+from disent.model import Model, load_head
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +31,10 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
             file, line and key.
     """
     from disent.home import check_owner, home_folder, open_home
-    from disent_core.config.load import load_config
-    from disent_core.lineage.workspace import Workspace
+
+    with needing_extra():
+        from disent_core.config.load import load_config
+        from disent_core.lineage.workspace import Workspace
 
     folder = home_folder() if home is None else open_home(home)
     workspace = Workspace(load_config(Path(config).expanduser()), folder)
@@ -202,7 +205,7 @@ class Head(Model):
 
         if not self._head.method.is_trained:
             raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
-        return load(self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)).save(
+        return load_head(self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)).save(
             folder, embeddings, onnx=onnx
         )
 

@@ -2,10 +2,11 @@
 
     python harness/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json]
 
-A new environment with the wheel and what the locks pin (from the package index, so this needs the network), a
-site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the exported folder
-in a process that can't import disent, an index, and a search. `make install-test` runs it. The processor time of the
-workers of `disent materialize` is not counted.
+First an environment with the wheel and no extra, which must save, load and use a static model and stay small. Then a
+new one with the extras and what the locks pin (from the package index, so this needs the network), a site-packages that
+nobody may write, an empty folder; then init, materialise, load, encode, export, the exported folder in a process that
+can't import disent, an index, and a search. `make install-test` runs it. The processor time of the workers of `disent
+materialize` is not counted.
 """
 
 import argparse
@@ -50,6 +51,25 @@ found = SentenceTransformer(folder, trust_remote_code=True, device="cpu").encode
 off = float(np.abs(found - expected).max() / np.abs(expected).max())
 assert off < 1e-3, f"off by {off} of the largest value"  # disent reads token states as float16, as they are stored
 """
+STATIC = """
+import sys, time
+began = time.perf_counter()
+import disent
+assert time.perf_counter() - began < 0.3, "the import takes too long"
+import numpy as np
+from disent_core.methods.modules.word_rows import random_rows
+from disent_core.static_model import StaticModel
+known = np.arange(4096)
+parts = {"template": 8, "residual": 8}
+StaticModel.of_table(known, random_rows(known, 16, 0), parts=parts, seed=1, table_rows=8192).save("model")
+model = disent.load("model")
+queries, texts = ["wake me up at nine", "weck mich um neun"], ["play jazz", "wake me up at ten"]
+assert model.similarity(queries, texts)[0].argmax() == 1
+assert not {"torch", "pyarrow", "pydantic"} & set(sys.modules)
+disent.models()
+"""
+BASE_BYTES = 150e6
+"""Most that an installation without extras may take beside Python and pip."""
 _PIN = re.compile(r"^[\w.-]+==[^\\\n]+", re.MULTILINE)
 
 
@@ -110,12 +130,34 @@ def install(folder: Path, python: str, steps: Steps) -> Path:
         run([python, "-m", "venv", folder / "venv"], folder)
     programs, constraints = folder / "venv" / "bin", folder / "constraints.txt"
     constraints.write_text(pins(), encoding="utf-8")
+    try_without_extras(folder, python, wheel, constraints, steps)
     with steps.step("pip install 'disent[lineage,export]'"):
         run(
             [programs / "pip", "install", "--constraint", constraints, f"disent[lineage,export] @ {wheel.as_uri()}"],
             folder,
         )
     return programs
+
+
+def try_without_extras(folder: Path, python: str, wheel: Path, constraints: Path, steps: Steps) -> None:
+    """Use a static model where nothing but the wheel and what it asks for is installed."""
+    base = folder / "base"
+    run([python, "-m", "venv", base], folder)
+    (packages,) = (base / "lib").glob("python*/site-packages")
+    before = _bytes(packages)
+    with steps.step("pip install disent, without extras"):
+        run([base / "bin" / "pip", "install", "--constraint", constraints, wheel], folder)
+    if (size := _bytes(packages) - before) > BASE_BYTES:
+        raise SystemExit(f"without extras {size / 1e6:.0f} MB are installed, more than {BASE_BYTES / 1e6:.0f}")
+    with steps.step(f"a static model, in {size / 1e6:.0f} MB"):
+        run([base / "bin" / "python", "-c", STATIC], folder)
+    done = subprocess.run([base / "bin" / "disent"], capture_output=True, text=True, check=False)
+    if done.returncode != 2 or "pip install 'disent[train]'" not in done.stderr:
+        raise SystemExit(f"disent without extras: {done.stdout}{done.stderr}")
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 @contextmanager

@@ -82,12 +82,26 @@ def test_a_project_on_massive_downloads_to_its_own_folder(run, tmp_path):
 
 
 def test_a_command_without_its_extra_names_it(run, tmp_path):
-    from disent_assets.cli.group import LINEAGE
+    from disent.extras import LINEAGE
 
     (tmp_path / "sitecustomize.py").write_text(BLOCKED.format(names=sorted(LINEAGE)), encoding="utf-8")
     done = run("materialize", extra=tmp_path)
     assert done.returncode == 2
     assert "install it with: pip install 'disent[lineage]'" in done.stderr
+
+
+def test_a_wheel_asks_for_numpy_safetensors_and_tqdm_alone_and_its_program_works_without_click(site, tmp_path):
+    (installed,) = distributions(path=[str(site)])
+    needs = [line for line in installed.requires or () if "extra ==" not in line]
+    assert {line.split(">")[0] for line in needs} == {"numpy", "safetensors", "tqdm"}
+    (program,) = installed.entry_points.select(group="console_scripts")
+    code = BLOCKED.format(names=["click"]) + f"from {program.module} import main\nmain()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "disent: the command line needs click; install it with: pip install 'disent[train]'\n"
 
 
 def test_a_wheel_offers_its_component_to_dagster(site):

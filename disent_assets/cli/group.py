@@ -8,22 +8,9 @@ from typing import Any
 
 import click
 
+from disent.extras import remedy
 from disent_core.errors import ConfigError, DisentError
 from disent_core.text import printable
-
-SERVE = frozenset({"jinja2", "starlette", "uvicorn"})  # modules that the extra `serve` installs
-LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "scipy", "sklearn"}
-"""Modules that the extra `lineage` installs: an installation without it loads and exports heads."""
-EXTRAS = {
-    "sentence_transformers": "export",
-    "mteb": "mteb",
-    "faiss": "faiss",
-    "obstore": "s3",
-    **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
-    **dict.fromkeys(LINEAGE, "lineage"),
-    **dict.fromkeys(SERVE, "serve"),
-}
-"""The extra that installs a module."""
 
 START = """\
 disent trains and compares disentangled sentence embeddings.
@@ -35,6 +22,7 @@ disent trains and compares disentangled sentence embeddings.
     disent costs            what each step took
     disent diff             what the last refresh has changed
     disent sql "from best"  ask the warehouse
+    disent models           the models that disent comes with
     disent export           a trained head as a folder for sentence-transformers
     disent embed            a file of texts as vectors
     disent index            texts to search in
@@ -126,10 +114,10 @@ def errors(context: click.Context) -> Iterator[None]:
         click.echo(f"disent: {printable(message)}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
     except ModuleNotFoundError as error:
-        extra = EXTRAS.get(error.name or "")
-        if context.obj or extra is None:
+        message = remedy(error)
+        if context.obj or message is None:
             raise
-        click.echo(f"disent: this command needs {error.name}; install it with: pip install 'disent[{extra}]'", err=True)
+        click.echo(f"disent: this command {message}", err=True)
         raise SystemExit(2) from error
     except OSError as error:
         from disent_core.storage.files import REFUSED

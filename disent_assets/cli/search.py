@@ -36,11 +36,11 @@ def open_model(
 
     With `stored`, texts that the run has encoded are looked up, so that vectors are those that it measures, to the bit.
     """
-    from disent import load
+    from disent.model import load_head
 
     method, _, trained = head.partition("@")
     if not trained or Path(head).exists():
-        return load(head, seed=seed, encoder=encoder, device=device)
+        return load_head(head, seed=seed, encoder=encoder, device=device)
     from disent.home import home_folder
     from disent.run import open as open_run
     from disent_assets.settings.environment import configuration
@@ -51,7 +51,7 @@ def open_model(
         model.seed = model._seed(seed)
         return model
     if model.path is not None:
-        return load(model.path, seed=seed, encoder=encoder, device=device)
+        return load_head(model.path, seed=seed, encoder=encoder, device=device)
     if seed is not None or encoder is not None:
         raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
     return model
@@ -104,6 +104,31 @@ def export(
     flag = ", trust_remote_code=True" if written.routes.needs_code else ""
     click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}"{flag})')
     click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
+
+
+@main.command()
+@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+def models(style: Style) -> None:
+    """List the models that disent comes with, which disent.load(NAME) opens without torch."""
+    import pyarrow as pa
+
+    from disent import models as listed
+
+    rows = [
+        {
+            "name": model.name,
+            "languages": " ".join(model.languages),
+            "megabytes": model.megabytes,
+            "licence": model.licence,
+            "folder": str(model.folder),
+        }
+        for model in listed()
+    ]
+    if not rows and style == "table":
+        click.echo("This installation of disent comes without models.")
+        return
+    types = {"name": pa.string(), "languages": pa.string(), "megabytes": pa.float64(), "licence": pa.string()}
+    print_table(pa.Table.from_pylist(rows, schema=pa.schema({**types, "folder": pa.string()})), style)
 
 
 @main.command()

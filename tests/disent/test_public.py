@@ -27,6 +27,7 @@ import disent
 
 def nearest(query: str, texts: list[str], head: str | Path) -> str:
     model = disent.load(head, device="cpu")
+    assert isinstance(model, disent.Model)
     cosines = model.similarity(model.encode([query]), model.encode(texts, "meaning", progress=True))
     return texts[int(np.argmax(cosines[0]))]
 

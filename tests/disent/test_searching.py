@@ -160,14 +160,14 @@ def test_texts_are_encoded_and_lists_of_words_tagged(head, call, message):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Replaces `load`; the paths that were loaded."""
+    """Replaces `load_head`; the paths that were loaded."""
     paths = []
 
     def load(path, *, seed, device, encoder):
         paths.append((path.resolve(), seed, device))
         return model(path, content=path.read_text(encoding="utf-8"))
 
-    monkeypatch.setattr(index_module, "load", load)
+    monkeypatch.setattr(index_module, "load_head", load)
     return paths
 
 

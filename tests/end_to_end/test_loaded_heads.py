@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import disent
-from disent_assets.cli.group import LINEAGE
+from disent.extras import LINEAGE
 from disent_core.errors import EncoderError, TrainingError
 
 pytestmark = pytest.mark.end_to_end

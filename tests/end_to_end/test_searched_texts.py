@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import disent
+from disent.extras import LINEAGE
 from disent_assets.cli import main, search
-from disent_assets.cli.group import LINEAGE
 from disent_core.text import text_key
 
 pytestmark = pytest.mark.end_to_end

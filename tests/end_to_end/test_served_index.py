@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import disent
+from disent.extras import LINEAGE, SERVE
 from disent_assets.cli import main
-from disent_assets.cli.group import LINEAGE, SERVE
 from disent_assets.web.search_page import app
 
 pytestmark = pytest.mark.end_to_end
