@@ -32,7 +32,7 @@ CACHED_WORDS = 1 << 16
 """Words whose vectors are kept: 64 MB at 256 dimensions. All are dropped when there are more."""
 _CHARACTERS = 32
 """Characters of the chunks that are kept, for each word that may be: a chunk can be long."""
-_LARGEST_SCALE = 65_000  # below the largest float16 also when rounded up
+_LARGEST_SCALE = 65_504  # of float16
 _NEW_WORDS = 1024  # whose rows are unpacked at once
 _BLOCK_CHARACTERS = 1 << 18  # of the texts that are embedded at once, which bounds the words whose vectors are made
 
@@ -353,8 +353,6 @@ def _packed(table: NDArray[np.float32], bits: int) -> tuple[NDArray[Any], NDArra
     if largest.max(initial=0) > top * _LARGEST_SCALE:
         raise ValueError(f"the table has values above {top * _LARGEST_SCALE:,.0f}, too large for a scale of float16")
     scales = (largest / top).astype(np.float16)
-    # Rounded up to float16, so that the largest value is not cut off.
-    scales = np.where(scales.astype(np.float32) * top < largest, np.nextafter(scales, np.float16(np.inf)), scales)
     rounded = np.rint(table / scales.astype(np.float32)[:, None]).clip(-top, top).astype(np.int8)
     if bits == 8:
         return rounded, scales
