@@ -1,4 +1,4 @@
-"""Turn a trained `lexicon` into a static model, which needs neither torch nor disent's tables."""
+"""Turn a trained `lexicon` or `facet_static` into a static model, which needs neither torch nor disent's tables."""
 
 import json
 from collections.abc import Mapping
@@ -24,10 +24,10 @@ def of_table(
 
 
 def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **description: Any) -> StaticModel:
-    """Return the model of a lexicon, by default of its first seed.
+    """Return the model of a table of words, by default of its first seed.
 
     Args:
-        head: the lexicon.
+        head: a trained `lexicon` or `facet_static`.
         seed: of its training.
         bits: of a value, 4 or 8.
         description: more facts for the card, such as `name`, `licence`, `attribution`, `data` and `measured`.
@@ -38,7 +38,9 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     """
     trained, facts = head.trained, head.description
     if not isinstance(trained, TrainedLexicon):
-        raise TrainingError(f"{head.method.name} is no table of words; only a lexicon becomes a static model")
+        raise TrainingError(
+            f"{head.method.name} is no table of words; only lexicon and facet_static become static models"
+        )
     seed = next(iter(trained.words)) if seed is None else seed
     if seed not in trained.words:
         raise ValueError(f"the head has no seed {seed}; choose one of {', '.join(map(str, trained.words))}")
@@ -54,6 +56,7 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     return of_table(
         trained.words[seed],
         {"template": config.template_units, "residual": config.residual_units},
+        config.table_rows,
         bits=bits,
         languages=list(facts["languages"]),
         description=described | description,

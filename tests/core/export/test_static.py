@@ -1,4 +1,4 @@
-"""A lexicon as a static model: without torch, it has the vectors of the head."""
+"""A trained table of words as a static model: without torch, it has the vectors of the head."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,10 @@ NUMBERS = ["one", "two", "three", "vier", "fünf", "sechs", "七", "八"]
 CORPUS = [*TEXTS, *(f"toy {first} {second} at nine" for first in NUMBERS for second in NUMBERS)]
 
 
-@pytest.fixture(scope="module")
-def head(tmp_path_factory) -> SavedHead:
-    return open_head(CASES["lexicon"](tmp_path_factory.mktemp("head")), device="cpu")
+@pytest.fixture(scope="module", params=["lexicon", "facet_static"])
+def head(request, tmp_path_factory) -> SavedHead:
+    """A head; `facet_static` has more rows, and scales those that are not trained."""
+    return open_head(CASES["lexicon"](tmp_path_factory.mktemp("head"), name=request.param), device="cpu")
 
 
 def vectors(head: SavedHead, seed: int) -> dict[str, np.ndarray]:
@@ -40,7 +41,7 @@ def loss(ours: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_a_lexicon_in_eight_bits_has_the_vectors_of_its_head_and_ranks_texts_as_it_does(head, seed, tmp_path):
+def test_a_table_in_eight_bits_has_the_vectors_of_its_head_and_ranks_texts_as_it_does(head, seed, tmp_path):
     static.of_head(head, seed).save(tmp_path / "m")
     model = StaticModel.load(tmp_path / "m")
     for name, expected in vectors(head, seed).items():
@@ -60,7 +61,7 @@ def test_a_model_says_what_it_was_made_from(head):
     assert model.header.parts == {"template": 7, "residual": 4}
     facts = {key: model.description[key] for key in ("name", "method", "trained_on", "head", "seed", "licence")}
     assert facts == {
-        "name": "small", "method": "lexicon", "trained_on": "en-de", "head": head.content, "seed": 4,
+        "name": "small", "method": head.method.name, "trained_on": "en-de", "head": head.content, "seed": 4,
         "licence": "CC-BY-4.0",
     }  # fmt: skip
     assert model.description["settings"]["template_units"] == 7
@@ -75,7 +76,7 @@ def test_a_table_of_another_size_keeps_its_rows_and_the_norm_of_those_that_are_n
     assert np.abs(sums - expected).max() < 0.01 * np.abs(expected).max()
 
 
-def test_only_a_lexicon_becomes_a_static_model_and_only_of_a_seed_that_it_has(head, tmp_path):
+def test_only_a_table_of_words_becomes_a_static_model_and_only_of_a_seed_that_it_has(head, tmp_path):
     with pytest.raises(ValueError, match="no seed 9; choose one of 3, 4"):
         static.of_head(head, 9)
     facet = open_head(CASES["facet"](tmp_path), device="cpu")
