@@ -24,6 +24,7 @@ are first needed. Errors about data or configuration are `disent_core.errors.Dis
 
 import os
 
+from disent.classifier import Classifier
 from disent.index import Hit, Index, SearchRequest
 from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
@@ -31,4 +32,7 @@ from disent.run import Head, HeadName, Run, open
 # As in `disent_assets`: OpenMP reads it when torch is loaded, which nothing above does.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-__all__ = ["Head", "HeadName", "Hit", "Index", "Model", "ModelInfo", "Run", "SearchRequest", "load", "models", "open"]
+__all__ = [
+    "Classifier", "Head", "HeadName", "Hit", "Index", "Model", "ModelInfo", "Run", "SearchRequest", "load", "models",
+    "open",
+]  # fmt: skip

@@ -1,0 +1,329 @@
+"""Classify texts by the embeddings of a model: labels of some texts in, labels of others out, in any of its languages.
+
+    classifier = disent.Classifier(model).fit(["wake me up at nine", "play some jazz"], ["alarm", "music"])
+    classifier.predict(["weck mich um neun"])
+
+It keeps scikit-learn's conventions for estimators without importing scikit-learn: `clone`, `cross_val_score`,
+`GridSearchCV` and `Pipeline` take it, with lists of texts for X.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from disent_core.classifier import Fitted
+
+_PROBES = ("wake me up at nine", "play some jazz", "weck mich um neun", "明日の天気は")
+"""Texts whose vectors tell whether a model without a fingerprint is the same."""
+_SAME = 0.999  # cosine of vectors of a text by one model on two machines, at least
+
+
+class Classifier:
+    """Multinomial logistic regression over the vectors of a model, scaled to norm 1.
+
+    Parameters are kept as they are given and checked by `fit`.
+
+    Args:
+        model: a `disent.Model`, the path of a head, any object with `encode(list of texts) -> float [texts, dim]`, such
+            as a SentenceTransformer, or a function of a list of texts that returns such an array.
+        embedding: name of the embedding, the second argument of `encode`; None: the model's default.
+        C: inverse of the strength of the penalty on the weights, as in scikit-learn's LogisticRegression.
+        unknown: label of a text that is of none of the classes, of the same type as the labels; None: every text gets
+            the likeliest of the classes. A text is unknown if its highest probability is below `threshold_`.
+        refused: share of texts of known classes that may be called unknown. `fit` holds out one text of five in turn,
+            and the threshold is the probability below which this share of them lies.
+
+    Attributes:
+        classes_: the labels, in the order of the columns of `predict_proba`.
+        threshold_: see `unknown`; None without it.
+        model_: the model, loaded.
+    """
+
+    classes_: "np.ndarray"
+    threshold_: float | None
+    model_: Any
+    _fitted: "Fitted"
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        embedding: str | None = None,
+        C: float = 10.0,  # noqa: N803 - as in scikit-learn
+        unknown: str | int | None = None,
+        refused: float = 0.05,
+    ) -> None:
+        self.model = model
+        self.embedding = embedding
+        self.C = C
+        self.unknown = unknown
+        self.refused = refused
+
+    def __repr__(self) -> str:
+        changed = [f"{name}={value!r}" for name, value in self.get_params().items() if value != _DEFAULTS[name]]
+        return f"Classifier({', '.join(changed)})"
+
+    def fit(self, texts: Iterable[str], labels: Iterable[str | int]) -> "Classifier":
+        """Learn the labels of texts.
+
+        Args:
+            texts: at least two; several for each label.
+            labels: of the texts, in order, all str or all int; at least two different ones.
+
+        Returns:
+            Itself.
+
+        Raises:
+            ValueError: if a text is not a str, the numbers of texts and labels differ, there is one label only, or a
+                parameter is out of range.
+            EncoderError: if the model gives no finite vector for a text.
+        """
+        from disent_core.classifier import fitted
+
+        self._check_parameters()
+        listed = _texts(texts)
+        classes, targets = _classes(labels, len(listed))
+        if self.unknown is not None and type(self.unknown) is not type(classes[0]):
+            kind = type(classes[0]).__name__
+            raise ValueError(f"unknown is {self.unknown!r}, and labels are of type {kind}; give one of the same type")
+        self.model_ = _opened(self.model)
+        if not getattr(self.model_, "is_of_one_text", True):
+            raise ValueError(
+                "the model subtracts the mean of the texts that are encoded together; use one that does not"
+            )
+        refused = None if self.unknown is None else self.refused
+        self._keep(fitted(self._vectors(listed), targets, classes, float(self.C), refused))
+        return self
+
+    def predict(self, texts: Iterable[str]) -> "np.ndarray":
+        """Return the label of each text, [texts]; `unknown` for one that is of none of the classes.
+
+        Raises:
+            ValueError, EncoderError: as `fit`; also before `fit`.
+        """
+        import numpy as np
+
+        probabilities = self.predict_proba(texts)
+        labels = self.classes_[probabilities.argmax(axis=1)]
+        if self.threshold_ is None or self.unknown is None:
+            return labels
+        return np.where(probabilities.max(axis=1) < self.threshold_, self.unknown, labels).astype(labels.dtype)
+
+    def predict_proba(self, texts: Iterable[str]) -> "np.ndarray":
+        """Return the probability of each of `classes_`, float64 [texts, classes].
+
+        Raises:
+            ValueError, EncoderError: as `predict`.
+        """
+        import numpy as np
+
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("this classifier is not fitted; call fit(texts, labels) first")
+        listed = _texts(texts)
+        return self._fitted.probabilities(self._vectors(listed)) if listed else np.zeros((0, len(self.classes_)))
+
+    def score(self, texts: Iterable[str], labels: Iterable[str | int]) -> float:
+        """Return the share of texts whose predicted label is right.
+
+        Raises:
+            ValueError, EncoderError: as `predict`.
+        """
+        predicted, expected = self.predict(texts).tolist(), list(labels)
+        if not expected or len(predicted) != len(expected):
+            raise ValueError(f"{len(predicted)} texts and {len(expected)} labels; give each text its label")
+        return sum(left == right for left, right in zip(predicted, expected, strict=True)) / len(expected)
+
+    # --- files ---
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted classifier to a folder, which names its model by path and fingerprint and has no copy of it.
+
+        A folder with a classifier is replaced as a whole.
+
+        Raises:
+            ValueError: before `fit`.
+            TrainingError: if something else lies there.
+        """
+        from disent_core.classifier import write_classifier
+
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("this classifier is not fitted; call fit(texts, labels) first")
+        folder = Path(folder).expanduser()
+        path = getattr(self.model_, "path", None)
+        places = [self.model] if isinstance(self.model, str) else []  # perhaps a name that `disent.load` knows
+        if path is not None:
+            path = Path(path).resolve()
+            places = [os.path.relpath(path, folder.resolve()), str(path)]
+        settings = self.get_params() | {"C": float(self.C), "refused": float(self.refused)}
+        del settings["model"]
+        record = {"settings": settings, "model": {"places": places, **_identity(self.model_)}}
+        write_classifier(folder, self._fitted, self._vectors(list(_PROBES)), record)
+
+    @classmethod
+    def load(cls, folder: str | Path, model: Any = None) -> "Classifier":
+        """Load a classifier that `save` wrote.
+
+        Args:
+            folder: where it lies.
+            model: as for `Classifier`; None: the head that it was fitted on, where it was.
+
+        Raises:
+            TrainingError: if there is no classifier, or its model is not there or is another one.
+            DamagedError: if its files are not as they were written.
+        """
+
+        from disent_core.classifier import read_classifier, unit
+        from disent_core.errors import DamagedError, TrainingError, located
+
+        folder = Path(folder).expanduser()
+        fitted, probe, record = read_classifier(folder)
+        try:
+            reference: Mapping[str, Any] = record["model"]
+            fingerprint, seed, places = reference["fingerprint"], reference["seed"], reference["places"]
+            classifier = cls(model, **record["settings"])
+        except (KeyError, TypeError) as error:
+            problem = f"this classifier can't be read ({type(error).__name__}: {error})"
+            raise DamagedError(located(folder, None, problem, "Fit and save it again")) from error
+        if model is None:
+            classifier.model = _place(folder, places)
+        classifier.model_ = _opened(classifier.model, seed)
+        is_same = _identity(classifier.model_) == {"fingerprint": fingerprint, "seed": seed}
+        if is_same and fingerprint is None:
+            vectors = classifier._vectors(list(_PROBES))
+            is_same = vectors.shape == probe.shape and bool(((unit(vectors) * unit(probe)).sum(axis=1) >= _SAME).all())
+        if not is_same:
+            remedy = "Name the model that it was fitted on as model=, or fit again"
+            raise TrainingError(located(folder, None, "its model is not the one that it was fitted on", remedy))
+        classifier._keep(fitted)
+        return classifier
+
+    # --- scikit-learn's conventions ---
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; `deep` is there for scikit-learn and changes nothing."""
+        return {name: getattr(self, name) for name in _DEFAULTS}
+
+    def set_params(self, **params: Any) -> "Classifier":
+        """Set parameters by name and return itself.
+
+        Raises:
+            ValueError: if there is no such parameter.
+        """
+        if unknown := params.keys() - _DEFAULTS.keys():
+            raise ValueError(f"Classifier has no parameter {min(unknown)!r}; choose from {', '.join(_DEFAULTS)}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_clone__(self) -> "Classifier":
+        """Return one that is not fitted, with the same model: a copy of a model would take its memory again."""
+        return type(self)(**self.get_params())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )
+
+    # --- inside ---
+
+    def _keep(self, fitted: "Fitted") -> None:
+        import numpy as np
+
+        self._fitted = fitted
+        self.threshold_ = fitted.threshold
+        kind = object if isinstance(fitted.classes[0], str) else np.int64
+        self.classes_ = np.array(fitted.classes, dtype=kind)
+
+    def _check_parameters(self) -> None:
+        if not 0 < self.C < float("inf"):
+            raise ValueError(f"C is {self.C}; it must be above 0")
+        if not 0 < self.refused < 1:
+            raise ValueError(f"refused is {self.refused}; it is a share between 0 and 1")
+
+    def _vectors(self, texts: list[str]) -> "np.ndarray":
+        """Return the vectors of texts, float [texts, dim]."""
+        import numpy as np
+
+        from disent_core.errors import EncoderError, quoted
+
+        encode: Callable[..., Any] = getattr(self.model_, "encode", self.model_)
+        vectors = np.asarray(encode(texts) if self.embedding is None else encode(texts, self.embedding))
+        if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.dtype.kind != "f":
+            problem = f"the model gave {vectors.dtype} {list(vectors.shape)} for {len(texts)} texts"
+            raise EncoderError(f"{problem}; its encode must return a float array [texts, dim]")
+        if (bad := np.flatnonzero(~np.isfinite(vectors).all(axis=1))).size:
+            problem = f"the model gave a vector that is not finite for {quoted(texts[int(bad[0])])}"
+            raise EncoderError(f"{problem} and {bad.size - 1} more of {len(texts)} texts; leave them out")
+        return vectors
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    name: parameter.default for name, parameter in signature(Classifier.__init__).parameters.items() if name != "self"
+}
+
+
+def _texts(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise ValueError("texts is one str; give a list of texts")
+    listed = list(texts)
+    for number, text in enumerate(listed, 1):
+        if not isinstance(text, str):
+            problem = f"text {number} of {len(listed)} is {'None' if text is None else f'a {type(text).__name__}'}"
+            raise ValueError(f"{problem}; a text is a str")
+    return [str(text) for text in listed]  # of NumPy's, Python's
+
+
+def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int, ...], np.ndarray]":
+    """Return the labels, each once and in order, and the number of the label of each text."""
+    import numpy as np
+
+    listed = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if len(listed) != texts:
+        raise ValueError(f"{texts} texts and {len(listed)} labels; give each text its label")
+    for number, label in enumerate(listed, 1):
+        if type(label) not in (str, int) or type(label) is not type(listed[0]):
+            raise ValueError(f"label {number} is {label!r}; labels are all str or all int")
+    classes = tuple(sorted(set(listed)))
+    if len(classes) < 2:
+        named = f"every text has the label {classes[0]!r}" if classes else "there are no texts"
+        raise ValueError(f"{named}; give texts of at least two labels")
+    numbers = {label: number for number, label in enumerate(classes)}
+    return classes, np.array([numbers[label] for label in listed])
+
+
+def _opened(model: Any, seed: int | None = None) -> Any:
+    """Return a model, loaded if it is a path."""
+    from disent.model import load
+
+    return load(model, seed=seed) if isinstance(model, str | Path) else model
+
+
+def _identity(model: Any) -> dict[str, Any]:
+    """Return fingerprint and seed of a model, None where it has none."""
+    return {"fingerprint": getattr(model, "fingerprint", None) or None, "seed": getattr(model, "seed", None)}
+
+
+def _place(folder: Path, places: Sequence[str]) -> Path | str:
+    """Return where the model of a classifier lies; a name that is no path is for `disent.load`."""
+    from disent_core.errors import TrainingError, located
+
+    for place in places:
+        if (folder / place).exists():
+            return (folder / place).resolve()
+    if len(places) == 1:
+        return places[0]
+    problem = f"its model is not at {places[-1]} any more" if places else "its model has no file"
+    raise TrainingError(located(folder, None, problem, "Name the model as model="))

@@ -1,0 +1,227 @@
+"""Classify vectors by multinomial logistic regression, and say which are of none of its classes; files of a classifier.
+
+The regression minimises the negative log-likelihood plus |weights|^2 / (2 C), without a penalty on the intercepts, over
+vectors of norm 1. It is solved by Newton steps whose linear systems conjugate gradients solve, so the Hessian is never
+formed. Nothing is drawn at random: equal vectors give equal weights.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+
+from disent_core.errors import DamagedError, TrainingError, located
+from disent_core.storage.files import replacing_folder
+
+RECORD, WEIGHTS = "classifier.json", "classifier.safetensors"
+"""Files of the folder of a classifier."""
+_FORMAT = 1
+_TOLERANCE = 1e-7  # largest gradient of the mean loss of a solution
+_STEPS = 100  # Newton steps; some 10 are needed
+_PRODUCTS = 250  # products with the Hessian in one step
+_FOLDS = 5
+
+Vectors = Float[np.ndarray, "texts dim"]
+Label = str | int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A classifier of vectors.
+
+    Attributes:
+        classes: labels, in order.
+        weights: of the classes; their last column is the intercept.
+        threshold: highest probability from which on a vector is of one of the classes; None if every vector is.
+    """
+
+    classes: tuple[Label, ...]
+    weights: Float64[np.ndarray, "classes dim_and_1"]
+    threshold: float | None = None
+
+    def probabilities(self, vectors: Vectors) -> Float64[np.ndarray, "texts classes"]:
+        """Return the probability of each class."""
+        dim = self.weights.shape[1] - 1
+        if vectors.shape[1] != dim:
+            problem = f"vectors have {vectors.shape[1]} dimensions, and the classifier reads {dim}"
+            raise ValueError(f"{problem}; use the model that it was fitted on")
+        return _softmax(_with_one(vectors) @ self.weights.T)
+
+
+def fitted(
+    vectors: Vectors,
+    targets: Int[np.ndarray, " texts"],
+    classes: tuple[Label, ...],
+    c: float,
+    refused: float | None = None,
+) -> Fitted:
+    """Return the classifier of vectors of which `targets` are the numbers of their classes.
+
+    With `refused` it has a threshold: so large a share of the given vectors lies below it, each with the probability
+    that a classifier of the other folds gives.
+    """
+    rows, is_class = _with_one(vectors), np.eye(len(classes))[targets]
+    weights = _solution(rows, is_class, c, np.zeros((len(classes), rows.shape[1])))
+    threshold = None if refused is None else _threshold(rows, targets, is_class, c, refused, weights)
+    return Fitted(classes, weights, threshold)
+
+
+def _threshold(
+    rows: Float64[np.ndarray, "texts columns"],
+    targets: Int[np.ndarray, " texts"],
+    is_class: Float64[np.ndarray, "texts classes"],
+    c: float,
+    refused: float,
+    weights: Float64[np.ndarray, "classes columns"],
+) -> float:
+    """Return the probability below which this share of held-out vectors lies; a class never loses its only vector.
+
+    The weights of each fold are sought from those of all vectors, which are near.
+    """
+    number_in_class = np.empty(len(targets), np.int64)
+    for target in range(is_class.shape[1]):
+        of_class = np.flatnonzero(targets == target)
+        number_in_class[of_class] = np.arange(len(of_class)) if len(of_class) > 1 else -1
+    folds = np.where(number_in_class < 0, -1, number_in_class % _FOLDS)
+    held_out: list[np.ndarray] = []
+    for fold in range(folds.max() + 1):
+        of_others = _solution(rows[folds != fold], is_class[folds != fold], c, weights)
+        held_out.append(_softmax(rows[folds == fold] @ of_others.T).max(axis=1))
+    if not held_out:
+        raise ValueError("no label has two texts, so none can be held out; give more texts, or leave unknown out")
+    return float(np.quantile(np.concatenate(held_out), refused, method="lower"))
+
+
+# --- the regression ---------------------------------------------------------------------------------------
+
+
+def unit(vectors: Vectors) -> Float64[np.ndarray, "texts dim"]:
+    """Scale vectors to norm 1; zero stays zero."""
+    scaled = vectors.astype(np.float64)
+    return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12)
+
+
+def _with_one(vectors: Vectors) -> Float64[np.ndarray, "texts dim_and_1"]:
+    return np.hstack([unit(vectors), np.ones((len(vectors), 1))])
+
+
+def _softmax(logits: Float64[np.ndarray, "texts classes"]) -> Float64[np.ndarray, "texts classes"]:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _solution(
+    rows: Float64[np.ndarray, "texts columns"],
+    is_class: Float64[np.ndarray, "texts classes"],
+    c: float,
+    weights: Float64[np.ndarray, "classes columns"],
+) -> Float64[np.ndarray, "classes columns"]:
+    """Return the weights that minimise the mean loss (the loss over the number of texts), sought from these on."""
+    count = len(rows)
+    penalty = np.full(rows.shape[1], 1 / (c * count))
+    penalty[-1] = 0  # of the intercepts
+
+    def loss(weights: np.ndarray) -> float:
+        logits = rows @ weights.T
+        highest = logits.max(axis=1)
+        totals = np.log(np.exp(logits - highest[:, None]).sum(axis=1)) + highest
+        return float((totals - (logits * is_class).sum(axis=1)).mean() + (penalty * weights**2).sum() / 2)
+
+    before = loss(weights)
+    for _ in range(_STEPS):
+        shares = _softmax(rows @ weights.T)
+        gradient = (shares - is_class).T @ rows / count + penalty * weights
+        size = float(np.abs(gradient).max())
+        if size <= _TOLERANCE:
+            return weights
+
+        def product(step: np.ndarray, shares: np.ndarray = shares) -> np.ndarray:
+            change = rows @ step.T
+            moved = shares * (change - (shares * change).sum(axis=1, keepdims=True))
+            return moved.T @ rows / count + penalty * step
+
+        step = _conjugate_gradients(product, -gradient, min(0.1, size**0.5))
+        slope, length = float((gradient * step).sum()), 1.0
+        while (after := loss(weights + length * step)) > before + 1e-4 * length * slope and length > 1e-10:
+            length /= 2
+        if after >= before:  # nothing better within the precision of the loss
+            return weights
+        weights, before = weights + length * step, after
+    return weights
+
+
+def _conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], right: np.ndarray, share: float) -> np.ndarray:
+    """Solve product(x) = right until the residual is this share of what it was."""
+    solution, residual, direction = np.zeros_like(right), right, right
+    squared = float((residual**2).sum())
+    enough = share**2 * squared
+    for _ in range(_PRODUCTS):
+        curved = product(direction)
+        curvature = float((direction * curved).sum())
+        if squared <= enough or curvature <= 0:
+            break
+        length = squared / curvature
+        solution, residual = solution + length * direction, residual - length * curved
+        after = float((residual**2).sum())
+        direction, squared = residual + after / squared * direction, after
+    return solution if solution.any() else right
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def write_classifier(
+    folder: Path, fitted: Fitted, probe: Float[np.ndarray, "probes dim"], record: Mapping[str, Any]
+) -> None:
+    """Write a classifier with vectors that its model gives and a record, atomically; an earlier one is replaced."""
+    from safetensors.numpy import save
+
+    if folder.exists() and not (folder / RECORD).is_file():
+        remedy = "Choose a folder that does not exist yet, or that of a classifier, which is replaced"
+        raise TrainingError(located(folder, None, "this exists and is no classifier", remedy))
+    weights = save({"weights": fitted.weights, "probe": probe.astype(np.float32)})
+    own = {
+        "format": _FORMAT,
+        "classes": list(fitted.classes),
+        "threshold": fitted.threshold,
+        "sha256": hashlib.sha256(weights).hexdigest(),
+    }
+    with replacing_folder(folder) as temporary:
+        temporary.mkdir()
+        (temporary / WEIGHTS).write_bytes(weights)
+        (temporary / RECORD).write_text(json.dumps({**record, **own}, indent=1) + "\n", encoding="utf-8")
+
+
+def read_classifier(folder: Path) -> tuple[Fitted, Float[np.ndarray, "probes dim"], dict[str, Any]]:
+    """Return what `write_classifier` wrote.
+
+    Raises:
+        TrainingError: if there is no classifier, or one of a later version.
+        DamagedError: if its files are not as they were written.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    file = folder / RECORD
+    if not file.is_file():
+        raise TrainingError(located(folder, None, "no classifier here", "Name a folder that Classifier.save wrote"))
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+        if record["format"] != _FORMAT:
+            raise TrainingError(located(file, None, f"format {record['format']!r} is unknown", "Update disent"))
+        content = (folder / WEIGHTS).read_bytes()
+        if hashlib.sha256(content).hexdigest() != record["sha256"]:
+            raise ValueError(f"{WEIGHTS} does not match its checksum")
+        tensors, threshold = load(content), record["threshold"]
+        fitted = Fitted(tuple(record["classes"]), tensors["weights"], None if threshold is None else float(threshold))
+        if len(fitted.classes) != len(fitted.weights):
+            raise ValueError(f"{len(fitted.classes)} classes have {len(fitted.weights)} rows of weights")
+        return fitted, tensors["probe"], record
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
+        problem = f"this classifier can't be read ({type(error).__name__}: {error})"
+        raise DamagedError(located(folder, None, problem, "Fit and save it again")) from error

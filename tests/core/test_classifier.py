@@ -1,0 +1,66 @@
+"""The regression is that of scikit-learn, and its threshold refuses the share of held-out texts that was asked for."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from disent_core.classifier import fitted, unit
+
+
+def world(texts: int, dim: int, classes: int, spread: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors around a centre for each class, and the numbers of their classes."""
+    random = np.random.default_rng(0)
+    targets = np.arange(texts) % classes
+    return random.normal(size=(classes, dim))[targets] * spread + random.normal(size=(texts, dim)), targets
+
+
+@pytest.mark.parametrize(
+    ("texts", "dim", "classes", "c"), [(200, 16, 5, 1.0), (60, 200, 4, 10.0), (400, 8, 3, 1000.0), (9, 3, 3, 0.01)]
+)
+def test_the_solution_is_that_of_scikit_learn(texts, dim, classes, c):
+    vectors, targets = world(texts, dim, classes)
+    ours = fitted(vectors, targets, tuple(range(classes)), c)
+    twin = LogisticRegression(C=c, tol=1e-9, max_iter=10_000).fit(unit(vectors), targets)
+    np.testing.assert_allclose(ours.weights[:, :-1], twin.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.probabilities(vectors), twin.predict_proba(unit(vectors)), atol=1e-5)
+
+
+def test_with_two_classes_the_penalty_is_spread_over_both_so_c_is_twice_that_of_scikit_learn():
+    vectors, targets = world(100, 10, 2)
+    twin = LogisticRegression(C=6.0, tol=1e-9, max_iter=10_000).fit(unit(vectors), targets)
+    ours = fitted(vectors, targets, ("a", "b"), 3.0).probabilities(vectors)
+    np.testing.assert_allclose(ours, twin.predict_proba(unit(vectors)), atol=1e-5)
+
+
+def test_the_solution_is_the_same_to_the_bit_when_it_is_made_again_and_of_vectors_of_any_length():
+    vectors, targets = world(50, 12, 3)
+    first = fitted(vectors, targets, ("a", "b", "c"), 1.0, refused=0.1)
+    again = fitted(vectors, targets, ("a", "b", "c"), 1.0, refused=0.1)
+    assert np.array_equal(first.weights, again.weights)
+    assert first.threshold == again.threshold
+    scaled = fitted(4 * vectors, targets, ("a", "b", "c"), 1.0)
+    assert np.array_equal(first.weights, scaled.weights)
+
+
+@pytest.mark.parametrize("refused", [0.05, 0.3])
+def test_that_share_of_new_texts_of_known_classes_is_below_the_threshold(refused):
+    vectors, targets = world(4_000, 10, 4, spread=1.0)
+    half = fitted(vectors[:2_000], targets[:2_000], tuple("abcd"), 1.0, refused)
+    assert half.threshold is not None
+    below = (half.probabilities(vectors[2_000:]).max(axis=1) < half.threshold).mean()
+    assert below == pytest.approx(refused, abs=0.03)
+
+
+def test_the_threshold_is_chosen_on_texts_that_are_held_out():
+    vectors, targets = world(40, 100, 4)
+    memorised = fitted(vectors, targets, tuple("abcd"), 1e4, refused=0.2)
+    assert memorised.threshold is not None
+    assert memorised.threshold < np.quantile(memorised.probabilities(vectors).max(axis=1), 0.2) - 0.1
+
+
+def test_the_only_text_of_a_class_is_never_held_out():
+    vectors, targets = world(20, 10, 2)
+    targets[0] = 2
+    assert fitted(vectors, targets, tuple("abc"), 1.0, refused=0.5).threshold is not None
+    with pytest.raises(ValueError, match="no label has two texts"):
+        fitted(vectors[:2], np.array([0, 1]), tuple("ab"), 1.0, refused=0.5)

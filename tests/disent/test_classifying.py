@@ -1,0 +1,264 @@
+"""`disent.Classifier`: labels in any language, scikit-learn's tools, files, and what is refused."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from disent import Classifier
+from disent_core.encoders.kinds.words import WordsConfig
+from disent_core.errors import DamagedError, EncoderError, TrainingError
+
+TEXTS = [f"{verb} at {time}" for time in ("six", "seven", "eight", "nine", "ten") for verb in ("wake me", "call bob")]
+TEXTS += [f"play {music} now" for music in ("jazz", "rock", "blues", "soul", "funk")]
+LABELS = ["alarm", "call"] * 5 + ["música 🎵"] * 5
+
+
+class Words:
+    """Hashed words as a model: `encode` and, as a head has them, a fingerprint and a seed."""
+
+    def __init__(self, seed: int = 0, fingerprint: str | None = None) -> None:
+        self.encoder = WordsConfig(name="words", dim=64, seed=seed).load(Path(), "", "cpu")
+        self.fingerprint, self.seen = fingerprint, []
+
+    def encode(self, texts, embedding="meaning"):
+        self.seen.append((len(texts), embedding))
+        return np.concatenate([batch.vectors for batch in self.encoder.encode(texts, states=False)])
+
+
+@pytest.fixture
+def fitted() -> Classifier:
+    return Classifier(Words()).fit(TEXTS, LABELS)
+
+
+def test_new_texts_get_the_label_of_texts_like_them(fitted):
+    assert fitted.predict(["wake me at noon", "play some jazz"]).tolist() == ["alarm", "música 🎵"]
+    probabilities = fitted.predict_proba(["wake me at noon"])
+    assert fitted.classes_[probabilities[0].argmax()] == "alarm"
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert fitted.score(TEXTS, LABELS) == 1
+
+
+def test_what_is_near_no_label_is_unknown_only_if_that_has_a_label():
+    odd = ["quantum chromodynamics lecture", "wake me at six"]
+    known = Classifier(Words(), unknown="none of them", refused=0.2).fit(TEXTS, LABELS)
+    assert known.predict(odd).tolist() == ["none of them", "alarm"]
+    assert "none of them" not in known.classes_
+    assert Classifier(Words()).fit(TEXTS, LABELS).predict(odd)[0] in LABELS
+
+
+@pytest.mark.parametrize("model", [Words(), Words().encode, lambda texts: Words().encode(texts).astype(np.float16)])
+def test_a_model_is_anything_that_encodes_a_list_of_texts(model):
+    assert Classifier(model).fit(tuple(TEXTS), np.array(LABELS)).predict(np.array(["call bob now"]))[0] == "call"
+
+
+def test_an_embedding_is_named_to_the_model():
+    model = Words()
+    Classifier(model, embedding="template").fit(TEXTS, LABELS).predict(iter(["wake me"]))
+    assert model.seen == [(len(TEXTS), "template"), (1, "template")]
+
+
+def test_labels_are_any_str_or_int_and_none_is_changed():
+    names = ["a", "a\0", "\ud800"]
+    labels = [names[number % 3] for number in range(15)]
+    assert Classifier(Words(), C=1e6).fit(TEXTS, labels).predict(TEXTS).tolist() == labels
+    numbers = [number % 3 for number in range(15)]
+    assert Classifier(Words(), C=1e6).fit(TEXTS, numbers).predict(TEXTS).tolist() == numbers
+
+
+def test_no_texts_have_no_labels(fitted):
+    assert fitted.predict([]).shape == (0,)
+    assert fitted.predict_proba([]).shape == (0, 3)
+
+
+MISTAKES = {
+    "one label": (lambda new: new.fit(TEXTS, ["alarm"] * 15), "every text has the label 'alarm'"),
+    "no texts": (lambda new: new.fit([], []), "there are no texts"),
+    "None": (lambda new: new.fit([*TEXTS[:2], None], LABELS[:3]), "text 3 of 3 is None"),
+    "no str": (lambda new: new.fit([*TEXTS[:2], 3], LABELS[:3]), "text 3 of 3 is a int"),
+    "a str": (lambda new: new.fit("wake me", LABELS), "texts is one str"),
+    "too few labels": (lambda new: new.fit(TEXTS, LABELS[:4]), "15 texts and 4 labels"),
+    "no label": (lambda new: new.fit(TEXTS, [*LABELS[:-1], None]), "label 15 is None"),
+    "two types of labels": (lambda new: new.fit(TEXTS, [*LABELS[:-1], 7]), "label 15 is 7"),
+    "unknown of another type": (lambda new: new.set_params(unknown=0).fit(TEXTS, LABELS), "unknown is 0"),
+    "C": (lambda new: new.set_params(C=0).fit(TEXTS, LABELS), "C is 0; it must be above 0"),
+    "refused": (lambda new: new.set_params(refused=1.5).fit(TEXTS, LABELS), "refused is 1.5"),
+    "no such parameter": (lambda new: new.set_params(c=1), "no parameter 'c'; choose from model, embedding, C"),
+    "not fitted": (lambda new: new.predict(["wake me"]), "not fitted; call fit"),
+    "texts that are None": (lambda new: new.fit(TEXTS, LABELS).predict([None]), "text 1 of 1 is None"),
+    "labels to score": (lambda new: new.fit(TEXTS, LABELS).score(TEXTS, LABELS[1:]), "15 texts and 14 labels"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake):
+    call, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=message):
+        call(Classifier(Words()))
+
+
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        (lambda texts: np.zeros(len(texts)), r"gave float64 \[15\] for 15 texts"),
+        (lambda texts: [[1, 2]] * len(texts), r"gave int64 \[15, 2\]"),
+        (lambda texts: np.full((len(texts), 2), np.nan), "not finite for 'wake me at six' and 14 more of 15 texts"),
+    ],
+)
+def test_what_no_model_gives_is_refused(encode, message):
+    with pytest.raises(EncoderError, match=message):
+        Classifier(encode).fit(TEXTS, LABELS)
+
+
+def test_a_model_whose_vectors_depend_on_the_other_texts_is_refused():
+    with pytest.raises(ValueError, match="subtracts the mean of the texts"):
+        Classifier(SimpleNamespace(encode=Words().encode, is_of_one_text=False)).fit(TEXTS, LABELS)
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_classifier_predicts_the_same_to_the_bit_and_a_later_one_replaces_it(tmp_path):
+    model = Words(fingerprint="words 0")
+    for unknown in (None, "other"):
+        saved = Classifier(model, C=3, unknown=unknown).fit(TEXTS, LABELS)
+        saved.save(tmp_path / "intents")
+        loaded = Classifier.load(tmp_path / "intents", model)
+        assert np.array_equal(loaded.predict_proba(TEXTS), saved.predict_proba(TEXTS))
+        assert loaded.get_params() == saved.get_params()
+        assert loaded.threshold_ == saved.threshold_
+    assert sorted(path.name for path in (tmp_path / "intents").iterdir()) == [
+        "classifier.json", "classifier.safetensors",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("saved", "loaded"), [("a", "b"), ("a", None), (None, "a")])
+def test_a_model_with_another_fingerprint_is_refused(tmp_path, saved, loaded):
+    Classifier(Words(fingerprint=saved)).fit(TEXTS, LABELS).save(tmp_path / "c")
+    with pytest.raises(TrainingError, match="its model is not the one that it was fitted on"):
+        Classifier.load(tmp_path / "c", Words(fingerprint=loaded))
+
+
+def test_a_model_without_a_fingerprint_is_known_by_its_vectors(tmp_path, fitted):
+    fitted.save(tmp_path / "c")
+    assert Classifier.load(tmp_path / "c", Words().encode).predict(["call bob"])[0] == "call"
+    with pytest.raises(TrainingError, match="its model is not the one"):
+        Classifier.load(tmp_path / "c", Words(seed=1))
+    with pytest.raises(TrainingError, match=r"its model has no file\. Name the model as model="):
+        Classifier.load(tmp_path / "c")
+
+
+def test_what_is_no_classifier_is_neither_read_nor_replaced(tmp_path, fitted):
+    (tmp_path / "mine.txt").write_text("precious", encoding="utf-8")
+    with pytest.raises(TrainingError, match="this exists and is no classifier"):
+        fitted.save(tmp_path)
+    assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "precious"
+    with pytest.raises(TrainingError, match="no classifier here"):
+        Classifier.load(tmp_path, Words())
+    with pytest.raises(ValueError, match="not fitted"):
+        Classifier(Words()).save(tmp_path / "new")
+
+
+@pytest.mark.parametrize("damage", ["weights", "json", "classes", "settings", "model"])
+def test_damage_is_seen(tmp_path, fitted, damage):
+    fitted.save(tmp_path / "c")
+    record, weights = tmp_path / "c" / "classifier.json", tmp_path / "c" / "classifier.safetensors"
+    content = json.loads(record.read_text(encoding="utf-8"))
+    if damage == "weights":
+        weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
+    else:
+        content |= {"classes": content["classes"][1:]} if damage == "classes" else {}
+        content |= {"settings": {"verbose": 1}} if damage == "settings" else {}
+        content |= {"model": None} if damage == "model" else {}
+        record.write_text("[" * 100_000 if damage == "json" else json.dumps(content), encoding="utf-8")
+    with pytest.raises(DamagedError, match=f"{tmp_path / 'c'}: this classifier can't be read .*Fit and save it again"):
+        Classifier.load(tmp_path / "c", Words())
+
+
+# --- scikit-learn -----------------------------------------------------------------------------------------
+
+
+def test_the_import_loads_neither_scikit_learn_nor_numpy():
+    code = "import sys, disent; disent.Classifier; print({'sklearn', 'numpy', 'torch'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_scikit_learns_tools_take_it():
+    model = Words()
+    new = Classifier(model, C=2.0)
+    assert is_classifier(new)
+    assert clone(new).get_params() == new.get_params()
+    assert clone(new).model is model
+    assert np.mean(cross_val_score(new, TEXTS, LABELS, cv=5)) > 0.8
+    assert cross_val_predict(new, TEXTS, LABELS, cv=5, method="predict_proba").shape == (15, 3)
+    search = GridSearchCV(new, {"C": [1e-6, 10.0]}, cv=3, scoring="accuracy").fit(TEXTS, LABELS)
+    assert search.best_estimator_.predict(["call bob"])[0] == "call"
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = Pipeline([("lower", lower), ("classifier", new)]).fit([text.upper() for text in TEXTS], LABELS)
+    assert pipeline.set_params(classifier__C=1.0).predict(["CALL BOB"])[0] == "call"
+    check_is_fitted(pipeline)
+
+
+def _numbers(texts: list[str]) -> np.ndarray:
+    return np.array([np.fromstring(text, sep=" ") for text in texts])
+
+
+class OfMatrices(ClassifierMixin, BaseEstimator):
+    """The classifier on rows of numbers, written as texts that a model reads: scikit-learn's checks have no texts."""
+
+    def __init__(self, C: float = 10.0) -> None:
+        self.C = C
+
+    def fit(self, X, y):
+        X, y = validate_data(self, X, y)
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("Classifier can't train when only one class is present")
+        self.classifier_ = Classifier(_numbers, C=self.C).fit(self._texts(X), numbers)
+        return self
+
+    def predict(self, X):
+        check_is_fitted(self)
+        return self.classes_[self.classifier_.predict(self._texts(validate_data(self, X, reset=False)))]
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return self.classifier_.predict_proba(self._texts(validate_data(self, X, reset=False)))
+
+    @staticmethod
+    def _texts(X) -> list[str]:
+        return [" ".join(map(repr, row.tolist())) for row in np.asarray(X, dtype=np.float64)]
+
+
+@estimator_checks.parametrize_with_checks([OfMatrices()])
+def test_scikit_learns_checks_of_classifiers_pass_on_numbers_that_are_written_as_texts(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        estimator_checks.check_estimator_cloneable,
+        estimator_checks.check_estimator_repr,
+        estimator_checks.check_estimator_tags_renamed,
+        estimator_checks.check_get_params_invariance,
+        estimator_checks.check_no_attributes_set_in_init,
+        estimator_checks.check_set_params,
+        estimator_checks.check_valid_tag_types,
+    ],
+)
+def test_scikit_learns_checks_that_give_no_data_pass(check):
+    """All others give rows of numbers, which are no texts: they run on `OfMatrices`."""
+    check("Classifier", Classifier(Words()))
