@@ -17,7 +17,9 @@ ATTRIBUTION = (
     "affiliates, CC BY 4.0; the weights are learned from its texts"
 )
 MEASURED = """
-select task, embedding, evaluated_on, metric, value, ci_low, ci_high, n, seeds
+select
+    task, embedding, evaluated_on, metric, round(value, 3) as value, round(ci_low, 3) as ci_low,
+    round(ci_high, 3) as ci_high, n, seeds
 from leaderboard
 where method = 'facet_static'
     and (task != 'crosslingual_retrieval' or hubness = 'none')

@@ -84,7 +84,7 @@ class FacetStaticTask(LexiconTask):
         self.vectors = source_vectors(data, groups, derived_seed(seed, "neighbours"))
         self.words.unseen = 1.0  # random rows are scaled down only where texts are embedded after training
 
-    def batches(self, epoch: int) -> Sequence[GroupBatch]:
+    def batches(self, epoch: int) -> Sequence[GroupBatch]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the steps of an epoch: as many passes over the utterances as give each of them in every language."""
         random = generator(self.seed, "epoch", epoch)
         others = self.groups.utterances.shape[1] - 1
@@ -113,7 +113,7 @@ class FacetStaticTask(LexiconTask):
         has_mate = (mates >= 0).all(dim=1)
         return GroupBatch(utterances, mates[has_mate], torch.where(has_mate.unsqueeze(1), mates, utterances))
 
-    def loss(self, batch: GroupBatch) -> tuple[Terms, int]:
+    def loss(self, batch: GroupBatch) -> tuple[Terms, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return `meaning_contrast` of translations, `template_contrast` of utterances with mates, and their sum."""
         groups = torch.cat([batch.utterances, batch.mates])
         texts = torch.cat([groups, batch.mate_of])
@@ -155,7 +155,9 @@ def source_vectors(data: PairBags, groups: LanguageGroups, seed: int) -> Float[T
 class FacetStaticTrainer(LexiconTrainer):
     """The trainer of `facet_static`. It computes on the CPU, where a step takes half a second."""
 
-    def tasks(self, data: TrainingData, config: FacetStaticConfig, device: str) -> Callable[[int], FacetStaticTask]:
+    def tasks(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, data: TrainingData, config: FacetStaticConfig, device: str
+    ) -> Callable[[int], FacetStaticTask]:
         bags = pair_bags(data, config.table_rows)
         groups = LanguageGroups.of(data, bags)
         return lambda seed: FacetStaticTask(bags, groups, config, seed)

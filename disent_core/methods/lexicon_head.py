@@ -187,7 +187,8 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         """Return the mean contrast of each text with its translation, among the candidates of the settings."""
         if self.config.candidates == "all_languages":
             return self.one_pool(meaning, texts, self.config.temperature)
-        return self.contrast(*meaning.unbind(0), texts, self.config.temperature)
+        left, right = meaning.unbind(0)
+        return self.contrast(left, right, texts, self.config.temperature)
 
     def contrast(
         self,
