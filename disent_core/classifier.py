@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from numpy.typing import NDArray
 
 from disent_core.errors import DamagedError, TrainingError, located
-from disent_core.storage.files import replacing_folder
+from disent_core.static_folder import filled
 
 RECORD, WEIGHTS = "classifier.json", "classifier.safetensors"
 """Files of the folder of a classifier."""
@@ -26,7 +26,8 @@ _STEPS = 100  # Newton steps; some 10 are needed
 _PRODUCTS = 250  # products with the Hessian in one step
 _FOLDS = 5
 
-Vectors = Float[np.ndarray, "texts dim"]
+Vectors = NDArray[np.floating[Any]]
+"""[texts, dim]. No type of jaxtyping, which an installation without extras lacks."""
 Label = str | int
 
 
@@ -36,15 +37,15 @@ class Fitted:
 
     Attributes:
         classes: labels, in order.
-        weights: of the classes; their last column is the intercept.
+        weights: of the classes, [classes, dim + 1]; the last column is the intercept.
         threshold: highest probability from which on a vector is of one of the classes; None if every vector is.
     """
 
     classes: tuple[Label, ...]
-    weights: Float64[np.ndarray, "classes dim_and_1"]
+    weights: NDArray[np.float64]
     threshold: float | None = None
 
-    def probabilities(self, vectors: Vectors) -> Float64[np.ndarray, "texts classes"]:
+    def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
         """Return the probability of each class."""
         dim = self.weights.shape[1] - 1
         if vectors.shape[1] != dim:
@@ -55,7 +56,7 @@ class Fitted:
 
 def fitted(
     vectors: Vectors,
-    targets: Int[np.ndarray, " texts"],
+    targets: NDArray[np.int64],
     classes: tuple[Label, ...],
     c: float,
     refused: float | None = None,
@@ -72,12 +73,12 @@ def fitted(
 
 
 def _threshold(
-    rows: Float64[np.ndarray, "texts columns"],
-    targets: Int[np.ndarray, " texts"],
-    is_class: Float64[np.ndarray, "texts classes"],
+    rows: NDArray[np.float64],
+    targets: NDArray[np.int64],
+    is_class: NDArray[np.float64],
     c: float,
     refused: float,
-    weights: Float64[np.ndarray, "classes columns"],
+    weights: NDArray[np.float64],
 ) -> float:
     """Return the probability below which this share of held-out vectors lies; a class never loses its only vector.
 
@@ -100,27 +101,27 @@ def _threshold(
 # --- the regression ---------------------------------------------------------------------------------------
 
 
-def unit(vectors: Vectors) -> Float64[np.ndarray, "texts dim"]:
+def unit(vectors: Vectors) -> NDArray[np.float64]:
     """Scale vectors to norm 1; zero stays zero."""
     scaled = vectors.astype(np.float64)
     return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12)
 
 
-def _with_one(vectors: Vectors) -> Float64[np.ndarray, "texts dim_and_1"]:
+def _with_one(vectors: Vectors) -> NDArray[np.float64]:
     return np.hstack([unit(vectors), np.ones((len(vectors), 1))])
 
 
-def _softmax(logits: Float64[np.ndarray, "texts classes"]) -> Float64[np.ndarray, "texts classes"]:
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _solution(
-    rows: Float64[np.ndarray, "texts columns"],
-    is_class: Float64[np.ndarray, "texts classes"],
+    rows: NDArray[np.float64],
+    is_class: NDArray[np.float64],
     c: float,
-    weights: Float64[np.ndarray, "classes columns"],
-) -> Float64[np.ndarray, "classes columns"]:
+    weights: NDArray[np.float64],
+) -> NDArray[np.float64]:
     """Return the weights that minimise the mean loss (the loss over the number of texts), sought from these on."""
     count = len(rows)
     penalty = np.full(rows.shape[1], 1 / (c * count))
@@ -175,9 +176,7 @@ def _conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], right: np.
 # --- files ------------------------------------------------------------------------------------------------
 
 
-def write_classifier(
-    folder: Path, fitted: Fitted, probe: Float[np.ndarray, "probes dim"], record: Mapping[str, Any]
-) -> None:
+def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: Mapping[str, Any]) -> None:
     """Write a classifier with vectors that its model gives and a record, atomically; an earlier one is replaced."""
     from safetensors.numpy import save
 
@@ -191,13 +190,12 @@ def write_classifier(
         "threshold": fitted.threshold,
         "sha256": hashlib.sha256(weights).hexdigest(),
     }
-    with replacing_folder(folder) as temporary:
-        temporary.mkdir()
+    with filled(folder, {WEIGHTS, RECORD}) as temporary:
         (temporary / WEIGHTS).write_bytes(weights)
         (temporary / RECORD).write_text(json.dumps({**record, **own}, indent=1) + "\n", encoding="utf-8")
 
 
-def read_classifier(folder: Path) -> tuple[Fitted, Float[np.ndarray, "probes dim"], dict[str, Any]]:
+def read_classifier(folder: Path) -> tuple[Fitted, NDArray[Any], dict[str, Any]]:
     """Return what `write_classifier` wrote.
 
     Raises:

@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -206,7 +206,7 @@ def write(
     bits = np.zeros(8 * -(-header.table_rows // 8), dtype=np.uint8)
     bits[known] = 1
     arrays = {"known": np.packbits(bits, bitorder="little"), "rows": rows, "scales": scales}
-    with _filled(folder) as temporary:
+    with filled(folder, {WEIGHTS, RECORD, CARD}) as temporary:
         weights = temporary / WEIGHTS
         save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, weights)
         content = weights.read_bytes()
@@ -218,15 +218,13 @@ def write(
 
 
 @contextmanager
-def _filled(folder: Path) -> Iterator[Path]:
-    """Yield a new folder that takes the place of `folder` when it is full; locks and flushes of POSIX are not needed.
+def filled(folder: Path, names: Set[str]) -> Iterator[Path]:
+    """Yield a new folder that takes the place of `folder` when it is full, unless that has files of other names.
 
-    Unlike `storage.files` this works on Windows too.
+    Unlike `storage.files` this works on Windows too: locks and flushes of POSIX are not needed.
     """
     if folder.exists():
-        strangers = (
-            sorted({path.name for path in folder.iterdir()} - {WEIGHTS, RECORD, CARD}) if folder.is_dir() else []
-        )
+        strangers = sorted({path.name for path in folder.iterdir()} - names) if folder.is_dir() else []
         if strangers or not folder.is_dir():
             what = f"the folder has other files, such as {strangers[0]}" if strangers else "this is a file"
             raise ValueError(located(folder, None, what, "Name a new folder, or one of an earlier model"))

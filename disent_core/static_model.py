@@ -50,6 +50,7 @@ class StaticModel:
         languages: those that it was trained on. The language of a text need not be known.
         description: what was trained, on what, under what licence; see `static_folder`.
         header: what it is in numbers, and all of the above.
+        path: its folder; None if it was not loaded.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class StaticModel:
         self.dim: int = header.dim
         self.languages: tuple[str, ...] = header.languages
         self.description: Mapping[str, Any] = header.description
+        self.path: Path | None = None
         self._known, self._rows, self._scales = known, rows, scales
         self._place = np.full(header.table_rows, -1, dtype=np.int32)
         self._place[known] = np.arange(len(known), dtype=np.int32)
@@ -129,7 +131,9 @@ class StaticModel:
             DamagedError: if there is no model, or it is not as it was written; the message names file and remedy.
         """
         header, known, rows, scales = static_folder.read(Path(folder).expanduser())
-        return cls(header, known, rows, scales)
+        model = cls(header, known, rows, scales)
+        model.path = Path(folder).expanduser()
+        return model
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all: weights, `model.json` and a card.

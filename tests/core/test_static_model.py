@@ -292,6 +292,10 @@ model = disent.load({str(tmp_path / "m")!r})
 assert (model.encode({TEXTS}) == np.load({str(tmp_path / "expected.npy")!r})).all()
 assert disent.models() == [] or disent.load().encode("a").any()
 model.save({str(tmp_path / "again")!r})
+classifier = disent.Classifier(model).fit(["play jazz", "wake me", "play rock"], ["music", "alarm", "music"])
+classifier.save({str(tmp_path / "classifier")!r})
+again = disent.Classifier.load({str(tmp_path / "classifier")!r})
+assert (again.predict({TEXTS}) == classifier.predict({TEXTS})).all()
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
     files = [(tmp_path / folder / "model.safetensors").read_bytes() for folder in ("m", "again")]
