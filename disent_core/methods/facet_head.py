@@ -302,13 +302,18 @@ PROJECTED = 256
 """Width of the random projection of the words of a side, which keeps cosines to about 1 / 16."""
 
 
-@torch.no_grad()
 def word_vectors(data: PairBags, seed: int) -> Float[Tensor, "pairs dim"]:
     """Return both sides of every training pair as a random projection, by `seed`, of its weighted words and n-grams."""
-    words = HashedNgramTable.of_texts(data.bags.take(data.trained), PROJECTED, seed)
-    blocks = data.pairs["train"].flatten().split(EMBED_BLOCK)
-    vectors = torch.cat([F.normalize(words(data.bags.take(block)), dim=-1) for block in blocks])
-    return vectors.view(-1, 2 * PROJECTED)
+    return projected(data.bags, data.trained, data.pairs["train"].flatten(), seed).view(-1, 2 * PROJECTED)
+
+
+@torch.no_grad()
+def projected(
+    bags: NgramBags, weighing: Int[Tensor, " some"], texts: Int[Tensor, " texts"], seed: int
+) -> Float[Tensor, "texts dim"]:
+    """Return texts as random projections of unit norm; the texts `weighing` tell how rare a word or n-gram is."""
+    words = HashedNgramTable.of_texts(bags.take(weighing), PROJECTED, seed)
+    return torch.cat([F.normalize(words(bags.take(block)), dim=-1) for block in texts.split(EMBED_BLOCK)])
 
 
 def neighbours_together(

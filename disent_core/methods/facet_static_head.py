@@ -4,15 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from disent_core.errors import TrainingError
-from disent_core.methods.facet_head import PROJECTED, neighbours_together
+from disent_core.methods.facet_head import neighbours_together, projected
 from disent_core.methods.facet_static import FacetStaticConfig
-from disent_core.methods.lexicon_head import EMBED_BLOCK, LexiconTask, LexiconTrainer, PairBags, pair_bags
-from disent_core.methods.modules.hashed_words import HashedNgramTable
+from disent_core.methods.lexicon_head import LexiconTask, LexiconTrainer, PairBags, pair_bags
 from disent_core.optimisation.seeds import derived_seed, generator
 from disent_core.optimisation.steps import Terms
 from disent_core.training.data import TrainingData
@@ -75,14 +73,17 @@ class GroupBatch:
 
 
 class FacetStaticTask(LexiconTask):
-    """Training of one seed: the table, and the utterances in all languages."""
+    """Training of one seed: the table, and the utterances in all languages.
+
+    Rows that are not trained have norm 1 here; `unseen` scales them where texts are embedded after training.
+    """
 
     def __init__(self, data: PairBags, groups: LanguageGroups, config: FacetStaticConfig, seed: int) -> None:
         super().__init__(data, config, seed)
         self.groups = groups
         self.weights = {"template_contrast": config.template_weight}
-        self.vectors = source_vectors(data, groups, derived_seed(seed, "neighbours"))
-        self.words.unseen = 1.0  # random rows are scaled down only where texts are embedded after training
+        sources = groups.utterances[:, 0]
+        self.vectors = projected(data.bags, sources.unique(), sources, derived_seed(seed, "neighbours"))
 
     def batches(self, epoch: int) -> Sequence[GroupBatch]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the steps of an epoch: as many passes over the utterances as give each of them in every language."""
@@ -123,33 +124,16 @@ class FacetStaticTask(LexiconTask):
         if self.config.candidates == "all_languages":
             terms = {"meaning_contrast": self.one_pool(meaning, groups, self.config.temperature)}
         else:
-            of_languages = [
-                self.contrast(meaning[0], meaning[side], groups[:, [0, side]], self.config.temperature)
-                for side in range(1, len(meaning))
-            ]
-            terms = {"meaning_contrast": torch.stack(of_languages).mean()}
+            others = ((meaning[0], meaning[side], groups[:, [0, side]]) for side in range(1, len(meaning)))
+            terms = {"meaning_contrast": self.mean_contrast(others, self.config.temperature)}
         if "template_contrast" not in self.config.without and len(self.groups.mates):
             template, count = embedded["template"], len(batch.utterances)
-            of_sides = [
-                self.contrast(
-                    template[rows[:count]], template[rows[len(groups) :]],
-                    torch.stack([batch.utterances[:, side], batch.mate_of[:, side]], dim=1),
-                    self.config.template_temperature,
-                )
-                for side, rows in enumerate(rows_of)
-            ]  # fmt: skip
-            terms["template_contrast"] = torch.stack(of_sides).mean()
-        total = torch.stack([value * self.weights.get(name, 1.0) for name, value in terms.items()]).sum()
-        return {**terms, "total": total}, len(batch.utterances)
-
-
-@torch.no_grad()
-def source_vectors(data: PairBags, groups: LanguageGroups, seed: int) -> Float[Tensor, "groups dim"]:
-    """Return the source text of every group as a random projection, by `seed`, of its weighted words and n-grams."""
-    texts = groups.utterances[:, 0]
-    words = HashedNgramTable.of_texts(data.bags.take(texts.unique()), PROJECTED, seed)
-    blocks = [F.normalize(words(data.bags.take(block)), dim=-1) for block in texts.split(EMBED_BLOCK)]
-    return torch.cat(blocks)
+            sides = (
+                (template[rows[:count]], template[rows[len(groups) :]], torch.stack(texts, dim=1))
+                for rows, texts in zip(rows_of, zip(batch.utterances.T, batch.mate_of.T, strict=True), strict=True)
+            )
+            terms["template_contrast"] = self.mean_contrast(sides, self.config.template_temperature)
+        return self.with_total(terms), len(batch.utterances)
 
 
 class FacetStaticTrainer(LexiconTrainer):

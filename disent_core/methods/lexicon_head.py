@@ -3,7 +3,7 @@ a table of hashed words and n-grams in place of an encoder.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,22 +163,23 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
             for name, rows in self.embed(texts).items()
         }
         terms = self.terms(embedded, batch)
+        return self.with_total(terms), len(batch.chosen)
+
+    def with_total(self, terms: Terms) -> Terms:
+        """Return the terms and their weighted sum, `total`."""
         total = torch.stack([value * self.weights.get(name, 1.0) for name, value in terms.items()]).sum()
-        return {**terms, "total": total}, len(batch.chosen)
+        return {**terms, "total": total}
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
         """Return `meaning_contrast` over pairs and mates, and `template_contrast` between pairs and mates, in nats."""
         terms = {"meaning_contrast": self.translations(embedded["meaning"], batch.pairs)}
         if len(self.data.mates) and "template_contrast" not in self.config.without:
             pairs, mates = slice(len(batch.chosen)), batch.mate_of
-            of_sides = [
-                self.contrast(
-                    side[pairs], side[mates], torch.stack([texts[pairs], texts[mates]], dim=1),
-                    self.config.template_temperature,
-                )
+            sides = (
+                (side[pairs], side[mates], torch.stack([texts[pairs], texts[mates]], dim=1))
                 for side, texts in zip(embedded["template"], batch.pairs.unbind(1), strict=True)
-            ]  # fmt: skip
-            terms["template_contrast"] = torch.stack(of_sides).mean()
+            )
+            terms["template_contrast"] = self.mean_contrast(sides, self.config.template_temperature)
         return terms
 
     def translations(
@@ -189,6 +190,10 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
             return self.one_pool(meaning, texts, self.config.temperature)
         left, right = meaning.unbind(0)
         return self.contrast(left, right, texts, self.config.temperature)
+
+    def mean_contrast(self, sides: Iterable[tuple[Tensor, Tensor, Tensor]], temperature: float) -> Float[Tensor, ""]:
+        """Return the mean `contrast` over sides, each left and right vectors and the numbers of their texts."""
+        return torch.stack([self.contrast(*side, temperature) for side in sides]).mean()
 
     def contrast(
         self,
