@@ -23,6 +23,8 @@ from disent_core.storage.tables import rows_table
 from disent_core.targets.slot_values import Annotated, compared_form, hash_of
 from disent_core.text import MOST_CHARACTERS
 
+Mate = tuple[tuple[str, str], Mapping[str, tuple[str, str]]]
+"""Texts of a mate in both languages, and the new values of its slots by type."""
 TRAINING_SPLITS = ("train", "dev")  # splits whose utterances get mates; the values are those of train
 
 
@@ -52,14 +54,15 @@ def parallel_mates(pair: str, source: pa.Table, target: pa.Table, config: Parall
     that keep the value of either language are left out. So an edit of the corpus changes only the mates of edited
     utterances and those that draw a removed or new pair of values.
     """
+    sources = list(_trained_on(source))
     targets = {utterance.row["utterance_id"]: utterance for utterance in _trained_on(target)}
     translations = [
         _Aligned.of(utterance, targets[utterance.row["utterance_id"]])
-        for utterance in _trained_on(source)
+        for utterance in sources
         if utterance.row["utterance_id"] in targets
     ]
     if config.draw == "by_source":
-        donors = _Donors.of(_trained_on(source), translations)
+        donors = _Donors.of(sources, translations)
         drawn = ((aligned, _by_source(aligned, donors, config)) for aligned in translations)
     else:
         values = _values_by_type(aligned for aligned in translations if aligned.source.split == "train")
@@ -154,10 +157,8 @@ def _values_by_type(translations: Iterable[_Aligned]) -> dict[str, _Values]:
     return {slot_type: _Values.of(of_type) for slot_type, of_type in pairs.items()}
 
 
-def _by_pair(
-    aligned: _Aligned, values: Mapping[str, _Values], config: ParallelMateConfig
-) -> dict[int, dict[str, tuple[str, str]]]:
-    """Return the values of each mate by slot type: none if no slot is aligned, or its type has no other values."""
+def _by_pair(aligned: _Aligned, values: Mapping[str, _Values], config: ParallelMateConfig) -> dict[int, Mate]:
+    """Return the mates by number: none if no slot is aligned, or its type has no other values."""
     drawn: dict[str, list[tuple[str, str]]] = {}
     for slot_type in aligned.slots:
         old = aligned.values(slot_type)
@@ -169,7 +170,7 @@ def _by_pair(
         new = {slot_type: others[number % len(others)] for slot_type, others in drawn.items()}
         if not _is_long(texts := aligned.with_values(new)):
             mates.setdefault(texts, new)
-    return dict(enumerate(mates.values()))
+    return dict(enumerate(mates.items()))
 
 
 @dataclass(frozen=True)
@@ -207,8 +208,8 @@ def _single_values(utterance: Annotated) -> dict[str, str]:
     return {slot.type: compared_form(utterance.value(slot)) for slot in utterance.slots if count[slot.type] == 1}
 
 
-def _by_source(aligned: _Aligned, donors: _Donors, config: ParallelMateConfig) -> dict[int, dict[str, tuple[str, str]]]:
-    """Return the values of each mate by slot type: number and source values depend on the source utterances alone.
+def _by_source(aligned: _Aligned, donors: _Donors, config: ParallelMateConfig) -> dict[int, Mate]:
+    """Return the mates by number: number and source values depend on the source utterances alone.
 
     A value comes from an utterance that has it, the same for all target languages. If the target, or the utterance that
     gives the value, has not the same slots, there is no such mate in this language.
@@ -220,7 +221,7 @@ def _by_source(aligned: _Aligned, donors: _Donors, config: ParallelMateConfig) -
             others = islice((value for value in donors.values[slot_type].drawn(salt) if value != old), config.n_mates)
             if keys := [next(donors.by_value[slot_type, value].drawn(salt)) for value in others]:
                 drawn[slot_type] = keys
-    mates: dict[int, dict[str, tuple[str, str]]] = {}
+    mates: dict[int, Mate] = {}
     for number in range(max(map(len, drawn.values()), default=0)):
         sources = {slot_type: donors.aligned.get(keys[number % len(keys)]) for slot_type, keys in drawn.items()}
         new = {
@@ -231,7 +232,7 @@ def _by_source(aligned: _Aligned, donors: _Donors, config: ParallelMateConfig) -
         if len(new) == len(sources):
             texts = aligned.with_values(new)
             if texts[1] != aligned.target.text and not _is_long(texts):
-                mates[number] = new
+                mates[number] = texts, new
     return mates
 
 
@@ -243,12 +244,9 @@ def _salt(aligned: _Aligned, slot_type: str, config: ParallelMateConfig) -> int:
     return hash_of(f"{config.seed}\x1f{aligned.source.row['utterance_id']}\x1f{slot_type}")
 
 
-def _mates(
-    aligned: _Aligned, pair: str, drawn: Mapping[int, Mapping[str, tuple[str, str]]]
-) -> Iterator[dict[str, Any]]:
+def _mates(aligned: _Aligned, pair: str, drawn: Mapping[int, Mate]) -> Iterator[dict[str, Any]]:
     """Yield the mates of one utterance."""
-    for index, new in drawn.items():
-        source, target = aligned.with_values(new)
+    for index, ((source, target), new) in drawn.items():
         yield {
             "corpus": aligned.source.row["corpus"],
             "pair": pair,
