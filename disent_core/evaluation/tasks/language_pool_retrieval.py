@@ -16,12 +16,11 @@ from jaxtyping import Float, Int
 
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Task
 from disent_core.evaluation.measurement import Measurement, measured
-from disent_core.evaluation.metrics.ranking import nearest
+from disent_core.evaluation.tasks.mixed_pool_retrieval import nearest_other
 from disent_core.evaluation.tasks.parallel import same_order, split_utterances, utterance_texts
 
 NAME = "language_pool_retrieval"
 RANKED = ("meaning", "sentence")
-_FETCHED = 4  # nearest candidates of a query that are searched first; few texts are in the pool more often
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +40,7 @@ class LanguagePoolProblem(Problem):
         languages, utterances = self.text_of.shape
         queries = translated(self.text_of)
         rows = (np.arange(languages)[:, None] * utterances + queries).ravel()
-        first = _nearest_other(rows, np.concatenate(list(matrices.values())), self.text_of.ravel())
+        first = nearest_other(rows, np.concatenate(list(matrices.values())), self.text_of.ravel())
         first = first.reshape(languages, -1)
         is_right = first % utterances == queries
         if self.equal_text_counts:
@@ -56,25 +55,6 @@ class LanguagePoolProblem(Problem):
 def translated(text_of: Int[np.ndarray, "languages utterances"]) -> Int[np.ndarray, " queries"]:
     """Return the utterances that are not the same text in all languages, so that each text has another translation."""
     return np.flatnonzero(text_of.min(axis=0) != text_of.max(axis=0))
-
-
-def _nearest_other(
-    rows: Int[np.ndarray, " queries"],
-    pool: Float[np.ndarray, "candidates dim"],
-    text_of: Int[np.ndarray, " candidates"],
-) -> Int[np.ndarray, " queries"]:
-    """Return for each of these rows of the pool the nearest candidate of another text.
-
-    More candidates are searched for the few queries whose nearest ones all have their own text.
-    """
-    nearest_other, due, fetched = np.empty(len(rows), np.int64), np.arange(len(rows)), _FETCHED
-    while len(due):
-        _, indices = nearest(pool[rows[due]], pool, fetched)
-        is_other = text_of[indices] != text_of[rows[due]][:, None]
-        has_other = is_other.any(axis=1)
-        nearest_other[due[has_other]] = indices[has_other, is_other[has_other].argmax(axis=1)]
-        due, fetched = due[~has_other], 4 * fetched
-    return nearest_other
 
 
 def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:

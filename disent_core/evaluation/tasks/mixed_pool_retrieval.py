@@ -32,6 +32,7 @@ from disent_core.evaluation.tasks.parallel import (
 
 NAME, OWN_LANGUAGE_NAME = "mixed_pool_retrieval", "own_language_neighbours"
 RANKED = ("meaning", "sentence")
+_FETCHED = 4  # nearest candidates of a query that are searched first; few texts are in the pool more often
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,10 +54,7 @@ class MixedPoolProblem(Problem):
         pool = np.concatenate([matrices["query"], matrices["other"]])
         rows = np.arange(len(pool) // 2)
         rows = rows[self.text_of[rows] != self.text_of[rows + len(rows)]]
-        copies = int(np.bincount(self.text_of).max())  # at most so many candidates have the text of a query
-        _, indices = nearest(matrices["query"][rows], pool, copies + 1)
-        has_own_text = self.text_of[indices] == self.text_of[rows][:, None]
-        first = indices[np.arange(len(rows)), has_own_text.argmin(axis=1)]
+        first = nearest_other(rows, pool, self.text_of)
         if self.measures_language:
             return [measured("share", (first < len(pool) // 2).astype(float))]
         translation = rows + len(pool) // 2
@@ -64,6 +62,25 @@ class MixedPoolProblem(Problem):
         if self.equal_text_counts:
             is_right |= self.text_of[first] == self.text_of[translation]
         return [measured("accuracy_at_1", is_right.astype(float))]
+
+
+def nearest_other(
+    rows: Int[np.ndarray, " queries"],
+    pool: Float[np.ndarray, "candidates dim"],
+    text_of: Int[np.ndarray, " candidates"],
+) -> Int[np.ndarray, " queries"]:
+    """Return for each of these rows of the pool the nearest candidate of another text.
+
+    More candidates are searched for the few queries whose nearest ones all have their own text.
+    """
+    nearest_other, due, fetched = np.empty(len(rows), np.int64), np.arange(len(rows)), _FETCHED
+    while len(due):
+        _, indices = nearest(pool[rows[due]], pool, fetched)
+        is_other = text_of[indices] != text_of[rows[due]][:, None]
+        has_other = is_other.any(axis=1)
+        nearest_other[due[has_other]] = indices[has_other, is_other[has_other].argmax(axis=1)]
+        due, fetched = due[~has_other], 4 * fetched
+    return nearest_other
 
 
 def problems(inputs: Inputs, config: EvaluationConfig, *, measures_language: bool = False) -> list[Problem]:
