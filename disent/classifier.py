@@ -317,7 +317,7 @@ def _identity(model: Any) -> dict[str, Any]:
 
 
 def _place(folder: Path, places: Sequence[str]) -> Path | str:
-    """Return where the model of a classifier lies; a name that is no path is for `disent.load`."""
+    """Return where the model of a classifier lies; or its name, which `disent.load` knows."""
     from disent_core.errors import TrainingError, located
 
     for place in places:

@@ -105,7 +105,7 @@ def load(
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
         return StaticModel.load(folder)
     assert path is not None
-    return load_head(path, seed=seed, device=device, encoder=encoder)
+    return _open_head(Path(path).expanduser(), seed, device, encoder)
 
 
 def _static_folder(path: str | Path | None) -> Path | None:
@@ -133,7 +133,10 @@ def load_head(
 
     if path in _shipped() or is_static(Path(path).expanduser()):
         raise ValueError(f"{path} is a static model, and this needs a trained head; embed with disent.load() in Python")
-    path = Path(path).expanduser()
+    return _open_head(Path(path).expanduser(), seed, device, encoder)
+
+
+def _open_head(path: Path, seed: int | None, device: "Device", encoder: str | Path | None) -> "Model":
     with needing_extra():
         if not path.is_dir():
             from disent_core.lineage.saved_heads import open_head
