@@ -8,10 +8,13 @@ from pathlib import Path
 import click
 
 import disent
+from disent_core.config.load import load_config
 from disent_core.export.static import of_head
 from disent_core.lineage.saved_heads import open_head
+from disent_core.lineage.workspace import UTTERANCES, Workspace
 from disent_core.storage.tables import read_info
 
+CONFIG = Path("configs/static.toml")
 ATTRIBUTION = (
     "MASSIVE 1.1 (FitzGerald et al. 2022, https://arxiv.org/abs/2204.08582), Copyright Amazon.com Inc. or its "
     "affiliates, CC BY 4.0; the weights are learned from its texts"
@@ -31,21 +34,16 @@ order by task, evaluated_on
 
 @click.command(help=__doc__)
 @click.option("--home", type=click.Path(path_type=Path, exists=True), default=Path("data/static"))
-@click.option("--encoder", default="words")
-@click.option("--method", default="facet_static")
-@click.option("--trained-on", default="small", help="training set; also the name of the model")
-@click.option("--seed", default=0)
-@click.option("--bits", type=click.Choice(["4", "8"]), default="4")
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("disent/models/small"))
-def main(home: Path, encoder: str, method: str, trained_on: str, seed: int, bits: str, folder: Path) -> None:
-    head = open_head(home / "heads" / encoder / method / f"{trained_on}.safetensors", device="cpu")
-    languages = head.description["languages"]
-    tables = {code: home / "tables" / "corpora" / "utterances" / "massive" / f"{code}.parquet" for code in languages}
+def main(home: Path, folder: Path) -> None:
+    workspace = Workspace(load_config(CONFIG), home)
+    head = open_head(workspace.head("words", "facet_static", "small"), device="cpu")
+    tables = {code: workspace.table(*UTTERANCES, "massive", code) for code in head.description["languages"]}
     model = of_head(
         head,
-        seed,
-        bits=int(bits),
-        name=trained_on,
+        seed=0,
+        bits=4,
+        name="small",
         licence="CC-BY-4.0",
         attribution=ATTRIBUTION,
         data=[
@@ -53,7 +51,7 @@ def main(home: Path, encoder: str, method: str, trained_on: str, seed: int, bits
             for code, info in ((code, read_info(path)) for code, path in tables.items())
             if info is not None
         ],
-        measured=disent.open("configs/static.toml", home=home).sql(MEASURED).to_dicts(),
+        measured=disent.open(CONFIG, home=home).sql(MEASURED).to_dicts(),
     )
     model.save(folder)
     size = sum(file.stat().st_size for file in folder.iterdir())
