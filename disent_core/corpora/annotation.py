@@ -29,7 +29,7 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
     with spaces around the brackets.
     """
     pieces = _pieces(annotated)
-    plain = "".join(piece for _, piece in pieces)
+    plain = without_brackets(annotated)
     if "".join(plain.split()) != "".join(text.split()):
         raise ValueError(f"the annotation without its brackets, {quoted(plain)}, differs from the text {quoted(text)}")
     positions = [position for position, character in enumerate(text) if not character.isspace()]
@@ -39,6 +39,11 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
         if slot_type is not None:
             slots.append(Slot(slot_type, positions[start], positions[end - 1] + 1))
     return slots
+
+
+def without_brackets(annotated: str) -> str:
+    """Return the text that is annotated: `at [time : nine]` -> `at nine`."""
+    return "".join(piece for _, piece in _pieces(annotated))
 
 
 def _pieces(annotated: str) -> list[tuple[str | None, str]]:

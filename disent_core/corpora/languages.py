@@ -60,6 +60,11 @@ def is_language_code(published: str) -> bool:
     return len(published) <= _LONGEST_TAG and _TAG.fullmatch(published) is not None
 
 
+def is_language(published: str) -> bool:
+    """Whether a name is the code of a known language, such as `de`, `deu` or `de-DE`."""
+    return is_language_code(published) and language_part(language_code(published)) in TWO_LETTER_CODES
+
+
 def split_codes(pair: str) -> tuple[str, str]:
     """Split the name of a pair into source and target language; if ambiguous, the source is the shortest possible."""
     for left, right in _cuts(pair):

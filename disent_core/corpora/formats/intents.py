@@ -1,8 +1,13 @@
-"""Read tables of languages, intents and texts: a CSV, TSV, JSONL or Parquet file, or a folder of such files.
+"""Read tables of texts in several languages: a CSV, TSV, JSONL or Parquet file, or a folder of such files.
 
-Columns, by name: `language` (or `lang`, `locale`), `intent` (or `label`), `text` (or `utterance`, `sentence`), and
-optionally `id`, `split`, `domain` (or `scenario`); other columns are ignored. Rows of equal `id` are translations. If
-neither a column nor the name of the file (`train.csv`) gives splits, they are drawn with `SHARES`.
+A table is long or wide. A long one has a text in each row, in columns `language` (or `lang`, `locale`) and `text` (or
+`utterance`, `sentence`), or `annotated` (or `annot_utt`) for a text with its slots in brackets, `wake me up at
+[time : nine]`. A wide one has a column for each of two or more languages, named by its code, and translations of each
+other in a row; its texts may have slots in brackets too.
+
+Both may have `intent` (or `label`), `id`, `split`, `domain` (or `scenario`); other columns are ignored. Rows of equal
+`id` are translations. If neither a column nor the name of the file (`train.csv`) gives splits, they are drawn with
+`SHARES`.
 """
 
 import csv
@@ -17,28 +22,31 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from disent_core.corpora.annotation import OUTSIDE
+from disent_core.corpora.annotation import bracketed_slots, tag_tokens, without_brackets
 from disent_core.corpora.contract import Kind, Shares
-from disent_core.corpora.languages import is_language_code, language_code
-from disent_core.corpora.lines import json_object, read_lines, stored_text, utterance, utterances_table
+from disent_core.corpora.languages import is_language, is_language_code, language_code
+from disent_core.corpora.lines import check_length, json_object, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, files_below, missing
 from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_of
 from disent_core.storage.untrusted import column_names, read_untrusted_parquet
-from disent_core.text import language_part, tokenize
+from disent_core.text import language_part, normalise
 
 KIND: Kind = "utterances"
 TRAINS = True
 SHARES: Shares | None = (0.8, 0.1, 0.1)
 PARALLEL = "some"
 LOCALES = None
+CODE_VERSION = "2"
 
 _NAMES = {
     "language": ("language", "lang", "locale"), "intent": ("intent", "label"), "id": ("id",), "split": ("split",),
-    "text": ("text", "utterance", "sentence"), "domain": ("domain", "scenario"),
+    "text": ("text", "utterance", "sentence"), "annotated": ("annotated", "annot_utt"),
+    "domain": ("domain", "scenario"),
 }  # fmt: skip
-_NEEDED = ("language", "intent", "text")
+_MAY_BE_EMPTY = ("domain", "intent")
+_LONG = "language and text (or annotated), or a column for each language, such as en and de"
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -61,10 +69,10 @@ def locales(path: Path) -> list[str]:
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
-    """Read one language in the schema `utterances`, in the order of files and rows; no token has a slot.
+    """Read one language in the schema `utterances`, in the order of files and rows.
 
-    Without a column `id` the id of a row is `LANGUAGE-NUMBER`, so that no rows are parallel by accident. A row without
-    text, intent or id is left out, and an id that occurs twice is made distinct.
+    Without a column `id` the id of a row of a long table is `LANGUAGE-NUMBER`, so that no rows are parallel by accident.
+    A row without text or id is left out, and an id that occurs twice is made distinct.
     """
     row_errors, rows = RowErrors(), _rows_of(path, locale)
     parsed = [
@@ -100,16 +108,20 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
 
 
 def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
-    if empty := [name for name, value in row.fields.items() if not value.strip() and name != "domain"]:
-        raise RowError(f"{empty} are empty", "a row without text, intent or id is left out")
-    text = stored_text(row.fields["text"])
-    published = row.fields.get("split", row.file.stem if row.file.stem in _SPLITS else "test")
+    fields = row.fields
+    if empty := [name for name, value in fields.items() if not value.strip() and name not in _MAY_BE_EMPTY]:
+        raise RowError(f"{empty} are empty", "a row without text or id is left out")
+    annotated = fields.get("annotated", "")
+    check_length(annotated)
+    text = stored_text(fields["text"] if "text" in fields else without_brackets(annotated))
+    published = fields.get("split", row.file.stem if row.file.stem in _SPLITS else "test")
     if published not in _SPLITS:
         raise ValueError(f"split {quoted(published)} is none of {', '.join(_SPLITS)}")
-    tokens = tokenize(text, language)
+    slots = bracketed_slots(normalise(annotated), text) if annotated else []
+    tokens, tags = tag_tokens(text, language, slots)
     return utterance(
-        row.fields.get("id", f"{language}-{position}"), _SPLITS[published], text, tokens, [OUTSIDE] * len(tokens),
-        intent=row.fields["intent"], domain=row.fields.get("domain") or None,
+        fields.get("id", f"{language}-{position}"), _SPLITS[published], text, tokens, tags,
+        intent=fields.get("intent") or None, domain=fields.get("domain") or None,
     )  # fmt: skip
 
 
@@ -140,34 +152,49 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that the table has."""
+    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that a text has."""
     number = 0
-    columns: dict[str, str] | None = None
+    columns: _Columns | None = None
     try:
         for number, content in _PARSERS[file.suffix](file):
             record = json_object(content) if isinstance(content, str) else content
             if columns is None or isinstance(content, str):
                 columns = _columns(record)
-            yield number, {name: _field(name, record[column]) for name, column in columns.items()}
+            fields = {name: _field(name, record[column]) for name, column in columns.of_row.items()}
+            if not columns.of_language:
+                yield number, fields
+            for language in columns.of_language:
+                # A cell without text is a translation that is not there.
+                if text := _field("annotated", "" if record[language] is None else record[language]).strip():
+                    yield number, {"id": f"{file.stem}-{number}", **fields, "language": language, "annotated": text}
     except ValueError as error:
         raise CorpusError(located(file, number, str(error), REMEDY)) from error
 
 
-def _columns(record: Mapping[str, object]) -> dict[str, str]:
-    """Return the column of each name of `_NAMES` that a table has."""
+class _Columns(NamedTuple):
+    of_row: dict[str, str]
+    """Column of each name of `_NAMES` that a table has."""
+    of_language: tuple[str, ...]
+    """Columns of texts of a wide table, each named by its language."""
+
+
+def _columns(record: Mapping[str, object]) -> _Columns:
     lower = {name.lower(): name for name in record}
     columns = {name: lower[alias] for name, aliases in _NAMES.items() for alias in reversed(aliases) if alias in lower}
-    if lacking := [name for name in _NEEDED if name not in columns]:
-        raise ValueError(f"columns {lacking} are missing; it has {', '.join(record)}")
-    return columns
+    if "language" in columns and columns.keys() & {"text", "annotated"}:
+        return _Columns(columns, ())
+    languages = tuple(name for name in record if name not in columns.values() and is_language(name))
+    if len(languages) < 2 or columns.keys() & {"language", "text", "annotated"}:
+        raise ValueError(f"this needs columns {_LONG}; it has {', '.join(record)}")
+    return _Columns(columns, languages)
 
 
 def _field(name: str, value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, int) and not isinstance(value, bool) and name != "text":
+    if isinstance(value, int) and not isinstance(value, bool) and name not in ("text", "annotated"):
         return str(value)
-    if value is None and name == "domain":
+    if value is None and name in _MAY_BE_EMPTY:
         return ""
     raise ValueError(f"{name} is {quoted(value)}, not text")
 
@@ -204,7 +231,7 @@ def _json_lines(file: Path) -> Iterator[tuple[int, str]]:
 def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         columns = _columns(dict.fromkeys(column_names(file)))
-        table = read_untrusted_parquet(file, columns.values())
+        table = read_untrusted_parquet(file, [*columns.of_row.values(), *columns.of_language])
     except (pa.ArrowException, OSError) as error:
         problem = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
         raise CorpusError(located(file, None, problem, "Take it from the published corpus again")) from error

@@ -118,6 +118,39 @@ def test_any_text_comes_back(tmp_path_factory, texts, suffix):
     assert [row["text_key"] for row in read(path)] == [text_key(text) for text in texts]
 
 
+def test_a_row_may_have_no_intent(tmp_path):
+    rows = [{"language": "en", "intent": intent, "text": "a", "id": "1"} for intent in ("", None)]
+    for row, suffix in zip(rows, ("csv", "jsonl"), strict=True):
+        assert [stored["intent"] for stored in read(written(tmp_path, [row], f"t.{suffix}"))] == [None]
+    (row,) = read(written(tmp_path, [{"language": "en", "text": "a"}], "none.csv"))
+    assert row["intent"] is None
+
+
+@pytest.mark.parametrize("with_text", [True, False])
+def test_slots_in_brackets_become_tags(tmp_path, with_text):
+    row = {"language": "en", "annotated": "wake me at [time : nine am] [date:today]"}
+    row |= {"text": "wake me at nine am today"} if with_text else {}
+    (stored,) = read(written(tmp_path, [row]))
+    assert stored["text"] == "wake me at nine am today"
+    assert stored["slot_tags"] == ["O", "O", "O", "B-time", "I-time", "B-date"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_wide_table_has_translations_in_a_row(tmp_path, suffix):
+    rows = [
+        {"en": "wake me at [time : nine]", "de-DE": "weck mich um [time : neun]", "label": "alarm", "notes": "x"},
+        {"en": "play jazz", "de-DE": "", "label": "music", "notes": "y"},
+    ]
+    path = written(tmp_path, rows, f"wide.{suffix}")
+    assert locales(path) == ["de-DE", "en"]
+    english, german = read(path, "en"), read(path, "de-DE")
+    assert [row["text"] for row in english] == ["wake me at nine", "play jazz"]
+    assert [(row["text"], row["intent"], row["slot_tags"]) for row in german] == [
+        ("weck mich um neun", "alarm", ["O", "O", "O", "B-time"])
+    ]
+    assert german[0]["utterance_id"] == english[0]["utterance_id"] != english[1]["utterance_id"]
+
+
 # --- faults of published files, which are read around ---
 
 
@@ -128,7 +161,7 @@ def test_rows_without_text_are_left_out_and_repeated_ids_made_distinct(tmp_path,
         ("1", "a"), ("1-2", "b"), ("1-3", "c")
     ]  # fmt: skip
     assert [message.partition(": ")[2] for message in caplog.messages] == [
-        "a row without text, intent or id is left out (1 in this file)",
+        "a row without text or id is left out (1 in this file)",
         "a row whose id an earlier one has gets an id of its own (2 in this file)",
         "a row that is there twice is left out (1 in this file)",
     ]
@@ -140,9 +173,9 @@ GOOD = '{"language": "en", "intent": "i", "text": "a", "id": "1"}\n'
 BROKEN = {
     "cut off": ('{"language": "en", "intent"', "Expecting|delimiter"),
     "no object": ("[1]", "expected a JSON object, found list"),
-    "no text": ('{"language": "en", "intent": "i"}', r"columns \['text'\] are missing; it has language, intent"),
+    "no text": ('{"language": "en", "intent": "i"}', "needs columns language and text .* has language, intent"),
     "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"\['text'\] are empty"),
-    "null intent": ('{"language": "en", "intent": null, "text": "b"}', "intent is None, not text"),
+    "annotation": ('{"language": "en", "text": "at nine", "annotated": "at [time : ten]"}', "differs from the text"),
     "number as text": ('{"language": "en", "intent": "i", "text": 5}', "text is 5, not text"),
     "duplicate id": (GOOD.strip(), "id '1' is already at t.jsonl:1"),
     "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "stand for masked words"),
@@ -166,7 +199,10 @@ def test_a_broken_line_is_named(tmp_path, bad, found):
         ("t.csv", "language,intent,text\nen,i,a\nen,i\n", r"t.csv:3: 3 columns expected, 2 found"),
         ("t.csv", 'language,intent,text\nen,i,"a\n', r"t.csv:2: unexpected end of data"),
         ("t.csv", "language,intent,intent\nen,i,a\n", "t.csv:1: columns are named twice"),
-        ("t.csv", "lingua,intent,text\nen,i,a\n", r"columns \['language'\] are missing; it has lingua"),
+        ("t.csv", "lingua,intent,text\nen,i,a\n", "needs columns language and text .* it has lingua"),
+        ("t.csv", "en,note\nwake up,x\n", "or a column for each language, such as en and de; it has en, note"),
+        ("t.csv", "en,de,text\na,b,c\n", "it has en, de, text"),
+        ("t.csv", "en,de\nplay [a : jazz,spiel\n", r"t.csv:2: bracket '\['"),
         ("t.csv", "language,intent,text\n", "this file has no rows"),
         ("t.tsv", "language\tintent\ttext\nen\ti\ta\tb\n", r"t.tsv:2: 3 columns expected, 4 found"),
         ("t.csv", "", "this file is empty"),
