@@ -53,10 +53,12 @@ results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of
 tables: setup ## write docs/results and the tables of the pages from the runs that there are; HOMES="configs/a.toml=/folder" for other folders
 	$(BIN)/python -m tools.results $(foreach home,$(HOMES),--home $(home))
 
-model: setup ## train the model that disent.load() gives and write it to disent/models/small; MASSIVE=ARCHIVE: the release of MASSIVE, else downloaded
+model: setup ## train the models and write disent/models/small and dist/disent_massive-*.whl; MASSIVE=ARCHIVE: the release of MASSIVE, else downloaded
 	$(if $(MASSIVE),mkdir -p data/real/massive && ln -sfn $(abspath $(MASSIVE)) data/real/massive/amazon-massive-dataset-1.1.tar.gz)
 	DISENT_CONFIG=configs/static.toml DISENT_HOME=data/static $(BIN)/disent materialize
-	$(BIN)/python -m tools.model --home data/static
+	$(BIN)/python -m tools.model small
+	DISENT_CONFIG=configs/static_massive.toml DISENT_HOME=data/static_massive $(BIN)/disent materialize
+	$(BIN)/python -m tools.model massive
 
 test: setup $(OLDEST_DUCKDB) ## run all tests on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder

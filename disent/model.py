@@ -19,13 +19,15 @@ _BLOCK_TEXTS = 4_096  # texts that are encoded at once, which bounds the memory 
 
 
 MODELS = Path(__file__).with_name("models")
-"""Folder of the models that disent comes with, a folder each."""
+"""Folder of the models that are part of disent, a folder each."""
+ENTRY_POINTS = "disent.models"
+"""Group of the entry points by which wheels bring further models: a name, and the package that is the model's folder."""
 SMALL = "small"
 """Name of the model that `load()` opens."""
 
 
 class ModelInfo(NamedTuple):
-    """What `models` says of a model that disent comes with.
+    """What `models` says of an installed model.
 
     Attributes:
         name: `disent.load(name)` opens it.
@@ -43,7 +45,7 @@ class ModelInfo(NamedTuple):
 
 
 def models() -> list[ModelInfo]:
-    """Return the models that disent comes with, by name.
+    """Return the models that are installed: those of disent, and those of wheels such as `disent-massive`.
 
     Raises:
         DamagedError: if the record of one can't be read.
@@ -51,18 +53,28 @@ def models() -> list[ModelInfo]:
     from disent_core.static_folder import read_header
 
     listed = []
-    for folder in _shipped().values():
+    for name, folder in _shipped().items():
         header, _ = read_header(folder)
         megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         licence = str(header.description.get("licence", "not stated"))
-        listed.append(ModelInfo(folder.name, header.languages, megabytes, licence, folder))
+        listed.append(ModelInfo(name, header.languages, megabytes, licence, folder))
     return listed
 
 
 def _shipped() -> dict[str, Path]:
+    """Return the folders of the models that are installed, by name; no package of a model is imported."""
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
+
     from disent_core.static_folder import RECORD
 
-    return {record.parent.name: record.parent for record in sorted(MODELS.glob(f"*/{RECORD}"))}
+    folders = {record.parent.name: record.parent for record in sorted(MODELS.glob(f"*/{RECORD}"))}
+    for point in entry_points(group=ENTRY_POINTS):
+        spec = find_spec(point.value) if point.value.isidentifier() else None
+        for location in (spec and spec.submodule_search_locations) or ():
+            if (Path(location) / RECORD).is_file():
+                folders.setdefault(point.name, Path(location))
+    return folders
 
 
 @overload
@@ -81,7 +93,7 @@ def load(
     """Load a static model, which needs numpy alone, or a trained head together with its encoder (`disent[train]`).
 
     Args:
-        path: name of a model that disent comes with (`models` lists them), or folder of a static model; file of a head,
+        path: name of an installed model (`models` lists them), or folder of a static model; file of a head,
             `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export` wrote, of which no
             code is run. The folder gives the vectors of the head to the bit. None: the model `small`.
         seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces

@@ -1,0 +1,42 @@
+"""`tools.model`: a model as a wheel, which `disent.load` opens by its name once it is installed."""
+
+import sys
+import zipfile
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+
+import disent
+from disent_core.methods.modules.word_rows import random_rows
+from disent_core.static_model import StaticModel
+from tools.model import write_wheel
+
+
+@pytest.fixture
+def model() -> StaticModel:
+    known = np.arange(0, 1_000, 3)
+    return StaticModel.of_table(
+        known, random_rows(known, 16, 3), parts={"template": 8, "residual": 8}, seed=1, table_rows=1_000,
+        languages=["de", "en"], description={"name": "tiny", "licence": "CC-BY-4.0"},
+    )  # fmt: skip
+
+
+def test_a_model_in_a_wheel_is_listed_and_loaded_by_its_name(model, tmp_path, monkeypatch):
+    wheel = write_wheel(model, "tiny", tmp_path / "dist")
+    assert wheel.name == f"disent_tiny-{version('disent')}-py3-none-any.whl"
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    assert "tiny" not in {listed.name for listed in disent.models()}
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    listed = {model.name: model for model in disent.models()}["tiny"]
+    assert listed.folder == tmp_path / "site" / "disent_tiny"
+    assert listed.licence == "CC-BY-4.0"
+    loaded = disent.load("tiny")
+    assert isinstance(loaded, StaticModel)
+    np.testing.assert_array_equal(loaded.encode(["wake me up"]), model.encode(["wake me up"]))
+    assert "disent_tiny" not in sys.modules
+
+
+def test_a_wheel_has_the_same_bytes_when_it_is_written_again(model, tmp_path):
+    first, second = (write_wheel(model, "tiny", tmp_path / folder).read_bytes() for folder in "ab")
+    assert first == second
