@@ -28,11 +28,12 @@ from disent.classifier import Classifier
 from disent.index import Hit, Index, SearchRequest
 from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
+from disent.training import Measured, Trained, train
 
 # As in `disent_assets`: OpenMP reads it when torch is loaded, which nothing above does.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
-    "Classifier", "Head", "HeadName", "Hit", "Index", "Model", "ModelInfo", "Run", "SearchRequest", "load", "models",
-    "open",
+    "Classifier", "Head", "HeadName", "Hit", "Index", "Measured", "Model", "ModelInfo", "Run", "SearchRequest", "Trained",
+    "load", "models", "open", "train",
 ]  # fmt: skip

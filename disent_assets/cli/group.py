@@ -15,6 +15,7 @@ from disent_core.text import printable
 START = """\
 disent trains and compares disentangled sentence embeddings.
 
+    disent train DATA MODEL a model from a table of translations, in a minute
     disent init FOLDER      write a project that runs
     disent materialize      run what is missing or stale
     disent status           what is fresh, stale or missing, and why

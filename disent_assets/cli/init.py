@@ -34,6 +34,7 @@ from disent_assets.definitions import defs
 __all__ = ["defs"]
 """
 _MAKE_CORPORA = shutil.ignore_patterns("*.py", "grammar", "__pycache__")  # the scripts that wrote the sample corpora
+_TABLES = "data/corpora"
 _DEMO = """\
 #:schema disent.schema.json
 # The demo: sample corpora, an encoder pretrained on them in seconds, a method of every kind.
@@ -48,8 +49,12 @@ _MASSIVE = """\
 """
 
 
-def write_project(folder: Path, *, real: bool) -> None:
-    """Write a new project, in a new folder whole or not at all; `real`: on MASSIVE, not on the sample corpora."""
+def write_project(folder: Path, *, real: bool = False, data: Path | None = None) -> None:
+    """Write a new project, in a new folder whole or not at all.
+
+    `real`: on MASSIVE, and `data`: on a table of translations, which is copied; otherwise on the sample corpora.
+    """
+    configuration = _configuration(real=real) if data is None else _of_table(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
     folder = folder.resolve()
@@ -57,9 +62,13 @@ def write_project(folder: Path, *, real: bool) -> None:
     with TemporaryDirectory(dir=folder.parent, prefix=".disent-") as temporary:
         project = Path(temporary, "project")
         (project / "lineage").mkdir(parents=True)
-        for name, text in _files(real=real).items():
+        for name, text in _files(configuration).items():
             (project / name).write_text(text, encoding="utf-8")
-        if not real:
+        if data is not None:
+            copy = shutil.copytree if data.is_dir() else shutil.copyfile
+            (project / _TABLES).mkdir(parents=True)
+            copy(data, project / _TABLES / data.resolve().name)
+        elif not real:
             shutil.copytree(SHARED / "data" / "corpora", project / "data" / "corpora", ignore=_MAKE_CORPORA)
         if not folder.exists():
             project.rename(folder)
@@ -69,12 +78,12 @@ def write_project(folder: Path, *, real: bool) -> None:
             path.rename(folder / path.name)
 
 
-def _files(*, real: bool) -> dict[str, str]:
+def _files(configuration: str) -> dict[str, str]:
     from disent_core.config.schema import FILE_NAME, schema_text
 
     workspace = (SHARED / "workspace.yaml").read_text(encoding="utf-8").replace("disent_assets.", "lineage.")
     return {
-        "disent.toml": _configuration(real=real),
+        "disent.toml": configuration,
         FILE_NAME: schema_text(),
         "workspace.yaml": workspace,
         "pyproject.toml": _DG,
@@ -91,6 +100,12 @@ def _configuration(*, real: bool) -> str:
     text = (SHARED / "configs" / "massive_start.toml").read_text(encoding="utf-8")
     sections = text[text.index("[[corpora]]") :]  # above them the file says how to run it in a checkout
     return _MASSIVE + sections.replace('"../data/', '"data/')  # its paths begin in configs/
+
+
+def _of_table(data: Path) -> str:
+    from disent.training import configuration_of
+
+    return configuration_of(data, path=f"{_TABLES}/{data.resolve().name}")
 
 
 _NEXT = """\
@@ -111,8 +126,17 @@ _DOWNLOADS = "; first it downloads MASSIVE (40 MB) and an encoder (90 MB)"
     is_flag=True,
     help="Read MASSIVE instead of the sample corpora. It is downloaded (40 MB), as is an encoder (90 MB).",
 )
-def init(folder: Path, real: bool) -> None:
+@click.option(
+    "--from",
+    "data",
+    type=click.Path(path_type=Path, exists=True),
+    help="Copy a table of translations, as `disent train` takes it, and train on it.",
+)
+def init(folder: Path, real: bool, data: Path | None) -> None:
     """Write a project that runs into a new folder: a configuration, its corpora, and what Dagster needs."""
-    write_project(folder, real=real)
-    what, needs = (" on MASSIVE", _DOWNLOADS) if real else (" on the sample corpora", "")
+    if real and data is not None:
+        raise click.UsageError("--real and --from each say what the project reads: give one of them")
+    write_project(folder, real=real, data=data)
+    of_samples = (" on the sample corpora", "") if data is None else (f" on {data.name}", "")
+    what, needs = (" on MASSIVE", _DOWNLOADS) if real else of_samples
     click.echo(_NEXT.format(folder=short(folder.resolve()), what=what, needs=needs))

@@ -12,6 +12,9 @@ from disent_core.methods.modules.word_rows import TABLE_ROWS
 from disent_core.methods.spec import METHOD_REFERENCE
 from disent_core.static_model import StaticModel
 
+WHOLE = "whole"
+"""The only part of a model that has no shape and no values."""
+
 
 def of_table(
     words: HashedNgramTable, parts: Mapping[str, int], table_rows: int = TABLE_ROWS, **options: Any
@@ -23,13 +26,16 @@ def of_table(
     )
 
 
-def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **description: Any) -> StaticModel:
+def of_head(
+    head: SavedHead, seed: int | None = None, *, bits: int = 8, is_whole: bool = False, **description: Any
+) -> StaticModel:
     """Return the model of a table of words, by default of its first seed.
 
     Args:
         head: a trained `lexicon` or `facet_static`.
         seed: of its training.
         bits: of a value, 4 or 8.
+        is_whole: whether to name no parts: without slots, nothing has taught the head to tell shape from values.
         description: more facts for the card, such as `name`, `licence`, `attribution`, `data` and `measured`.
 
     Raises:
@@ -55,7 +61,7 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     }
     return of_table(
         trained.words[seed],
-        {"template": config.template_units, "residual": config.residual_units},
+        {WHOLE: config.width} if is_whole else {"template": config.template_units, "residual": config.residual_units},
         config.table_rows,
         bits=bits,
         languages=list(facts["languages"]),

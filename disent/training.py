@@ -1,0 +1,286 @@
+"""Train a static model on a table of translations, without a configuration and without Dagster.
+
+    trained = disent.train("requests.csv", "my_model")
+    trained.model.encode(["wake me up at nine"], "values")
+    print(trained)                                     # what it finds, beside other models
+
+The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...), as docs/corpora.md has it. Slots in brackets,
+`wake me up at [time : nine]`, teach the model shape and values; without them it has a meaning alone.
+"""
+
+import json
+import logging
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from disent.extras import needing_extra
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    from disent_core.lineage.workspace import Workspace
+    from disent_core.static_model import StaticModel
+
+METHOD, NAME = "facet_static", "data"
+STEPS, SMALLEST_PASS = 200, 8
+"""Optimiser steps that a training takes at least, by more passes over a small table, and least steps of a pass."""
+_LOG = logging.getLogger("disent.training")
+
+CONFIGURATION = """\
+#:schema disent.schema.json
+# A table of translations, and a table of words trained on it; `disent settings` lists all keys.
+
+[[corpora]]
+name = "{name}"
+format = "intents"
+path = {path}
+
+[[encoders]]
+name = "words"
+kind = "words"
+
+[training_sets.{name}]
+pivot = "{pivot}"
+
+[experiment]
+pairs = ["{name}"]
+methods = ["raw", "{method}"]
+seeds = [{seed}]
+
+# Mates drawn by the source are translations of each other in all languages.
+
+[targets.parallel_mates]
+draw = "by_source"
+
+[methods.{method}]
+batch_size = {batch_size}
+epochs = {epochs}
+"""
+
+
+class Measured(NamedTuple):
+    """A measure of a model on the texts of the test split.
+
+    Attributes:
+        model: `untrained` (hashed words), `trained`, or the name of a model that disent comes with.
+        measure: `translation` (accuracy at 1 among the texts of the other language), or `label` (accuracy of labels
+            that a classifier has learned from texts of another language).
+        of: `en-de`: from English to German.
+        value: between 0 and 1.
+        low, high: its 95 % interval over texts (Wilson).
+        n: texts.
+    """
+
+    model: str
+    measure: str
+    of: str
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What `train` has made.
+
+    Attributes:
+        model: the static model.
+        folder: where it lies; `disent.load` opens it.
+        measured: of this model and others.
+        has_slots: whether the table has slots, so that the model has shape and values.
+    """
+
+    model: "StaticModel"
+    folder: Path
+    measured: list[Measured]
+    has_slots: bool
+
+    def __str__(self) -> str:
+        models = list(dict.fromkeys(row.model for row in self.measured))
+        cells = {(row.measure, row.of, row.model): row for row in self.measured}
+        rows = [["measure", "from-to", "n", *models]]
+        for measure, of in dict.fromkeys((row.measure, row.of) for row in self.measured):
+            found = [cells.get((measure, of, model)) for model in models]
+            n = next(row.n for row in found if row is not None)
+            rows.append([measure, of, str(n), *("" if row is None else _cell(row) for row in found)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _cell(row: Measured) -> str:
+    return f"{row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
+
+
+def train(data: str | Path, folder: str | Path, *, seed: int = 0, bits: int = 8) -> Trained:
+    """Train a static model on a table, write it, and measure it beside untrained words and the model `small`.
+
+    Args:
+        data: CSV, TSV, JSONL or Parquet file, or a folder of such files, with texts of at least two languages. Rows
+            without a split are drawn, 80 % for training and 10 % for the measures.
+        folder: a new folder, or one of an earlier model.
+        seed: of the training.
+        bits: of a weight, 4 or 8.
+
+    Raises:
+        CorpusError: if the table can't be read, or has one language only.
+        TrainingError: if too few of its texts are translations of each other.
+        ModuleNotFoundError: if a library is not installed: `pip install 'disent[lineage]'`.
+    """
+    with needing_extra(), tempfile.TemporaryDirectory(prefix="disent-") as home:
+        from disent_core.config.load import load_config
+        from disent_core.export.static import of_head
+        from disent_core.lineage.saved_heads import open_head
+        from disent_core.lineage.steps import steps
+        from disent_core.lineage.workspace import Workspace
+
+        target, path = Path(folder).expanduser(), Path(home, "disent.toml")
+        path.write_text(configuration_of(Path(data), seed=seed), encoding="utf-8")
+        workspace = Workspace(load_config(path), Path(home, "data"))
+        for step in steps(workspace):
+            for partition in step.names if step.key[0] != "evaluation" else ():
+                _LOG.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
+                step.make(partition or "")
+        head, tables = open_head(workspace.head("words", METHOD, NAME), device="cpu"), _utterances(workspace)
+        data = [{"language": code, "rows": table.num_rows} for code, table in tables.items()]
+        has_slots = any(_has_slots(table) for table in tables.values())
+        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": data, "is_whole": not has_slots}
+        measured = _measured(tables, workspace.config.pairs_of(NAME)[0][0], of_head(head, seed, **facts))
+        model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
+    model.save(target)
+    model.path = target
+    return Trained(model, target, measured, has_slots)
+
+
+def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
+    """Return the configuration that trains on a table, which `disent init --from` writes too.
+
+    Args:
+        data: the table.
+        seed: of the training.
+        path: of the table as the configuration names it; None: the absolute path.
+
+    Raises:
+        CorpusError: if the table can't be read, or has one language only.
+    """
+    from disent_core.corpora.formats import intents
+    from disent_core.errors import CorpusError, located
+
+    source = data.expanduser().resolve()
+    locales = intents.locales(source)
+    if len(locales) < 2:
+        problem = f"all its texts are in {locales[0]}, and a model is trained on translations"
+        raise CorpusError(located(data, None, problem, "Add texts of another language with the ids of their originals"))
+    codes = {intents.language_of(locale): locale for locale in locales}
+    rows = {code: intents.read_utterances(source, locale, corpus=NAME, language=code) for code, locale in codes.items()}
+    pivot = max(sorted(codes, key=lambda code: code != "en"), key=lambda code: rows[code].num_rows)
+    count = rows[pivot].num_rows
+    batch_size = next(size for size in (512, 256, 128, 64) if count >= size * SMALLEST_PASS or size == 64)
+    steps = -(-count // batch_size) * -(-(len(codes) - 1) // 3)
+    return CONFIGURATION.format(
+        name=NAME,
+        path=json.dumps(path or str(source), ensure_ascii=False),
+        pivot=pivot,
+        method=METHOD,
+        seed=seed,
+        batch_size=batch_size,
+        epochs=max(3, -(-STEPS // steps)),
+    )
+
+
+def _utterances(workspace: "Workspace") -> "dict[str, pa.Table]":
+    """Return the texts of each language."""
+    from disent_core.lineage.workspace import UTTERANCES
+    from disent_core.storage.tables import SCHEMAS, read_table
+
+    schema, codes = SCHEMAS["utterances"], workspace.config.utterance_languages
+    return {code: read_table(workspace.table(*UTTERANCES, NAME, code), schema) for code in codes}
+
+
+def _has_slots(table: "pa.Table") -> bool:
+    return any(tag != "O" for tags in table["slot_tags"].to_pylist() for tag in tags)
+
+
+# --- measures ---------------------------------------------------------------------------------------------
+
+
+def _measured(tables: "dict[str, pa.Table]", pivot: str, trained: "StaticModel") -> list[Measured]:
+    """Measure the model, its words before the training, and the model `small`, where it is installed."""
+    import numpy as np
+
+    from disent.model import SMALL, load, models
+    from disent_core.static_model import StaticModel
+
+    header = trained.header
+    words: dict[str, Any] = {"parts": header.parts, "seed": header.seed, "table_rows": header.table_rows}
+    compared = {"untrained": StaticModel.of_table([], np.zeros((0, header.dim)), **words)}
+    if any(model.name == SMALL for model in models()):
+        compared[SMALL] = load()
+    return [
+        row
+        for name, model in (compared | {"trained": trained}).items()
+        for other in tables
+        if other != pivot
+        for row in (
+            *_translation(name, model, tables, (pivot, other)),
+            *_translation(name, model, tables, (other, pivot)),
+            *_label(name, model, tables, (pivot, other)),
+        )
+    ]
+
+
+def _split(table: "pa.Table", split: str) -> "pa.Table":
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["split"], split))
+
+
+def _translation(
+    name: str, model: "StaticModel", tables: "dict[str, pa.Table]", languages: tuple[str, str]
+) -> Iterator[Measured]:
+    """Yield the accuracy at 1 of translations of the test split among its texts of the other language."""
+    import numpy as np
+
+    from disent_core.evaluation.metrics.ranking import first_is_gold, nearest
+
+    queries, pool = (_split(tables[code], "test") for code in languages)
+    place = {identifier: index for index, identifier in enumerate(pool["utterance_id"].to_pylist())}
+    pairs = [(text, place[key]) for key, text in zip(*_columns(queries, "utterance_id", "text")) if key in place]
+    if not pairs:
+        return
+    texts, gold = zip(*pairs, strict=True)
+    found = nearest(model.encode(texts), model.encode(pool["text"].to_pylist()), 2)
+    yield _proportion(name, "translation", languages, first_is_gold(*found, np.array(gold), ties="worst"))
+
+
+def _label(
+    name: str, model: "StaticModel", tables: "dict[str, pa.Table]", languages: tuple[str, str]
+) -> Iterator[Measured]:
+    """Yield the accuracy of labels in one language that a classifier has learned from texts of another."""
+    import numpy as np
+
+    from disent.classifier import Classifier
+
+    known, asked = (
+        _split(tables[code], split).select(["text", "intent"]).drop_null()
+        for code, split in zip(languages, ("train", "test"), strict=True)
+    )
+    if len(known["intent"].unique()) < 2 or not asked.num_rows:
+        return
+    labels = Classifier(model).fit(*_columns(known, "text", "intent")).predict(asked["text"].to_pylist())
+    yield _proportion(name, "label", languages, labels == np.array(asked["intent"].to_pylist()))
+
+
+def _columns(table: "pa.Table", *names: str) -> list[list[Any]]:
+    return [table[name].to_pylist() for name in names]
+
+
+def _proportion(model: str, measure: str, languages: tuple[str, str], right: "np.ndarray") -> Measured:
+    from disent_core.evaluation.metrics.intervals import wilson
+
+    count, n = int(right.sum()), len(right)
+    return Measured(model, measure, "-".join(languages), count / n, *wilson(count, n), n)

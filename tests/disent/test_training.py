@@ -1,0 +1,116 @@
+"""`disent.train` and `disent train`: from a table of translations to a static model."""
+
+import csv
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import disent
+from disent.training import Measured, Trained
+from disent_assets.cli import main
+from disent_core.config.load import load_config
+from disent_core.errors import CorpusError
+
+TIMES = {"nine": "neun", "ten": "zehn", "six": "sechs", "noon": "mittag", "four": "vier", "two": "zwei", "one": "eins"}
+SONGS = {"jazz": "jazz", "rock": "rock", "some songs": "ein paar lieder", "the news": "die nachrichten"}
+SHAPES = [
+    ("alarm", "wake me up at {}", "weck mich um {} auf", TIMES),
+    ("alarm", "set an alarm for {}", "stell den wecker auf {}", TIMES),
+    ("remind", "remind me at {} of the meeting", "erinnere mich um {} an das treffen", TIMES),
+    ("music", "play {}", "spiel {}", SONGS),
+    ("music", "i want to hear {} now", "ich will jetzt {} hören", SONGS),
+]
+
+
+def table(path, *, slots=True, languages=("en", "de")):
+    """Write a table with a column for each language; its rows are split by their number."""
+    value = "[what : {}]" if slots else "{}"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*languages, "intent", "split"])
+        rows = [
+            ((english.format(value.format(left)), german.format(value.format(right))), intent)
+            for intent, english, german, values in SHAPES
+            for left, right in values.items()
+        ]
+        for number, (texts, intent) in enumerate(rows):
+            split = ("train", "train", "train", "dev", "test")[number % 5]
+            writer.writerow([*texts[: len(languages)], intent, split])
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Trained:
+    folder = tmp_path_factory.mktemp("trained")
+    return disent.train(table(folder / "requests.csv"), folder / "mine")
+
+
+def test_a_trained_model_is_written_and_gives_the_same_vectors_when_it_is_loaded(trained):
+    loaded = disent.load(trained.folder)
+    assert loaded.names == ("meaning", "template", "residual")
+    assert loaded.languages == ("en", "de")
+    np.testing.assert_array_equal(loaded.encode(["wake me up"]), trained.model.encode(["wake me up"]))
+
+
+def test_it_is_measured_beside_untrained_words_on_the_test_split(trained):
+    values = {(row.model, row.measure, row.of): row for row in trained.measured}
+    assert {model for model, *_ in values} == {"untrained", "small", "trained"}
+    assert {(measure, of) for _, measure, of in values} == {
+        ("translation", "en-de"), ("translation", "de-en"), ("label", "en-de")
+    }  # fmt: skip
+    for measure in ("translation", "label"):
+        assert values["trained", measure, "en-de"].value > values["untrained", measure, "en-de"].value
+    row = values["trained", "translation", "en-de"]
+    assert row.n == 5
+    assert 0 <= row.low <= row.value <= row.high <= 1
+
+
+def test_the_card_has_the_measures(trained):
+    measured = disent.load(trained.folder).description["measured"]
+    assert [Measured(**row) for row in measured] == trained.measured
+    assert "| trained | translation | en-de |" in (trained.folder / "README.md").read_text()
+
+
+def test_the_table_of_measures_has_a_column_for_each_model(trained):
+    header, first, *_ = str(trained).splitlines()
+    assert header.split() == ["measure", "from-to", "n", "untrained", "small", "trained"]
+    assert first.startswith("translation  en-de")
+
+
+def test_without_slots_the_model_has_a_meaning_and_no_shape(tmp_path):
+    trained = disent.train(table(tmp_path / "t.csv", slots=False), tmp_path / "mine")
+    assert not trained.has_slots
+    assert trained.model.names == ("meaning", "whole")
+    with pytest.raises(ValueError, match="no embedding 'shape'"):
+        trained.model.encode(["wake me up"], "shape")
+
+
+def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
+    path = table(tmp_path / "t.csv", languages=("en",))
+    path.write_text("language,text\nen,wake me up\n")
+    with pytest.raises(CorpusError, match=r"t.csv: all its texts are in en.*Add texts of another language"):
+        disent.train(path, tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = table(tmp_path / "t.csv", slots=False)
+    shown = CliRunner().invoke(main, ["train", str(path), "mine", "--bits", "4"], catch_exceptions=False).output
+    assert "translation  en-de" in shown
+    assert "neither shape nor values" in shown
+    assert 'disent.load("mine")' in shown
+    assert disent.load(tmp_path / "mine").header.bits == 4
+
+
+def test_a_project_of_the_same_table_has_the_same_settings(tmp_path):
+    path = table(tmp_path / "t.csv")
+    done = CliRunner().invoke(main, ["init", str(tmp_path / "project"), "--from", str(path)])
+    assert done.exit_code == 0, done.output
+    config = load_config(tmp_path / "project" / "disent.toml")
+    assert config.utterance_languages == ("de", "en")
+    assert config.experiment.pairs == ("data",)
+    assert (tmp_path / "project" / "data" / "corpora" / "t.csv").read_bytes() == path.read_bytes()
+    both = CliRunner().invoke(main, ["init", str(tmp_path / "other"), "--from", str(path), "--real"])
+    assert both.exit_code == 2
