@@ -26,6 +26,7 @@ import os
 
 from disent.classifier import Classifier
 from disent.index import Hit, Index, SearchRequest
+from disent.log_shapes import shapes
 from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
 from disent.training import Measured, Trained, train
@@ -35,5 +36,5 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
     "Classifier", "Head", "HeadName", "Hit", "Index", "Measured", "Model", "ModelInfo", "Run", "SearchRequest", "Trained",
-    "load", "models", "open", "train",
+    "load", "models", "open", "shapes", "train",
 ]  # fmt: skip

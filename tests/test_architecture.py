@@ -34,7 +34,7 @@ LAYERS = (
     "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "shards",
     "losses", "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods",
     "static_folder", "static_model", "evaluation", "report", "config", "lineage", "export", "search", "mteb_bridge",
-    "classifier",
+    "classifier", "shapes",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

@@ -29,6 +29,7 @@ disent trains and compares disentangled sentence embeddings.
     disent index            texts to search in
     disent search           the texts of equal template, residual or meaning
     disent serve            the same as a web page, the three side by side
+    disent shapes LOG       the shapes of a log of texts, as patterns with slots
     disent report           tables, pictures and case studies as one HTML file
     disent dev              the UI, which also refreshes results
 

@@ -21,6 +21,7 @@ RUN = {
     "docs/tutorials/corpus.md": (TUTORIAL, "tests/end_to_end/test_tutorials.py"),
     "docs/tutorials/method.md": (TUTORIAL, "harness/tutorials.py"),
     "docs/tutorials/search.md": (TUTORIAL, "harness/tutorials.py"),
+    "docs/tutorials/shapes.md": (PYTHON, "tests/assets/test_shapes_command.py"),
     "docs/use.md": (PYTHON, "tests/end_to_end/test_exported_heads.py"),
 }
 """What is run of a page, and the test that runs it."""

@@ -64,7 +64,12 @@ _SEPARATOR, _SPACED, _WITHOUT_SPACES = range(3)
 def _kind(character: str) -> int:
     if unicodedata.category(character)[0] not in "LMN":
         return _SEPARATOR
-    return _WITHOUT_SPACES if any(first <= ord(character) <= last for first, last in _UNSPACED) else _SPACED
+    return _WITHOUT_SPACES if is_unspaced_character(character) else _SPACED
+
+
+def is_unspaced_character(character: str) -> bool:
+    """Whether a character is of a script that puts no spaces between words."""
+    return any(first <= ord(character) <= last for first, last in _UNSPACED)
 
 
 def _with_marks(run: Iterator[str]) -> list[str]:

@@ -1,0 +1,62 @@
+"""Group the texts of a log by shape: `disent.shapes`."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from disent_core.shapes import Shape
+
+_BLOCK_TEXTS = 4_096  # that are encoded between two steps of the progress
+
+
+def shapes(
+    texts: Iterable[str],
+    model: Any = None,
+    *,
+    earlier: Iterable[str] | None = None,
+    threshold: float | None = None,
+    show_progress: bool = False,
+) -> "list[Shape]":
+    """Group texts of one or several languages by their shape, as patterns with proposed slots.
+
+    Args:
+        texts: of a log; repeated ones count.
+        model: what `load` returns, or a name or path for it; None: the model `small`.
+        earlier: texts of an earlier log, to tell new shapes from known ones.
+        threshold: cosine of shapes from which on two texts are of one group; None: 0.75.
+        show_progress: show on stderr how many texts are encoded, and the time left.
+
+    Returns:
+        The groups, the largest first; see `disent_core.shapes`.
+
+    Raises:
+        ValueError: if the model has no shape, a text is no string, or the threshold is out of range.
+    """
+    from disent.model import load
+    from disent_core.shapes import THRESHOLD, shapes
+
+    loaded = load(model) if model is None or isinstance(model, str | Path) else model
+
+    def encode(listed: Sequence[str]) -> "np.ndarray":
+        return _encoded(loaded, listed, show_progress=show_progress)
+
+    known = None if earlier is None else list(earlier)
+    return shapes(list(texts), encode, earlier=known, threshold=THRESHOLD if threshold is None else threshold)
+
+
+def _encoded(model: Any, texts: Sequence[str], *, show_progress: bool) -> "np.ndarray":
+    """Return unit vectors of the shapes of texts, [texts, dim]."""
+    import numpy as np
+    from tqdm import tqdm
+
+    blocks = []
+    with tqdm(total=len(texts), unit=" texts", disable=not show_progress) as bar:
+        for start in range(0, len(texts), _BLOCK_TEXTS):
+            block = texts[start : start + _BLOCK_TEXTS]
+            blocks.append(np.asarray(model.encode(block, "template"), dtype=np.float32))
+            bar.update(len(block))
+    vectors = np.concatenate(blocks)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

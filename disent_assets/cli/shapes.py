@@ -1,0 +1,87 @@
+"""The command that groups the texts of a log by shape."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from disent_assets.cli.group import main, short
+from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.cli.search import HEAD_HELP, input_file
+
+if TYPE_CHECKING:
+    from disent_core.shapes import Shape, Wording
+
+_VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are shown
+
+
+@main.command()
+@click.argument("texts", metavar="LOG")
+@click.option("--since", metavar="OLD", help="An earlier log: shapes that it lacks are new.")
+@click.option("--head", metavar="MODEL", help=f"A model of `disent models`, the folder of one, or a head. {HEAD_HELP}")
+@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Cosine of texts of one shape, 0.75.")
+@click.option("--most", type=click.IntRange(1), default=30, show_default=True, help="Shapes that a table shows.")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
+@click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
+@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+def shapes(
+    texts: str,
+    since: str | None,
+    head: str | None,
+    threshold: float | None,
+    most: int,
+    page: Path | None,
+    column: str,
+    style: Style,
+) -> None:
+    """Group the texts of a log by shape, across languages: patterns with slots, their values, and what is new.
+
+    LOG is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. Slots are proposed
+    from the texts themselves. A row is a wording of a shape; a table shows three of each shape, other formats all.
+    """
+    import pyarrow as pa
+
+    from disent import shapes as shapes_of
+    from disent.model import load
+    from disent_assets.cli.search import open_model
+
+    model = load() if head is None else open_model(head, None)
+    with input_file(texts, column, None) as log:
+        listed = [text.text for text in log]
+    earlier = None
+    if since is not None:
+        with input_file(since, column, None) as old:
+            earlier = [text.text for text in old]
+    found = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
+    shown = found[:most] if style == "table" else found
+    wordings = _WORDINGS if style == "table" else None
+    rows = [
+        _row(number, shape, wording) for number, shape in enumerate(shown, 1) for wording in shape.wordings[:wordings]
+    ]
+    names = ["shape", "count", *(["new"] if earlier is not None else []), "pattern", "values", "example"]
+    print_table(pa.Table.from_pylist([{name: row[name] for name in names} for row in rows]), style)
+    if style == "table":
+        new = "" if earlier is None else f", {sum(bool(shape.is_new) for shape in found):,} of them new"
+        click.echo(f"\n{len(listed):,} texts, {len(found):,} shapes{new}; the slots are proposals")
+    if page is not None:
+        from disent_assets.web.shapes_page import render
+
+        page.write_text(render(found, Path(texts).name), encoding="utf-8")
+        click.echo(short(page.resolve()), err=True)
+
+
+def _row(number: int, shape: "Shape", wording: "Wording") -> dict[str, object]:
+    return {
+        "shape": number,
+        "count": wording.count,
+        "new": "new" if shape.is_new else "",
+        "pattern": wording.pattern,
+        "values": "; ".join(f"{{{slot}}}: {_values(values)}" for slot, values in enumerate(wording.slots, 1)),
+        "example": wording.examples[0],
+    }
+
+
+def _values(values: dict[str, int]) -> str:
+    listed = list(values.items())
+    shown = ", ".join(value if count == 1 else f"{value} ({count})" for value, count in listed[:_VALUES])
+    return shown + (f", {len(listed) - _VALUES} more" if len(listed) > _VALUES else "")

@@ -1,0 +1,77 @@
+"""`disent shapes`, and the page "shapes.md": a log as a table, CSV, JSON and a page; what is new."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import disent
+from disent_assets.cli import main
+from disent_assets.web.shapes_page import render
+from disent_core.shapes import shapes
+from disent_core.static_model import StaticModel
+
+LOG = ["wake me up at nine", "wake me up at six am", "weck mich um acht auf", "play some jazz", "play some rock music"]
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("\n".join(LOG), encoding="utf-8")
+    return path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(main, ["shapes", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_a_log_becomes_a_table_of_patterns(log):
+    shown = run(log)
+    assert "wake me up at {1}" in shown
+    assert "{1}: nine, six am" in shown
+    assert "5 texts, 2 shapes; the slots are proposals" in shown
+
+
+def test_texts_of_two_languages_are_one_shape_of_the_model_that_is_installed():
+    alarm, music = disent.shapes(LOG)
+    assert {wording.pattern for wording in alarm.wordings} == {"wake me up at {1}", "weck mich um acht auf"}
+    assert music.wordings[0].pattern == "play some {1}"
+
+
+def test_what_an_earlier_log_lacks_is_marked_as_new(log, tmp_path):
+    earlier = tmp_path / "old.txt"
+    earlier.write_text("play some blues")
+    rows = json.loads(run(log, "--since", earlier, "--format", "json"))
+    assert {row["pattern"]: row["new"] for row in rows} == {
+        "wake me up at {1}": "new", "weck mich um acht auf": "new", "play some {1}": ""
+    }  # fmt: skip
+    assert "2 shapes, 1 of them new" in run(log, "--since", earlier)
+
+
+def test_the_page_escapes_what_texts_say_and_asks_nothing_of_elsewhere(log, tmp_path):
+    run(log, "--page", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "wake me up at {1}" in page
+    hostile = render(shapes(["<script>alert(1)</script> a", "<script>alert(1)</script> b"], disent.load().encode), "<b>")
+    for text in (page, hostile):
+        assert "<script" not in text
+        assert "http" not in text.replace("http-equiv", "")
+
+
+def test_the_block_of_the_tutorial_prints_what_stands_below_it(capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "shapes.md").read_text(encoding="utf-8")
+    block = re.search(r"\n```python\n(.*?)```", page, re.DOTALL)[1]
+    exec(block, {})
+    shown = re.findall(r"^    # (\d.*)$", block, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_a_model_without_a_shape_is_refused():
+    whole = StaticModel.of_table([], np.zeros((0, 8)), parts={"whole": 8}, seed=1)
+    with pytest.raises(ValueError, match="template"):
+        disent.shapes(LOG, whole)
