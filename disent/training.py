@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from disent_core.static_model import StaticModel
 
 METHOD, NAME = "facet_static", "data"
-STEPS, SMALLEST_PASS = 200, 8
+STEPS, SMALLEST_PASS = 300, 32
 """Optimiser steps that a training takes at least, by more passes over a small table, and least steps of a pass."""
 _LOG = logging.getLogger("disent.training")
 
