@@ -28,14 +28,15 @@ def status(show_all: bool) -> None:
 @main.command()
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
 @click.option("--title", default="disent: report of a run", show_default=True)
-def report(output: Path | None, title: str) -> None:
+@click.option("--t-sne", is_flag=True, help="Also draw the embeddings of heads by t-SNE, which takes seconds each.")
+def report(output: Path | None, title: str, t_sne: bool) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""
     from disent_assets.cli.run_report import write_report
     from disent_assets.settings.environment import open_workspace
 
     workspace = open_workspace()
     path = _new_file(output) if output else workspace.home / "report.html"
-    write_report(workspace, path, title)
+    write_report(workspace, path, title, t_sne=t_sne)
     click.echo(path)
 
 

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from disent.query import query
+from disent_assets.lineage.shown import draw_tsne
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.sql_files import require_same_sql
+from disent_core.config.model import MethodConfig
 from disent_core.lineage.evaluation_inputs import task_names
 from disent_core.lineage.workspace import Workspace
 from disent_core.report.document import PICTURES, Picture, RunReport, document
@@ -40,9 +44,14 @@ _QUERIES = {
 _RELATIONS = {"seed_values": "metrics"}  # the relation that a query reads, if it is not named like the query
 
 
-def write_report(workspace: Workspace, output: Path, title: str) -> None:
-    """Write the report of the warehouse; a section whose view is missing or empty says so."""
+def write_report(workspace: Workspace, output: Path, title: str, *, t_sne: bool = False) -> None:
+    """Write the report of the warehouse; a section whose view is missing or empty says so.
+
+    With `t_sne`, clouds of heads that have not been drawn by t-SNE are drawn first.
+    """
     require_same_sql(workspace.warehouse, SQL)
+    for head in tqdm([*_heads(workspace)], desc="t-SNE", unit=" heads") if t_sne else ():
+        draw_tsne(workspace, *head)
     page = document(
         RunReport(
             title=title,
@@ -85,13 +94,19 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
     ]
 
 
-def _pictures(workspace: Workspace) -> Iterator[Picture]:
-    """Yield the pictures of the configured heads that exist."""
+def _heads(workspace: Workspace) -> Iterator[tuple[str, MethodConfig, str]]:
+    """Yield encoder, method and training set of the configured heads."""
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):
             for training_set in config.training_sets_of(method):
-                for name in PICTURES:
-                    path = workspace.plot(encoder, method.name, training_set, name=name)
-                    if fetch(path).is_file():
-                        yield Picture(encoder, method.name, training_set, name, path.read_bytes())
+                yield encoder, method, training_set
+
+
+def _pictures(workspace: Workspace) -> Iterator[Picture]:
+    """Yield the pictures of the configured heads that exist."""
+    for encoder, method, training_set in _heads(workspace):
+        for name in PICTURES:
+            path = workspace.plot(encoder, method.name, training_set, name=name)
+            if fetch(path).is_file():
+                yield Picture(encoder, method.name, training_set, name, path.read_bytes())

@@ -1,6 +1,6 @@
 """Choose what the UI shows of a result beside its figures: pictures, and tables of the warehouse."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from disent_core.lineage.result import StepResult
 from disent_core.lineage.step import Step
 from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Workspace
+from disent_core.methods.spec import HeadSpec, describe_head
 from disent_core.report import PICTURES_VERSION
 from disent_core.report.clouds import pca, tsne
 from disent_core.report.curves import training_curve
@@ -23,10 +24,13 @@ from disent_core.report.style import method_marks
 from disent_core.storage.tables import fingerprint
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from disent_core.lineage.evaluation import MeasuredMethod
     from disent_core.lineage.heads import TrainedHead
 
 SEARCH = "disent index TEXTS.txt INDEX --head {head} && disent serve INDEX"
+Draw = Callable[[Mapping[str, Any], str], "Figure | None"]
 MOST_PANELS = 6  # panels of a picture in the UI; the report has all
 LARGEST_CHANGES = """
 select
@@ -58,26 +62,37 @@ def show_of(workspace: Workspace, step: Step) -> Show | None:
 def show_head(
     workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, trained: "TrainedHead"
 ) -> dict[str, dg.MetadataValue]:
-    """Return the path of the weights and the training curve; if it embeds, clouds, and how to search with it."""
-    from disent_core.lineage.heads import dev_embeddings
-
+    """Return the path of the weights and the training curve; if it embeds, its clouds, and how to search with it."""
     run = trained.run
     is_searched = method.method.embeddings and not method.method.is_transductive(method.settings)
     head = f"{run.name}@{run.encoder}:{training_set}"
     path = partial(workspace.plot, encoder, run.name, training_set)
-    title = f"{run.name} on {run.encoder}\n{training_set}: dev utterances, seed {run.seeds[0]}"
-    clouds = cache(lambda: dev_embeddings(workspace, run, method))  # computed once, if a picture is drawn
-    drawings = {
-        path(name="training_curve"): lambda: training_curve(trained.curve),
-        path(name="t_sne"): lambda: tsne(clouds(), title),
-        path(name="pca"): lambda: pca(clouds(), title),
-    }
-    selected = dict(list(drawings.items())[: 3 if method.method.embeddings else 1])
+    drawings = {path(name="training_curve"): lambda: training_curve(trained.curve)}
+    if method.method.embeddings:
+        drawings[path(name="pca")] = partial(_clouds, workspace, run, method, pca)
     return {
-        **pictures(workspace.plots, fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), selected),
+        **pictures(workspace.plots, fingerprint(PICTURES_VERSION, run.inputs, trained.fingerprint), drawings),
         "weights": dg.MetadataValue.path(str(head_spec.head_files(workspace, run).weights)),
         **({"search": dg.MetadataValue.text(SEARCH.format(head=head))} if is_searched else {}),
     }
+
+
+def draw_tsne(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> None:
+    """Draw the clouds of a head by t-SNE, which takes seconds a panel, unless they are drawn."""
+    described = describe_head(workspace.head(encoder, method.name, training_set))
+    if described is not None and method.method.embeddings:
+        run = head_spec.head_run(workspace, encoder, method, training_set)
+        drawing = {workspace.plot(encoder, method.name, training_set, name="t_sne"): partial(
+            _clouds, workspace, run, method, tsne
+        )}  # fmt: skip
+        pictures(workspace.plots, fingerprint(PICTURES_VERSION, described[1]), drawing)
+
+
+def _clouds(workspace: Workspace, run: HeadSpec, method: MethodConfig, draw: Draw) -> "Figure | None":
+    from disent_core.lineage.heads import dev_embeddings
+
+    title = f"{run.name} on {run.encoder}\n{run.trained_on}: dev utterances, seed {run.seeds[0]}"
+    return draw(dev_embeddings(workspace, run, method), title)
 
 
 def show_metrics(

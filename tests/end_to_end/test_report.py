@@ -13,7 +13,7 @@ pytestmark = pytest.mark.end_to_end
 @pytest.fixture(scope="module")
 def page(finished, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    result = finished.disent("report", "--output", str(path), "--title", "Tiny & small")
+    result = finished.disent("report", "--output", str(path), "--title", "Tiny & small", "--t-sne")
     assert (result.exit_code, result.stdout) == (0, f"{path}\n")
     return path.read_text(encoding="utf-8")
 
@@ -48,14 +48,14 @@ def test_the_report_asks_nothing_of_elsewhere(page):
 
 
 def test_the_report_of_an_unchanged_run_is_unchanged_and_lies_beside_the_warehouse_by_default(page, copied):
-    assert copied.disent("report", "--title", "Tiny & small").stdout == f"{copied.home / 'report.html'}\n"
+    assert copied.disent("report", "--title", "Tiny & small", "--t-sne").stdout == f"{copied.home / 'report.html'}\n"
     assert (copied.home / "report.html").read_text(encoding="utf-8") == page
 
 
 @pytest.mark.parametrize(
     ("asset", "names"),
     [
-        ("heads/tiny/dream_head", ("training_curve", "t_sne", "pca")),
+        ("heads/tiny/dream_head", ("training_curve", "pca")),
         ("evaluation/tiny/dream_metrics", ("scores", "seed_spread")),
         ("warehouse/database", ("leaderboard", "leakage")),
     ],

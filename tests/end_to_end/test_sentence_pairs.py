@@ -84,7 +84,7 @@ def test_an_encoder_is_tuned_on_sentence_pairs_alone_and_its_embeddings_are_draw
     project.configure('["raw", "centered", "dream"]', '["fine_tuned"]')
     project.configure(DREAM[1], '[methods.fine_tuned]\nepochs = 1\npairs = ["en-fr"]\nseeds = [0]\n')
     project.materialize()
-    assert all(project.workspace.plot("tiny", "fine_tuned", "en-fr", name=name).exists() for name in ("t_sne", "pca"))
+    assert project.workspace.plot("tiny", "fine_tuned", "en-fr", name="pca").exists()
     assert ("en-fr", "bitext", "en-fr") in measured(project, "heldout_retrieval", "fine_tuned")
 
 

@@ -170,7 +170,7 @@ def test_every_table_tells_its_rows_which_are_counted_and_whether_it_was_recompu
 
 def test_every_head_shows_its_curve_and_its_clouds_and_tells_how_to_search_with_it(events):
     heads = [metadata for asset, _, metadata in events.metadata() if asset.endswith("_head")]
-    assert all({"training_curve", "t_sne", "pca"} <= metadata.keys() for metadata in heads)
+    assert all({"training_curve", "pca"} <= metadata.keys() for metadata in heads)
     told = {metadata["search"].split(" --head ")[1] for metadata in heads}
     names = [f"{method}@tiny:{pair}" for method in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")]
     assert told == {f"{name} && disent serve INDEX" for name in names}
