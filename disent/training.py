@@ -226,8 +226,8 @@ def _measured(tables: "dict[str, pa.Table]", pivot: str, trained: "StaticModel")
         for other in tables
         if other != pivot
         for row in (
-            *_translation(name, model, tables, (pivot, other)),
-            *_translation(name, model, tables, (other, pivot)),
+            *translation(name, model, tables, (pivot, other)),
+            *translation(name, model, tables, (other, pivot)),
             *_label(name, model, tables, (pivot, other)),
         )
     ]
@@ -239,7 +239,7 @@ def _split(table: "pa.Table", split: str) -> "pa.Table":
     return table.filter(pc.equal(table["split"], split))
 
 
-def _translation(
+def translation(
     name: str, model: "StaticModel", tables: "dict[str, pa.Table]", languages: tuple[str, str]
 ) -> Iterator[Measured]:
     """Yield the accuracy at 1 of translations of the test split among its texts of the other language."""
@@ -254,7 +254,7 @@ def _translation(
         return
     texts, gold = zip(*pairs, strict=True)
     found = nearest(model.encode(texts), model.encode(pool["text"].to_pylist()), 2)
-    yield _proportion(name, "translation", languages, first_is_gold(*found, np.array(gold), ties="worst"))
+    yield _proportion(name, "translation", languages, first_is_gold(*found, np.array(gold), ties="lowest"))
 
 
 def _label(

@@ -10,17 +10,20 @@ import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
+import pyarrow as pa
 
 import disent
 from disent.model import ENTRY_POINTS
+from disent.training import translation
 from disent_core.config.load import load_config
 from disent_core.export.static import of_head
 from disent_core.lineage.saved_heads import open_head
 from disent_core.lineage.workspace import UTTERANCES, Workspace
 from disent_core.static_model import StaticModel
-from disent_core.storage.tables import read_info
+from disent_core.storage.tables import SCHEMAS, read_info, read_table
 
 SMALL = Path("disent/models/small")
 SEED, BITS = 0, 4
@@ -79,21 +82,33 @@ def trained(name: str, config: Path, home: Path) -> StaticModel:
     """Return the model of a run, with the facts of its card."""
     workspace = Workspace(load_config(config), home)
     head = open_head(workspace.head("words", "facet_static", name), device="cpu")
-    tables = {code: workspace.table(*UTTERANCES, "massive", code) for code in head.description["languages"]}
-    return of_head(
-        head,
-        seed=SEED,
-        bits=BITS,
-        name=name,
-        licence="CC-BY-4.0",
-        attribution=ATTRIBUTION,
-        data=[
+    languages = head.description["languages"]
+    paths = {code: workspace.table(*UTTERANCES, "massive", code) for code in languages}
+    facts = {
+        "name": name,
+        "licence": "CC-BY-4.0",
+        "attribution": ATTRIBUTION,
+        "data": [
             {"corpus": "massive", "language": code, "rows": info.rows, "fingerprint": info.content_hash}
-            for code, info in ((code, read_info(path)) for code, path in tables.items())
+            for code, info in ((code, read_info(path)) for code, path in paths.items())
             if info is not None
         ],
-        measured=disent.open(config, home=home).sql(MEASURED).to_dicts(),
-    )
+        "measured": disent.open(config, home=home).sql(MEASURED).to_dicts(),
+    }
+    tables = {code: read_table(path, SCHEMAS["utterances"]) for code, path in paths.items()}
+    packed = of_weights(of_head(head, seed=SEED, bits=BITS), tables)
+    return of_head(head, seed=SEED, bits=BITS, **facts, measured_packed=packed)
+
+
+def of_weights(model: StaticModel, tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
+    """Return translation by the very weights that are published, from the first language to the others and back."""
+    first, *others = model.languages
+    return [
+        {"of": row.of, "value": round(row.value, 3), "n": row.n}
+        for other in others
+        for languages in ((first, other), (other, first))
+        for row in translation("packed", model, tables, languages)
+    ]
 
 
 def write_wheel(model: StaticModel, name: str, folder: Path) -> Path:
