@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from disent_core.embedding_names import ALIASES
 from disent_core.encoders.checkpoint import DensePooler
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.fine_tunable import VectorMap
@@ -67,6 +68,7 @@ class Routes:
         """Return some of the routes; None: those without the shipped module or, if there are none, all."""
         if names is None:
             names = [name for name, route in self.steps.items() if not needs_code(route)] or list(self.steps)
+        names = [name if name in self.steps else ALIASES.get(name, name) for name in names]
         if unknown := [name for name in names if name not in self.steps]:
             raise ValueError(f"this head has no route {unknown[0]!r}; choose one of {', '.join(self.steps)}")
         left_out = tuple(name for name in self.steps if name not in names)

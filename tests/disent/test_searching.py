@@ -137,8 +137,8 @@ TAGGER = {"embeddings": (), "languages": {"de"}}
 @pytest.mark.parametrize(
     ("head", "call", "message"),
     [
-        ({}, lambda head: head.encode([1]), "a text is a str, and text 1 is a int"),
-        ({}, lambda head: head.encode(["a", None]), "a text is a str, and text 2 is a NoneType"),
+        ({}, lambda head: head.encode([1]), "a text is a str, and text 1 is int"),
+        ({}, lambda head: head.encode(["a", None]), "a text is a str, and text 2 is None; leave it out"),
         (
             TAGGER,
             lambda tagger: tagger.encode("x"),
