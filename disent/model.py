@@ -54,7 +54,7 @@ def models() -> list[ModelInfo]:
     from disent_core.static_folder import read_header
 
     listed = []
-    for folder in _shipped().values():
+    for folder in shipped_models().values():
         header, _ = read_header(folder)
         megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         licence = str(header.description.get("licence", "not stated"))
@@ -62,7 +62,8 @@ def models() -> list[ModelInfo]:
     return listed
 
 
-def _shipped() -> dict[str, Path]:
+def shipped_models() -> dict[str, Path]:
+    """Return the folders of the models that disent comes with, by name."""
     from disent_core.static_folder import RECORD
 
     return {record.parent.name: record.parent for record in sorted(MODELS.glob(f"*/{RECORD}"))}
@@ -108,14 +109,14 @@ def load(
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
         return StaticModel.load(folder)
     assert path is not None
-    return _open_head(Path(path).expanduser(), seed, device, encoder)
+    return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder)
 
 
 def _static_folder(path: str | Path | None) -> Path | None:
     """Return the folder of the static model that is meant; None if a head is meant."""
     from disent_core.static_folder import is_static
 
-    shipped = _shipped()
+    shipped = shipped_models()
     if path is None or (isinstance(path, str) and path in shipped):
         if SMALL in shipped or path is not None:
             return shipped[path or SMALL]
@@ -129,17 +130,9 @@ def _static_folder(path: str | Path | None) -> Path | None:
 
 
 def load_head(
-    path: str | Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
+    path: Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
 ) -> "Model":
     """Load a trained head together with its encoder; see `load`."""
-    from disent_core.static_folder import is_static
-
-    if path in _shipped() or is_static(Path(path).expanduser()):
-        raise ValueError(f"{path} is a static model, and this needs a trained head; embed with disent.load() in Python")
-    return _open_head(Path(path).expanduser(), seed, device, encoder)
-
-
-def _open_head(path: Path, seed: int | None, device: "Device", encoder: str | Path | None) -> "Model":
     with needing_extra():
         if not path.is_dir():
             from disent_core.lineage.saved_heads import open_head

@@ -89,13 +89,11 @@ def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
         disent.load(tmp_path / "mine")
 
 
-def test_a_static_model_has_no_seed_and_no_encoder_and_is_no_head(shipped, tmp_path):
+def test_a_static_model_has_no_seed_and_no_encoder(shipped, tmp_path):
     model("mine").save(tmp_path / "mine")
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="neither seeds nor an encoder"):
             disent.load(tmp_path / "mine", **options)
-    with pytest.raises(ValueError, match="this needs a trained head"):
-        disent.model.load_head(tmp_path / "mine")
 
 
 BASE_ALONE = f"""
