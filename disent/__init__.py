@@ -20,10 +20,10 @@
     run.table("metrics")                                          # a polars frame
     run.sql("from leaderboard")
 
-Models and searches by them need numpy alone, heads, indexes on disk and results the extra `train`, and tables and SQL the extra `lineage`.
-`disent materialize` makes the results; nothing here trains or changes them. Heavy libraries are imported when they
-are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; an unknown name is a
-`ValueError` that lists the known names.
+Models and searches by them need numpy alone, heads, indexes on disk and results the extra `train`, and tables and SQL
+the extra `lineage`. `disent materialize` makes the results; nothing here trains or changes them. Heavy libraries are
+imported when they are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; an
+unknown name is a `ValueError` that lists the known names.
 """
 
 import os

@@ -13,6 +13,8 @@ from disent_core.embedding_names import embedding_of
 from disent_core.text import listed_texts, normalise, text_keys
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from disent_core.encoders.contract import Device
     from disent_core.search.build import Added
     from disent_core.search.contents import EngineChoice, HeadRecord
@@ -130,7 +132,9 @@ class Index:
         listed = [normalise(text) for text in listed_texts(texts)]
         languages = [language] * len(listed) if isinstance(language, str | None) else [*language]
         if len(languages) != len(listed):
-            raise ValueError(f"{len(listed)} texts and {len(languages)} languages; give each text its language, or None")
+            raise ValueError(
+                f"{len(listed)} texts and {len(languages)} languages; give each text its language, or None"
+            )
         vectors = _encoded_by_language(model, listed, languages)
         return cls(MemoryIndex(listed, languages, {name: vectors[name] for name in names}, _title(model)), model)
 
@@ -315,6 +319,26 @@ class Index:
         return embedding_of(name, self.embeddings, f"this index ({self.head_title})")
 
 
+@overload
+def search(
+    texts: str,
+    among: Iterable[str],
+    by: str | None = None,
+    k: int = 10,
+    *,
+    model: "AnyModel | None" = None,
+    **request: Unpack[SearchRequest],
+) -> list[Hit]: ...
+@overload
+def search(
+    texts: Queries,
+    among: Iterable[str],
+    by: str | None = None,
+    k: int = 10,
+    *,
+    model: "AnyModel | None" = None,
+    **request: Unpack[SearchRequest],
+) -> list[list[Hit]]: ...
 def search(
     texts: str | Queries,
     among: Iterable[str],
@@ -457,10 +481,15 @@ def head_record(model: "AnyModel", index: Path | None = None) -> "HeadRecord":
     places = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
     if isinstance(model, Model):
         names = ("name", "encoder", "encoder_fingerprint", "trained_on")
-        described = {name: str(model.description.get(name, "")) for name in names} | {"seed": model.seed}
-    else:
-        header = model.header
-        rows = f"{header.table_rows} rows, seed {header.seed}, norm {header.unseen}"
-        described = {"name": _title(model), "encoder": "", "encoder_fingerprint": rows, "seed": None}
-        described["trained_on"] = ", ".join(model.languages)
-    return HeadRecord(fingerprint=model.fingerprint, places=places, **described)
+        described = {name: str(model.description.get(name, "")) for name in names}
+        return HeadRecord(fingerprint=model.fingerprint, seed=model.seed, places=places, **described)
+    header = model.header
+    return HeadRecord(
+        fingerprint=model.fingerprint,
+        encoder_fingerprint=f"{header.table_rows} rows, seed {header.seed}, norm {header.unseen}",
+        seed=None,
+        name=_title(model),
+        encoder="",
+        trained_on=", ".join(model.languages),
+        places=places,
+    )

@@ -153,7 +153,7 @@ class Model:
 
     Attributes:
         embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`; none if the
-            method tags slots.
+            method tags slots. A head that was trained on texts without slots has no template and no residual.
         languages: languages of which one has to be named with the texts; None if a text's language does not matter.
         seeds: training seeds; empty if the method is deterministic.
         seed: the one in use.
@@ -164,8 +164,10 @@ class Model:
     """
 
     def __init__(self, head: "SavedHead | RunHead", seed: int | None = None) -> None:
+        from disent_core.methods.spec import learned
+
         self._head: Any = head
-        self.embeddings: tuple[str, ...] = head.method.embeddings
+        self.embeddings: tuple[str, ...] = learned(head.method.embeddings, head.description)
         self.seeds: tuple[int, ...] = tuple(head.description["seeds"]) if head.method.is_seeded else ()
         self.seed: int | None = self._seed(seed)
         languages = head.trained.languages
@@ -234,10 +236,15 @@ class Model:
                 or has half of a surrogate pair.
             EncoderError: if a text can't be encoded.
         """
-        name, is_single = self._embedding(embedding), isinstance(texts, str)
-        options = {"normalize": normalize, "batch_size": batch_size, "show_progress": show_progress or progress}
-        matrix = self.encode_all([texts] if is_single else texts, language=language, **options)[name]
-        return matrix[0] if is_single else matrix
+        name = self._embedding(embedding)
+        matrix = self.encode_all(
+            [texts] if isinstance(texts, str) else texts,
+            language=language,
+            normalize=normalize,
+            batch_size=batch_size,
+            show_progress=show_progress or progress,
+        )[name]
+        return matrix[0] if isinstance(texts, str) else matrix
 
     def encode_all(
         self,
@@ -386,7 +393,8 @@ class Model:
                     raise ValueError(f"{method} compares texts by their tokens: it has no vectors for {late}")
                 blocks.append(embedded)
                 bar.update(len(block))
-        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in blocks[0]}
+        names = [name for name in blocks[0] if name in self.embeddings]
+        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in names}
 
     @cached_property
     def _widths(self) -> dict[str, int]:
@@ -403,6 +411,9 @@ class Model:
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
             raise ValueError(f"{self._head.method.name} tags the slots of sentences and does not embed; call label()")
+        from disent_core.methods.spec import require_learned
+
+        require_learned(self._head.method.embeddings, self.description, name)
         return embedding_of(name, self.embeddings, "this head")
 
     def _language(self, language: str | None) -> str:

@@ -180,10 +180,9 @@ class StaticModel:
             ValueError: if there is no such embedding, a text is no str, or it has half of a surrogate pair.
         """
         chosen = self._name(name)
-        is_single = isinstance(texts, str)
-        options = {"normalize": normalize, "batch_size": batch_size, "show_progress": show_progress}
-        vectors = self._encoded([texts] if is_single else texts, (chosen,), **options)[chosen]
-        return vectors[0] if is_single else vectors
+        listed = [texts] if isinstance(texts, str) else texts
+        vectors = self._encoded(listed, (chosen,), normalize, batch_size, show_progress)[chosen]
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_all(
         self, texts: Iterable[str], *, normalize: bool = True, batch_size: int = 1024, show_progress: bool = False

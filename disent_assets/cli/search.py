@@ -456,4 +456,6 @@ def serve(index: Path, port: int, host: str, head: str | None, encoder: Path | N
     if is_shared(host):
         click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
     about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+    if opened.model.description.get("mates") == 0:
+        about["shape and values"] = "the head was trained on texts without slots and knows neither"
     run(opened, about, host, port, lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"))

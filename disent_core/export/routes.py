@@ -28,6 +28,7 @@ from disent_core.methods.infonce_head import InfoNceHead
 from disent_core.methods.lexicon_head import TrainedLexicon, table_seed
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 from disent_core.methods.modules.word_rows import TABLE_ROWS
+from disent_core.methods.spec import learned
 
 Route = tuple[Any, ...]
 """Modules of sentence-transformers, or shipped ones. A module that several routes share is saved once."""
@@ -63,6 +64,14 @@ class Routes:
     def reads_words(self) -> bool:
         """Whether a step reads the words of the texts."""
         return any(getattr(step, "settings", {}).get("words") for route in self.steps.values() for step in route)
+
+    def learned(self, head: SavedHead) -> "Routes":
+        """Return the routes of embeddings that training had something for."""
+        names = learned(head.method.embeddings, head.description)
+        kept = {
+            name: route for name, route in self.steps.items() if name in names or name not in head.method.embeddings
+        }
+        return replace(self, steps=kept)
 
     def chosen(self, names: Sequence[str] | None) -> "Routes":
         """Return some of the routes; None: those without the shipped module or, if there are none, all."""

@@ -9,7 +9,7 @@ from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.lexicon_head import TrainedLexicon
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 from disent_core.methods.modules.word_rows import TABLE_ROWS
-from disent_core.methods.spec import METHOD_REFERENCE
+from disent_core.methods.spec import METHOD_REFERENCE, learned
 from disent_core.static_model import StaticModel
 
 
@@ -44,7 +44,8 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     seed = next(iter(trained.words)) if seed is None else seed
     if seed not in trained.words:
         raise ValueError(f"the head has no seed {seed}; choose one of {', '.join(map(str, trained.words))}")
-    config = trained.config
+    config, has_template = trained.config, "template" in learned(head.method.embeddings, facts)
+    names = ("template", "residual") if has_template else ("part_1", "part_2")
     described = {
         "name": facts["name"],
         "method": facts[METHOD_REFERENCE],
@@ -55,7 +56,7 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     }
     return of_table(
         trained.words[seed],
-        {"template": config.template_units, "residual": config.residual_units},
+        dict(zip(names, (config.template_units, config.residual_units), strict=True)),
         config.table_rows,
         bits=bits,
         languages=list(facts["languages"]),

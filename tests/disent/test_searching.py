@@ -103,7 +103,10 @@ def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"by": "form"}, r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, template, residual"),
+        (
+            {"by": "form"},
+            r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, template, residual",
+        ),
         ({"k": 0}, "k is 0; it must be at least 1"),
         ({"texts": []}, "there is no query"),
         ({"texts": ["x", " "]}, "a query is empty"),
@@ -271,10 +274,12 @@ def test_no_texts_in_memory_give_no_hits():
 
 def test_a_head_that_needs_languages_embeds_each_text_in_memory_in_its(monkeypatch):
     spoken, asked, embed = model(languages={"en", "de"}), [], disent.Model.encode_all
-    monkeypatch.setattr(
-        disent.Model, "encode_all",
-        lambda self, texts, *, language=None: asked.append((language, [*texts])) or embed(self, texts, language=language),
-    )  # fmt: skip
+
+    def encode_all(self, texts, *, language=None):
+        asked.append((language, [*texts]))
+        return embed(self, texts, language=language)
+
+    monkeypatch.setattr(disent.Model, "encode_all", encode_all)
     index = disent.Index.of(TEXTS[:3], spoken, language=["en", "de", "en"])
     assert sorted(asked) == [("de", TEXTS[1:2]), ("en", [TEXTS[0], TEXTS[2]])]
     assert [index.search(text, language="en")[0].text for text in TEXTS[:3]] == TEXTS[:3]
@@ -389,7 +394,9 @@ for arguments in {commands!r}:
 
 def test_a_file_of_texts_is_embedded_indexed_and_searched_without_torch(tmp_path):
     texts = tmp_path / "texts.txt"
-    texts.write_text("weck mich um neun\nspiel etwas jazz\nerinnere mich um neun\nweck mich um neun\n", encoding="utf-8")
+    texts.write_text(
+        "weck mich um neun\nspiel etwas jazz\nerinnere mich um neun\nweck mich um neun\n", encoding="utf-8"
+    )
     commands = [
         ["embed", str(texts), str(tmp_path / "out.npy"), "--embedding", "shape"],
         ["index", str(texts), str(tmp_path / "index")],

@@ -254,7 +254,10 @@ def test_an_index_may_have_one_embedding(head, texts, tmp_path):
     assert disent.Index.open(tmp_path / "index").embeddings == ("template",)
     told = run("search", tmp_path / "index", "x", "--by", "residual")
     assert told.exit_code == 2
-    assert "this index (fmda on tiny, en-de, seed 0) has no embedding 'residual'; choose one of template, shape" in told.stderr
+    assert (
+        "this index (fmda on tiny, en-de, seed 0) has no embedding 'residual'; choose one of template, shape"
+        in told.stderr
+    )
     told = run("index", texts, tmp_path / "index", "--embedding", "meaning")
     assert "this index has the embeddings template" in told.stderr
 
