@@ -5,27 +5,31 @@
     model = disent.load()                             # the model that disent comes with; disent.models() lists all
     model.encode(["wake me up at nine"], "shape")     # float32 [1, dim]
 
+    texts = ["weck mich um neun", "erinnere mich um neun an das meeting", "weck mich um zehn"]
+    disent.search("wake me up at nine", texts, by="shape", k=2)   # the nearest texts; or by="values", "meaning"
+    index = disent.Index.of(texts, model)             # encoded once, for many searches
+    index.search(["wake me up at nine", "call me at ten"], by="values")
+
     model = disent.load("data/heads/scratch/facet/en-de.safetensors")
     model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
 
-    index = disent.Index.open("INDEX")                            # made by disent index
-    index.search("wake me up at nine", by="template")             # the nearest texts
+    index = disent.Index.open("INDEX")                            # on disk, made by disent index
 
     run = disent.open("disent.toml")
     head = run.head("facet", encoder="scratch", pair="en-de")     # answers the same words
     run.table("metrics")                                          # a polars frame
     run.sql("from leaderboard")
 
-Models need numpy alone, heads and results the extra `train`, and tables and SQL the extra `lineage`.
-`disent materialize` makes the results; nothing here trains or changes them. Heavy libraries are imported when they
-are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; an unknown name is a
-`ValueError` that lists the known names.
+Models and searches by them need numpy alone, heads, indexes on disk and results the extra `train`, and tables and SQL
+the extra `lineage`. `disent materialize` makes the results; nothing here trains or changes them. Heavy libraries are
+imported when they are first needed. Errors about data or configuration are `disent_core.errors.DisentError`; an
+unknown name is a `ValueError` that lists the known names.
 """
 
 import os
 
 from disent.classifier import Classifier
-from disent.index import Hit, Index, SearchRequest
+from disent.index import Hit, Index, SearchRequest, search
 from disent.log_shapes import shapes
 from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
@@ -36,5 +40,5 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
     "Classifier", "Head", "HeadName", "Hit", "Index", "Measured", "Model", "ModelInfo", "Run", "SearchRequest", "Trained",
-    "load", "models", "open", "shapes", "train",
+    "load", "models", "open", "search", "shapes", "train",
 ]  # fmt: skip

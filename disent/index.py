@@ -1,22 +1,29 @@
-"""Search texts by the embeddings of a head: by template, residual or meaning."""
+"""Search texts by the embeddings of a model: by shape (template), values (residual) or meaning."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, overload
 
 from disent.extras import needing_extra
-from disent.model import Model, load_head
+from disent.model import Model, load, shipped_models
+from disent_core.embedding_names import embedding_of
+from disent_core.text import listed_texts, normalise, text_keys
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from disent_core.encoders.contract import Device
     from disent_core.search.build import Added
     from disent_core.search.contents import EngineChoice, HeadRecord
+    from disent_core.search.memory import MemoryIndex
     from disent_core.search.stored import StoredIndex
     from disent_core.search.texts import Text
+    from disent_core.static_model import StaticModel
 
+    AnyModel = Model | StaticModel
 
 Queries = list[str] | tuple[str, ...]
 
@@ -58,12 +65,13 @@ class SearchRequest(TypedDict, total=False):
 
 
 class Index:
-    """Texts with their vectors by one head; `Index.open` opens one, `Index.build` and `disent index` make one.
+    """Texts with their vectors by one model, static or a head.
 
-    A score depends on the two texts alone: not on the other texts, on how they were added, or on threads.
+    `Index.of` makes one in memory, `Index.build` and `disent index` make one on disk, which `Index.open` opens. A score
+    depends on the two texts alone: not on the other texts, on how they were added, or on threads.
 
     Attributes:
-        folder: where it lies.
+        folder: where it lies; None if it is in memory.
         embeddings: what a search may go by, such as `meaning`, `template` and `residual`.
         engine: what searches: `exact`, or `hnsw` or `ivf` of faiss.
         recall: share of the ten nearest texts of exact search that the engine found when the index was made, by
@@ -73,30 +81,69 @@ class Index:
     """
 
     def __init__(
-        self, stored: "StoredIndex", head: "str | Path | Model | None", encoder: str | Path | None, device: "Device"
+        self,
+        stored: "StoredIndex | MemoryIndex",
+        model: "str | Path | AnyModel | None",
+        encoder: str | Path | None = None,
+        device: "Device" = "auto",
     ) -> None:
         self._stored = stored
-        self._source: tuple[str | Path | Model | None, str | Path | None, Device] = (head, encoder, device)
-        self.folder: Path = stored.folder
-        self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
-        approximate = stored.contents.approximate
+        self._source: tuple[str | Path | AnyModel | None, str | Path | None, Device] = (model, encoder, device)
+        self.folder: Path | None = stored.folder
+        self.embeddings: tuple[str, ...] = stored.embeddings
+        approximate = stored.approximate
         self.engine: str = "exact" if approximate is None else approximate.engine
         self.recall: Mapping[str, float] = {} if approximate is None else approximate.recall_at_10
         self.texts: Sequence[str] = stored.texts
         self.languages: Sequence[str | None] = stored.languages
 
     def __len__(self) -> int:
-        return self._stored.contents.rows
+        return len(self.texts)
 
     def __repr__(self) -> str:
-        return f"Index({str(self.folder)!r}, {len(self)} texts, {self.head_title!r}, {list(self.embeddings)})"
+        place = "in memory" if self.folder is None else repr(str(self.folder))
+        return f"Index({place}, {len(self)} texts, {self.head_title!r}, {list(self.embeddings)})"
+
+    @classmethod
+    def of(
+        cls,
+        texts: Iterable[str],
+        model: "AnyModel | None" = None,
+        *,
+        language: str | Sequence[str | None] | None = None,
+        embeddings: Sequence[str] | None = None,
+    ) -> "Index":
+        """Make an index in memory. With a static model numpy suffices.
+
+        Args:
+            texts: a list, an array or any other iterable; a text may repeat. `Hit.row` counts them from 0.
+            model: of `load`; None: the model `small`.
+            language: of all texts, or of each.
+            embeddings: what a search may go by; None: all that the model has.
+
+        Raises:
+            ValueError: if a text is no str, there are other numbers of texts and languages, or the model does not embed
+                each text by itself, or has no such embedding.
+        """
+        from disent_core.search.memory import MemoryIndex
+
+        model = _small() if model is None else model
+        names = require_vectors(model, embeddings)
+        listed = [normalise(text) for text in listed_texts(texts)]
+        languages = [language] * len(listed) if isinstance(language, str | None) else [*language]
+        if len(languages) != len(listed):
+            raise ValueError(
+                f"{len(listed)} texts and {len(languages)} languages; give each text its language, or None"
+            )
+        vectors = _encoded_by_language(model, listed, languages)
+        return cls(MemoryIndex(listed, languages, {name: vectors[name] for name in names}, _title(model)), model)
 
     @classmethod
     def open(
         cls,
         folder: str | Path,
         *,
-        head: "str | Path | Model | None" = None,
+        head: "str | Path | AnyModel | None" = None,
         encoder: str | Path | None = None,
         device: "Device" = "auto",
     ) -> "Index":
@@ -104,7 +151,7 @@ class Index:
 
         Args:
             folder: where it lies.
-            head: a model, or the path of its head, if that is no longer where it was when the index was made.
+            head: its model, or the path of it, if that is no longer where it was when the index was made.
             encoder: folder of the head's encoder, if that has moved.
             device: where queries are encoded.
 
@@ -121,7 +168,7 @@ class Index:
     def build(
         cls,
         folder: str | Path,
-        model: Model,
+        model: "AnyModel",
         texts: Iterable[str],
         *,
         language: str | None = None,
@@ -142,35 +189,39 @@ class Index:
         Raises:
             ValueError: if the model does not embed each text by itself, or has no such embedding; if there is no text.
             TableError: if the folder has something else, or an index of another head or with other embeddings.
-            ModuleNotFoundError: if the engine needs faiss, which is not installed: `pip install 'disent[faiss]'`.
+            ModuleNotFoundError: if pyarrow or pydantic is not installed (`disent[train]`), or the engine needs faiss
+                (`disent[faiss]`).
             CorpusError: if a text is blank, too long or has reserved characters.
         """
-        from disent_core.search.texts import checked_texts
+        with needing_extra():
+            from disent_core.search.texts import checked_texts
 
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, not one text")
         remaining = iter(texts)
         if (first := next(remaining, None)) is None:
             raise ValueError("there are no texts")
-        checked = checked_texts(chain([first], remaining), language, model.languages)
+        checked = checked_texts(chain([first], remaining), language, needed_languages(model))
         path = Path(folder).expanduser()
         add(path, model, checked, embeddings=embeddings, engine=engine)
         return cls.open(path, head=model)
 
     @property
     def head_title(self) -> str:
-        """The head in words: `facet on minilm, en-de, seed 0`."""
-        return self._stored.contents.head.title
+        """The model in words: `facet on minilm, en-de, seed 0`."""
+        return self._stored.title
 
     @cached_property
-    def model(self) -> Model:
-        """The head that made the index, loaded when it is first used.
+    def model(self) -> "AnyModel":
+        """The model that made the index, loaded when it is first used.
 
         Raises:
-            TrainingError: if the head is not where it was, or is another one now.
+            TrainingError: if the model is not where it was, or is another one now.
             EncoderError: if its encoder can't be loaded.
         """
-        return _model(self.folder, self._stored.contents.head, *self._source)
+        if self.folder is None:
+            return cast("AnyModel", self._source[0])
+        return _model(self.folder, cast("StoredIndex", self._stored).contents.head, *self._source)
 
     @overload
     def search(self, texts: str, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]) -> list[Hit]: ...
@@ -185,8 +236,8 @@ class Index:
 
         Args:
             texts: a query, or a list of queries of one language.
-            by: `template` finds the same shape, `residual` the same values, `meaning` the same meaning. None: the
-                meaning, or the first embedding that there is.
+            by: `shape` (or `template`), `values` (or `residual`) or `meaning`; the name of any other embedding of
+                `embeddings`. None: the meaning, or the first embedding that there is.
             k: hits per query; fewer if the index has fewer.
             **request: `language`, `other_language`, `only_language`, `except_same_text` and `exact`; see
                 `SearchRequest`.
@@ -216,28 +267,28 @@ class Index:
             **request: as in `search`.
 
         Returns:
-            For each embedding the hits of each query, as `search` returns them.
+            For each name in `by` the hits of each query, as `search` returns them.
 
         Raises:
             As `search`.
         """
-        from disent_core.text import normalise, text_keys
-
         if unknown := request.keys() - SearchRequest.__annotations__.keys():
             raise TypeError(f"unexpected arguments {sorted(unknown)}; choose from {[*SearchRequest.__annotations__]}")
-        names = [self._embedding(name) for name in by]
+        names = {name: self._embedding(name) for name in by}
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
-        queries = [normalise(text) for text in texts]
+        queries = [normalise(text) for text in listed_texts(texts)]
         if not queries or not all(query.strip() for query in queries):
             raise ValueError("there is no query" if not queries else "a query is empty")
         keep = self._language_filter(request)
-        vectors, keys = self.model.encode_all(queries, language=request.get("language")), text_keys(queries)
+        vectors, keys = encoded(self.model, queries, request.get("language")), text_keys(queries)
         without = keys if request.get("except_same_text") else None
         count, is_exact = min(k, max(1, len(self))), request.get("exact", False)
         answers: dict[str, list[list[Hit]]] = {}
-        for name in names:
-            nearest = self._stored.nearest(vectors[name], name, count, keep=keep, without=without, is_exact=is_exact)
+        for name, embedding in names.items():
+            nearest = self._stored.nearest(
+                vectors[embedding], embedding, count, keep=keep, without=without, is_exact=is_exact
+            )
             # A query with fewer than k hits has rows of -1 at its end.
             answers[name] = [
                 [self._hit(score, int(row)) for score, row in zip(*pair, strict=True) if row >= 0]
@@ -251,7 +302,7 @@ class Index:
         others = request.get("other_language", False)
         if others and language is None:
             raise ValueError("other_language= needs the language of the query: language=")
-        known = {part.language for part in self._stored.contents.parts}
+        known = self._stored.spoken
         if only is not None and only not in known:
             named = ", ".join(sorted(filter(None, known))) or "none with a language"
             raise ValueError(f"the index has no text in {only!r}; it has {named}")
@@ -265,96 +316,180 @@ class Index:
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
             raise ValueError("this index has no texts")
-        if name is None:
-            return "meaning" if "meaning" in self.embeddings else self.embeddings[0]
-        if name not in self.embeddings:
-            known = ", ".join(self.embeddings)
-            raise ValueError(f"this index has no {name!r} ({self.head_title}); choose one of {known}")
-        return name
+        return embedding_of(name, self.embeddings, f"this index ({self.head_title})")
 
 
-# --- heads ---
+@overload
+def search(
+    texts: str,
+    among: Iterable[str],
+    by: str | None = None,
+    k: int = 10,
+    *,
+    model: "AnyModel | None" = None,
+    **request: Unpack[SearchRequest],
+) -> list[Hit]: ...
+@overload
+def search(
+    texts: Queries,
+    among: Iterable[str],
+    by: str | None = None,
+    k: int = 10,
+    *,
+    model: "AnyModel | None" = None,
+    **request: Unpack[SearchRequest],
+) -> list[list[Hit]]: ...
+def search(
+    texts: str | Queries,
+    among: Iterable[str],
+    by: str | None = None,
+    k: int = 10,
+    *,
+    model: "AnyModel | None" = None,
+    **request: Unpack[SearchRequest],
+) -> list[Hit] | list[list[Hit]]:
+    """Find, among texts, those that are nearest to a query: of the same shape, the same values or the same meaning.
+
+    To search the same texts again, make an index of them once: `Index.of(among, model)`.
+
+    Args:
+        texts: a query, or a list of queries.
+        among: the texts to search.
+        by: `shape`, `values` or `meaning`, as in `Index.search`.
+        k: hits per query.
+        model: of `load`; None: the model `small`.
+        **request: see `SearchRequest`.
+
+    Returns:
+        As `Index.search`; `Hit.row` is the number of the text in `among`, from 0.
+
+    Raises:
+        ValueError: as `Index.of` and `Index.search`.
+    """
+    return Index.of(among, model).search(texts, by, k, **request)
 
 
-def index_model(folder: Path, *, encoder: Path | None = None) -> Model:
-    """Load the head that made an index, whose texts may be damaged."""
-    from disent_core.errors import TableError, located
-    from disent_core.search.contents import REMEDY, read_contents
+@cache
+def _small() -> "StaticModel":
+    return load()
 
-    if (contents := read_contents(folder)) is None:
-        raise TableError(located(folder, None, "no index here", REMEDY))
-    return _model(folder, contents.head, None, encoder, "auto")
+
+# --- models ---
+
+
+def needed_languages(model: "AnyModel") -> tuple[str, ...] | None:
+    """Return the languages of which one has to be named with a text; None if a text's language does not matter."""
+    return model.languages if isinstance(model, Model) else None
+
+
+def encoded(model: "AnyModel", texts: Sequence[str], language: str | None) -> "dict[str, np.ndarray]":
+    """Embed texts of one language, which is named to a model that needs it."""
+    if needed_languages(model) is None:
+        return model.encode_all(texts)
+    return cast(Model, model).encode_all(texts, language=language)
+
+
+def _encoded_by_language(
+    model: "AnyModel", texts: Sequence[str], languages: Sequence[str | None]
+) -> "dict[str, np.ndarray]":
+    if needed_languages(model) is None or not texts:
+        return model.encode_all(texts)
+    import numpy as np
+
+    rows = {language: [row for row, of_row in enumerate(languages) if of_row == language] for language in {*languages}}
+    parts = [encoded(model, [texts[row] for row in chosen], language) for language, chosen in rows.items()]
+    back = np.argsort(np.concatenate(list(rows.values())))
+    return {name: np.concatenate([part[name] for part in parts])[back] for name in parts[0]}
+
+
+def index_model(folder: Path, *, encoder: Path | None = None) -> "AnyModel":
+    """Load the model that made an index, whose texts may be damaged; the model `small` if there is no index yet."""
+    from disent_core.search.contents import read_contents
+
+    contents = read_contents(folder)
+    return load() if contents is None else _model(folder, contents.head, None, encoder, "auto")
 
 
 def _model(
     folder: Path,
     record: "HeadRecord",
-    head: "str | Path | Model | None",
+    model: "str | Path | AnyModel | None",
     encoder: str | Path | None,
     device: "Device",
-) -> Model:
-    """Load the head of an index, if it is not loaded yet, and check that it is the one."""
+) -> "AnyModel":
+    """Load the model of an index, if it is not loaded yet, and check that it is the one."""
     from disent_core.errors import TrainingError, located
 
-    if head is None:
+    what = "head" if record.encoder else "model"
+    if model is None:
         paths = [folder / path for path in record.places]
-        head = next((path for path in paths if path.exists()), None)
-        if head is None:
-            problem = f"its head ({record.title}) {'is not where it was' if paths else 'has no file'}"
+        model = next((path for path in paths if path.exists()), None)
+        if model is None and not record.encoder and record.name in shipped_models():
+            model = record.name
+        if model is None:
+            problem = f"its {what} ({record.title}) {'is not where it was' if paths else 'has no file'}"
             raise TrainingError(located(folder, None, problem, "Name it as head="))
-    model = head
-    if not isinstance(model, Model):
-        model = load_head(Path(model), seed=record.seed, device=device, encoder=encoder)
+    if isinstance(model, str | Path):
+        model = load(model, seed=record.seed, device=device, encoder=encoder)
     if not head_record(model).is_same(record):
-        problem = f"its head is not the one that made this index ({record.title})"
+        problem = f"its {what} is not the one that made this index ({record.title})"
         raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))
     return model
 
 
-def add(folder: Path, model: Model, texts: "Iterable[Text]", **options: Any) -> "Added":
+def add(folder: Path, model: "AnyModel", texts: "Iterable[Text]", **options: Any) -> "Added":
     """Add texts to an index, or make one; options are those of `disent_core.search.build.add_texts`."""
     from disent_core.search.build import add_texts
 
-    require_vectors(model, options.get("embeddings") or ())
-    return add_texts(
-        folder,
-        head_record(model, folder),
-        lambda block, language: model.encode_all(block, language=language),
-        texts,
-        **options,
-    )
+    names = require_vectors(model, options.get("embeddings"))
+    if options.get("embeddings") is not None:  # otherwise those that the index has
+        options["embeddings"] = names
+    record = head_record(model, folder)
+    return add_texts(folder, record, lambda block, language: encoded(model, block, language), texts, **options)
 
 
-def chosen_embeddings(model: Model, name: str | None) -> list[str]:
+def chosen_embeddings(model: "AnyModel", name: str | None) -> list[str]:
     """Return the embeddings that a command names: one, `all`, or by default the meaning or the first."""
-    default = "meaning" if "meaning" in model.embeddings else next(iter(model.embeddings), "")
-    names = [*model.embeddings] if name == "all" else [name or default]
-    require_vectors(model, names)
-    return names
+    return require_vectors(model, None if name == "all" else [name])
 
 
-def require_vectors(model: Model, embeddings: Sequence[str]) -> None:
-    """Check that a model has these embeddings, and that the vector of a text does not depend on other texts."""
-    method = model.description["name"]
-    if not model.embeddings:
-        raise ValueError(f"{method} tags the slots of sentences and does not embed")
-    if not model.is_of_one_text:
-        raise ValueError(
-            f"{method} subtracts the mean of all texts that are encoded together; use a head that does not"
-        )
-    if unknown := [name for name in embeddings if name not in model.embeddings]:
-        raise ValueError(f"this head has no embedding {unknown[0]!r}; choose one of {', '.join(model.embeddings)}")
+def require_vectors(model: "AnyModel", embeddings: Sequence[str | None] | None) -> list[str]:
+    """Return the embeddings that are meant, None all of them; the vector of a text must not depend on other texts."""
+    if isinstance(model, Model):
+        method = model.description["name"]
+        if not model.embeddings:
+            raise ValueError(f"{method} tags the slots of sentences and does not embed")
+        if not model.is_of_one_text:
+            problem = f"{method} subtracts the mean of all texts that are encoded together"
+            raise ValueError(f"{problem}; use a head that does not")
+    what = "this head" if isinstance(model, Model) else "this model"
+    names = model.embeddings if embeddings is None else embeddings
+    return list(dict.fromkeys(embedding_of(name, model.embeddings, what) for name in names))
 
 
-def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
-    """Describe the head of a model and, for an index, its path relative to the index and its own."""
+def _title(model: "AnyModel") -> str:
+    if isinstance(model, Model):
+        return str(model.description["name"])
+    return str(model.description.get("name", "static model"))
+
+
+def head_record(model: "AnyModel", index: Path | None = None) -> "HeadRecord":
+    """Describe a model and, for an index, its path relative to the index and its own."""
     from disent_core.search.contents import HeadRecord
 
     path = None if model.path is None else model.path.resolve()
-    names = ("name", "encoder", "encoder_fingerprint", "trained_on")
+    places = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
+    if isinstance(model, Model):
+        names = ("name", "encoder", "encoder_fingerprint", "trained_on")
+        described = {name: str(model.description.get(name, "")) for name in names}
+        return HeadRecord(fingerprint=model.fingerprint, seed=model.seed, places=places, **described)
+    header = model.header
     return HeadRecord(
         fingerprint=model.fingerprint,
-        seed=model.seed,
-        places=() if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path)),
-        **{name: str(model.description.get(name, "")) for name in names},
+        encoder_fingerprint=f"{header.table_rows} rows, seed {header.seed}, norm {header.unseen}",
+        seed=None,
+        name=_title(model),
+        encoder="",
+        trained_on=", ".join(model.languages),
+        places=places,
     )

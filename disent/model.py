@@ -1,10 +1,13 @@
 """Load a model, static or a trained head, and embed texts with it, without the run that trained it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from disent.extras import needing_extra
+from disent_core.embedding_names import embedding_of
+from disent_core.text import listed_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +56,7 @@ def models() -> list[ModelInfo]:
     from disent_core.static_folder import read_header
 
     listed = []
-    for name, folder in _shipped().items():
+    for name, folder in shipped_models().items():
         header, _ = read_header(folder)
         megabytes = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
         licence = str(header.description.get("licence", "not stated"))
@@ -61,7 +64,7 @@ def models() -> list[ModelInfo]:
     return listed
 
 
-def _shipped() -> dict[str, Path]:
+def shipped_models() -> dict[str, Path]:
     """Return the folders of the models that are installed, by name; no package of a model is imported."""
     from importlib.metadata import entry_points
     from importlib.util import find_spec
@@ -117,14 +120,14 @@ def load(
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
         return StaticModel.load(folder)
     assert path is not None
-    return _open_head(Path(path).expanduser(), seed, device, encoder)
+    return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder)
 
 
 def _static_folder(path: str | Path | None) -> Path | None:
     """Return the folder of the static model that is meant; None if a head is meant."""
     from disent_core.static_folder import is_static
 
-    shipped = _shipped()
+    shipped = shipped_models()
     if path is None or (isinstance(path, str) and path in shipped):
         if SMALL in shipped or path is not None:
             return shipped[path or SMALL]
@@ -138,17 +141,9 @@ def _static_folder(path: str | Path | None) -> Path | None:
 
 
 def load_head(
-    path: str | Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
+    path: Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
 ) -> "Model":
     """Load a trained head together with its encoder; see `load`."""
-    from disent_core.static_folder import is_static
-
-    if path in _shipped() or is_static(Path(path).expanduser()):
-        raise ValueError(f"{path} is a static model, and this needs a trained head; embed with disent.load() in Python")
-    return _open_head(Path(path).expanduser(), seed, device, encoder)
-
-
-def _open_head(path: Path, seed: int | None, device: "Device", encoder: str | Path | None) -> "Model":
     with needing_extra():
         if not path.is_dir():
             from disent_core.lineage.saved_heads import open_head
@@ -169,7 +164,7 @@ class Model:
 
     Attributes:
         embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`; none if the
-            method tags slots.
+            method tags slots. A head that was trained on texts without slots has no template and no residual.
         languages: languages of which one has to be named with the texts; None if a text's language does not matter.
         seeds: training seeds; empty if the method is deterministic.
         seed: the one in use.
@@ -180,8 +175,10 @@ class Model:
     """
 
     def __init__(self, head: "SavedHead | RunHead", seed: int | None = None) -> None:
+        from disent_core.methods.spec import learned
+
         self._head: Any = head
-        self.embeddings: tuple[str, ...] = head.method.embeddings
+        self.embeddings: tuple[str, ...] = learned(head.method.embeddings, head.description)
         self.seeds: tuple[int, ...] = tuple(head.description["seeds"]) if head.method.is_seeded else ()
         self.seed: int | None = self._seed(seed)
         languages = head.trained.languages
@@ -197,75 +194,136 @@ class Model:
         name, encoder, pair = (self.description[key] for key in ("name", "encoder", "trained_on"))
         return f"Model({name!r} on {encoder!r}, {pair!r}, embeddings={list(self.embeddings)})"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The `embeddings`, as static models call them."""
+        return self.embeddings
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of what `encode` gives without the name of an embedding; the first call encodes a text."""
+        return self._widths[self._embedding(None)]
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens of a text that its encoder reads; the rest is cut. None if the encoder has no such limit."""
+        return getattr(self._head.encoder_config, "max_length", None)
+
+    @property
+    def device(self) -> str:
+        """Where it computes, `cpu` or `cuda`."""
+        return self._head.device
+
     def encode(
         self,
-        texts: str | Sequence[str],
+        texts: str | Iterable[str],
         embedding: str | None = None,
         *,
         language: str | None = None,
+        normalize: bool = False,
+        batch_size: int = _BLOCK_TEXTS,
+        show_progress: bool = False,
         progress: bool = False,
     ) -> "np.ndarray":
         """Embed texts.
 
         Args:
-            texts: one text, or a list.
-            embedding: one of `embeddings`; None: the meaning, or the only one that there is.
+            texts: one text, or several as a list, an array or any other iterable.
+            embedding: one of `embeddings`, or `shape` for the template and `values` for the residual; None: the
+                meaning, or the first that there is.
             language: of all of them; only a head that has `languages` needs it.
-            progress: show on stderr how many are done, and the time left.
+            normalize: return unit vectors. The default differs from that of static models: without it the vectors are
+                those that the head has learned, that commands write and that a run measures. Cosines are the same.
+            batch_size: texts that are encoded at once, which bounds the memory of their token states. A head that is
+                not `is_of_one_text` encodes all at once.
+            show_progress: show on stderr how many are done, and the time left.
+            progress: earlier name of `show_progress`.
 
         Returns:
-            float32 [dim] for one text, [texts, dim] for a list, in order.
+            float32 [dim] for one text, [texts, dim] for several, in order.
 
         Raises:
-            ValueError: if the head has no such embedding, needs a language or has not this one.
+            ValueError: if the head has no such embedding, needs a language or has not seen this one, a text is no str
+                or has half of a surrogate pair.
             EncoderError: if a text can't be encoded.
         """
         name = self._embedding(embedding)
-        listed = [texts] if isinstance(texts, str) else texts
-        matrix = self.encode_all(listed, language=language, progress=progress)[name]
+        matrix = self.encode_all(
+            [texts] if isinstance(texts, str) else texts,
+            language=language,
+            normalize=normalize,
+            batch_size=batch_size,
+            show_progress=show_progress or progress,
+        )[name]
         return matrix[0] if isinstance(texts, str) else matrix
 
     def encode_all(
-        self, texts: Sequence[str], *, language: str | None = None, progress: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        language: str | None = None,
+        normalize: bool = False,
+        batch_size: int = _BLOCK_TEXTS,
+        show_progress: bool = False,
+        progress: bool = False,
     ) -> "dict[str, np.ndarray]":
         """Embed texts by every embedding; the encoder runs once.
 
         Args:
-            texts: at least one.
+            texts: as in `encode`, but not one text.
             language: as in `encode`.
+            normalize: as in `encode`.
+            batch_size: as in `encode`.
+            show_progress: as in `encode`.
             progress: as in `encode`.
 
         Returns:
             For each name of `embeddings` a matrix, float32 [texts, dim].
 
         Raises:
-            ValueError: if there are no texts, or as in `encode`.
-            EncoderError: if a text can't be encoded.
+            ValueError, EncoderError: as `encode`.
         """
-        return self._encoded(texts, language, self.seed, progress=progress)
+        import numpy as np
+
+        matrices = self._encoded(texts, language, self.seed, batch_size, show_progress or progress)
+        if not normalize:
+            return matrices
+        return {
+            name: rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+            for name, rows in matrices.items()
+        }
 
     def similarity(
-        self, left: "np.ndarray | Sequence[str]", right: "np.ndarray | Sequence[str]", *, language: str | None = None
+        self,
+        left: "np.ndarray | str | Iterable[str]",
+        right: "np.ndarray | str | Iterable[str]",
+        embedding: str | None = None,
+        *,
+        language: str | None = None,
     ) -> "np.ndarray":
         """Compare all rows with all rows: cosines, or the late interaction of a method such as `bertscore`.
 
         Args:
             left: vectors [n, dim], or n texts.
             right: vectors [m, dim], or m texts.
+            embedding: of the texts, as in `encode`.
             language: of the texts; only a head that has `languages` needs it.
 
         Returns:
-            float32 [n, m].
+            float32 [n, m]; a single text or vector counts as n = 1.
         """
         import numpy as np
 
-        matrices: list[Any] = [left, right]
-        for side, rows in enumerate(matrices):
-            if not isinstance(rows, np.ndarray):
-                name = self._embedding(None)
-                _require_texts(rows)
-                features = self._head.features(rows, self._language(language))
-                matrices[side] = self._head.trained.embed(features, self.seed)[name]
+        name, matrices = self._embedding(embedding), []
+        for side in (left, right):
+            if isinstance(side, np.ndarray) and side.dtype.kind == "f":
+                matrices.append(np.atleast_2d(side))
+                continue
+            texts = listed_texts([side] if isinstance(side, str) else side)
+            if not texts:
+                raise ValueError("there are no texts to compare")
+            features = self._head.features(texts, self._language(language))
+            matrices.append(self._head.trained.embed(features, self.seed)[name])
         if not isinstance(matrices[0], np.ndarray):
             return matrices[0].similarity(matrices[1])
         lengths = [np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12) for rows in matrices]
@@ -319,26 +377,41 @@ class Model:
         return export_head(self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx)
 
     def _encoded(
-        self, texts: Sequence[str], language: str | None, seed: int | None, *, progress: bool = False
+        self,
+        texts: Iterable[str],
+        language: str | None,
+        seed: int | None,
+        batch_size: int = _BLOCK_TEXTS,
+        show_progress: bool = False,
     ) -> "dict[str, np.ndarray]":
         import numpy as np
         from tqdm import tqdm
 
         self._embedding(None)
-        _require_texts(texts)
-        head, spoken = self._head, self._language(language)
-        size = _BLOCK_TEXTS if self.is_of_one_text else len(texts)
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        listed, spoken = listed_texts(texts), self._language(language)
+        if not listed:
+            return {name: np.empty((0, width), dtype=np.float32) for name, width in self._widths.items()}
+        size = batch_size if self.is_of_one_text else len(listed)
         blocks: list[dict[str, np.ndarray]] = []
-        with tqdm(total=len(texts), unit=" texts", disable=not progress) as bar:
-            for start in range(0, len(texts), size):
-                block = texts[start : start + size]
-                embedded = head.trained.embed(head.features(block, spoken), seed)
+        with tqdm(total=len(listed), unit=" texts", disable=not show_progress) as bar:
+            for start in range(0, len(listed), size):
+                block = listed[start : start + size]
+                embedded = self._head.trained.embed(self._head.features(block, spoken), seed)
                 if late := [name for name, value in embedded.items() if not isinstance(value, np.ndarray)]:
-                    problem = f"{head.method.name} compares texts by their tokens: it has no vectors for {late}"
-                    raise ValueError(problem)
+                    method = self._head.method.name
+                    raise ValueError(f"{method} compares texts by their tokens: it has no vectors for {late}")
                 blocks.append(embedded)
                 bar.update(len(block))
-        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in blocks[0]}
+        names = [name for name in blocks[0] if name in self.embeddings]
+        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in names}
+
+    @cached_property
+    def _widths(self) -> dict[str, int]:
+        """Dimensions of each embedding, by those of a text."""
+        vectors = self._encoded(["a"], self.languages[0] if self.languages else None, self.seed)
+        return {name: rows.shape[1] for name, rows in vectors.items()}
 
     def _seed(self, seed: int | None) -> int | None:
         if seed is not None and seed not in self.seeds:
@@ -349,14 +422,16 @@ class Model:
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
             raise ValueError(f"{self._head.method.name} tags the slots of sentences and does not embed; call label()")
-        if name is None:
-            return "meaning" if "meaning" in self.embeddings else self.embeddings[0]
-        if name not in self.embeddings:
-            raise ValueError(f"this head has no embedding {name!r}; choose one of {', '.join(self.embeddings)}")
-        return name
+        from disent_core.methods.spec import require_learned
+
+        require_learned(self._head.method.embeddings, self.description, name)
+        return embedding_of(name, self.embeddings, "this head")
 
     def _language(self, language: str | None) -> str:
         if self.languages is None:
+            seen = self.description.get("languages")
+            if language is not None and seen and language not in seen:
+                raise ValueError(f"this head has seen {', '.join(seen)}, not {language!r}; it needs no language=")
             return language or ""
         if language not in self.languages:
             self._refuse_untagged(language)
@@ -367,11 +442,3 @@ class Model:
         """Say which languages a tagger has, which may be fewer than those of its pair."""
         if not self.embeddings and language is not None and language not in (self.languages or ()):
             raise ValueError(f"this head tags {', '.join(self.languages or ())} only, not {language!r}")
-
-
-def _require_texts(texts: Sequence[str]) -> None:
-    if isinstance(texts, str) or not len(texts):
-        raise ValueError("texts must be a list of at least one text")
-    for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            raise ValueError(f"a text is a str, and text {number} is a {type(text).__name__}")

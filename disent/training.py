@@ -92,13 +92,16 @@ class Trained:
         model: the static model.
         folder: where it lies; `disent.load` opens it.
         measured: of this model and others.
-        has_slots: whether the table has slots, so that the model has shape and values.
     """
 
     model: "StaticModel"
     folder: Path
     measured: list[Measured]
-    has_slots: bool
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the table has slots, from which the model has learned shape and values."""
+        return "template" in self.model.names
 
     def __str__(self) -> str:
         models = list(dict.fromkeys(row.model for row in self.measured))
@@ -147,13 +150,12 @@ def train(data: str | Path, folder: str | Path, *, seed: int = 0, bits: int = 8)
                 step.make(partition or "")
         head, tables = open_head(workspace.head("words", METHOD, NAME), device="cpu"), _utterances(workspace)
         data = [{"language": code, "rows": table.num_rows} for code, table in tables.items()]
-        has_slots = any(_has_slots(table) for table in tables.values())
-        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": data, "is_whole": not has_slots}
+        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": data}
         measured = _measured(tables, workspace.config.pairs_of(NAME)[0][0], of_head(head, seed, **facts))
         model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
     model.save(target)
     model.path = target
-    return Trained(model, target, measured, has_slots)
+    return Trained(model, target, measured)
 
 
 def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
@@ -199,10 +201,6 @@ def _utterances(workspace: "Workspace") -> "dict[str, pa.Table]":
 
     schema, codes = SCHEMAS["utterances"], workspace.config.utterance_languages
     return {code: read_table(workspace.table(*UTTERANCES, NAME, code), schema) for code in codes}
-
-
-def _has_slots(table: "pa.Table") -> bool:
-    return any(tag != "O" for tags in table["slot_tags"].to_pylist() for tag in tags)
 
 
 # --- measures ---------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from disent_core.errors import DamagedError, located, quoted
 from disent_core.text import parsed_json
@@ -163,8 +163,8 @@ def _parsed(folder: Path) -> dict[str, Any]:
     return record
 
 
-def read(folder: Path) -> tuple[Header, NDArray[np.int64], NDArray[Any], NDArray[np.float16]]:
-    """Read a model: its header, the numbers of its stored rows, sorted, the rows, and their scales."""
+def read(folder: Path) -> tuple[Header, NDArray[np.int64], NDArray[Any], NDArray[np.float16], str]:
+    """Read a model: its header, the numbers of its stored rows, sorted, the rows, their scales, and the checksum."""
     header, weights = read_header(folder)
     path = folder / WEIGHTS
     try:
@@ -189,7 +189,7 @@ def read(folder: Path) -> tuple[Header, NDArray[np.int64], NDArray[Any], NDArray
         _refuse(path, f"it marks {len(known):,} rows as known where {RECORD} says {header.known:,}")
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         _refuse(path, "it has scales that are not positive numbers")
-    return header, known, rows, scales
+    return header, known, rows, scales, weights["sha256"]
 
 
 def _refuse(path: Path, problem: str, cause: Exception | None = None) -> NoReturn:
@@ -200,17 +200,21 @@ def _refuse(path: Path, problem: str, cause: Exception | None = None) -> NoRetur
 # --- writing ----------------------------------------------------------------------------------------------
 
 
+def weights(header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]) -> bytes:
+    """Return the content of the file of weights."""
+    bits = np.zeros(8 * -(-header.table_rows // 8), dtype=np.uint8)
+    bits[known] = 1
+    arrays = {"known": np.packbits(bits, bitorder="little"), "rows": rows, "scales": scales}
+    return save({name: np.ascontiguousarray(value) for name, value in arrays.items()})
+
+
 def write(
     folder: Path, header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]
 ) -> None:
     """Write a model; an earlier model in the folder is replaced, and any other file is an error."""
-    bits = np.zeros(8 * -(-header.table_rows // 8), dtype=np.uint8)
-    bits[known] = 1
-    arrays = {"known": np.packbits(bits, bitorder="little"), "rows": rows, "scales": scales}
+    content = weights(header, known, rows, scales)
     with filled(folder, {WEIGHTS, RECORD, CARD}) as temporary:
-        weights = temporary / WEIGHTS
-        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, weights)
-        content = weights.read_bytes()
+        (temporary / WEIGHTS).write_bytes(content)
         checksum = {"file": WEIGHTS, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         record = {"format": FORMAT, "version": VERSION, **asdict(header), "weights": checksum}
         text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

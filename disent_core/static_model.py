@@ -10,10 +10,11 @@ stored as integers of 4 or 8 bits with a scale each; any other row is random and
 No torch, scipy or pyarrow is imported here, nor what imports them.
 """
 
-import math
+import hashlib
 import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from disent_core import static_folder
+from disent_core.embedding_names import MEANING, embedding_of
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 from disent_core.static_folder import Header
+from disent_core.text import iterable_texts, require_text, require_unicode
 
-ALIASES = {"shape": "template", "values": "residual"}
-"""Other names of embeddings, in plain words."""
-MEANING = "meaning"
 CACHED_WORDS = 1 << 16
 """Words whose vectors are kept: 64 MB at 256 dimensions. All are dropped when there are more."""
 _CHARACTERS = 32
@@ -44,14 +44,19 @@ class StaticModel:
     character but white space has the vector 0. Threads may share a model.
 
     Attributes:
-        names: of its embeddings, `meaning` first; each other one is a part of it.
+        names: of its embeddings, `meaning` first; each other one is a part of it. Heads call them `embeddings`.
         dim: dimensions of the meaning.
         widths: dimensions of each embedding.
         languages: those that it was trained on. The language of a text need not be known.
         description: what was trained, on what, under what licence; see `static_folder`.
         header: what it is in numbers, and all of the above.
         path: its folder; None if it was not loaded.
+        fingerprint: SHA-256 of its weights as `save` writes them.
     """
+
+    max_length = None
+    """Most tokens of a text that count; there is no such limit."""
+    device = "cpu"
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class StaticModel:
         self.header = header
         self.widths: dict[str, int] = {MEANING: header.dim, **header.parts}
         self.names: tuple[str, ...] = tuple(self.widths)
+        self.embeddings = self.names
         self.dim: int = header.dim
         self.languages: tuple[str, ...] = header.languages
         self.description: Mapping[str, Any] = header.description
@@ -130,10 +136,16 @@ class StaticModel:
         Raises:
             DamagedError: if there is no model, or it is not as it was written; the message names file and remedy.
         """
-        header, known, rows, scales = static_folder.read(Path(folder).expanduser())
+        path = Path(folder).expanduser()
+        header, known, rows, scales, sha256 = static_folder.read(path)
         model = cls(header, known, rows, scales)
-        model.path = Path(folder).expanduser()
+        model.path, model.fingerprint = path, sha256
         return model
+
+    @cached_property
+    def fingerprint(self) -> str:
+        weights = static_folder.weights(self.header, self._known, self._rows, self._scales)
+        return hashlib.sha256(weights).hexdigest()
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all: weights, `model.json` and a card.
@@ -168,15 +180,45 @@ class StaticModel:
             ValueError: if there is no such embedding, a text is no str, or it has half of a surrogate pair.
         """
         chosen = self._name(name)
+        listed = [texts] if isinstance(texts, str) else texts
+        vectors = self._encoded(listed, (chosen,), normalize, batch_size, show_progress)[chosen]
+        return vectors[0] if isinstance(texts, str) else vectors
+
+    def encode_all(
+        self, texts: Iterable[str], *, normalize: bool = True, batch_size: int = 1024, show_progress: bool = False
+    ) -> dict[str, NDArray[np.float32]]:
+        """Embed texts by every embedding; the rows of words are added up once.
+
+        Args:
+            texts: as in `encode`, but not one text.
+            normalize: as in `encode`.
+            batch_size: as in `encode`.
+            show_progress: as in `encode`.
+
+        Returns:
+            For each of `names` a matrix, float32 [texts, dim].
+
+        Raises:
+            ValueError: as `encode`.
+        """
+        if isinstance(texts, str):
+            raise ValueError("texts must be a list of texts, not one text")
+        return self._encoded(texts, self.names, normalize, batch_size, show_progress)
+
+    def _encoded(
+        self, texts: Iterable[str], names: Sequence[str], normalize: bool, batch_size: int, show_progress: bool
+    ) -> dict[str, NDArray[np.float32]]:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        is_single = isinstance(texts, str)
-        blocks = _blocks([texts] if is_single else _iterable(texts), batch_size)
+        blocks = _blocks(iterable_texts(texts), batch_size)
         if show_progress:
             blocks = _shown(blocks, len(texts) if isinstance(texts, Sequence | np.ndarray) else None)
-        empty = np.empty((0, self.widths[chosen]), dtype=np.float32)
-        vectors = np.concatenate([empty, *(self._embedded(block, chosen, normalize) for block in blocks)])
-        return vectors[0] if is_single else vectors
+        matrices = {name: [np.empty((0, self.widths[name]), dtype=np.float32)] for name in names}
+        for block in blocks:
+            sums = self._sums(block)
+            for name, rows in matrices.items():
+                rows.append(self._vectors_of(sums, name, normalize))
+        return {name: np.concatenate(rows) for name, rows in matrices.items()}
 
     def similarity(
         self,
@@ -206,19 +248,17 @@ class StaticModel:
         return np.atleast_2d(self.encode(side, name))
 
     def _name(self, name: str | None) -> str:
-        chosen = MEANING if name is None else ALIASES.get(name, name)
-        if chosen not in self.widths:
-            aliases = [alias for alias, meant in ALIASES.items() if meant in self.widths]
-            known = ", ".join([*self.names, *aliases])
-            raise ValueError(f"this model has no embedding {name!r}; choose one of {known}")
-        return chosen
+        return embedding_of(name, self.names, "this model")
 
-    def _embedded(self, block: "_Block", name: str, normalize: bool) -> NDArray[np.float32]:
+    def _sums(self, block: "_Block") -> NDArray[np.float32]:
         words = self._words
         with words.lock:
             bags = words.bags(block)
             words.vectors_of_new(self._vectors)
-            sums = _sums(words.vectors, bags)
+            return _sums(words.vectors, bags)
+
+    def _vectors_of(self, sums: NDArray[np.float32], name: str, normalize: bool) -> NDArray[np.float32]:
+        """Return an embedding of texts from the sums of their words' vectors, [texts, dim]."""
         start, parts = 0, []
         for part, width in self.header.parts.items():
             if name in (part, MEANING):
@@ -289,7 +329,7 @@ class _Words:
         for number, text in enumerate(block.texts, block.first):
             listed = [chunks.get(chunk) for chunk in text.split()]
             if None in listed:
-                _require_unicode(text, number)
+                require_unicode(text, number)
                 listed = [self._chunk(chunk) for chunk in text.split()]
             bag = tuple(dict.fromkeys(chain.from_iterable(listed)))  # pyright: ignore[reportArgumentType]
             if not bag and listed:
@@ -374,12 +414,6 @@ def _unpacked(rows: NDArray[Any], scales: NDArray[np.float16], bits: int, dim: i
     return values[:, :dim] * scales.astype(np.float32)[:, None]
 
 
-def _iterable(texts: Any) -> Iterable[str]:
-    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
-        raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}")
-    return texts
-
-
 def _blocks(texts: Iterable[str], size: int) -> Iterator[_Block]:
     """Yield texts in blocks of `size`, or fewer if they are long.
 
@@ -388,8 +422,7 @@ def _blocks(texts: Iterable[str], size: int) -> Iterator[_Block]:
     """
     block, characters, first = [], 0, 1
     for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            raise ValueError(f"a text is a str, and text {number} is {_kind_of(text)}; leave it out, or convert it")
+        require_text(text, number)
         block.append(text)
         characters += len(text)
         if len(block) == size or characters > _BLOCK_CHARACTERS:
@@ -406,16 +439,3 @@ def _shown(blocks: Iterator[_Block], total: int | None) -> Iterator[_Block]:
         for block in blocks:
             yield block
             bar.update(len(block.texts))
-
-
-def _kind_of(value: object) -> str:
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return "None" if value is None else "NaN, a missing value" if is_nan else type(value).__name__
-
-
-def _require_unicode(text: str, number: int) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        what = f"text {number} has half of a surrogate pair at character {error.start + 1}"
-        raise ValueError(f"{what}; read it again as UTF-8, or drop that character") from error

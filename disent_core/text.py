@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -35,6 +36,44 @@ def parsed_json(text: str) -> Any:
     except RecursionError as error:
         raise ValueError("JSON that is nested too deeply") from error
     return value
+
+
+def iterable_texts(texts: Any) -> Iterable[Any]:
+    """Return texts as they are; raise ValueError if they are nothing that texts can be taken from."""
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}")
+    return texts
+
+
+def listed_texts(texts: Any) -> list[str]:
+    """Return texts as a list of str, those of NumPy as Python's; raise ValueError if there is something else."""
+    if isinstance(texts, str):
+        raise ValueError("texts must be a list of texts, not one text")
+    listed = list(iterable_texts(texts))
+    for number, text in enumerate(listed, 1):
+        require_text(text, number)
+        require_unicode(text, number)
+    return [str(text) for text in listed]
+
+
+def require_text(text: object, number: int) -> None:
+    """Raise ValueError, with the number of the text, if it is no str."""
+    if not isinstance(text, str):
+        raise ValueError(f"a text is a str, and text {number} is {_kind_of(text)}; leave it out, or convert it")
+
+
+def require_unicode(text: str, number: int) -> None:
+    """Raise ValueError, with the number of the text, if it has half of a surrogate pair, which no encoder reads."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        what = f"text {number} has half of a surrogate pair at character {error.start + 1}"
+        raise ValueError(f"{what}; read it again as UTF-8, or drop that character") from error
+
+
+def _kind_of(value: object) -> str:
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return "None" if value is None else "NaN, a missing value" if is_nan else type(value).__name__
 
 
 def printable(text: str) -> str:

@@ -31,10 +31,10 @@ from disent_core.targets.template_pairs import TemplatePairConfig
 ROOT = Path(__file__).resolve().parents[1]
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
 LAYERS = (
-    "errors", "normal_form", "text", "random_bits", "progress", "settings", "matmul", "registry", "storage", "shards",
-    "losses", "corpora", "negatives", "optimisation", "encoders", "targets", "embeddings", "training", "methods",
-    "static_folder", "static_model", "evaluation", "report", "config", "lineage", "export", "search", "mteb_bridge",
-    "classifier", "shapes",
+    "errors", "normal_form", "text", "embedding_names", "random_bits", "progress", "settings", "exact", "matmul",
+    "registry", "storage", "shards", "losses", "corpora", "negatives", "optimisation", "encoders", "targets",
+    "embeddings", "training", "methods", "static_folder", "static_model", "evaluation", "report", "config", "lineage",
+    "export", "search", "mteb_bridge", "classifier", "shapes",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

@@ -27,7 +27,7 @@ disent trains and compares disentangled sentence embeddings.
     disent export           a trained head as a folder for sentence-transformers
     disent embed            a file of texts as vectors
     disent index            texts to search in
-    disent search           the texts of equal template, residual or meaning
+    disent search           the texts of the same shape, values or meaning
     disent serve            the same as a web page, the three side by side
     disent shapes LOG       the shapes of a log of texts, as patterns with slots
     disent report           tables, pictures and case studies as one HTML file

@@ -48,6 +48,7 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
         from disent_assets.lineage.refresh import run_command
         from disent_assets.run.progress import new_progress
         from disent_assets.settings.instance import open_for_work
+        from disent_core.lineage.head_spec import without_mates
 
         workspace = open_for_work()
         progress = new_progress(stop.check, every_line=debug)
@@ -55,6 +56,8 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
         with closing(progress):
             result = run_command(build, workspace, name, selections, partition, workers=workers, report=progress)
         outdated = _outdated(result.stale_inputs, selections, partition) if result.stale_inputs else None
+        for warning in without_mates(workspace):
+            click.echo(f"warning: {printable(warning)}", err=True)
         if outdated and result.failed:  # what is missing is often the reason, with which the command ends
             click.echo(outdated, err=True)
         _show(result, time.monotonic() - started, with_tracebacks=debug)

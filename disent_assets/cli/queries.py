@@ -257,7 +257,12 @@ NEXT = """\
 {report} UI: disent dev, then http://127.0.0.1:3000. Try next:
     disent leaderboard {task:<18}    # one of {tasks} tasks; --all: leaks of other embeddings too
     disent sql "select task, dataset, evaluated_on, method, runner_up, stands from best"
-    disent status                            # what is fresh, stale or missing"""
+    disent status                            # what is fresh, stale or missing
+"""
+USE = """
+Use {head}, {reason}:
+    disent index TEXTS.txt INDEX --head {head} && disent search INDEX "..."
+    disent export {head} FOLDER    # for sentence-transformers"""
 
 
 @main.command()
@@ -309,7 +314,18 @@ def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
     written = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
     # One that is not shown yet, with a short name if there is one.
     another = min(tasks[2:] or tasks, key=lambda name: len(name) > 16)
-    return [*summary(rows), "", *NEXT.format(report=written, task=another, tasks=len(tasks)).splitlines()]
+    following = NEXT.format(report=written, task=another, tasks=len(tasks)) + _use(rows, tasks[0])
+    return [*summary(rows), "", *following.splitlines()]
+
+
+def _use(rows: list[dict[str, Any]], task: str) -> str:
+    """Return how to use the best trained head of a task; nothing if all are untrained, or tag slots."""
+    heads = [row for row in rows if row["task"] == task and row["rank"] and row["trained_on"] and row["embedding"]]
+    if not heads:
+        return ""
+    best = min(heads, key=lambda row: row["rank"])
+    head = f"{best['method']}@{best['encoder']}:{best['trained_on']}"
+    return USE.format(head=head, reason=f"the best trained head in {task}, {best['evaluated_on']}")
 
 
 def _nothing(task: str | None) -> Exception:

@@ -6,15 +6,18 @@ from pathlib import Path
 import click
 
 from disent_assets.cli.group import main
+from disent_core.text import printable
 
 
 @main.command()
 @click.option("--all", "show_all", is_flag=True, help="Show every partition, fresh ones included.")
-def status(show_all: bool) -> None:
+@click.option("--check", is_flag=True, help="Exit with 1 if anything is not fresh, for automatic checks.")
+def status(show_all: bool, check: bool) -> None:
     """Show which steps are fresh, stale or missing, and why."""
     from disent_assets.run.status import find_states, record_states, summary
     from disent_assets.settings.environment import open_to_look
     from disent_assets.settings.instance import is_read_only, open_for_work
+    from disent_core.lineage.head_spec import without_mates
 
     workspace = open_to_look()
     if can_write := not is_read_only(workspace.home):
@@ -23,6 +26,10 @@ def status(show_all: bool) -> None:
     if can_write:
         record_states(workspace, found)
     click.echo(summary(found, show_all=show_all))
+    for warning in without_mates(workspace):
+        click.echo(f"warning: {printable(warning)}", err=True)
+    if check and any(state.status != "fresh" for state in found):
+        raise SystemExit(1)
 
 
 @main.command()

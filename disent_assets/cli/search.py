@@ -1,4 +1,4 @@
-"""Commands on a trained head: export, check, measure it with mteb, embed texts with it, index them, search in them."""
+"""Commands on a model: export or check a head, measure it with mteb; embed texts, index them, search in them."""
 
 import shutil
 import sys
@@ -20,27 +20,31 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from disent import Hit, Index, Model
+    from disent.index import AnyModel
     from disent_core.encoders.contract import Device
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
 
-HEAD_HELP = "A head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of the configuration."
-MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the head is not where it was: {HEAD_HELP}")
+HEAD_HELP = (
+    "A model of disent models or its folder, a head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of "
+    "the configuration."
+)
+MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the model is not where it was: {HEAD_HELP}")
 ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
 
 
 def open_model(
     head: str, seed: int | None, encoder: Path | None = None, *, stored: bool = False, device: "Device" = "auto"
-) -> "Model":
-    """Load the head that a command was given, `head` as in `HEAD_HELP`.
+) -> "AnyModel":
+    """Load the model that a command was given, `head` as in `HEAD_HELP`.
 
     With `stored`, texts that the run has encoded are looked up, so that vectors are those that it measures, to the bit.
     """
-    from disent.model import load_head
+    from disent.model import load
 
     method, _, trained = head.partition("@")
     if not trained or Path(head).exists():
-        return load_head(head, seed=seed, encoder=encoder, device=device)
+        return load(head, seed=seed, encoder=encoder, device=device)
     from disent.home import home_folder
     from disent.run import open as open_run
     from disent_assets.settings.environment import configuration
@@ -51,9 +55,19 @@ def open_model(
         model.seed = model._seed(seed)
         return model
     if model.path is not None:
-        return load_head(model.path, seed=seed, encoder=encoder, device=device)
+        return load(model.path, seed=seed, encoder=encoder, device=device)
     if seed is not None or encoder is not None:
         raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
+    return model
+
+
+def open_trained(head: str, *arguments: Any, **options: Any) -> "Model":
+    """Load the head that a command was given, which can't do its work with a static model."""
+    from disent import Model
+
+    model = open_model(head, *arguments, **options)
+    if not isinstance(model, Model):
+        raise ValueError(f"{head} is a static model, and this needs a trained head; its folder can be copied as it is")
     return model
 
 
@@ -87,7 +101,7 @@ def export(
     HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
     configuration. FOLDER must not exist.
     """
-    model = open_model(head, seed, encoder, device="cpu")
+    model = open_trained(head, seed, encoder, device="cpu")
     written = model.save(folder, _names(embeddings) if embeddings is not None else None, onnx=onnx)
     if written.tags:
         click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's own tags")
@@ -174,7 +188,7 @@ def mteb(
     from disent_core.mteb_bridge.run import evaluate, local_tasks, trained_languages
 
     run = disent.open(configuration(), home=home_folder())
-    model = open_model(head, seed, encoder, stored=True)
+    model = open_trained(head, seed, encoder, stored=True)
     chosen = _names(languages) or trained_languages(run._workspace, str(model.description["trained_on"]))
     local = local_tasks(run._workspace, chosen, _names(tasks))
     output = run.home / "mteb" if folder is None else folder.expanduser()
@@ -204,6 +218,7 @@ def _lines(result: Any) -> Iterator[str]:
 # --- search -----------------------------------------------------------------------------------------------------------
 
 _INPUT = click.argument("texts", metavar="INPUT")
+_NAMES = "shape (template), values (residual), meaning"
 _SEED = click.option("--seed", type=int, help="Seed of the head's training; default: the first.")
 _COLUMN = click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
 _LANGUAGE = click.option(
@@ -219,8 +234,8 @@ _LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites
 @main.command()
 @_INPUT
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--head", required=True, metavar="HEAD", help=HEAD_HELP)
-@click.option("--embedding", metavar="NAME|all", help="Default: the meaning, or the first that the head has.")
+@click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
+@click.option("--embedding", metavar="NAME|all", help=f"{_NAMES} or all. Default: meaning, or the first there is.")
 @_COLUMN
 @_LANGUAGE
 @_SEED
@@ -235,13 +250,13 @@ def embed(
     seed: int | None,
     encoder: Path | None,
 ) -> None:
-    """Embed a file of texts by a trained head.
+    """Embed a file of texts by a model that disent comes with, or by a trained head.
 
     INPUT is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. OUTPUT is a
     .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
     """
     with input_file(texts, column, language) as file:
-        from disent.index import chosen_embeddings, head_record
+        from disent.index import chosen_embeddings, encoded, head_record
         from disent_core.search.vectors_file import require_output, write_vectors
 
         require_output(output, file)
@@ -252,7 +267,7 @@ def embed(
             count = write_vectors(
                 output,
                 checked,
-                lambda block, spoken: model.encode_all(block, language=spoken),
+                lambda block, spoken: encoded(model, block, spoken),
                 names,
                 head_record(model),
                 model.description,
@@ -264,8 +279,8 @@ def embed(
 @main.command()
 @_INPUT
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Only a new index needs it.")
-@click.option("--embedding", metavar="NAME|all", help="Of a new index: only this one. Default: all that the head has.")
+@click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Default: that of the index; of a new one small.")
+@click.option("--embedding", metavar="NAME|all", help="Of a new index: only this one. Default: all that there are.")
 @click.option("--engine", type=click.Choice(["auto", "exact", "hnsw", "ivf"]), help=_ENGINE)
 @_COLUMN
 @_LANGUAGE
@@ -313,7 +328,7 @@ def index(
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("text", required=False)
 @click.option("--queries", metavar="FILE", help="Search each text of a file as of disent embed.")
-@click.option("--by", metavar="NAME", help="template, residual or meaning. Default: meaning, or the first there is.")
+@click.option("--by", metavar="NAME", help=f"{_NAMES}. Default: meaning, or the first there is.")
 @click.option("-k", "hits", type=click.IntRange(1), default=10, show_default=True, help="Hits of each query.")
 @click.option("--language", metavar="CODE", help="Language of the queries.")
 @click.option("--other-language", is_flag=True, help="Leave out texts in the language of the query.")
@@ -337,9 +352,9 @@ def search(
     style: Style,
     **request: Any,
 ) -> None:
-    """Find the texts of an index that are nearest to TEXT: of the same template, residual or meaning.
+    """Find the texts of an index that are nearest to TEXT: of the same shape, the same values or the same meaning.
 
-    The same template is the same shape, the same residual the same values. TEXT may be - for lines of standard input.
+    TEXT may be - for lines of standard input.
     """
     if (text is None) == (queries is None):
         raise ValueError("name either a TEXT or --queries FILE")
@@ -395,7 +410,7 @@ def input_file(name: str, column: str, language: str | None) -> Iterator["TextFi
 
 
 @contextmanager
-def progress(file: "TextFile", model: "Model") -> Iterator[tuple["TextFile", "tqdm"]]:
+def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", "tqdm"]]:
     """Read the texts once, so that no error comes after hours, and warn of languages that the head has not seen.
 
     Then show how many are done, and the time left.
@@ -404,11 +419,15 @@ def progress(file: "TextFile", model: "Model") -> Iterator[tuple["TextFile", "tq
 
     from tqdm import tqdm
 
-    checked = replace(file, languages=model.languages)
+    from disent import Model
+    from disent.index import needed_languages
+
+    checked = replace(file, languages=needed_languages(model))
     seconds = 0.1 if sys.stderr.isatty() else _LOG_SECONDS
-    counts, seen = checked.counts(), model.description.get("languages")
+    counts = checked.counts()
+    seen = model.description.get("languages") if isinstance(model, Model) else model.languages
     if seen and (unseen := sorted({language for language in counts if language} - {*seen})):
-        click.echo(f"The head has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
+        click.echo(f"The model has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
     with tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar:
         yield checked, bar
 
@@ -437,4 +456,6 @@ def serve(index: Path, port: int, host: str, head: str | None, encoder: Path | N
     if is_shared(host):
         click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
     about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+    if opened.model.description.get("mates") == 0:
+        about["shape and values"] = "the head was trained on texts without slots and knows neither"
     run(opened, about, host, port, lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"))

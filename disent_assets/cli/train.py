@@ -26,6 +26,6 @@ def train(data: Path, folder: Path, seed: int, bits: str) -> None:
         logging.getLogger(name).setLevel(logging.INFO)
     trained = train_model(data, folder, seed=seed, bits=int(bits))
     click.echo(f"\n{trained}\n")
-    if not trained.has_slots:
+    if not trained.has_shape:
         click.echo("The table has no slots in brackets, so the model has a meaning and neither shape nor values.")
     click.echo(f'{short(folder.resolve())}: disent.load("{short(folder.resolve())}")')

@@ -34,7 +34,7 @@ from disent_core.export.transformers_folder import (
 )
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.tagger import TrainedTaggers
-from disent_core.methods.spec import ENCODER_CONFIG
+from disent_core.methods.spec import ENCODER_CONFIG, require_learned
 from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.storage.files import atomic_path
 from disent_core.training.data import features_of
@@ -243,7 +243,9 @@ def _tagger(head: SavedHead, seed: int | None) -> _Draft:
 
 def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | None) -> _Draft:
     encoder = exported_encoder(head, seed)
-    routes = routes_of(head, seed, encoder.pooled).chosen(embeddings)
+    for name in embeddings or ():
+        require_learned(head.method.embeddings, head.description, name)
+    routes = routes_of(head, seed, encoder.pooled).learned(head).chosen(embeddings)
     with quiet():
         probes = VectorProbes(PROBES, _own_vectors(head, seed, routes), encoder.config.max_length)
     names = ("by_language", "default", "left_out", "needs_code")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from disent_core.embedding_names import ALIASES
 from disent_core.encoders.checkpoint import DensePooler
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.fine_tunable import VectorMap
@@ -27,6 +28,7 @@ from disent_core.methods.infonce_head import InfoNceHead
 from disent_core.methods.lexicon_head import TrainedLexicon, table_seed
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 from disent_core.methods.modules.word_rows import TABLE_ROWS
+from disent_core.methods.spec import learned
 
 Route = tuple[Any, ...]
 """Modules of sentence-transformers, or shipped ones. A module that several routes share is saved once."""
@@ -63,10 +65,19 @@ class Routes:
         """Whether a step reads the words of the texts."""
         return any(getattr(step, "settings", {}).get("words") for route in self.steps.values() for step in route)
 
+    def learned(self, head: SavedHead) -> "Routes":
+        """Return the routes of embeddings that training had something for."""
+        names = learned(head.method.embeddings, head.description)
+        kept = {
+            name: route for name, route in self.steps.items() if name in names or name not in head.method.embeddings
+        }
+        return replace(self, steps=kept)
+
     def chosen(self, names: Sequence[str] | None) -> "Routes":
         """Return some of the routes; None: those without the shipped module or, if there are none, all."""
         if names is None:
             names = [name for name, route in self.steps.items() if not needs_code(route)] or list(self.steps)
+        names = [name if name in self.steps else ALIASES.get(name, name) for name in names]
         if unknown := [name for name in names if name not in self.steps]:
             raise ValueError(f"this head has no route {unknown[0]!r}; choose one of {', '.join(self.steps)}")
         left_out = tuple(name for name in self.steps if name not in names)

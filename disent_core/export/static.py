@@ -9,11 +9,8 @@ from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.lexicon_head import TrainedLexicon
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 from disent_core.methods.modules.word_rows import TABLE_ROWS
-from disent_core.methods.spec import METHOD_REFERENCE
+from disent_core.methods.spec import METHOD_REFERENCE, learned
 from disent_core.static_model import StaticModel
-
-WHOLE = "whole"
-"""The only part of a model that has no shape and no values."""
 
 
 def of_table(
@@ -26,16 +23,13 @@ def of_table(
     )
 
 
-def of_head(
-    head: SavedHead, seed: int | None = None, *, bits: int = 8, is_whole: bool = False, **description: Any
-) -> StaticModel:
+def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **description: Any) -> StaticModel:
     """Return the model of a table of words, by default of its first seed.
 
     Args:
         head: a trained `lexicon` or `facet_static`.
         seed: of its training.
         bits: of a value, 4 or 8.
-        is_whole: whether to name no parts: without slots, nothing has taught the head to tell shape from values.
         description: more facts for the card, such as `name`, `licence`, `attribution`, `data` and `measured`.
 
     Raises:
@@ -50,7 +44,8 @@ def of_head(
     seed = next(iter(trained.words)) if seed is None else seed
     if seed not in trained.words:
         raise ValueError(f"the head has no seed {seed}; choose one of {', '.join(map(str, trained.words))}")
-    config = trained.config
+    config, has_template = trained.config, "template" in learned(head.method.embeddings, facts)
+    names = ("template", "residual") if has_template else ("part_1", "part_2")
     described = {
         "name": facts["name"],
         "method": facts[METHOD_REFERENCE],
@@ -61,7 +56,7 @@ def of_head(
     }
     return of_table(
         trained.words[seed],
-        {WHOLE: config.width} if is_whole else {"template": config.template_units, "residual": config.residual_units},
+        dict(zip(names, (config.template_units, config.residual_units), strict=True)),
         config.table_rows,
         bits=bits,
         languages=list(facts["languages"]),

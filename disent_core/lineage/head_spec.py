@@ -1,6 +1,7 @@
 """Stage `heads`: what a head is, where it lies and what it is trained on. `heads` trains it."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.encoders.configured import describe_config
@@ -14,10 +15,12 @@ from disent_core.methods.spec import (
     HeadFiles,
     HeadSpec,
     describe_head,
+    learns_from_mates,
     mixture_version,
     settings_fingerprint,
 )
-from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_table
+from disent_core.storage.results import none_if_damaged
+from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table
 from disent_core.training.needs import Need, in_training_splits
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
@@ -78,6 +81,25 @@ def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> E
 def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
     """Return the methods of an encoder that have heads."""
     return [method for method in config.methods_of(encoder) if method.method.is_trained]
+
+
+def without_mates(workspace: Workspace) -> list[str]:
+    """Say which heads of the configuration have no mates to learn templates from, as far as the tables are made."""
+    config = workspace.config
+    methods: dict[str, list[str]] = {}
+    for name in config.experiment.methods:
+        method = config.methods[name]
+        if learns_from_mates(method.method, method.settings):
+            for training_set in config.training_sets_of(method):
+                methods.setdefault(training_set, []).append(method.name)
+    said = []
+    for training_set, names in methods.items():
+        path = workspace.table(*MATES, training_set)
+        info = none_if_damaged(partial(read_info, path))
+        if info is not None and not info.rows:
+            problem = f"{', '.join(names)} [{training_set}]: no training text has slots with other values to swap in"
+            said.append(f"{problem}, so these heads have a meaning, and no template and no residual")
+    return said
 
 
 def training_data(workspace: Workspace, encoder: str, training_set: str) -> StepResult:

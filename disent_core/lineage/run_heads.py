@@ -11,6 +11,7 @@ import numpy as np
 from disent_core.config.model import MethodConfig
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.store import STATES, VECTORS, encoded_tables
+from disent_core.encoders.contract import EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
 from disent_core.lineage.embeddings import lazy_encoder, store
@@ -65,11 +66,20 @@ class RunHead:
         """Fingerprint of its weights, or of the code and settings of an untrained method."""
         return self._described()[1] if self.method.is_trained else version(self.configured)
 
+    @property
+    def encoder_config(self) -> EncoderConfig:
+        """Settings of its encoder."""
+        return self.workspace.config.encoders[self.encoder]
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        return resolve_device(self.workspace.config.experiment.device)
+
     @cached_property
     def trained(self) -> TrainedMethod | TrainedLabeller:
         """The method with the weights of every seed."""
-        device = resolve_device(self.workspace.config.experiment.device)
-        return load_head(self.workspace, self.encoder, self.configured, self.trained_on, device)
+        return load_head(self.workspace, self.encoder, self.configured, self.trained_on, self.device)
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
         """Return what it reads of each text, in order; texts may repeat."""

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from disent_core import methods
 from disent_core.encoders.configured import LazyEncoder, described_config
-from disent_core.encoders.contract import Device, Encoder
+from disent_core.encoders.contract import Device, Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import EncoderError, TrainingError, located
 from disent_core.methods.contract import Method
@@ -44,6 +44,11 @@ class SavedHead:
         """The method with the weights of every seed."""
         files = self.source.files if Need.ENCODER in self.method.needs_of(self.settings) else None
         return trainer(self.method).load(self.path, self.settings, self.device, files)
+
+    @property
+    def encoder_config(self) -> EncoderConfig:
+        """Settings of its encoder."""
+        return self.source.config
 
     @cached_property
     def encoder(self) -> Encoder:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from disent_core.embedding_names import ALIASES
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
 from disent_core.storage.results import verify_result
 from disent_core.storage.tables import NOTES, TableInfo, fingerprint
 from disent_core.storage.weights import describe_weights
+from disent_core.training.needs import Need
 
 if TYPE_CHECKING:
     from disent_core.training.epoch import Epoch
@@ -25,6 +27,12 @@ NOT_HASHED = frozenset({"checkpoint_seconds"})  # settings that do not change re
 WARM_START_KEY, INITIAL_WEIGHTS = "kin", "began_with"
 """Keys in the description of a head on disk. They keep their first names, so that earlier heads stay fresh."""
 ENCODER_CONFIG, METHOD_REFERENCE = "encoder_config", "reference"
+
+MATES = "mates"
+"""Key in the description of a head whose method learns templates from parallel mates alone: how many it was trained on.
+
+No fingerprint has it. Heads that were trained before it was recorded lack it, and keep all of their embeddings.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +116,28 @@ def settings_fingerprint(settings: Settings) -> str:
     }
     hashed = {name: value for name, value in values.items() if name not in NOT_HASHED and value != defaults[name]}
     return fingerprint(type(settings).__name__, hashed)
+
+
+def learns_from_mates(method: Method[Any], settings: Settings) -> bool:
+    """Whether nothing but parallel mates tells a method templates from residuals; not if it is to go without."""
+    needs, others = method.needs_of(settings), {Need.MASKED_TARGETS, Need.TEMPLATE_PAIRS}
+    return Need.PARALLEL_MATES in needs and not others & needs and "template" in method.embeddings
+
+
+def learned(embeddings: tuple[str, ...], description: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return those of a method's embeddings that a head has learned: without mates all would be one, the meaning."""
+    if description.get(MATES) != 0:
+        return embeddings
+    return tuple(name for name in embeddings if name not in ("template", "residual"))
+
+
+def require_learned(embeddings: tuple[str, ...], description: Mapping[str, Any], name: str | None) -> None:
+    """Raise ValueError if a head has no such embedding because it was trained without mates."""
+    name = ALIASES.get(str(name), name)
+    if name in embeddings and name not in learned(embeddings, description):
+        problem = f"this head has no {name}: it was trained on texts without slots with other values"
+        remedy = "Train it on a corpus of utterances with slots (docs/corpora.md), or use its meaning"
+        raise ValueError(f"{problem}. {remedy}")
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:

@@ -10,12 +10,14 @@ from disent_core.errors import TrainingError
 from disent_core.methods.spec import (
     ENCODER_CONFIG,
     INITIAL_WEIGHTS,
+    MATES,
     METHOD_REFERENCE,
     WARM_START_KEY,
     HeadFiles,
     HeadSpec,
     Meter,
     describe_head,
+    learns_from_mates,
 )
 from disent_core.methods.trainer import trainer
 from disent_core.progress import Progress
@@ -101,6 +103,8 @@ def _train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], Traini
         WARM_START_KEY: head.warm_start_key,
         INITIAL_WEIGHTS: initial_weights,
     }
+    if learns_from_mates(head.method, head.settings):
+        description[MATES] = len(data.mates.get("train", ()))
     write_text_result(files.description, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
     content = trainer(head.method).save(files.checkpoint, files.weights, description)
     remove_result(files.checkpoint)

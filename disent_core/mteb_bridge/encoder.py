@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from disent_core.corpora.languages import language_code
+from disent_core.embedding_names import embedding_of
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.evaluation.tasks.sts import paired_similarity
 
@@ -74,12 +75,9 @@ class DisentEncoder:
     """
 
     def __init__(self, model: Embedder, embedding: str | None = None) -> None:
-        known = model.embeddings
-        chosen = embedding or ("meaning" if "meaning" in known else next(iter(known), None))
-        if chosen is None or chosen not in known:
-            listed = ", ".join(known) or "none: it tags slots"
-            raise ValueError(f"this head has no embedding {chosen!r}; it has {listed}")
-        self.model, self.embedding = model, chosen
+        if not model.embeddings:
+            raise ValueError("this head tags slots and has no embedding")
+        self.model, self.embedding = model, embedding_of(embedding, model.embeddings, "this head")
 
     @cached_property
     def mteb_model_meta(self) -> "ModelMeta":

@@ -17,7 +17,7 @@ from disent_core.storage.files import storage_errors, write_text
 from disent_core.storage.tables import safe_part
 
 CONTENTS = "index.json"
-REMEDY = "Make the index with disent index INPUT INDEX --head HEAD"
+REMEDY = "Make the index with disent index INPUT INDEX"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +28,15 @@ class HeadRecord:
     encoder_fingerprint: str
     seed: int | None  # of its training; None if its method is deterministic
     name: str  # of its method
-    encoder: str
-    trained_on: str  # its pair
+    encoder: str  # empty of a static model, whose `encoder_fingerprint` stands for the rows that it does not store
+    trained_on: str  # its pair, or the languages of a static model
     places: tuple[str, ...] = ()  # paths of its file, the first relative to the index; empty if it has none
 
     @property
     def title(self) -> str:
         """`facet on minilm, en-de, seed 0`."""
-        parts = [f"{self.name} on {self.encoder}", self.trained_on, "" if self.seed is None else f"seed {self.seed}"]
+        name = f"{self.name} on {self.encoder}" if self.encoder else self.name
+        parts = [name, self.trained_on, "" if self.seed is None else f"seed {self.seed}"]
         return ", ".join(part for part in parts if part)
 
     def is_same(self, other: "HeadRecord") -> bool:

@@ -1,5 +1,6 @@
 """Search an index exactly: a score depends on the text and the query alone, not on parts, blocks or threads."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Float32, Int64
 
+from disent_core import exact
 from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
@@ -21,6 +23,8 @@ Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 
 _NONE = -1
 _TRIES = 3
+_FEW_PAIRS = 1 << 25
+"""Of rows, which numpy compares in about the processor time that the import of torch takes."""
 
 
 class Column(Sequence[Any]):
@@ -58,6 +62,9 @@ class StoredIndex:
 
     def __init__(self, folder: Path, contents: Contents) -> None:
         self.folder, self.contents = folder, contents
+        self.title, self.approximate = contents.head.title, contents.approximate
+        self.embeddings = tuple(contents.embeddings)
+        self.spoken = frozenset(part.language for part in contents.parts)
         tables = [read_texts(folder, part) for part in contents.parts]
         table = pa.concat_tables([*tables, TEXT_SCHEMA.empty_table()])
         rows = table["row"].to_numpy()
@@ -114,9 +121,12 @@ class StoredIndex:
         return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
 
     def _nearest_of_part(self, units: Float32[np.ndarray, "queries dim"], part: Part, embedding: str, k: int) -> Found:
+        values, group, groups = self._arrays_of(part, embedding)
+        if _without_torch(len(units) * len(values)):
+            scores, best = exact.nearest_rows(units, values, min(k, part.rows), group)
+            return scores, self._rows[part.number][best]
         from disent_core.evaluation.metrics.exact_search import nearest_rows
 
-        values, _, groups = self._arrays_of(part, embedding)
         scores, best = nearest_rows(units, values, min(k, len(values)))
         if len(values) < part.rows:
             scores, best = expanded(scores, best, groups, min(k, part.rows))
@@ -207,6 +217,11 @@ class StoredIndex:
         groups = [(part, self._arrays_of(part, embedding).groups) for part in self.contents.parts]
         rows = np.concatenate([self._rows[part.number][group.members[group.starts]] for part, group in groups])
         return rows, lambda numbers: self.units(embedding, rows[numbers])
+
+
+def _without_torch(pairs: int) -> bool:
+    """Whether so many pairs of rows are compared by numpy: sooner than torch is imported, or because it is absent."""
+    return sys.modules.get("torch") is None and (pairs <= _FEW_PAIRS or find_spec("torch") is None)
 
 
 def open_index(folder: Path) -> StoredIndex:

@@ -1,8 +1,10 @@
 """`disent.load` and `disent.models`: the models that disent comes with, folders, and what an extra is needed for."""
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,6 +48,24 @@ def test_models_are_listed_with_languages_size_and_licence(shipped):
     assert listed == ("small", ("de", "en"), size / 1e6, "CC-BY-4.0", shipped / "small")
 
 
+def test_all_embeddings_of_a_static_model_are_those_that_it_gives_by_name():
+    static = model("small")
+    for normalize in (True, False):
+        matrices = static.encode_all(["wake me up", "", "jazz"], normalize=normalize, batch_size=2)
+        assert tuple(matrices) == static.embeddings
+        for name, rows in matrices.items():
+            assert np.array_equal(rows, static.encode(["wake me up", "", "jazz"], name, normalize=normalize))
+    with pytest.raises(ValueError, match="not one text"):
+        static.encode_all("wake me up")
+
+
+def test_the_fingerprint_of_a_static_model_is_the_checksum_of_its_file(tmp_path):
+    static = model("small")
+    static.save(tmp_path / "saved")
+    written = hashlib.sha256((tmp_path / "saved" / "model.safetensors").read_bytes()).hexdigest()
+    assert static.fingerprint == disent.load(tmp_path / "saved").fingerprint == written
+
+
 def test_a_missing_model_is_said_to_be_missing(shipped):
     assert disent.models() == []
     with pytest.raises(ValueError, match="comes without the model 'small'; load a folder or a head of your own"):
@@ -69,13 +89,11 @@ def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
         disent.load(tmp_path / "mine")
 
 
-def test_a_static_model_has_no_seed_and_no_encoder_and_is_no_head(shipped, tmp_path):
+def test_a_static_model_has_no_seed_and_no_encoder(shipped, tmp_path):
     model("mine").save(tmp_path / "mine")
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="neither seeds nor an encoder"):
             disent.load(tmp_path / "mine", **options)
-    with pytest.raises(ValueError, match="this needs a trained head"):
-        disent.model.load_head(tmp_path / "mine")
 
 
 BASE_ALONE = f"""
@@ -129,3 +147,78 @@ def test_the_command_lists_the_models(shipped, monkeypatch):
     shown = CliRunner().invoke(main, ["models", "--format", "csv"]).output
     assert shown.splitlines()[0] == "name,languages,megabytes,licence,folder"
     assert shown.splitlines()[1].startswith("small,de en,0.0")
+
+
+# --- heads ------------------------------------------------------------------------------------------------
+
+
+class Trained:
+    """Has two embeddings of a text: its length, and its first two characters."""
+
+    languages = None
+
+    def embed(self, texts, seed):
+        lengths = np.array([[len(text), 1] for text in texts], dtype=np.float32)
+        return {"template": lengths, "residual": np.array([[ord(c) for c in text[:2].ljust(2)] for text in texts])}
+
+
+@pytest.fixture
+def head():
+    method = SimpleNamespace(
+        name="toy", embeddings=("template", "residual"), is_seeded=False, is_transductive=lambda settings: False
+    )
+    names = {"name": "toy", "encoder": "tiny", "trained_on": "en-de", "languages": ["en", "de"]}
+    config = SimpleNamespace(max_length=64)
+    return disent.Model(
+        SimpleNamespace(
+            method=method, description=names, trained=Trained(), content="w", path=None, settings=None,
+            encoder_config=config, device="cpu", features=lambda texts, language: texts,
+        )
+    )  # fmt: skip
+
+
+def test_a_head_takes_lists_generators_and_arrays_in_blocks_of_any_size(head):
+    texts = ["wake", "me", "up"]
+    expected = head.encode(texts)
+    for given in ((text for text in texts), np.array(texts), tuple(texts)):
+        assert np.array_equal(head.encode(given, batch_size=2), expected)
+    assert expected.tolist() == [[4, 1], [2, 1], [2, 1]]
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        head.encode(texts, batch_size=0)
+
+
+def test_no_text_is_a_matrix_without_rows_and_a_head_says_its_dimensions_length_and_device(head):
+    assert head.encode([]).shape == (0, 2)
+    assert {name: rows.shape for name, rows in head.encode_all([]).items()} == {"template": (0, 2), "residual": (0, 2)}
+    assert (head.dim, head.names, head.max_length, head.device) == (2, ("template", "residual"), 64, "cpu")
+
+
+def test_vectors_of_a_head_have_unit_norm_if_that_is_asked_for(head):
+    assert np.linalg.norm(head.encode(["wake"], "residual", normalize=True)) == pytest.approx(1)
+    assert np.linalg.norm(head.encode("wake")) == pytest.approx(17**0.5)
+
+
+def test_shape_and_values_name_the_template_and_the_residual_of_a_head(head):
+    for alias, name in (("shape", "template"), ("values", "residual")):
+        assert np.array_equal(head.encode(["wake"], alias), head.encode(["wake"], name))
+    assert head.similarity("ab", ["abc", "xy"], "values").shape == (1, 2)
+    assert head.similarity("ab", "abc", "values") == pytest.approx(1)
+    assert head.similarity("ab", "abc", "shape") < 1
+    with pytest.raises(ValueError, match="no embedding 'form'; choose one of template, residual, shape, values"):
+        head.encode("x", "form")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda head: head.encode([None]), "text 1 is None; leave it out"),
+        (lambda head: head.encode(None), "texts must be a str or an iterable of them, got None"),
+        (lambda head: head.encode(["a", "b\ud800"]), "text 2 has half of a surrogate pair at character 2"),
+        (lambda head: head.encode("a", language="xx"), "has seen en, de, not 'xx'"),
+        (lambda head: head.encode_all("a"), "texts must be a list of texts, not one text"),
+    ],
+)
+def test_what_a_head_can_not_encode_is_refused_in_a_line(head, call, message):
+    with pytest.raises(ValueError, match=message) as error:
+        call(head)
+    assert "\n" not in str(error.value)

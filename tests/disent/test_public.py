@@ -124,7 +124,6 @@ class Counted:
 
 
 @pytest.mark.parametrize(("settings", "seen"), [("train", [2, 2, 1]), ("test", [5])])
-def test_long_inputs_go_in_blocks_unless_the_head_takes_their_mean(settings, seen, monkeypatch):
-    monkeypatch.setattr("disent.model._BLOCK_TEXTS", 2)
-    found = disent.Model(Counted(settings)).encode(list("abcde"))
+def test_long_inputs_go_in_blocks_unless_the_head_takes_their_mean(settings, seen):
+    found = disent.Model(Counted(settings)).encode(list("abcde"), batch_size=2)
     assert found[:, 0].tolist() == [count for count in seen for _ in range(count)]

@@ -1,14 +1,25 @@
 """`disent.Index`: what a search by a head answers, with a head whose vectors are counts of letters and words."""
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import disent
+from disent import extras
 from disent import index as index_module
-from disent_core.errors import CorpusError, TableError, TrainingError
+from disent_assets.cli import main
+from disent_core.errors import CorpusError, EncoderError, TableError, TrainingError
+from disent_core.methods.modules.word_rows import random_rows
+from disent_core.static_model import StaticModel
 from disent_core.text import text_key
+
+ROOT = Path(__file__).resolve().parents[2]
 
 VERBS, ROOMS = ("wake", "play", "turn"), ("nine", "jazz", "kitchen")
 TEXTS = [f"{verb} {room}" for verb in VERBS for room in ROOMS]
@@ -92,7 +103,10 @@ def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"by": "shape"}, r"no 'shape' \(facet on tiny, en-de\); choose one of meaning, template, residual"),
+        (
+            {"by": "form"},
+            r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, template, residual",
+        ),
         ({"k": 0}, "k is 0; it must be at least 1"),
         ({"texts": []}, "there is no query"),
         ({"texts": ["x", " "]}, "a query is empty"),
@@ -137,8 +151,8 @@ TAGGER = {"embeddings": (), "languages": {"de"}}
 @pytest.mark.parametrize(
     ("head", "call", "message"),
     [
-        ({}, lambda head: head.encode([1]), "a text is a str, and text 1 is a int"),
-        ({}, lambda head: head.encode(["a", None]), "a text is a str, and text 2 is a NoneType"),
+        ({}, lambda head: head.encode([1]), "a text is a str, and text 1 is int"),
+        ({}, lambda head: head.encode(["a", None]), "a text is a str, and text 2 is None; leave it out"),
         (
             TAGGER,
             lambda tagger: tagger.encode("x"),
@@ -160,14 +174,14 @@ def test_texts_are_encoded_and_lists_of_words_tagged(head, call, message):
 
 @pytest.fixture
 def loaded(monkeypatch):
-    """Replaces `load_head`; the paths that were loaded."""
+    """Replaces `load`; the paths that were loaded."""
     paths = []
 
     def load(path, *, seed, device, encoder):
         paths.append((path.resolve(), seed, device))
         return model(path, content=path.read_text(encoding="utf-8"))
 
-    monkeypatch.setattr(index_module, "load_head", load)
+    monkeypatch.setattr(index_module, "load", load)
     return paths
 
 
@@ -221,3 +235,204 @@ def test_a_head_without_a_file_has_to_be_named_and_no_other_extends_its_index(in
 def test_an_unknown_option_of_a_search_is_refused(index):
     with pytest.raises(TypeError, match=r"unexpected.*same_text.*except_same_text"):
         index.search("wake", same_text=True)
+
+
+def test_shape_and_values_are_the_template_and_the_residual(index):
+    for alias, name in (("shape", "template"), ("values", "residual")):
+        assert index.search("wake jazz", alias) == index.search("wake jazz", name)
+    assert list(index.search_each(["wake"], ["shape", "residual"])) == ["shape", "residual"]
+
+
+# --- in memory --------------------------------------------------------------------------------------------
+
+
+def test_an_index_in_memory_has_the_hits_of_one_on_disk(index):
+    languages = ["en"] * 9 + ["de", "de"]
+    memory = disent.Index.of([*TEXTS, "wake nine", "halt zimmer"], model(), language=languages)
+    queries = ["wake jazz now", "turn kitchen", "nothing"]
+    for by in index.embeddings:
+        for request in ({}, {"only_language": "de"}, {"language": "en", "other_language": True}):
+            assert memory.search(queries, by, 20, **request) == index.search(queries, by, 20, **request)
+    kept = memory.search("wake nine", k=20, except_same_text=True)
+    assert kept == index.search("wake nine", k=20, except_same_text=True)
+    assert len(kept) == 9
+    assert (memory.folder, memory.engine, len(memory)) == (None, "exact", 11)
+
+
+def test_a_repeated_text_in_memory_keeps_its_place_in_the_list():
+    hits = disent.Index.of(["play jazz", "wake nine", "play jazz"], model()).search("play jazz", k=2)
+    assert [hit.row for hit in hits] == [0, 2]
+    index = disent.Index.of(["play jazz", "wake nine", "play jazz"], model())
+    assert [hit.row for hit in index.search("play jazz", k=2, except_same_text=True)] == [1]
+
+
+def test_no_texts_in_memory_give_no_hits():
+    index = disent.Index.of([], model(embeddings=("template",)))
+    assert index.search("wake") == []
+    assert index.search(["wake", "play"], except_same_text=True) == [[], []]
+
+
+def test_a_head_that_needs_languages_embeds_each_text_in_memory_in_its(monkeypatch):
+    spoken, asked, embed = model(languages={"en", "de"}), [], disent.Model.encode_all
+
+    def encode_all(self, texts, *, language=None):
+        asked.append((language, [*texts]))
+        return embed(self, texts, language=language)
+
+    monkeypatch.setattr(disent.Model, "encode_all", encode_all)
+    index = disent.Index.of(TEXTS[:3], spoken, language=["en", "de", "en"])
+    assert sorted(asked) == [("de", TEXTS[1:2]), ("en", [TEXTS[0], TEXTS[2]])]
+    assert [index.search(text, language="en")[0].text for text in TEXTS[:3]] == TEXTS[:3]
+    with pytest.raises(ValueError, match="3 texts and 2 languages"):
+        disent.Index.of(TEXTS[:3], spoken, language=["en", "de"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "head", "message"),
+    [
+        ("one text", {}, "texts must be a list of texts, not one text"),
+        (["a", None], {}, "text 2 is None"),
+        (["a"], {"settings": "test"}, "subtracts the mean of all texts"),
+    ],
+)
+def test_what_can_not_be_searched_in_memory_is_refused(texts, head, message):
+    with pytest.raises(ValueError, match=message):
+        disent.Index.of(texts, model(**head))
+
+
+def test_a_vector_that_is_not_finite_is_refused(monkeypatch):
+    monkeypatch.setattr(Trained, "embed", lambda self, texts, seed: {"meaning": np.array([[1, np.nan]] * len(texts))})
+    with pytest.raises(EncoderError, match="meaning: the vector of text 1 has values that are not finite"):
+        disent.Index.of(["a"], model(embeddings=("meaning",)))
+
+
+# --- static models ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def static(tmp_path):
+    known = np.arange(0, 1_000, 3)
+    of_table = StaticModel.of_table(
+        known, random_rows(known, 16, 3), parts={"template": 8, "residual": 8}, seed=1, table_rows=1_000,
+        languages=["de", "en"], description={"name": "toy"},
+    )  # fmt: skip
+    of_table.save(tmp_path / "toy")
+    return disent.load(tmp_path / "toy")
+
+
+def test_a_search_among_texts_is_one_call_and_as_the_cosines_say(static):
+    (hit, *others) = disent.search("wake nine", TEXTS, by="shape", k=4, model=static)
+    cosines = static.similarity("wake nine", TEXTS, "shape")[0]
+    assert (hit.text, len(others)) == ("wake nine", 3)
+    assert [hit.row, *(other.row for other in others)] == np.argsort(-cosines, kind="stable")[:4].tolist()
+    assert hit.score == pytest.approx(cosines[hit.row], abs=1e-6)
+    assert [len(hits) for hits in disent.search(["a", "b"], TEXTS, model=static)] == [9, 9]
+
+
+def test_an_index_on_disk_is_made_and_opened_with_a_static_model(static, tmp_path):
+    index = disent.Index.build(tmp_path / "index", static, TEXTS, language="en")
+    assert index.head_title == "toy, de, en"
+    opened = disent.Index.open(tmp_path / "index")
+    assert opened.search(["wake jazz", "play"], "values", 5) == disent.Index.of(
+        TEXTS, static, language="en"
+    ).search(["wake jazz", "play"], "values", 5)  # fmt: skip
+    assert isinstance(opened.model, StaticModel)
+
+
+@pytest.mark.parametrize("changed", [{"seed": 2}, {"unseen": 0.5}, {"table": 4}])
+def test_an_index_refuses_a_static_model_of_other_weights_or_other_unseen_rows(static, tmp_path, changed):
+    disent.Index.build(tmp_path / "index", static, TEXTS)
+    known = np.arange(0, 1_000, 3)
+    options = {"seed": 1, "unseen": 1.0, "table": 3} | changed
+    StaticModel.of_table(
+        known, random_rows(known, 16, options.pop("table")), parts={"template": 8, "residual": 8}, table_rows=1_000,
+        languages=["de", "en"], description={"name": "toy"}, **options,
+    ).save(tmp_path / "toy")  # fmt: skip
+    with pytest.raises(TrainingError, match=r"its model is not the one that made this index \(toy, de, en\)"):
+        disent.Index.open(tmp_path / "index").search("wake")
+    with pytest.raises(TableError, match="as it was trained before"):
+        disent.Index.build(tmp_path / "index", disent.load(tmp_path / "toy"), ["x"])
+
+
+def test_an_index_finds_a_model_that_disent_comes_with_by_its_name(static, tmp_path, monkeypatch):
+    monkeypatch.setattr("disent.model.MODELS", tmp_path / "models")
+    static.save(tmp_path / "models" / "toy")
+    disent.Index.build(tmp_path / "index", disent.load("toy"), TEXTS)
+    static.save(tmp_path / "newer" / "toy")
+    shutil.rmtree(tmp_path / "models")
+    with pytest.raises(TrainingError, match=r"its model \(toy, de, en\) is not where it was"):
+        disent.Index.open(tmp_path / "index").search("wake")
+    monkeypatch.setattr("disent.model.MODELS", tmp_path / "newer")
+    assert disent.Index.open(tmp_path / "index").search("wake")
+
+
+SEARCHED = """
+import sys
+sys.modules |= dict.fromkeys({absent})  # None: an import of them fails
+import disent
+print(disent.search("wake me at nine", ["weck mich um neun", "spiel jazz"], "shape", 1)[0].text)
+index = disent.Index.of(["weck mich um neun", "spiel jazz"], disent.load())
+print(index.search(["play some jazz"], by="values", k=1)[0][0].text)
+"""
+
+
+def test_numpy_and_safetensors_suffice_to_search():
+    absent = sorted(extras.TRAIN | extras.LINEAGE | {"tqdm"})
+    code = SEARCHED.format(absent=absent)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["weck mich um neun", "spiel jazz"]
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules |= dict.fromkeys(["torch", "transformers", "tokenizers"])
+from disent_assets.cli import main
+for arguments in {commands!r}:
+    main(arguments, standalone_mode=False)
+"""
+
+
+def test_a_file_of_texts_is_embedded_indexed_and_searched_without_torch(tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text(
+        "weck mich um neun\nspiel etwas jazz\nerinnere mich um neun\nweck mich um neun\n", encoding="utf-8"
+    )
+    commands = [
+        ["embed", str(texts), str(tmp_path / "out.npy"), "--embedding", "shape"],
+        ["index", str(texts), str(tmp_path / "index")],
+        ["index", str(texts), str(tmp_path / "index")],
+        ["search", str(tmp_path / "index"), "wake me at ten", "--by", "shape", "-k", "1", "--format", "csv"],
+    ]
+    code = WITHOUT_TORCH.format(commands=commands)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    embedded, indexed, again, _, hit = ran.stdout.splitlines()
+    assert embedded.endswith("out.npy: 4 texts, template")
+    assert indexed.endswith("3 texts; 3 new, 1 known or repeated")
+    assert again.endswith("3 texts; 0 new, 4 known or repeated")
+    assert "weck mich um neun" in hit
+    assert np.array_equal(
+        np.load(tmp_path / "out.npy"), disent.load().encode(texts.read_text(encoding="utf-8").splitlines(), "shape")
+    )
+
+
+def test_what_needs_a_head_refuses_a_static_model(static, tmp_path):
+    for arguments in (["export", str(static.path), str(tmp_path / "out")],):
+        told = CliRunner().invoke(main, arguments)
+        assert told.exit_code == 2
+        assert "is a static model, and this needs a trained head" in told.stderr
+
+
+def test_the_search_page_answers_by_a_static_model(static):
+    from starlette.testclient import TestClient
+
+    from disent_assets.web.search_page.app import application, warm
+
+    index = disent.Index.of(TEXTS, static, language="en")
+    warm(index)
+    page = TestClient(application(index, {"head": index.head_title}), base_url="http://127.0.0.1:8900")
+    answers = page.get("/api/search", params={"q": "wake nine", "k": "3"}).json()["answers"]
+    assert list(answers) == ["template", "residual", "meaning"]
+    for name, hits in answers.items():
+        expected = index.search("wake nine", name, 3, except_same_text=True)
+        assert [hit["text"] for hit in hits] == [hit.text for hit in expected]
+    assert page.get("/", params={"q": "wake nine"}).text.count("<section") == 3

@@ -104,6 +104,7 @@ def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it_and_one_
     weights = copied.weights()
     copied.change_word("de-DE", split=split)
     assert copied.materialize(GATES)["encoded"] >= 1
+    assert [copied.disent("status", *more).exit_code for more in ((), ("--check",))] == [0, 1]
     lines = copied.disent("status").stdout.splitlines()
     stale = {line.removeprefix("stale").split("  <- ")[0].strip() for line in lines if line.startswith("stale")}
     metrics = {f"evaluation/tiny/{name}_metrics [en-de]" for name in ("raw", "dream", "fmda", "fmda_softmax")}

@@ -128,7 +128,7 @@ REFUSED = [
     (["bad.txt", "out.npy"], 1, "bad.txt:2: the sentence is empty. Correct it or leave it out"),
     (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
     (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
-    (["good.txt", "out.npy", "--embedding", "shape"], 2, "this head has no embedding 'shape'; choose one of meaning"),
+    (["good.txt", "out.npy", "--embedding", "form"], 2, "this head has no embedding 'form'; choose one of meaning"),
     (["good.txt", "out.npy", "--seed", "7"], 2, "fmda was not trained with seed 7; choose one of [0, 1]"),
     (["good.parquet", "good.parquet"], 2, "good.parquet is both the texts and the output"),
 ]
@@ -162,7 +162,7 @@ def test_a_language_that_the_head_has_not_seen_is_told_once(head, tmp_path):
         arguments = ("embed", "-", tmp_path / "out.npy", "--head", head, "--language", language)
         result = run(*arguments, stdin="play jazz\nwake me\n")
         assert result.exit_code == 0
-        assert result.stderr.count("The head has not seen 'english', but en, de") == times
+        assert result.stderr.count("The model has not seen 'english', but en, de") == times
 
 
 def test_a_killed_command_leaves_the_file_that_was_there(texts, head, tmp_path, monkeypatch):
@@ -254,7 +254,10 @@ def test_an_index_may_have_one_embedding(head, texts, tmp_path):
     assert disent.Index.open(tmp_path / "index").embeddings == ("template",)
     told = run("search", tmp_path / "index", "x", "--by", "residual")
     assert told.exit_code == 2
-    assert "this index has no 'residual' (fmda on tiny, en-de, seed 0); choose one of template" in told.stderr
+    assert (
+        "this index (fmda on tiny, en-de, seed 0) has no embedding 'residual'; choose one of template, shape"
+        in told.stderr
+    )
     told = run("index", texts, tmp_path / "index", "--embedding", "meaning")
     assert "this index has the embeddings template" in told.stderr
 
@@ -325,7 +328,7 @@ def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
         (["x", "--queries", "y"], 2, "name either a TEXT or --queries FILE"),
         ([" "], 2, "a query is empty"),
         (["x", "--other-language"], 2, "--other-language needs the language of the query: --language CODE"),
-        (["x", "--head", "nowhere"], 1, "nowhere: no trained head at this path"),
+        (["x", "--head", "nowhere"], 2, "there is no model 'nowhere' and no such file"),
     ],
 )
 def test_what_is_wrong_with_a_question_is_one_line(index, arguments, code, problem):

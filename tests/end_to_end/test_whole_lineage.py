@@ -1,6 +1,7 @@
 """The results of a first run; a second run has nothing to do."""
 
 import json
+import re
 import shutil
 from collections import Counter
 
@@ -8,6 +9,7 @@ import dagster as dg
 import pytest
 from projects import Events, rows
 
+import disent
 from disent.query import query as query_warehouse
 from disent_assets.cli.output.tables import render
 from disent_core.evaluation.contract import TASKS, task
@@ -73,7 +75,10 @@ def test_the_leaderboard_is_one_screen_that_says_what_to_do_next_and_of_one_task
     assert max(map(len, lines)) <= 100
     titles = [line.partition(":")[0] for line in lines if " on tiny, n " in line]
     assert titles == ["crosslingual_retrieval", "template_retrieval"]
-    assert sum(line.startswith("    disent ") for line in lines) == 3
+    assert sum(line.startswith("    disent ") for line in lines) == 5
+    head = lines[-2].split()[5]
+    assert lines[-3].startswith(f"Use {head}, the best trained head in crosslingual_retrieval")
+    assert disent.open(finished.config, home=finished.home).head(*re.split("[@:]", head)).encode("x").ndim == 1
     result = finished.disent("leaderboard", "template_retrieval", "--format", "csv")
     assert result.exit_code == 0
     assert {line.split(",")[0] for line in result.stdout.splitlines()[1:]} == {"template_retrieval"}

@@ -14,8 +14,10 @@ from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, LateInteraction, SearchBackend, Ties
-from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries, blocks, on_grid
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries, blocks
 from disent_core.evaluation.metrics.shared import is_shared, recent, shared
+from disent_core.exact import on_grid
+from disent_core.exact import unit as exact_unit
 
 Golds = Int[np.ndarray, "queries golds"]
 """For each gold candidate of each query its index, padded with -1, or its rank."""
@@ -54,18 +56,8 @@ def unit_rows(matrix: Float[np.ndarray, "rows dim"], name: str) -> Float32[np.nd
 def _unit_rows(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
     unit = np.empty(matrix.shape, dtype=np.float32)
     for block in blocks(len(matrix), max(1, _CACHED // max(matrix.shape[1], 1))):
-        unit[block] = on_grid(_unit(matrix[block]))
+        unit[block] = exact_unit(matrix[block])
     return unit
-
-
-def _unit(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "rows dim"]:
-    matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 8 else np.float64)
-    # Divide by the largest value first, so that no square overflows or underflows.
-    peak = np.abs(matrix).max(axis=1, keepdims=True, initial=0)
-    matrix /= np.where(peak > 0, peak, 1)
-    norm = np.linalg.norm(matrix, axis=1, keepdims=True)
-    matrix /= np.where(norm > 0, norm, 1)
-    return matrix.astype(np.float32, copy=False)
 
 
 def distinct_rows(pool: Embedded) -> tuple[Embedded, Group]:

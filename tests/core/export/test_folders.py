@@ -165,8 +165,8 @@ def test_a_folder_with_code_has_all_of_it_and_nothing_of_disent(tmp_path):
 
 def test_embeddings_are_chosen_among_those_there_are(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
-    with pytest.raises(ValueError, match="no route 'shape'; choose one of meaning, template, residual, language"):
-        export_head(head, tmp_path / "out", seed=4, embeddings=["shape"])
+    with pytest.raises(ValueError, match="no route 'form'; choose one of meaning, template, residual, language"):
+        export_head(head, tmp_path / "out", seed=4, embeddings=["form"])
     export_head(head, tmp_path / "out", seed=4, embeddings=["residual"])
     assert read_record(tmp_path / "out")["routes"] == ["residual"]
 
@@ -176,3 +176,28 @@ def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
     with pytest.raises(TrainingError, match="its vectors would differ by"):
         export_head(open_head(CASES["facet_first"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_head_without_mates_is_exported_without_template_and_residual_and_its_card_says_why(tmp_path):
+    from disent_core.export.static import of_head
+
+    head = open_head(CASES["lexicon"](tmp_path), device="cpu")
+    meaning = of_head(head).encode(TEXTS)
+    head = replace(head, description={**head.description, "mates": 0})
+    for name in ("template", "shape"):
+        with pytest.raises(ValueError, match="trained on texts without slots"):
+            export_head(head, tmp_path / "out", seed=4, embeddings=[name])
+    written = export_head(head, tmp_path / "out", seed=4)
+    assert list(written.routes.steps) == ["meaning"]
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "It was trained on texts without slots, so it has no template and no residual." in card
+    static = of_head(head)
+    assert static.names == ("meaning", "part_1", "part_2")
+    assert np.array_equal(static.encode(TEXTS), meaning)
+
+
+def test_shape_names_the_route_of_the_template(tmp_path):
+    written = export_head(
+        open_head(CASES["lexicon"](tmp_path), device="cpu"), tmp_path / "out", seed=4, embeddings=["shape"]
+    )
+    assert list(written.routes.steps) == ["template"]

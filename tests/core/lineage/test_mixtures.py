@@ -182,3 +182,41 @@ def test_the_gate_looks_again_only_where_a_mixture_is_ranked(load):
 
     assert version('["en-de", "en-es"]', '["infonce"]') == version(f'["{MIXTURE}"]', '["dream"]') == GATE_VERSION
     assert version(f'["en-de", "{MIXTURE}"]', '["dream", "infonce"]') != GATE_VERSION
+
+
+# --- texts without slots ----------------------------------------------------------------------------------
+
+
+def test_a_head_that_was_trained_without_slots_has_a_meaning_alone_and_says_why(workspace):
+    import disent
+
+    assert head_spec.without_mates(workspace) == [
+        f"lexicon [{name}]: no training text has slots with other values to swap in, so these heads have a meaning, "
+        "and no template and no residual" for name in ("en-de", MIXTURE, "all", "some")
+    ]  # fmt: skip
+    train(workspace, "toy", workspace.config.methods["lexicon"], "en-de")
+    head = disent.open(workspace.config.path, home=workspace.home).head("lexicon", "toy", "en-de")
+    assert (head.description[spec.MATES], head.embeddings) == (0, ("meaning",))
+    assert list(head.encode_all([text_of("en", 0)], language="en")) == ["meaning"]
+    for name in ("template", "shape", "residual", "values"):
+        with pytest.raises(
+            ValueError, match=r"trained on texts without slots.* Train it on a corpus of utterances with"
+        ):
+            head.encode([text_of("en", 0)], name, language="en")
+
+
+def test_methods_that_learn_templates_from_mates_alone_are_known(workspace):
+    from disent_core import methods
+
+    presets = {(name, preset): (methods.method(name), settings) for name in methods.METHODS
+               for preset, settings in methods.method(name).presets.items()}  # fmt: skip
+    known = {name for name, of_preset in presets.items() if spec.learns_from_mates(*of_preset)}
+    assert {name for name, _ in known} == {"facet", "lexicon", "facet_static"}
+    assert ("lexicon", "no_parallel_mates") not in known
+
+
+@pytest.mark.parametrize(("recorded", "kept"), [({"mates": 0}, 1), ({"mates": 7}, 3), ({}, 3)])
+def test_a_head_with_mates_or_from_before_they_were_recorded_keeps_its_embeddings(recorded, kept):
+    from disent_core import methods
+
+    assert len(spec.learned(methods.method("lexicon").embeddings, recorded)) == kept

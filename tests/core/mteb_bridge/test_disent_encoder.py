@@ -34,10 +34,10 @@ def test_texts_of_batches_and_of_several_languages_keep_their_rows():
 def test_the_meaning_is_the_default_and_an_embedding_that_the_head_lacks_is_refused():
     model = GivenModel()
     assert DisentEncoder(model).embedding == "meaning"
-    with pytest.raises(ValueError, match="no embedding 'template'; it has meaning, language"):
+    with pytest.raises(ValueError, match="no embedding 'template'; choose one of meaning, language"):
         DisentEncoder(model, "template")
     model.embeddings = ()
-    with pytest.raises(ValueError, match="none: it tags slots"):
+    with pytest.raises(ValueError, match="tags slots and has no embedding"):
         DisentEncoder(model)
 
 

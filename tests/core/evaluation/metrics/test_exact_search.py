@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from disent_core import progress
 from disent_core.evaluation.metrics import exact_search
 from disent_core.evaluation.metrics.exact_search import best, exact_scores, nearest_rows
-from disent_core.evaluation.metrics.grid import on_grid
 from disent_core.evaluation.metrics.ranking import gold_ranks, nearest, unit_rows
+from disent_core.exact import on_grid
 from disent_core.matmul import product
 from disent_core.shards.backend import ShardBackend, sharded
 

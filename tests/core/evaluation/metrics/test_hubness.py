@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from task_inputs import Late
 
 from disent_core.evaluation.metrics import ranking
-from disent_core.evaluation.metrics.grid import on_grid
 from disent_core.evaluation.metrics.hubness import TEMPERATURE, bias, mean_of_nearest, soft_maximum
 from disent_core.evaluation.metrics.ranking import nearest, unit_rows
+from disent_core.exact import on_grid
 
 seeds = st.integers(0, 10_000)
 

@@ -1,0 +1,23 @@
+"""Words for embeddings: `shape` and `values` are other names of the template and the residual."""
+
+from collections.abc import Iterable
+
+MEANING = "meaning"
+ALIASES = {"shape": "template", "values": "residual"}
+"""Other names of embeddings, in plain words."""
+
+
+def embedding_of(name: str | None, names: Iterable[str], what: str) -> str:
+    """Return the name among `names` that is meant; None means the meaning or, without it, the first.
+
+    Raises:
+        ValueError: if `what`, such as `this head`, has no such embedding.
+    """
+    known = tuple(names)
+    if name is None and known:
+        return MEANING if MEANING in known else known[0]
+    chosen = name if name in known else ALIASES.get(str(name))
+    if chosen not in known:
+        aliases = [alias for alias, meant in ALIASES.items() if meant in known and alias not in known]
+        raise ValueError(f"{what} has no embedding {name!r}; choose one of {', '.join([*known, *aliases])}")
+    return chosen

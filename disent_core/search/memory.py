@@ -1,0 +1,62 @@
+"""An index in memory: texts and their vectors, searched with numpy alone. No library of an extra is imported here."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from disent_core.errors import EncoderError
+from disent_core.exact import nearest_rows, unit
+from disent_core.text import text_keys
+
+_NONE = -1
+
+
+class MemoryIndex:
+    """Texts, which may repeat, with vectors of each embedding; it answers as `stored.StoredIndex` does."""
+
+    folder = approximate = None
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        languages: Sequence[str | None],
+        vectors: Mapping[str, NDArray[np.float32]],
+        title: str,
+    ) -> None:
+        self.texts, self.languages, self.title = texts, languages, title
+        self.spoken = frozenset(languages)
+        self.embeddings = tuple(vectors)
+        self.keys = np.array(text_keys(texts), dtype="S32")
+        self._units = {name: _unit(rows, name) for name, rows in vectors.items()}
+
+    def nearest(
+        self,
+        queries: NDArray[np.float32],
+        embedding: str,
+        k: int,
+        *,
+        keep: Callable[[str | None], bool] | None = None,
+        without: Sequence[str] | None = None,
+        is_exact: bool = True,
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Find the k texts with the highest cosines to each query; see `StoredIndex.nearest`. It is always exact."""
+        kept = [row for row, language in enumerate(self.languages) if keep is None or keep(language)]
+        rows, pool = np.array(kept, dtype=np.int64), self._units[embedding]
+        copies = 0 if without is None or not kept else int(np.unique(self.keys[rows], return_counts=True)[1].max())
+        pool = pool if len(rows) == len(pool) else pool[rows]
+        scores, places = nearest_rows(_unit(queries, "queries"), pool, min(k + copies, len(rows)))
+        nothing = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), _NONE)
+        scores, hits = np.hstack([scores, nothing[0]]), np.hstack([rows[places], nothing[1]])
+        if without is not None and kept:
+            is_left_out = (hits != _NONE) & (self.keys[hits] == np.array(without, dtype="S32")[:, None])
+            scores, hits = np.where(is_left_out, -np.inf, scores), np.where(is_left_out, _NONE, hits)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # equal ones are by row already
+        return np.take_along_axis(scores, order, 1), np.take_along_axis(hits, order, 1)
+
+
+def _unit(rows: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+    if not np.isfinite(rows).all():
+        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise EncoderError(f"{name}: the vector of text {bad + 1} has values that are not finite. Use another model")
+    return unit(rows)
