@@ -1,7 +1,7 @@
 """Search texts by the embeddings of a head: by template, residual or meaning."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -72,11 +72,8 @@ class Index:
         languages: the language of each row; None where it is not known.
     """
 
-    def __init__(
-        self, stored: "StoredIndex", head: "str | Path | Model | None", encoder: str | Path | None, device: "Device"
-    ) -> None:
-        self._stored = stored
-        self._source: tuple[str | Path | Model | None, str | Path | None, Device] = (head, encoder, device)
+    def __init__(self, stored: "StoredIndex", head: "str | Path | Model | None", options: "_Loading") -> None:
+        self._stored, self._head, self._options = stored, head, options
         self.folder: Path = stored.folder
         self.embeddings: tuple[str, ...] = tuple(stored.contents.embeddings)
         approximate = stored.contents.approximate
@@ -99,14 +96,16 @@ class Index:
         head: "str | Path | Model | None" = None,
         encoder: str | Path | None = None,
         device: "Device" = "auto",
+        methods: Collection[str] = (),
     ) -> "Index":
-        """Open an index.
+        """Open an index, which may come from anyone.
 
         Args:
             folder: where it lies.
             head: a model, or the path of its head, if that is no longer where it was when the index was made.
             encoder: folder of the head's encoder, if that has moved.
             device: where queries are encoded.
+            methods: as for `disent.load`: modules of your own that the head may name.
 
         Raises:
             TableError: if there is no index there.
@@ -115,7 +114,8 @@ class Index:
         with needing_extra():
             from disent_core.search.stored import open_index
 
-        return cls(open_index(Path(folder).expanduser()), head, encoder, device)
+        options: _Loading = {"encoder": encoder, "device": device, "methods": methods}
+        return cls(open_index(Path(folder).expanduser()), head, options)
 
     @classmethod
     def build(
@@ -170,7 +170,7 @@ class Index:
             TrainingError: if the head is not where it was, or is another one now.
             EncoderError: if its encoder can't be loaded.
         """
-        return _model(self.folder, self._stored.contents.head, *self._source)
+        return _model(self.folder, self._stored.contents.head, self._head, **self._options)
 
     @overload
     def search(self, texts: str, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]) -> list[Hit]: ...
@@ -276,23 +276,25 @@ class Index:
 # --- heads ---
 
 
-def index_model(folder: Path, *, encoder: Path | None = None) -> Model:
+class _Loading(TypedDict, total=False):
+    """How a head is loaded, as `load_head` takes it."""
+
+    encoder: str | Path | None
+    device: "Device"
+    methods: Collection[str]
+
+
+def index_model(folder: Path, **options: Unpack[_Loading]) -> Model:
     """Load the head that made an index, whose texts may be damaged."""
     from disent_core.errors import TableError, located
     from disent_core.search.contents import REMEDY, read_contents
 
     if (contents := read_contents(folder)) is None:
         raise TableError(located(folder, None, "no index here", REMEDY))
-    return _model(folder, contents.head, None, encoder, "auto")
+    return _model(folder, contents.head, None, **options)
 
 
-def _model(
-    folder: Path,
-    record: "HeadRecord",
-    head: "str | Path | Model | None",
-    encoder: str | Path | None,
-    device: "Device",
-) -> Model:
+def _model(folder: Path, record: "HeadRecord", head: "str | Path | Model | None", **options: Unpack[_Loading]) -> Model:
     """Load the head of an index, if it is not loaded yet, and check that it is the one."""
     from disent_core.errors import TrainingError, located
 
@@ -304,7 +306,7 @@ def _model(
             raise TrainingError(located(folder, None, problem, "Name it as head="))
     model = head
     if not isinstance(model, Model):
-        model = load_head(Path(model), seed=record.seed, device=device, encoder=encoder)
+        model = load_head(Path(model), seed=record.seed, **options)
     if not head_record(model).is_same(record):
         problem = f"its head is not the one that made this index ({record.title})"
         raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))
@@ -347,7 +349,7 @@ def require_vectors(model: Model, embeddings: Sequence[str]) -> None:
 
 
 def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
-    """Describe the head of a model and, for an index, its path relative to the index and its own."""
+    """Describe the head of a model and, for an index, its path relative to the index."""
     from disent_core.search.contents import HeadRecord
 
     path = None if model.path is None else model.path.resolve()
@@ -355,6 +357,6 @@ def head_record(model: Model, index: Path | None = None) -> "HeadRecord":
     return HeadRecord(
         fingerprint=model.fingerprint,
         seed=model.seed,
-        places=() if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path)),
+        places=() if path is None or index is None else (os.path.relpath(path, index.resolve()),),
         **{name: str(model.description.get(name, "")) for name in names},
     )

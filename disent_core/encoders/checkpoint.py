@@ -36,6 +36,13 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def reason(error: Exception) -> str:
+    """Return why a library can't load a folder of anyone, in which there may be whatever raises any error."""
+    if "trust_remote_code" in str(error):  # which the message recommends
+        return "it brings code, which disent does not run"
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def load_model(folder: Path, *, pooling: Pooling) -> Any:
     """Load the model in evaluation mode, with every weight from the checkpoint and a pooler only if `pooling` uses it.
 
@@ -54,9 +61,9 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except Exception as error:
         remedy = "Check that the folder holds a complete model"
-        raise EncoderError(located(folder, None, f"this model can't be loaded ({error})", remedy)) from error
+        raise EncoderError(located(folder, None, f"this model can't be loaded ({reason(error)})", remedy)) from error
     missing = sorted(info["missing_keys"])
     if pooling == "pooler" and (getattr(model, "pooler", None) is None or any("pooler" in key for key in missing)):
         remedy = "Set pooling to 'cls' or 'mean'"
@@ -141,9 +148,9 @@ def load_tokeniser(folder: Path) -> Any:
 
     try:
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:
         remedy = "Put the model's tokeniser files beside its weights"
-        raise EncoderError(located(folder, None, f"no tokeniser can be loaded ({error})", remedy)) from error
+        raise EncoderError(located(folder, None, f"no tokeniser can be loaded ({reason(error)})", remedy)) from error
     if not tokeniser.is_fast:
         remedy = "Save it as tokenizer.json"
         raise EncoderError(located(folder, None, "this model has no fast tokeniser", remedy))

@@ -30,7 +30,7 @@ class HeadRecord:
     name: str  # of its method
     encoder: str
     trained_on: str  # its pair
-    places: tuple[str, ...] = ()  # paths of its file, the first relative to the index; empty if it has none
+    places: tuple[str, ...] = ()  # its file, relative to the index; empty if it has none. Earlier ones are absolute too
 
     @property
     def title(self) -> str:
