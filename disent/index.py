@@ -297,10 +297,11 @@ def index_model(folder: Path, **options: Unpack[_Loading]) -> Model:
 def _model(folder: Path, record: "HeadRecord", head: "str | Path | Model | None", **options: Unpack[_Loading]) -> Model:
     """Load the head of an index, if it is not loaded yet, and check that it is the one."""
     from disent_core.errors import TrainingError, located
+    from disent_core.lineage.head_records import is_there
 
     if head is None:
         paths = [folder / path for path in record.places]
-        head = next((path for path in paths if path.exists()), None)
+        head = next(filter(is_there, paths), None)
         if head is None:
             problem = f"its head ({record.title}) {'is not where it was' if paths else 'has no file'}"
             raise TrainingError(located(folder, None, problem, "Name it as head="))

@@ -22,6 +22,7 @@ from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.lineage.head_records import (
     check_folder_record,
     encoder_inside,
+    is_there,
     method_of,
     read_folder_record,
     require_inside,
@@ -70,7 +71,7 @@ def checked_record(folder: Path) -> dict[str, Any]:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise _changed(folder / RECORD, f"it names a file outside the folder, {name!r}")
         file = folder / name
-        if not file.is_file():
+        if not (is_there(file) and file.is_file()):
             raise _changed(file, "it is missing")
         if sha256_of(file) != wanted:
             raise _changed(file, "it has changed since the export")

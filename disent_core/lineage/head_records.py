@@ -142,9 +142,19 @@ def encoder_inside(path: Path, described: Mapping[str, Any]) -> HuggingFaceConfi
     places = {name: described.get(name) for name in ("kind", "path", "id", "revision")}
     if places != {"kind": "huggingface", "path": ".", "id": None, "revision": None}:
         raise _refused(path, f"encoder: it is {quoted(places)}, and not the one in this folder")
+    if is_there(adapter := path.with_name("adapter_config.json")):  # it names another model, which would be loaded
+        raise DamagedError(located(adapter, None, "an exported folder has no adapter", _AGAIN))
     config = encoder_of(path, described, path.parent.resolve(), ())
     assert isinstance(config, HuggingFaceConfig)
     return config
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file or a folder; no disk takes some names, for which the system raises an error."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def require_inside(folder: Path) -> None:

@@ -67,7 +67,7 @@ def sign(folder: Path, change=lambda record: None) -> None:
     record = json.loads((folder / RECORD).read_text())
     change(record)
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name not in (RECORD, "README.md"))
-    record["files"] = {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
+    record["files"] |= {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}
     (folder / RECORD).write_text(json.dumps({**record, "checksum": checksum(record)}))
 
 
@@ -201,6 +201,7 @@ RECORDS = {
     "a type that torch has as a function": of_weights(dtype="load"),
     "a weight that is not there": of_weights(name="no_such_weight"),
     "a weight of another shape": of_weights(name="4.known"),
+    "a file with a name that no disk takes": lambda record: record["files"].update({"A" * 300: ""}),
     "weights that are a list": lambda record: record.update(weights=[]),
     "no weights": lambda record: record.update(weights={}),
     "probes that are no numbers": lambda record: record["probes"]["vectors"].update(meaning=[["x"]]),
@@ -260,11 +261,35 @@ def test_a_model_with_code_of_its_own_is_refused_without_advice_to_run_it(place)
     assert not is_loaded(f"{PAYLOAD}_inside")
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"num_hidden_layers": 10**6}, "num_hidden_layers is 1000000"),
+        ({"_attn_implementation": "stranger/kernel"}, "_attn_implementation names code"),
+        ({"text_config": {"attn_implementation": {"": "stranger/kernel"}}}, "attn_implementation names code"),
+        ({"hidden_size": 10**6}, "this model can't be loaded"),
+    ],
+)
+def test_a_model_of_very_many_layers_or_with_kernels_of_the_hub_is_refused_before_it_is_built(place, change, problem):
+    config = json.loads((place / "out" / "config.json").read_text())
+    (place / "out" / "config.json").write_text(json.dumps(config | change))
+    sign(place / "out")
+    with pytest.raises(DisentError, match=problem):
+        load_folder(place).encode("toy 1")
+
+
 @pytest.mark.parametrize("name", ["tokenizer.json", "2_Dense"])
 def test_a_link_that_leads_out_of_the_folder_is_not_followed(place, name):
     (place / "out" / name).unlink(missing_ok=True)
     (place / "out" / name).symlink_to(place / "model" / name)
     with pytest.raises(DamagedError, match=f"{name}: this link leads out of the folder"):
+        load_folder(place)
+
+
+def test_a_folder_has_no_adapter_which_would_name_another_model(place):
+    (place / "out" / "adapter_config.json").write_text('{"base_model_name_or_path": "stranger/model"}')
+    sign(place / "out")
+    with pytest.raises(DamagedError, match="an exported folder has no adapter"):
         load_folder(place)
 
 
