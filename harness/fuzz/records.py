@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import disent
+from disent.model import load_head
 from disent_core.errors import DisentError
 from disent_core.export.saved_folder import RECORD, checksum
 
@@ -79,7 +80,7 @@ def make_head(folder: Path) -> None:
 def make_index(folder: Path) -> None:
     """An index, `index`, of the exported folder `out`."""
     make_folder(folder)
-    disent.Index.build(folder / "index", disent.load(folder / "out", device="cpu"), ["toy 1", "de 4"])
+    disent.Index.build(folder / "index", load_head(folder / "out", device="cpu"), ["toy 1", "de 4"])
 
 
 # --- mutations --------------------------------------------------------------------------------------------
