@@ -99,7 +99,7 @@ dev-test: setup ## test that a running make dev notices edits; takes minutes
 ui-read-only: setup ## start a read-only UI on http://127.0.0.1:3000
 	$(BIN)/python -m disent_assets.web.server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)
 
-fuzz: setup ## give 119,000 mutated files to the readers; SEED=1 for other files
+fuzz: setup ## give 147,000 mutated files to the readers; SEED=1 for other files
 	$(BIN)/python -m harness.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
 
 audit: setup ## list known vulnerabilities of the installed packages; needs the network

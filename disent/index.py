@@ -1,7 +1,7 @@
 """Search texts by the embeddings of a model: by shape (template), values (residual) or meaning."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
@@ -84,11 +84,9 @@ class Index:
         self,
         stored: "StoredIndex | MemoryIndex",
         model: "str | Path | AnyModel | None",
-        encoder: str | Path | None = None,
-        device: "Device" = "auto",
+        options: "_Loading | None" = None,
     ) -> None:
-        self._stored = stored
-        self._source: tuple[str | Path | AnyModel | None, str | Path | None, Device] = (model, encoder, device)
+        self._stored, self._source, self._options = stored, model, options or _Loading()
         self.folder: Path | None = stored.folder
         self.embeddings: tuple[str, ...] = stored.embeddings
         approximate = stored.approximate
@@ -146,14 +144,16 @@ class Index:
         head: "str | Path | AnyModel | None" = None,
         encoder: str | Path | None = None,
         device: "Device" = "auto",
+        methods: Collection[str] = (),
     ) -> "Index":
-        """Open an index.
+        """Open an index, which may come from anyone.
 
         Args:
             folder: where it lies.
             head: its model, or the path of it, if that is no longer where it was when the index was made.
             encoder: folder of the head's encoder, if that has moved.
             device: where queries are encoded.
+            methods: as for `disent.load`: modules of your own that the head may name.
 
         Raises:
             TableError: if there is no index there.
@@ -162,7 +162,8 @@ class Index:
         with needing_extra():
             from disent_core.search.stored import open_index
 
-        return cls(open_index(Path(folder).expanduser()), head, encoder, device)
+        options: _Loading = {"encoder": encoder, "device": device, "methods": methods}
+        return cls(open_index(Path(folder).expanduser()), head, options)
 
     @classmethod
     def build(
@@ -220,8 +221,9 @@ class Index:
             EncoderError: if its encoder can't be loaded.
         """
         if self.folder is None:
-            return cast("AnyModel", self._source[0])
-        return _model(self.folder, cast("StoredIndex", self._stored).contents.head, *self._source)
+            return cast("AnyModel", self._source)
+        record = cast("StoredIndex", self._stored).contents.head
+        return _model(self.folder, record, self._source, **self._options)
 
     @overload
     def search(self, texts: str, by: str | None = None, k: int = 10, **request: Unpack[SearchRequest]) -> list[Hit]: ...
@@ -377,6 +379,14 @@ def _small() -> "StaticModel":
 # --- models ---
 
 
+class _Loading(TypedDict, total=False):
+    """How a head is loaded, as `load` takes it."""
+
+    encoder: str | Path | None
+    device: "Device"
+    methods: Collection[str]
+
+
 def needed_languages(model: "AnyModel") -> tuple[str, ...] | None:
     """Return the languages of which one has to be named with a text; None if a text's language does not matter."""
     return model.languages if isinstance(model, Model) else None
@@ -402,35 +412,32 @@ def _encoded_by_language(
     return {name: np.concatenate([part[name] for part in parts])[back] for name in parts[0]}
 
 
-def index_model(folder: Path, *, encoder: Path | None = None) -> "AnyModel":
+def index_model(folder: Path, **options: Unpack[_Loading]) -> "AnyModel":
     """Load the model that made an index, whose texts may be damaged; the model `small` if there is no index yet."""
     from disent_core.search.contents import read_contents
 
     contents = read_contents(folder)
-    return load() if contents is None else _model(folder, contents.head, None, encoder, "auto")
+    return load() if contents is None else _model(folder, contents.head, None, **options)
 
 
 def _model(
-    folder: Path,
-    record: "HeadRecord",
-    model: "str | Path | AnyModel | None",
-    encoder: str | Path | None,
-    device: "Device",
+    folder: Path, record: "HeadRecord", model: "str | Path | AnyModel | None", **options: Unpack[_Loading]
 ) -> "AnyModel":
     """Load the model of an index, if it is not loaded yet, and check that it is the one."""
     from disent_core.errors import TrainingError, located
+    from disent_core.lineage.head_records import is_there
 
     what = "head" if record.encoder else "model"
     if model is None:
         paths = [folder / path for path in record.places]
-        model = next((path for path in paths if path.exists()), None)
+        model = next(filter(is_there, paths), None)
         if model is None and not record.encoder and record.name in shipped_models():
             model = record.name
         if model is None:
             problem = f"its {what} ({record.title}) {'is not where it was' if paths else 'has no file'}"
             raise TrainingError(located(folder, None, problem, "Name it as head="))
     if isinstance(model, str | Path):
-        model = load(model, seed=record.seed, device=device, encoder=encoder)
+        model = load(model, seed=record.seed, **options)
     if not head_record(model).is_same(record):
         problem = f"its {what} is not the one that made this index ({record.title})"
         raise TrainingError(located(folder, None, problem, "Name the right one as head=, or index again"))
@@ -474,11 +481,11 @@ def _title(model: "AnyModel") -> str:
 
 
 def head_record(model: "AnyModel", index: Path | None = None) -> "HeadRecord":
-    """Describe a model and, for an index, its path relative to the index and its own."""
+    """Describe a model and, for an index, its path relative to the index."""
     from disent_core.search.contents import HeadRecord
 
     path = None if model.path is None else model.path.resolve()
-    places = () if path is None or index is None else (os.path.relpath(path, index.resolve()), str(path))
+    places = () if path is None or index is None else (os.path.relpath(path, index.resolve()),)
     if isinstance(model, Model):
         names = ("name", "encoder", "encoder_fingerprint", "trained_on")
         described = {name: str(model.description.get(name, "")) for name in names}

@@ -1,6 +1,6 @@
 """Load a model, static or a trained head, and embed texts with it, without the run that trained it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -84,7 +84,12 @@ def shipped_models() -> dict[str, Path]:
 def load(path: None = None) -> "StaticModel": ...
 @overload
 def load(
-    path: str | Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
+    path: str | Path,
+    *,
+    seed: int | None = None,
+    device: "Device" = "auto",
+    encoder: str | Path | None = None,
+    methods: Collection[str] = (),
 ) -> "Model | StaticModel": ...
 def load(
     path: str | Path | None = None,
@@ -92,22 +97,25 @@ def load(
     seed: int | None = None,
     device: "Device" = "auto",
     encoder: str | Path | None = None,
+    methods: Collection[str] = (),
 ) -> "Model | StaticModel":
     """Load a static model, which needs numpy alone, or a trained head together with its encoder (`disent[train]`).
 
     Args:
         path: name of an installed model (`models` lists them), or folder of a static model; file of a head,
-            `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export` wrote, of which no
-            code is run. The folder gives the vectors of the head to the bit. None: the model `small`.
+            `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export` wrote. The folder
+            gives the vectors of the head to the bit. None: the model `small`. It may come from anyone: it runs no code.
         seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces
             differ.
         device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
         encoder: folder of a head's encoder, if that has moved.
+        methods: modules of your own, as `my_package.rotation:METHOD`, that a head may name as its method or as the kind
+            of its encoder. A head that names another module is refused, and the module is not imported.
 
     Raises:
         ValueError: if there is no model of that name, the head has no such seed, or an encoder is named for a folder,
             which has its own.
-        TrainingError: if there is no head there, or it does not say what encoder it has.
+        TrainingError: if there is no head there, it does not say what encoder it has, or it names a module.
         DamagedError: if it is not as it was written.
         EncoderError: if its encoder is not there, or is not the one that it was trained on.
         ModuleNotFoundError: if it is a head and a library for it is not installed; the message names the extra.
@@ -120,7 +128,7 @@ def load(
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
         return StaticModel.load(folder)
     assert path is not None
-    return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder)
+    return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder, methods=methods)
 
 
 def _static_folder(path: str | Path | None) -> Path | None:
@@ -141,19 +149,25 @@ def _static_folder(path: str | Path | None) -> Path | None:
 
 
 def load_head(
-    path: Path, *, seed: int | None = None, device: "Device" = "auto", encoder: str | Path | None = None
+    path: Path,
+    *,
+    seed: int | None = None,
+    device: "Device" = "auto",
+    encoder: str | Path | None = None,
+    methods: Collection[str] = (),
 ) -> "Model":
     """Load a trained head together with its encoder; see `load`."""
     with needing_extra():
         if not path.is_dir():
             from disent_core.lineage.saved_heads import open_head
 
-            return Model(open_head(path, device=device, encoder=None if encoder is None else Path(encoder)), seed)
+            moved = None if encoder is None else Path(encoder)
+            return Model(open_head(path, device=device, encoder=moved, allowed=methods), seed)
         from disent_core.export.saved_folder import open_folder
 
     if encoder is not None:
         raise ValueError(f"{path} has its own encoder; leave encoder= out")
-    return Model(open_folder(path, device=device), seed)
+    return Model(open_folder(path, device=device, allowed=methods), seed)
 
 
 class Model:

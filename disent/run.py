@@ -195,6 +195,15 @@ class Head(Model):
     def __repr__(self) -> str:
         return f"Head(method={self.name.method!r}, encoder={self.name.encoder!r}, pair={self.name.pair!r})"
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What the configuration names of the head, which may be modules of the user: its method and encoder kind."""
+        from disent_core.encoders import name_of_kind
+        from disent_core.lineage.embeddings import lazy_encoder
+
+        encoder = lazy_encoder(self._head.workspace, self.name.encoder)
+        return self._head.configured.base, name_of_kind(encoder.saved_config)
+
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
         """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""
         return self._encoded(texts, language, self._seed(seed))
@@ -205,9 +214,8 @@ class Head(Model):
 
         if not self._head.method.is_trained:
             raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
-        return load_head(self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)).save(
-            folder, embeddings, onnx=onnx
-        )
+        path = self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)
+        return load_head(path, methods=self.modules).save(folder, embeddings, onnx=onnx)
 
     def _language(self, language: str | None) -> str:
         if language is None and not self._is_limited:

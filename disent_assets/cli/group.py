@@ -98,6 +98,7 @@ _OPTIONS = {
     " language=": " --language CODE",
     " head=": " --head HEAD",
     " encoder=": " --encoder FOLDER",
+    " methods=": " --method MODULE:ATTRIBUTE",
 }
 """What the arguments that messages of `disent.Index` and `disent.load` name are on the command line."""
 

@@ -30,11 +30,21 @@ HEAD_HELP = (
     "the configuration."
 )
 MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the model is not where it was: {HEAD_HELP}")
+METHOD = click.option(
+    "--method", "methods", multiple=True, metavar="MODULE:ATTRIBUTE",
+    help="A module of your own that the head may name. Others than those of disent are not imported.",
+)  # fmt: skip
 ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
 
 
 def open_model(
-    head: str, seed: int | None, encoder: Path | None = None, *, stored: bool = False, device: "Device" = "auto"
+    head: str,
+    seed: int | None,
+    encoder: Path | None = None,
+    *,
+    stored: bool = False,
+    device: "Device" = "auto",
+    methods: Sequence[str] = (),
 ) -> "AnyModel":
     """Load the model that a command was given, `head` as in `HEAD_HELP`.
 
@@ -44,7 +54,7 @@ def open_model(
 
     method, _, trained = head.partition("@")
     if not trained or Path(head).exists():
-        return load(head, seed=seed, encoder=encoder, device=device)
+        return load(head, seed=seed, encoder=encoder, device=device, methods=methods)
     from disent.home import home_folder
     from disent.run import open as open_run
     from disent_assets.settings.environment import configuration
@@ -55,7 +65,7 @@ def open_model(
         model.seed = model._seed(seed)
         return model
     if model.path is not None:
-        return load(model.path, seed=seed, encoder=encoder, device=device)
+        return load(model.path, seed=seed, encoder=encoder, device=device, methods=(*methods, *model.modules))
     if seed is not None or encoder is not None:
         raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
     return model
@@ -71,14 +81,14 @@ def open_trained(head: str, *arguments: Any, **options: Any) -> "Model":
     return model
 
 
-def open_index(folder: Path, head: str | None, encoder: Path | None) -> "Index":
+def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Sequence[str]) -> "Index":
     """Open the index that a command was given, with its head and the folder of its encoder if these have moved."""
     from disent import Index
     from disent_core.search.contents import read_contents
 
     contents = read_contents(folder) if head else None
-    model = open_model(head, contents.head.seed, encoder) if head and contents else None
-    return Index.open(folder, head=model, encoder=encoder)
+    model = open_model(head, contents.head.seed, encoder, methods=methods) if head and contents else None
+    return Index.open(folder, head=model, encoder=encoder, methods=methods)
 
 
 @main.command()
@@ -88,6 +98,7 @@ def open_index(folder: Path, head: str | None, encoder: Path | None) -> "Index":
 @click.option("--onnx", is_flag=True, help="Also write them as one ONNX graph, disent.onnx.")
 @click.option("--seed", type=int, help="Seed of the training; default: the first.")
 @click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
+@METHOD
 def export(
     head: str,
     folder: Path,
@@ -95,13 +106,14 @@ def export(
     onnx: bool,
     seed: int | None,
     encoder: Path | None,
+    methods: tuple[str, ...],
 ) -> None:
     """Write a trained head as a folder that sentence-transformers loads without disent.
 
     HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
     configuration. FOLDER must not exist.
     """
-    model = open_trained(head, seed, encoder, device="cpu")
+    model = open_trained(head, seed, encoder, device="cpu", methods=methods)
     written = model.save(folder, _names(embeddings) if embeddings is not None else None, onnx=onnx)
     if written.tags:
         click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's own tags")
@@ -145,14 +157,21 @@ def models(style: Style) -> None:
     print_table(pa.Table.from_pylist(rows, schema=pa.schema({**types, "folder": pa.string()})), style)
 
 
+_UNCHANGED = "unchanged since its record was written (this does not say who wrote it)"
+
+
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-def check(folder: Path) -> None:
-    """Check a folder that disent has exported: its files, and its vectors of a few texts."""
+@METHOD
+def check(folder: Path, methods: tuple[str, ...]) -> None:
+    """Check a folder that disent has exported: its files, its code, and its vectors of a few texts.
+
+    Nobody has signed the folder: whoever changes it can write its record anew.
+    """
     from disent_core.export.folder import check_folder
 
-    checked = check_folder(folder)
-    click.echo(f"{short(folder.resolve())}: as it was exported; {', '.join(checked.routes or checked.tags)}")
+    checked = check_folder(folder, methods)
+    click.echo(f"{short(folder.resolve())}: {_UNCHANGED}; {', '.join(checked.routes or checked.tags)}")
     if checked.graph is False:
         click.echo("disent.onnx has its checksum; to run it too: pip install 'disent[onnx]'")
 
@@ -165,6 +184,7 @@ def check(folder: Path) -> None:
 @click.option("--seed", type=int, help="Seed of the training; default: the first.")
 @click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Of mteb's result files; default: mteb in DISENT_HOME.")
+@METHOD
 def mteb(
     head: str,
     embeddings: str | None,
@@ -173,6 +193,7 @@ def mteb(
     seed: int | None,
     encoder: Path | None,
     folder: Path | None,
+    methods: tuple[str, ...],
 ) -> None:
     """Measure a head with mteb on the corpora of the configuration, and write mteb's result files.
 
@@ -188,7 +209,7 @@ def mteb(
     from disent_core.mteb_bridge.run import evaluate, local_tasks, trained_languages
 
     run = disent.open(configuration(), home=home_folder())
-    model = open_trained(head, seed, encoder, stored=True)
+    model = open_trained(head, seed, encoder, stored=True, methods=methods)
     chosen = _names(languages) or trained_languages(run._workspace, str(model.description["trained_on"]))
     local = local_tasks(run._workspace, chosen, _names(tasks))
     output = run.home / "mteb" if folder is None else folder.expanduser()
@@ -240,6 +261,7 @@ _LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites
 @_LANGUAGE
 @_SEED
 @ENCODER
+@METHOD
 def embed(
     texts: str,
     output: Path,
@@ -249,6 +271,7 @@ def embed(
     language: str | None,
     seed: int | None,
     encoder: Path | None,
+    methods: tuple[str, ...],
 ) -> None:
     """Embed a file of texts by a model that disent comes with, or by a trained head.
 
@@ -260,7 +283,7 @@ def embed(
         from disent_core.search.vectors_file import require_output, write_vectors
 
         require_output(output, file)
-        model = open_model(head, seed, encoder)
+        model = open_model(head, seed, encoder, methods=methods)
         names = chosen_embeddings(model, embedding)
         require_output(output, file, names)
         with progress(file, model) as (checked, bar):
@@ -286,6 +309,7 @@ def embed(
 @_LANGUAGE
 @_SEED
 @ENCODER
+@METHOD
 def index(
     texts: str,
     index: Path,
@@ -296,6 +320,7 @@ def index(
     language: str | None,
     seed: int | None,
     encoder: Path | None,
+    methods: tuple[str, ...],
 ) -> None:
     """Index texts for search, or add texts to an index.
 
@@ -306,7 +331,8 @@ def index(
         from disent_core.search.build import require_head
         from disent_core.search.contents import read_contents
 
-        model = open_model(head, seed, encoder) if head else index_model(index, encoder=encoder)
+        options = {"encoder": encoder, "methods": methods}
+        model = open_model(head, seed, **options) if head else index_model(index, **options)
         if (contents := read_contents(index)) is not None:
             require_head(index, contents, head_record(model))
         names = None if embedding is None else chosen_embeddings(model, embedding)
@@ -338,6 +364,7 @@ def index(
 @MOVED_HEAD
 @_COLUMN
 @ENCODER
+@METHOD
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def search(
     index: Path,
@@ -349,6 +376,7 @@ def search(
     head: str | None,
     column: str,
     encoder: Path | None,
+    methods: tuple[str, ...],
     style: Style,
     **request: Any,
 ) -> None:
@@ -358,7 +386,7 @@ def search(
     """
     if (text is None) == (queries is None):
         raise ValueError("name either a TEXT or --queries FILE")
-    opened = open_index(index, head, encoder)
+    opened = open_index(index, head, encoder, methods)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
     for code in dict.fromkeys(query.language for query in asked):
@@ -444,14 +472,15 @@ _HOST = "Another address lets other machines search too, without a login."
 @click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
 @ENCODER
-def serve(index: Path, port: int, host: str, head: str | None, encoder: Path | None) -> None:
+@METHOD
+def serve(index: Path, port: int, host: str, head: str | None, encoder: Path | None, methods: tuple[str, ...]) -> None:
     """Serve a search page for an index: same shape, values or meaning as a sentence, side by side.
 
     INDEX is a folder of disent index. Ctrl-C ends it.
     """
     from disent_assets.web.search_page.app import is_shared, run, warm
 
-    opened = open_index(index, head, encoder)
+    opened = open_index(index, head, encoder, methods)
     warm(opened)
     if is_shared(host):
         click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)

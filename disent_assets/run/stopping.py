@@ -5,13 +5,15 @@ The operating system's wake-up descriptor is told of every signal whatever the h
 """
 
 import logging
+import multiprocessing
 import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.process import BaseProcess
 
 SECONDS = 0.9  # time for an orderly stop
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -56,12 +58,24 @@ class Stop:
     def end(self) -> None:
         """End the process at once, since an interpreter that loaded torch takes a second to end.
 
-        Workers end with this process; the next command ends their runs.
+        Workers are killed; the next command ends their runs.
         """
         with self._lock:
-            self._farewell()
-            sys.stdout.flush()
-            os._exit(128 + (self.signal or 0))
+            try:
+                self._farewell()
+                for worker in multiprocessing.active_children():
+                    kill(worker)
+                sys.stdout.flush()
+            finally:
+                os._exit(128 + (self.signal or 0))
+
+
+def kill(worker: BaseProcess) -> None:
+    """Kill a worker, with the processes of its group if it has one of its own."""
+    if worker.pid is not None:
+        with suppress(ProcessLookupError, PermissionError):  # it has none, or has ended
+            os.killpg(worker.pid, signal.SIGKILL)
+    worker.kill()
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import dagster as dg
 from disent.home import open_home
 from disent_assets.run.plan import AssetStep, StepRun, command, steps_of
 from disent_assets.run.step import Outcome, compute
-from disent_assets.run.stopping import swallowed_silently
+from disent_assets.run.stopping import kill, swallowed_silently
 from disent_assets.settings.environment import ONE_THREAD, address_of, environment, shard_backend
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
@@ -36,6 +36,7 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
 
 PRELOADED = [
+    "disent_assets.run.fork_server",
     "disent_assets.definitions", "disent_assets.warehouse.build", "disent_assets.run.workers",
     "disent_core.corpora.rows", "disent_core.lineage.history", "disent_core.lineage.evaluation",
     "disent_core.methods.families.frozen", "disent_core.negatives.state", "disent_core.targets.aligned_pairs",
@@ -217,7 +218,7 @@ class Processes:
         until = time.monotonic() + SECONDS_TO_STOP
         for worker in self.workers:
             worker.process.join(max(0.0, until - time.monotonic()))
-            worker.process.kill()
+            kill(worker.process)
             worker.process.join()
 
 
@@ -236,7 +237,7 @@ def _serve(connection: Connection, work: Work) -> None:
     """Run the steps that arrive until the connection ends."""
     os.setpgid(0, 0)  # the terminal sends Ctrl-C to the group of the command, which then ends its workers
     _end_at_signals(signal.SIG_DFL)  # while it loads, there is nothing to remove
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
     one_thread()
     sending = threading.Lock()
 

@@ -16,8 +16,9 @@ from torch.nn import functional as F
 from disent_core.encoders.attention import use_attention
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.kinds.huggingface import DENSE, is_dense
-from disent_core.errors import EncoderError, located
+from disent_core.errors import EncoderError, located, quoted
 from disent_core.storage.results import write_folder
+from disent_core.text import parsed_json
 
 
 @contextmanager
@@ -36,6 +37,39 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+def reason(error: Exception) -> str:
+    """Return why a library can't load a folder of anyone, in which there may be whatever raises any error."""
+    if "trust_remote_code" in str(error):  # which the message recommends
+        return "it brings code, which disent does not run"
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+_MOST_LAYERS = 1_000
+
+
+def _check_config(folder: Path) -> None:
+    """Reject what transformers would load from elsewhere, as code, or build for hours before it looks at weights."""
+    path = folder / "config.json"
+    try:
+        config = parsed_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # transformers says what is wrong
+    for key, value in _settings(config):
+        if "attn_implementation" in key and "/" in str(value):  # a kernel of the hub
+            raise EncoderError(located(path, None, f"{key} names code, {quoted(value)}", "Remove it"))
+        if ("layer" in key or "group" in key) and isinstance(value, int) and value > _MOST_LAYERS:
+            raise EncoderError(located(path, None, f"{key} is {quoted(value)}", "Check that this is a whole model"))
+
+
+def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values of JSON at any depth."""
+    items = value.items() if isinstance(value, dict) else (("", item) for item in value if isinstance(value, list))
+    for key, inner in items:
+        yield key, inner
+        if isinstance(inner, dict | list):
+            yield from _settings(inner)
+
+
 def load_model(folder: Path, *, pooling: Pooling) -> Any:
     """Load the model in evaluation mode, with every weight from the checkpoint and a pooler only if `pooling` uses it.
 
@@ -44,6 +78,7 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     """
     from transformers import AutoModel
 
+    _check_config(folder)
     try:
         with quiet_transformers():
             model, info = AutoModel.from_pretrained(
@@ -54,9 +89,9 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
                 dtype=torch.float32,
                 output_loading_info=True,
             )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except Exception as error:
         remedy = "Check that the folder holds a complete model"
-        raise EncoderError(located(folder, None, f"this model can't be loaded ({error})", remedy)) from error
+        raise EncoderError(located(folder, None, f"this model can't be loaded ({reason(error)})", remedy)) from error
     missing = sorted(info["missing_keys"])
     if pooling == "pooler" and (getattr(model, "pooler", None) is None or any("pooler" in key for key in missing)):
         remedy = "Set pooling to 'cls' or 'mean'"
@@ -141,9 +176,12 @@ def load_tokeniser(folder: Path) -> Any:
 
     try:
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:
         remedy = "Put the model's tokeniser files beside its weights"
-        raise EncoderError(located(folder, None, f"no tokeniser can be loaded ({error})", remedy)) from error
+        raise EncoderError(located(folder, None, f"no tokeniser can be loaded ({reason(error)})", remedy)) from error
+    if not isinstance(tokeniser.model_max_length, int | float):
+        problem = f"model_max_length is {quoted(tokeniser.model_max_length)}"
+        raise EncoderError(located(folder, None, problem, "Correct tokenizer_config.json"))
     if not tokeniser.is_fast:
         remedy = "Save it as tokenizer.json"
         raise EncoderError(located(folder, None, "this model has no fast tokeniser", remedy))

@@ -1,12 +1,11 @@
 """One configured encoder: its settings with its folder and device, and how a saved head describes it."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from disent_core.encoders import encoder_kind, name_of_kind
+from disent_core.encoders import name_of_kind
 from disent_core.encoders.contract import PACKAGE_PREFIX, Device, Encoder, EncoderConfig, EncoderFiles
 
 
@@ -38,7 +37,7 @@ class LazyEncoder:
 
 
 def describe_config(config: EncoderConfig, folder: Path) -> dict[str, Any]:
-    """Return settings that `described_config` reads, for a file in `folder`.
+    """Return settings that `lineage.head_records.encoder_of` reads, for a file in `folder`.
 
     The path of a model is relative to the folder, so that both can be moved together; one in a package stays as it is.
     """
@@ -47,13 +46,3 @@ def describe_config(config: EncoderConfig, folder: Path) -> dict[str, Any]:
     if path is not None and not path.startswith(PACKAGE_PREFIX):
         settings["path"] = os.path.relpath(path, folder)
     return settings
-
-
-def described_config(description: Mapping[str, Any], folder: Path) -> EncoderConfig:
-    """Return the settings that `describe_config` wrote for a file in `folder`."""
-    kind = encoder_kind(description["kind"])
-    settings = {**kind.earlier_defaults, **description}
-    del settings["kind"]
-    if isinstance(settings.get("layer"), list):  # a tuple became a list in JSON
-        settings["layer"] = tuple(settings["layer"])
-    return kind(**settings).resolved(folder)

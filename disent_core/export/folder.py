@@ -3,7 +3,7 @@
 The output of a folder on a few texts has to be that of the head itself, and so has that of its ONNX graph.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from disent_core.export.card import Measured, card
 from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
 from disent_core.export.onnx_graph import GRAPH, Graph, TaggerGraph, graph_vectors, open_graph, write_graph
 from disent_core.export.routes import Routes, refusal, routes_of
-from disent_core.export.saved_folder import CARD, checked_record, index_weights, write_record
+from disent_core.export.saved_folder import CARD, index_weights, open_folder, read_record, write_record
 from disent_core.export.transformers_folder import (
     Vectors,
     folder_vectors,
@@ -30,12 +30,14 @@ from disent_core.export.transformers_folder import (
     load_folder,
     loadable,
     quiet,
+    shipped_code,
     write_folder,
 )
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.methods.spec import ENCODER_CONFIG, require_learned
 from disent_core.methods.token_classification_head import TokenTagger
+from disent_core.methods.trainer import TrainedLabeller
 from disent_core.storage.files import atomic_path
 from disent_core.training.data import features_of
 from disent_core.training.needs import Need
@@ -329,16 +331,22 @@ def _model(head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> An
 
 @dataclass(frozen=True)
 class Checked:
-    """A folder that is as it was written."""
+    """A folder that is unchanged since its record was written."""
 
     routes: tuple[str, ...]
     graph: bool | None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
     tags: tuple[str, ...] = ()  # of a tagger, which has no routes
 
 
-def check_folder(folder: Path) -> Checked:
-    """Check an exported folder: its files, and that it gives the vectors that it gave when it was written."""
-    record = checked_record(folder)
+def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
+    """Check an exported folder: its record and files, its code, and that it gives the vectors that it gave at first.
+
+    The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
+    """
+    head = open_folder(folder, device="cpu", allowed=allowed)
+    record = read_record(folder)
+    _require_same_code(folder)
+    _apply(head, record["seed"])
     tags = tuple(record.get("tags", ()))
     vectors = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
     kind = TaggerProbes if tags else VectorProbes
@@ -348,6 +356,27 @@ def check_folder(folder: Path) -> Checked:
     if has_graph and has_runtime:
         _require_equal(folder / GRAPH, probes.graph_difference(folder), probes.what, "onnxruntime")
     return Checked(() if tags else tuple(vectors), has_runtime if has_graph else None, tags)
+
+
+def _apply(head: SavedHead, seed: int | None) -> None:
+    """Give a text to a head, which reads all of its weights."""
+    trained = head.trained
+    language = next(iter(sorted(trained.languages or ())), "")
+    if isinstance(trained, TrainedLabeller):
+        trained.label([["a"]], language, seed)
+    else:
+        trained.embed(head.features(["a"], language), seed)
+
+
+def _require_same_code(folder: Path) -> None:
+    """Check that the code in a folder is that of this version of disent, which `trust_remote_code=True` would run."""
+    known = shipped_code()
+    files = sorted(file for file in folder.rglob("*.py*") if file.is_file())
+    texts = {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+    if others := [name for name, content in texts.items() if content != known.get(name, "").encode()]:
+        problem = f"not the code of this version of disent: {', '.join(others)}; another version wrote it, or anybody"
+        remedy = "Read it before you load the folder with trust_remote_code=True, or export the head again"
+        raise DamagedError(located(folder, None, problem, remedy))
 
 
 def _require_equal(path: Path, difference: float, what: str, library: str) -> None:

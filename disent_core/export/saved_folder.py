@@ -5,7 +5,7 @@ the head itself is put together again, and gives its own vectors to the bit; no 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,11 +14,20 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from disent_core.encoders.configured import LazyEncoder, described_config
+from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Device, EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import DamagedError, TrainingError, located
-from disent_core.lineage.saved_heads import SavedHead, saved_head
+from disent_core.lineage.head_records import (
+    check_folder_record,
+    encoder_inside,
+    is_there,
+    method_of,
+    read_folder_record,
+    require_inside,
+)
+from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.seed_by_seed import FineTuned
 from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.storage.results import sha256_of
@@ -43,24 +52,26 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 def read_record(folder: Path) -> dict[str, Any]:
     """Read the record of an exported folder: what head it is, and what its files were when it was written."""
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = read_folder_record(folder / RECORD)
         is_intact = record.get(_CHECKSUM) == checksum(record)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         problem = f"this is no folder of an exported head: it has no readable {RECORD}"
         raise TrainingError(located(folder, None, problem, "Make one with disent export HEAD FOLDER")) from error
     if not is_intact:
         raise _changed(folder / RECORD, "it has changed since the export, or an earlier version of disent wrote it")
+    check_folder_record(folder / RECORD, record)
     return record
 
 
 def checked_record(folder: Path) -> dict[str, Any]:
     """Read the record, if every file is as it was when the folder was written."""
     record = read_record(folder)
+    require_inside(folder)
     for name, wanted in record["files"].items():
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
             raise _changed(folder / RECORD, f"it names a file outside the folder, {name!r}")
         file = folder / name
-        if not file.is_file():
+        if not (is_there(file) and file.is_file()):
             raise _changed(file, "it is missing")
         if sha256_of(file) != wanted:
             raise _changed(file, "it has changed since the export")
@@ -103,13 +114,13 @@ class CopiedEncoder(LazyEncoder):
         return replace(super().files, fingerprint=self.original)
 
 
-def open_folder(folder: Path, *, device: Device = "auto") -> SavedHead:
-    """Open the head in an exported folder."""
-    record = checked_record(folder)
+def open_folder(folder: Path, *, device: Device = "auto", allowed: Collection[str] = ()) -> SavedHead:
+    """Open the head in an exported folder; `allowed` are modules of the user that its record may name."""
+    path, record = folder / RECORD, checked_record(folder)
     description = record["description"]
-    config = described_config(record["encoder"], folder.resolve())
-    source = CopiedEncoder(config, folder, device, description["encoder_fingerprint"])
-    return saved_head(folder / RECORD, description, record["fingerprint"], source)
+    method, settings = method_of(path, description, allowed)
+    source = CopiedEncoder(encoder_inside(path, record["encoder"]), folder, device, description["encoder_fingerprint"])
+    return SavedHead(path, description, record["fingerprint"], method, settings, source, resolve_device(device))
 
 
 def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, dict[str, str]]:

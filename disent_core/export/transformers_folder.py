@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.encoders.checkpoint import DensePooler, quiet_transformers, save_dense
+from disent_core.encoders.checkpoint import DensePooler, quiet_transformers, reason, save_dense
 from disent_core.errors import DamagedError, located
 from disent_core.export.encoder import ExportedEncoder
 from disent_core.export.routes import Routes, shipped
@@ -71,8 +71,9 @@ def loadable(folder: Path) -> Iterator[None]:
     try:
         with quiet():
             yield
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError) as error:
-        raise DamagedError(located(folder, None, f"this can't be loaded ({error})", "Export the head again")) from error
+    except Exception as error:
+        problem = f"this can't be loaded ({reason(error)})"
+        raise DamagedError(located(folder, None, problem, "Export the head again")) from error
 
 
 _PREFIX = "modeling_disent."
@@ -103,13 +104,21 @@ COPIED = (
 """The shipped module, and the modules of disent that it imports, itself or through them."""
 
 
-def _ship(folder: Path) -> None:
-    """Copy the shipped module and what it imports, and name its classes as those of that file."""
+def shipped_code() -> dict[str, str]:
+    """Return the files of code that a folder may have."""
+    code = {}
     for name in COPIED:
         source = inspect.getsource(import_module(name))
         for other in COPIED:  # transformers copies relative imports only
             source = source.replace(f"from {other} import", f"from .{other.rpartition('.')[2]} import")
-        (folder / f"{name.rpartition('.')[2]}.py").write_text(source, encoding="utf-8")
+        code[f"{name.rpartition('.')[2]}.py"] = source
+    return code
+
+
+def _ship(folder: Path) -> None:
+    """Copy the shipped module and what it imports, and name its classes as those of that file."""
+    for name, source in shipped_code().items():
+        (folder / name).write_text(source, encoding="utf-8")
     for name in ("modules.json", "1_Router/router_config.json"):
         file = folder / name
         text = file.read_text(encoding="utf-8").replace(f"{shipped().__name__}.", _PREFIX)

@@ -1,21 +1,18 @@
 """Open a head from its file alone: its description says what method and encoder it has."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from disent_core import methods
-from disent_core.encoders.configured import LazyEncoder, described_config
+from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Device, Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
-from disent_core.errors import EncoderError, TrainingError, located
+from disent_core.errors import DamagedError, EncoderError, TrainingError, located
+from disent_core.lineage.head_records import check_description, encoder_of, method_of
 from disent_core.methods.contract import Method
-from disent_core.methods.spec import ENCODER_CONFIG, METHOD_REFERENCE, describe_head
+from disent_core.methods.spec import ENCODER_CONFIG, describe_head
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
 from disent_core.settings import Settings
 from disent_core.storage.results import has_manifest
@@ -53,7 +50,11 @@ class SavedHead:
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded."""
-        return self.source.load("")
+        encoder = self.source.load("")
+        if encoder.dim != self.description["dim"]:
+            problem = f"its encoder is {encoder.dim} wide, and it was trained on {self.description['dim']}"
+            raise DamagedError(located(self.path, None, problem, _AGAIN))
+        return encoder
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
         """Encode texts to what the head reads of each, in order."""
@@ -61,8 +62,13 @@ class SavedHead:
         return features_of(self.encoder, texts, language, states=states)
 
 
-def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = None) -> SavedHead:
-    """Open the head in a safetensors file; `encoder` is the folder of its encoder, if that has moved."""
+def open_head(
+    path: Path, *, device: Device = "auto", encoder: Path | None = None, allowed: Collection[str] = ()
+) -> SavedHead:
+    """Open the head in a safetensors file.
+
+    `encoder` is the folder of its encoder, if that has moved; `allowed` are modules of the user that the file may name.
+    """
     # Without a manifest the file is somebody else's, which must not be quarantined as a damaged head.
     described = describe_head(path) if has_manifest(path) else None
     if described is None:
@@ -70,22 +76,19 @@ def open_head(path: Path, *, device: Device = "auto", encoder: Path | None = Non
         remedy += "; commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
         raise TrainingError(located(path, None, "no trained head at this path", remedy))
     description, content = described
+    check_description(path, description)
     if description.get(ENCODER_CONFIG) is None:
         raise TrainingError(located(path, None, "this head does not say what encoder it has", _AGAIN))
-    return saved_head(path, description, content, _encoder(path, description, device, encoder))
+    method, settings = method_of(path, description, allowed)
+    source = _encoder(path, description, device, encoder, allowed)
+    return SavedHead(path, description, content, method, settings, source, resolve_device(device))
 
 
-def saved_head(path: Path, description: Mapping[str, Any], content: str, source: LazyEncoder) -> SavedHead:
-    """Return the head that a description tells of, on the device of its encoder."""
-    method = methods.method(description[METHOD_REFERENCE])
-    kind: Any = type(method.presets["paper"])
-    settings: Settings = TypeAdapter(kind).validate_json(json.dumps(description["settings"]))
-    return SavedHead(path, description, content, method, settings, source, resolve_device(source.device))
-
-
-def _encoder(path: Path, description: Mapping[str, Any], device: Device, folder: Path | None) -> LazyEncoder:
+def _encoder(
+    path: Path, description: Mapping[str, Any], device: Device, folder: Path | None, allowed: Collection[str]
+) -> LazyEncoder:
     config = description[ENCODER_CONFIG] | ({"path": str(folder.resolve()), "id": None} if folder else {})
-    source = LazyEncoder(described_config(config, path.resolve().parent), path, device)
+    source = LazyEncoder(encoder_of(path, config, path.resolve().parent, allowed), path, device)
     try:
         fingerprint = source.fingerprint
     except EncoderError as error:

@@ -33,6 +33,7 @@ from disent_core.methods.lexicon_head import (
 )
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, ngram_bags
 from disent_core.methods.modules.token_pooling import MaxPooledLinear, of_role, permuted, state_groups
+from disent_core.methods.shapes import filled
 from disent_core.methods.trainer import TrainedMethod
 from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
 from disent_core.optimisation.seeds import derived_seed
@@ -176,13 +177,12 @@ def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
     weights, _ = read_weights(path, seed)
     words = None
     if config.reads_words:
-        words = HashedNgramTable(weights["words.known"], config.words_width, table_seed(seed))
-    head = FacetHead(description["dim"], len(description["languages"]), config, words)
-    for number, eraser in enumerate(head.erasers):  # heads of code version 4 have a column for each language alone
-        name = f"erasers.{number}.basis"
-        weights[name] = F.pad(weights[name], (0, len(eraser.centre) - weights[name].shape[1]))
-    head.load_state_dict(weights)
-    return head.eval()
+        words = HashedNgramTable.stored(path, weights, config.words_width, table_seed(seed), prefix="words.")
+    for name, value in weights.items():  # heads of code version 4 have a column for each language alone
+        if name.endswith(".basis") and value.ndim == 2:
+            weights[name] = F.pad(value, (0, len(value) - value.shape[1]))
+    build = partial(FacetHead, description["dim"], len(description["languages"]), config, words)
+    return filled(path, build, weights)
 
 
 class FacetTask(MatedPairsTask):

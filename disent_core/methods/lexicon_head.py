@@ -268,8 +268,7 @@ class LexiconTrainer(TaskTrainer[LexiconMethod]):
         tables = {}
         for seed in describe_weights(path)[0]["seeds"]:
             kept = read_weights(path, seed)[0]
-            tables[seed] = HashedNgramTable(kept["known"].long(), config.width, table_seed(seed), unseen=config.unseen)
-            tables[seed].table.data.copy_(kept["table"])
+            tables[seed] = HashedNgramTable.stored(path, kept, config.width, table_seed(seed), unseen=config.unseen)
         return TrainedLexicon(tables, config)
 
 

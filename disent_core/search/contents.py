@@ -30,7 +30,7 @@ class HeadRecord:
     name: str  # of its method
     encoder: str  # empty of a static model, whose `encoder_fingerprint` stands for the rows that it does not store
     trained_on: str  # its pair, or the languages of a static model
-    places: tuple[str, ...] = ()  # paths of its file, the first relative to the index; empty if it has none
+    places: tuple[str, ...] = ()  # its file, relative to the index; empty if it has none. Earlier ones are absolute too
 
     @property
     def title(self) -> str:

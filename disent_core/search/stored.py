@@ -68,7 +68,7 @@ class StoredIndex:
         tables = [read_texts(folder, part) for part in contents.parts]
         table = pa.concat_tables([*tables, TEXT_SCHEMA.empty_table()])
         rows = table["row"].to_numpy()
-        if not np.array_equal(np.sort(rows), np.arange(contents.rows)):
+        if len(rows) != contents.rows or not np.array_equal(np.sort(rows), np.arange(len(rows))):
             problem = f"its parts have {len(rows)} texts, and not those that it says it has"
             raise TableError(located(folder, None, problem, f"{REMEDY}, in a new folder"))
         # Texts are stored by part. `_position` is where a row of the index is stored, `_starts` where each part begins.

@@ -13,6 +13,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from ctypes import CDLL
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -21,6 +22,7 @@ from typing import Any, TypeVar, cast
 from disent_core.errors import DisentError, ShardError
 
 _TRIES = 3
+_PR_SET_PDEATHSIG = 1  # of `prctl`
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork inherits the locks of threads, but not the threads
 
 Shard = TypeVar("Shard")
@@ -109,7 +111,7 @@ def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:
 def _serve(connection: Connection) -> None:
     """Compute the shards that arrive until the connection ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the driver ends its workers
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
     with suppress(EOFError, ConnectionResetError, BrokenPipeError):
         work = connection.recv()
         if "torch" in sys.modules:  # by what the work holds
@@ -124,7 +126,22 @@ def _serve(connection: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process at once when the process that started it has ended, however that happened."""
+    """Have this process end at once when the process that started it has ended, however that happened.
+
+    A thread waits for that, but can't run while a long call holds the interpreter's lock; Linux needs no thread. If the
+    process has ended already, which Linux does not tell, the thread begins before any long call.
+    """
+    killed_with_parent()
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def killed_with_parent() -> None:
+    """Have Linux kill this process when the thread that forked it has ended, which may be that of a fork server."""
+    if sys.platform == "linux":
+        CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _wait_for_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

@@ -7,17 +7,19 @@ place of the file: JSON with `description`, `fingerprint` and `weights`, which s
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
-from disent_core.errors import TrainingError, located
+from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.storage.files import recorded_path
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import open_result, write_result
+from disent_core.text import parsed_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,9 +47,30 @@ def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
     if path.name == INDEX:
         index = _index(path)
         return index["description"], index["fingerprint"]
-    with safe_open(path, framework="np") as file:
-        metadata = file.metadata()
-    return json.loads(metadata["disent"]), metadata["content"]
+    with _opened(path, "np") as file:
+        metadata = file.metadata() or {}
+    try:
+        description = parsed_json(metadata["disent"])
+        if not isinstance(description, dict):
+            raise ValueError("its description is no object")
+        return description, metadata["content"]
+    except (KeyError, ValueError) as error:
+        refuse_weights(path, f"this is no file of a head: {error}", error)
+
+
+@contextmanager
+def _opened(path: Path, framework: Literal["np", "pt"], device: str = "cpu") -> Iterator[Any]:
+    """Open a file of safetensors, which checks that its header is bounded and fits its bytes."""
+    try:
+        with safe_open(path, framework=framework, device=device) as file:
+            yield file
+    except SafetensorError as error:
+        refuse_weights(path, f"its weights can't be read ({error})", error)
+
+
+def refuse_weights(path: Path, problem: str, cause: Exception | None = None) -> NoReturn:
+    """Raise the error of weights that are not those of a head."""
+    raise DamagedError(located(path, None, problem, "Copy it again, or train the head again")) from cause
 
 
 def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tuple[Weights, dict[str, Any]]:
@@ -66,7 +89,7 @@ def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tu
 
 
 def _stored(path: Path, prefix: str, device: str) -> Iterator[tuple[str, "Tensor"]]:
-    with safe_open(path, framework="pt", device=device) as file:
+    with _opened(path, "pt", device) as file:
         yield from ((key, file.get_tensor(key)) for key in file.keys() if key.startswith(prefix))
 
 
@@ -75,7 +98,7 @@ def _indexed(path: Path, prefix: str, device: str) -> Iterator[tuple[str, "Tenso
 
     entries = [(entry["file"], key, entry) for key, entry in _index(path)["weights"].items() if key.startswith(prefix)]
     for name, of_file in groupby(sorted(entries, key=itemgetter(0)), key=itemgetter(0)):
-        with safe_open(path.parent / name, framework="pt", device=device) as file:
+        with _opened(path.parent / name, "pt", device) as file:
             for _, key, entry in of_file:
                 yield key, file.get_tensor(entry["name"]).to(getattr(torch, entry["dtype"]))
 

@@ -46,7 +46,7 @@ def inputs(target: Target, seed: int, numbers: range) -> Iterator[tuple[int, Fil
     for number in numbers:
         rng = random.Random(f"{seed}:{target.name}:{number}")
         change = target.enlarge if number % LARGE_EVERY == LARGE_AT else target.mutate
-        yield number, change(target.files, rng) if number else target.files
+        yield number, change(target.files, rng) if number else dict(target.files)
 
 
 def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Result:

@@ -4,7 +4,7 @@ import io
 import json
 import random
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,22 @@ from .enlarge import enlarged, enlarged_content
 from .mutate import Files, mutated
 from .pages import FILES as PAGE
 from .pages import ask
+from .records import (
+    HEAD,
+    RECORD,
+    Made,
+    make_folder,
+    make_head,
+    make_index,
+    mutate_folder,
+    mutate_head,
+    mutate_index,
+    read_folder,
+    read_head,
+    read_index,
+)
 
-Mutation = Callable[[Files, random.Random], Files]
+Mutation = Callable[[Any, random.Random], Files]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +48,7 @@ class Target:
     """Files that are read without error as they are, how they are changed, and what reads a folder of them."""
 
     name: str
-    files: Files
+    files: Mapping[str, bytes]
     read: Callable[[Path], Any]
     mutate: Mutation = mutated
     enlarge: Mutation = enlarged
@@ -363,5 +377,11 @@ TARGETS = {
         Target(name="published", files={"figures/dream.csv": PUBLISHED}, read=published_tables),
         Target(name="mteb", files=MTEB, read=_results_of_mteb),
         Target(name="search_page", files=PAGE, read=ask),
+        Target(name="exported_folder", files=Made(make_folder, f"out/{RECORD}"), read=read_folder,
+               mutate=mutate_folder, enlarge=mutate_folder, seconds=30),
+        Target(name="head", files=Made(make_head, HEAD), read=read_head, mutate=mutate_head, enlarge=mutate_head,
+               seconds=30),
+        Target(name="index", files=Made(make_index, "index/index.json"), read=read_index,
+               mutate=mutate_index, enlarge=mutate_index, seconds=30),
     )
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """`disent.Index`: what a search by a head answers, with a head whose vectors are counts of letters and words."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -177,7 +178,7 @@ def loaded(monkeypatch):
     """Replaces `load`; the paths that were loaded."""
     paths = []
 
-    def load(path, *, seed, device, encoder):
+    def load(path, *, seed, device, encoder, methods):
         paths.append((path.resolve(), seed, device))
         return model(path, content=path.read_text(encoding="utf-8"))
 
@@ -203,12 +204,27 @@ def test_the_head_is_loaded_when_it_is_first_used(kept, loaded):
     assert loaded == [(kept.parent / "heads" / "en-de.safetensors", None, "cpu")]
 
 
-def test_an_index_finds_its_head_after_both_or_one_has_moved(kept, loaded, tmp_path):
-    kept.rename(tmp_path / "moved")
-    assert disent.Index.open(tmp_path / "moved").search("wake")
-    (tmp_path / "moved").rename(kept)
+def test_an_index_finds_its_head_after_both_have_moved_and_says_nothing_of_the_folders_of_its_maker(
+    kept, loaded, tmp_path
+):
     (tmp_path / "project").rename(tmp_path / "renamed")
     assert disent.Index.open(tmp_path / "renamed" / "index").search("wake")
+    contents = json.loads((tmp_path / "renamed" / "index" / "index.json").read_text())
+    assert contents["head"]["places"] == ["../heads/en-de.safetensors"]
+    assert str(tmp_path) not in json.dumps(contents)
+
+
+def test_an_index_of_an_earlier_version_finds_its_head_by_an_absolute_path_until_texts_are_added(
+    kept, loaded, tmp_path
+):
+    contents, head = json.loads((kept / "index.json").read_text()), kept.parent / "heads" / "en-de.safetensors"
+    contents["head"]["places"].append(str(head))
+    (kept / "index.json").write_text(json.dumps(contents))
+    kept.rename(tmp_path / "moved")
+    assert disent.Index.open(tmp_path / "moved").search("wake")
+    disent.Index.build(tmp_path / "moved", model(head), ["halt"])
+    contents = json.loads((tmp_path / "moved" / "index.json").read_text())
+    assert contents["head"]["places"] == ["../project/heads/en-de.safetensors"]
 
 
 def test_a_head_that_is_gone_may_be_named(kept, loaded, tmp_path):

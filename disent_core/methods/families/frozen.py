@@ -13,6 +13,7 @@ from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.methods.families import FrozenHeadMethod
+from disent_core.methods.shapes import filled
 from disent_core.methods.trainer import TrainedMethod, Trainer
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
@@ -66,9 +67,8 @@ class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
         description, by_seed = _weights(path, device)
         heads: dict[int, Head] = {}
         for seed, parameters in by_seed.items():
-            head = self.head(description["dim"], len(description["languages"]), config).to(device)
-            head.load_state_dict(parameters)
-            heads[seed] = head.eval()
+            build = partial(self.head, description["dim"], len(description["languages"]), config)
+            heads[seed] = filled(path, build, parameters).to(device)
         return TrainedHead(heads, device)
 
 

@@ -18,6 +18,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin
 from disent_core.errors import TrainingError
 from disent_core.methods.families import FineTunedMethod, TuningConfig
+from disent_core.methods.shapes import require_shapes
 from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, TrainingRun, TrainingTask, train
@@ -141,6 +142,9 @@ class FineTunedTrainer(TaskTrainer[FineTunedMethod]):
         description, _ = describe_weights(path)
         if encoder is not None:
             check_origin(path, description, encoder)
+        if config.vector_map is not None:
+            last, width = "map.weight" if config.vector_map == "linear" else "map.2.weight", description["dim"]
+            require_shapes(path, read_weights(path, description["seeds"][0])[0], {last: (width, width)})
         source = open_source(config, description["dim"], encoder, device)
         return FineTuned(path, source, self.method.embeddings[0])
 
@@ -171,8 +175,9 @@ class FineTuned(TrainedMethod):
             raise ValueError("a fine-tuned method embeds with one of its seeds, not None")
         if seed != self._seed:
             weights, _ = read_weights(self.path, seed)
-            for name, value in self.source.named_parameters():
-                if value.requires_grad:
-                    value.copy_(weights[name])
+            trained = {name: value for name, value in self.source.named_parameters() if value.requires_grad}
+            require_shapes(self.path, weights, {name: value.shape for name, value in trained.items()})
+            for name, value in trained.items():
+                value.copy_(weights[name])
             self._seed = seed
         return self.source

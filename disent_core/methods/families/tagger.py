@@ -16,6 +16,7 @@ from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
+from disent_core.methods.shapes import require_shapes
 from disent_core.methods.trainer import TrainedLabeller
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
@@ -102,6 +103,7 @@ class Tagger(nn.Module):
         weights, description = read_weights(path, seed, device)
         check_origin(path, description, files)
         tagger = cls(description["classes"], config, files, seed=0, device=device)
+        require_shapes(path, weights, {name: value.shape for name, value in tagger.state_dict().items()})
         tagger.load_state_dict(weights)
         return tagger.eval()
 

@@ -12,9 +12,10 @@ any other row is made again from its number. So a name that training never saw h
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,7 @@ from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
+from disent_core.methods.shapes import require_shapes
 
 _BLOCK = 1 << 14  # texts whose rows are counted at once
 
@@ -106,6 +108,17 @@ class HashedNgramTable(nn.Module):
         self.dim, self.seed, self.unseen = dim, seed, unseen
         self.register_buffer("known", known)
         self.table = nn.Parameter(torch.from_numpy(random_rows(known.numpy(), dim, seed)))
+
+    @classmethod
+    def stored(
+        cls, path: Path, weights: Mapping[str, Tensor], dim: int, seed: int, *, prefix: str = "", unseen: float = 1.0
+    ) -> "HashedNgramTable":
+        """Return the table of a file, `known` and `table`, whose shapes are checked before it takes any memory."""
+        known, table = (weights.get(f"{prefix}{name}", torch.zeros(0)) for name in ("known", "table"))
+        require_shapes(path, weights, {f"{prefix}known": (known.numel(),), f"{prefix}table": (known.numel(), dim)})
+        words = cls(known[:0].long(), dim, seed, unseen=unseen)
+        words.known, words.table.data = known.long(), table.float()
+        return words
 
     @classmethod
     def of_texts(cls, bags: NgramBags, dim: int, seed: int, *, at_least: int = 1) -> "HashedNgramTable":

@@ -108,14 +108,22 @@ def test_a_record_never_leads_out_of_its_folder_or_to_files_without_a_checksum(c
         disent.load(copy)
 
 
-def test_a_folder_may_be_links_into_a_store_as_those_of_the_hub(folder, tmp_path):
-    for file in folder.rglob("*"):
-        if file.is_file():
-            link = tmp_path / "snapshot" / file.relative_to(folder)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(file)
-    found = disent.load(tmp_path / "snapshot", device="cpu").encode(TEXTS)
-    np.testing.assert_array_equal(found, disent.load(folder, device="cpu").encode(TEXTS))
+def linked(folder: Path, snapshot: Path, store: Path) -> Path:
+    """A folder of links to copies of the files in a store."""
+    for number, file in enumerate(file for file in folder.rglob("*") if file.is_file()):
+        link = snapshot / file.relative_to(folder)
+        for parent in (link.parent, store):
+            parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(shutil.copy(file, store / str(number)))
+    return snapshot
+
+
+def test_a_folder_may_be_links_into_the_store_of_the_hub_and_no_other(folder, tmp_path):
+    snapshot = linked(folder, tmp_path / "cache" / "snapshots" / "revision", tmp_path / "cache" / "blobs")
+    vectors = disent.load(snapshot, device="cpu").encode(TEXTS)
+    np.testing.assert_array_equal(vectors, disent.load(folder, device="cpu").encode(TEXTS))
+    with pytest.raises(DamagedError, match="this link leads out of the folder"):
+        disent.load(linked(folder, tmp_path / "snapshots" / "other", tmp_path / "elsewhere"))
 
 
 def test_a_folder_of_something_else_and_a_file_of_a_folder_are_refused_and_left_where_they_are(tmp_path, folder):

@@ -1,0 +1,36 @@
+"""Compare the weights of a file, which may come from anyone, with those that the settings of a head imply."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from disent_core.storage.weights import refuse_weights
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def require_shapes(path: Path, weights: Mapping[str, Tensor], wanted: Mapping[str, Sequence[int]]) -> None:
+    """Check that there is every weight, in the shape that the settings of a head imply."""
+    for name, shape in wanted.items():
+        stored = tuple(weights[name].shape) if name in weights else None
+        if stored != tuple(shape):
+            refuse_weights(path, f"its weight {name!r} has the shape {stored}, and by its settings {tuple(shape)}")
+
+
+def filled(path: Path, build: Callable[[], Module], weights: Mapping[str, Tensor]) -> Module:
+    """Build a module and give it weights, whose shapes are checked before the module takes any memory."""
+    try:
+        with torch.device("meta"):
+            wanted = {name: value.shape for name, value in build().state_dict().items()}
+    except RuntimeError:  # a module of a user that computes while it is built
+        wanted = {}
+    require_shapes(path, weights, wanted)
+    try:
+        module = build()
+        module.load_state_dict(weights)
+    except RuntimeError as error:
+        refuse_weights(path, f"its weights are not those of its settings ({error})", error)
+    return module.eval()
