@@ -446,7 +446,7 @@ def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
     except ValueError as error:
         known = f"refreshes are {runs[0]['refresh']} to {runs[-1]['refresh']}"
         raise ValueError(f"--since {since!r} is no date such as 2026-11-22, and no refresh or run; {known}") from error
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment  # the warehouse has UTC
     return max((run["refresh"] for run in runs if run["recorded_at"] < moment), default=0)
 
 

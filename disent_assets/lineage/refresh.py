@@ -27,6 +27,7 @@ from disent_assets.run.status import find_states, forget_versions, observe, reco
 from disent_assets.run.step import compute
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
+from disent_assets.warehouse.refresh import update_states
 from disent_assets.web.alerts import alert_sensor
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
@@ -102,7 +103,7 @@ def refresh_job(
             # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
             log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
         found = find_states(workspace)
-        record_states(workspace, found)
+        update_states(workspace, record_states(workspace, found))
         chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
         by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
         result.stale_inputs = stale_inputs(found, lambda asset, name: by_output[asset].parents(name), chosen)

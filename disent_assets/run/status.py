@@ -1,11 +1,12 @@
 """Find the state of every partition of a workspace, record it as a table, and show it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
 from disent_assets.run.costs import parts, read_run_table, write_run_table
@@ -13,10 +14,11 @@ from disent_assets.run.plan import steps_in
 from disent_assets.run.step import DATA_VERSION
 from disent_core.lineage import corpora
 from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, states, write_published
-from disent_core.lineage.steps import DOWNLOADS
+from disent_core.lineage.steps import DATABASE, DOWNLOADS
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import sole_maker
 from disent_core.storage.schemas import ASSET_STATE
+from disent_core.storage.tables import rows_table
 
 
 def observe(
@@ -48,22 +50,34 @@ def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
 
 def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | None = None) -> list[State]:
     """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
-    read, steps = read_sources(workspace) if versions is None else versions, steps_in(workspace)
-    found = states(
-        Records(workspace, steps, observed_contents(read)),
-        steps,
-        unreadable={(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable},
-        not_due=[] if corpora.due(workspace) else [DOWNLOADS],
-    )
-    return list(found)
+    read = read_sources(workspace) if versions is None else versions
+    unreadable = {(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable}
+    return _states(workspace, observed_contents(read), unreadable=unreadable)
 
 
-def record_states(workspace: Workspace, found: Sequence[State]) -> None:
-    """Write the table of states, which `disent sql` shows beside the warehouse."""
+def states_once_built(workspace: Workspace) -> list[State]:
+    """Return the states at the end of the step that builds the warehouse, of the published files as last observed."""
+    return _states(workspace, None, made={DATABASE})
+
+
+def _states(workspace: Workspace, published: Mapping[str, str] | None, **known: Collection[Any]) -> list[State]:
+    steps, not_due = steps_in(workspace), [] if corpora.due(workspace) else [DOWNLOADS]
+    return list(states(Records(workspace, steps, published), steps, not_due=not_due, **known))
+
+
+def record_states(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+    """Write the table of states, which `disent sql` shows in place of those in the warehouse, and return it."""
     with sole_maker(workspace.table(*ASSET_STATE)):
-        rows = read_run_table(workspace, ASSET_STATE).to_pylist()
-        before = {(row["asset"], row["partition"]): row for row in rows}
-        write_run_table(workspace, ASSET_STATE, list(_rows(found, before, datetime.now(UTC))))
+        rows = state_rows(workspace, found)
+        write_run_table(workspace, ASSET_STATE, rows.to_pylist())
+    return rows
+
+
+def state_rows(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+    """Return the table of states, recorded now."""
+    rows = read_run_table(workspace, ASSET_STATE).to_pylist()
+    before = {(row["asset"], row["partition"]): row for row in rows}
+    return rows_table(_rows(found, before, datetime.now(UTC)), ASSET_STATE[1])
 
 
 def _rows(

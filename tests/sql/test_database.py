@@ -113,7 +113,7 @@ for _ in range(40):
 def test_a_failing_build_changes_nothing(warehouse, sql_copy, file):
     warehouse.build(metrics=[{}])
     before = warehouse.path.read_bytes(), names_in(warehouse.folder)
-    (sql_copy / file).write_text("-- severity: error\nselect nothing\nfrom main.metrics\n")
+    (sql_copy / file).write_text("-- severity: error\nselect nothing\nfrom evaluation.measurements\n")
     with pytest.raises(DisentError, match=rf"{Path(file).stem}: Binder Error.*nothing"):
         warehouse.build(sql_copy, metrics=[{}, {"method": "fmda"}])
     assert (warehouse.path.read_bytes(), names_in(warehouse.folder)) == before
@@ -141,7 +141,7 @@ def test_relations_are_built_in_the_order_of_what_they_read(warehouse, sql_copy)
     [
         ({"views/one": "main.other", "views/other": "main.one"}, r"in a circle: main\.o"),
         ({"views/late": "inputs.metrics"}, r"main\.late reads \['inputs\.metrics'\]"),
-        ({"views/metrics": "parts.methods"}, r"main\.metrics is defined twice"),
+        ({"views/encoders": "parts.methods"}, r"main\.encoders is defined twice"),
         ({"checks/mild": "parts.methods"}, r"mild\.sql: this check has no severity"),
     ],
     ids=["relations that read each other", "a view of inputs", "a name that is there twice", "a check of no severity"],
@@ -183,6 +183,12 @@ def test_names_of_relations_are_unique_and_main_has_none_of_those_that_others_ar
         row["name"] for row in published.ask("select schema, name from (show all tables) where schema <> 'history'")
     ]
     assert len(names) == len(set(names)) > 60
+
+
+def test_no_time_has_a_time_zone_that_python_needs_pytz_for(published):
+    types = {row["data_type"] for row in published.ask("select data_type from duckdb_columns() where not internal")}
+    assert "TIMESTAMP" in types
+    assert not [name for name in types if "TIME ZONE" in name]
 
 
 # --- querying ---------------------------------------------------------------------------------------------
