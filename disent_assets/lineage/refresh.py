@@ -28,12 +28,13 @@ from disent_assets.run.step import compute
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
 from disent_assets.warehouse.refresh import update_states
-from disent_assets.web.alerts import alert_sensor
+from disent_assets.web.alerts import alert_sensor, regression_sensor
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
 from disent_core.corpora.paths import file_stats
 from disent_core.errors import DisentError, TableError
 from disent_core.lineage.state import State, missing_input, name_of, stale_inputs
+from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
@@ -219,7 +220,7 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
     assets = load(workspace)
     elsewhere = settings.profile != "local"
     refresh = refresh_job(load, assets, workspace, workers=settings.workers, submits=elsewhere)
-    alerts = [alert_sensor(settings.alerts, settings.ui)] if settings.alerts else []
+    alerts = _alerts(workspace, settings.alerts, settings.ui) if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
     look = look_sensor(workspace, refresh, loaded)
     return dg.Definitions(
@@ -228,6 +229,10 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
         schedules=[nightly_schedule(workspace, refresh)],
         sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],
     )
+
+
+def _alerts(workspace: Workspace, address: str, ui: str | None) -> list[dg.SensorDefinition]:
+    return [alert_sensor(address, ui), regression_sensor(address, ui, [*workspace.prefix, *DATABASE])]
 
 
 def definitions_signature(assets: dg.Definitions) -> str:

@@ -115,10 +115,10 @@ def build_warehouse(
         for relation in ordered:
             connection.execute(f"create schema if not exists {relation.name.partition('.')[0]}")
             with one_line(f"{relation.kind} {relation.name}"):
-                connection.execute(f"create {relation.kind} {relation.name} as {relation.sql}")
+                connection.execute(relation.created)
         connection.execute("detach inputs")
         _comment(connection, ordered, descriptions(sql_root))
-        counts = {relation.name: _count(connection, relation.name) for relation in ordered}
+        counts = {relation.name: _count(connection, relation.name) for relation in ordered if relation.kind != "macro"}
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
             problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
@@ -169,7 +169,10 @@ def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation],
         name = relation.name.split(".")[1]
         of_relation = [line for line in lines if fnmatchcase(name, line.relation)]
         line = described(of_relation, name)
-        texts.append((f"{relation.kind} {relation.name}", relation.description or (line.text if line else "")))
+        kind = "macro table" if relation.kind == "macro" else relation.kind
+        texts.append((f"{kind} {relation.name}", relation.description or (line.text if line else "")))
+        if relation.kind == "macro":
+            continue
         for column in connection.sql(f"from {relation.name} limit 0").columns:
             if line := described(of_relation, name, column):
                 texts.append((f'column {relation.name}."{column}"', line.text))

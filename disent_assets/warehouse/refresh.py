@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from disent_assets.warehouse.build import CheckResult
 
 CODE_VERSION = "1"
+REGRESSIONS = "no_regressions"  # the check of `sql/checks` of what the last refresh has made worse
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
 
 
@@ -38,8 +39,13 @@ def warehouse_checks() -> dict[str, Check]:
     None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
     """
     paths = sorted((SQL / "checks").glob("*.sql"))
-    texts = {path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ") for path in paths}
-    return {HISTORY.name: HISTORY, **{name: Check(name, text, blocking=False) for name, text in texts.items()}}
+    grains = {
+        path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- grain: ") for path in paths
+    }
+    return {
+        HISTORY.name: HISTORY,
+        **{name: Check(name, f"Not {grain}.", blocking=False) for name, grain in grains.items()},
+    }
 
 
 def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime | None = None) -> StepResult:

@@ -33,9 +33,9 @@ def seen(project: Project) -> tuple[list[tuple], list[tuple]]:
         return states.fetchall(), program.execute(STALE).fetchall()
 
 
-STALE = (
-    "select method, trained_on, why_stale, count(*) as numbers from metrics where is_stale group by all order by 1, 2"
-)
+STALE = """
+select method, trained_on, why_stale, count(*) as numbers from metrics where is_stale
+group by all order by method, trained_on"""
 
 
 def test_the_file_of_a_run_without_failures_has_every_state_and_nothing_is_stale(finished):
