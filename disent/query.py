@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,12 +28,10 @@ NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-NO_BAR = "enable_progress_bar = false"  # commands show their own progress, and programs read answers
 _QUERY_OPTIONS = (
     "timezone = 'UTC'",
     "temp_directory = ''",
     "memory_limit = '4GB'",
-    NO_BAR,
     "enable_external_access = false",
     "lock_configuration = true",
 )
@@ -94,6 +92,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         )
         others = [name for (name,) in connection.sql(listed).fetchall() if name != "main"]
         schemas = ",".join(f"warehouse.{name}" for name in ("main", *others))
+        hide_bar(connection)
         for option in (f"search_path = '{schemas}'", *_QUERY_OPTIONS):
             connection.execute(f"set {option}")
         with one_line("query"), _missing_files(database):
@@ -102,6 +101,12 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
+
+
+def hide_bar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let no query draw a bar: commands show their own progress, and programs read answers."""
+    with suppress(duckdb.InvalidInputException):  # a kernel of Jupyter without ipywidgets, where DuckDB draws none
+        connection.execute("set enable_progress_bar = false")
 
 
 def _interruptible(

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 
 from disent.query import (
     FOLDER,
-    NO_BAR,
     NO_EXTENSIONS,
     file_literal,
     files_folder,
+    hide_bar,
     one_line,
     plain_times,
     text_literal,
@@ -148,7 +148,7 @@ def _new_database(destination: Path, *, copied: bool = False) -> Iterator[duckdb
         spill = beside.with_name(beside.name + ".tmp")
         connection = duckdb.connect(":memory:", config={**NO_EXTENSIONS, "temp_directory": str(spill)})
         try:
-            connection.execute(f"set {NO_BAR}")
+            hide_bar(connection)
             file = text_literal(str(beside.absolute()))
             connection.execute(f"attach {file} as warehouse (storage_version '{STORAGE_VERSION}')")
             connection.execute("use warehouse")

@@ -1,10 +1,9 @@
 """Read the folder `sql`: its tables and views by name, in the order in which they can be created.
 
-`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`), and `macros` one
-view with parameters. Each CSV file
-of `published` is a table, the files of `published/figures` are the papers' figures, and `templates/paper_table.sql`
-makes a view for each table that `published/paper_tables.csv` lists. Queries name what they read as `inputs.NAME` (in
-tables only) or `schema.relation`; the order of creation follows from these names.
+`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`), `macros` a view
+with parameters. Each CSV file of `published` is a table, the files of `published/figures` are the papers' figures, and
+`templates/paper_table.sql` makes a view for each table that `published/paper_tables.csv` lists. Queries name what they
+read as `inputs.NAME` (in tables only) or `schema.relation`; the order of creation follows from these names.
 
 Schema `main` is what users query first, a stage's schema has its tables, `papers` the papers' tables beside what was
 measured, and `parts` what the others are computed from. `columns.csv` describes the columns.

@@ -240,9 +240,8 @@ def test_a_wrong_query_is_reported_in_one_line(published):
     assert "\n" not in str(caught.value)
 
 
-def test_duckdb_draws_no_bar_into_the_progress_of_a_command(published, tmp_path):
-    # DuckDB draws one where the main module has no file, as in a process that multiprocessing has started.
-    program = """
+# DuckDB draws one where the main module has no file, as in a process that multiprocessing has started.
+SHOWN = """
 import sys
 from pathlib import Path
 from disent.query import query
@@ -251,7 +250,18 @@ shown = "select current_setting('enable_progress_bar') as shown"
 with _new_database(Path(sys.argv[1])) as connection:
     print(query(Path(sys.argv[2]), shown)["shown"].to_pylist(), connection.sql(shown).fetchall())
 """
-    command = [sys.executable, "-c", program, tmp_path / "new.duckdb", published.path]
+KERNEL = """
+import sys
+from types import ModuleType, SimpleNamespace
+sys.modules["IPython"], sys.modules["ipywidgets"] = ModuleType("IPython"), None
+sys.modules["IPython"].get_ipython = lambda: SimpleNamespace(config={"IPKernelApp": {}})
+"""
+"""What DuckDB sees of a kernel of Jupyter without ipywidgets."""
+
+
+@pytest.mark.parametrize("place", ["", KERNEL], ids=["a process without a file", "a kernel without ipywidgets"])
+def test_duckdb_draws_no_bar_into_the_progress_of_a_command(published, tmp_path, place):
+    command = [sys.executable, "-c", place + SHOWN, tmp_path / "new.duckdb", published.path]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[False] [(False,)]\n"
 
 
