@@ -1,24 +1,20 @@
 """Find the state of every partition of a workspace, record it as a table, and show it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
-from disent_assets.run.costs import parts, read_run_table, write_run_table
-from disent_assets.run.plan import steps_in
+from disent_assets.run.costs import write_run_table
+from disent_assets.run.plan import states_in
 from disent_assets.run.step import DATA_VERSION
-from disent_core.lineage import corpora
-from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, states, write_published
-from disent_core.lineage.steps import DATABASE, DOWNLOADS
+from disent_assets.warehouse.refresh import state_rows
+from disent_core.lineage.state import NOT_RECORDED, State, name_of, write_published
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import sole_maker
 from disent_core.storage.schemas import ASSET_STATE
-from disent_core.storage.tables import rows_table
 
 
 def observe(
@@ -52,17 +48,7 @@ def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | N
     """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
     read = read_sources(workspace) if versions is None else versions
     unreadable = {(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable}
-    return _states(workspace, observed_contents(read), unreadable=unreadable)
-
-
-def states_once_built(workspace: Workspace) -> list[State]:
-    """Return the states at the end of the step that builds the warehouse, of the published files as last observed."""
-    return _states(workspace, None, made={DATABASE})
-
-
-def _states(workspace: Workspace, published: Mapping[str, str] | None, **known: Collection[Any]) -> list[State]:
-    steps, not_due = steps_in(workspace), [] if corpora.due(workspace) else [DOWNLOADS]
-    return list(states(Records(workspace, steps, published), steps, not_due=not_due, **known))
+    return states_in(workspace, observed_contents(read), unreadable=unreadable)
 
 
 def record_states(workspace: Workspace, found: Sequence[State]) -> pa.Table:
@@ -71,31 +57,6 @@ def record_states(workspace: Workspace, found: Sequence[State]) -> pa.Table:
         rows = state_rows(workspace, found)
         write_run_table(workspace, ASSET_STATE, rows.to_pylist())
     return rows
-
-
-def state_rows(workspace: Workspace, found: Sequence[State]) -> pa.Table:
-    """Return the table of states, recorded now."""
-    rows = read_run_table(workspace, ASSET_STATE).to_pylist()
-    before = {(row["asset"], row["partition"]): row for row in rows}
-    return rows_table(_rows(found, before, datetime.now(UTC)), ASSET_STATE[1])
-
-
-def _rows(
-    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
-) -> Iterator[dict[str, Any]]:
-    for state in found:
-        key = state.asset.split("/")
-        last = before.get((state.asset, state.partition))
-        yield {
-            "asset": state.asset,
-            "partition": state.partition,
-            **parts(key),
-            "state": state.status,
-            "why": "; ".join(state.causes) or None,
-            "waits": state.status == "fresh" and not state.is_settled,
-            "since": last["since"] if last is not None and last["state"] == state.status else now,
-            "recorded_at": now,
-        }
 
 
 def summary(found: Iterable[State], *, show_all: bool) -> str:

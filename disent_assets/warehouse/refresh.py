@@ -6,7 +6,7 @@ What belongs here: which files are loaded, and when. What does not: SQL, and how
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from disent_assets.run.costs import read_run_table
+from disent_assets.run.costs import parts, read_run_table
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.sql_files import sql_hash
 from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.state import State
 from disent_core.lineage.tables import refresh_vocabulary, stored_tables, training_costs
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import none_if_damaged, open_result, read_result, sole_maker, write_text_result
-from disent_core.storage.schemas import STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table
+from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
+from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table, rows_table
 
 if TYPE_CHECKING:
     from disent_assets.warehouse.build import CheckResult
@@ -48,20 +49,21 @@ def warehouse_checks() -> dict[str, Check]:
     }
 
 
-def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime | None = None) -> StepResult:
+def refresh_warehouse(
+    workspace: Workspace, run_id: str = "", began_at: datetime | None = None, found: Sequence[State] = ()
+) -> StepResult:
     """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
 
     The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
     in between builds the warehouse again and finds nothing new to record. `run_id` is Dagster's, and the command of the
-    run began at `began_at`, if that is known.
+    run began at `began_at`, if that is known. `found` are the states once it is built.
     """
-    from disent_assets.run.status import state_rows, states_once_built
     from disent_assets.warehouse.build import INPUTS, are_whole, build_warehouse, remove_others
     from disent_core.lineage.history import append, history_files, new_rows, read_history
 
     with sole_maker(workspace.warehouse):
         refresh_vocabulary(workspace)
-        states = state_rows(workspace, states_once_built(workspace))
+        states = state_rows(workspace, found)
         stored = stored_tables(workspace)
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
         infos = {name: [info for path in stored[name] if (info := read_info(path)) is not None] for name in inputs}
@@ -141,6 +143,31 @@ def _read(workspace: Workspace) -> dict[str, Any]:
 
 def _write(workspace: Workspace, record: Mapping[str, Any]) -> None:
     write_text_result(workspace.warehouse.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+
+
+def state_rows(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+    """Return the table of states, recorded now."""
+    rows = read_run_table(workspace, ASSET_STATE).to_pylist()
+    before = {(row["asset"], row["partition"]): row for row in rows}
+    return rows_table(_rows(found, before, datetime.now(UTC)), ASSET_STATE[1])
+
+
+def _rows(
+    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
+) -> Iterator[dict[str, Any]]:
+    for state in found:
+        key = state.asset.split("/")
+        last = before.get((state.asset, state.partition))
+        yield {
+            "asset": state.asset,
+            "partition": state.partition,
+            **parts(key),
+            "state": state.status,
+            "why": "; ".join(state.causes) or None,
+            "waits": state.status == "fresh" and not state.is_settled,
+            "since": last["since"] if last is not None and last["state"] == state.status else now,
+            "recorded_at": now,
+        }
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:
