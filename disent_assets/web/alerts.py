@@ -59,13 +59,13 @@ def regression_sensor(address: str, ui: str | None, warehouse: Sequence[str]) ->
         outcome = latest.evaluation if latest else None
         if latest is None or outcome is None or outcome.passed:
             return dg.SkipReason("No number became worse.")
-        figures = {name: value.value for name, value in outcome.metadata.items()}
-        lines = [str(line) for line in figures.get("sample", ())]
+        figures: dict[str, Any] = {name: value.value for name, value in outcome.metadata.items()}
+        lines = list(map(str, figures.get("sample", ())))
         if (seen := json.dumps(lines)) == context.cursor:
             return dg.SkipReason("What became worse has been posted.")
         run = context.instance.get_run_by_id(latest.run_id)
         if run is None or not FACE.items() <= run.tags.items():
-            post(address, regressions_message(latest.run_id, int(figures["rows"]), lines, ui))
+            post(address, regressions_message(latest.run_id, figures["rows"], lines, ui))
         context.update_cursor(seen)
         return dg.SkipReason(f"{figures['rows']} numbers became worse.")
 

@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.daemon, pytest.mark.timeout(36
 MODULE = """
 from dataclasses import replace
 
-from disent_core.methods.raw import METHOD as RAW
+from disent_core.methods.projection import METHOD as PROJECTION
 
-METHOD = replace(RAW, name="mine", code_version="{version}")
+METHOD = replace(PROJECTION, name="mine", code_version="{version}")
 """
 
 
@@ -52,13 +52,13 @@ def made_since(dev: Dev, moment: float) -> set[str]:
     return {asset for asset, _ in dev.steps(moment)}
 
 
-def test_a_method_whose_code_is_edited_is_measured_again_and_broken_code_is_not_loaded(dev):
+def test_a_method_whose_code_is_edited_is_trained_again_and_broken_code_is_not_loaded(dev):
     broken = time.time()
     dev.project.write_lines("mine.py", ["no python"])
     until(lambda: "The last code stays: " in reasons(dev), every=2)
     mended = time.time()
     dev.project.write_lines("mine.py", [MODULE.format(version=2)])
-    until(lambda: "evaluation/tiny/mine_metrics" in made_since(dev, mended), every=2)
+    until(lambda: "heads/tiny/mine_head" in made_since(dev, mended), every=2)
     dev.until_refreshed(mended)
     assert dev.refreshes(broken) == dev.refreshes(mended)
     assert dev.statuses(mended) == ["SUCCESS"]
