@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.files import storage_errors
 from disent_core.storage.results import fetch
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
-from disent_core.storage.tables import table_path
+from disent_core.storage.tables import SCHEMAS, table_path
 
 try:
     import duckdb
@@ -28,17 +28,15 @@ NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-NO_BAR = "enable_progress_bar = false"  # commands show their own progress, and programs read answers
 _QUERY_OPTIONS = (
     "timezone = 'UTC'",
     "temp_directory = ''",
     "memory_limit = '4GB'",
-    NO_BAR,
     "enable_external_access = false",
     "lock_configuration = true",
 )
-_RECORDED = {ASSET_STATE: "asset_state|stale_metrics", STEP_COSTS: "step_costs|costs"}
-"""Tables that steps and commands write beside the warehouse, and the relations that show them."""
+_RECORDED = (ASSET_STATE, STEP_COSTS)
+"""Tables that steps and commands write beside the warehouse, newer than those in it."""
 _COMMENT = re.compile(r"--[^\n]*")
 
 FOLDER = "warehouse_folder"
@@ -78,12 +76,13 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
             _raise_disk_error(error)
             remedy = "Delete the file and materialise it again"
             raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
-        # Tables of the file are shadowed by what steps and commands have recorded since, if the query names them.
-        for key, shown_in in _RECORDED.items():
+        # Tables of the file, and of its views, are shadowed by what steps and commands have recorded since.
+        for key in _RECORDED:
             path = table_path(database.parent, *key)
-            if re.search(rf"\b({shown_in})\b", sql, re.IGNORECASE) and fetch(path).is_file():
+            if fetch(path).is_file():
                 with one_line(f"{path}: can't be read. Delete it, and the next run records it again"):
-                    connection.execute(f"create temp table {key[1]} as from read_parquet({file_literal(path)})")
+                    rows = plain_times(SCHEMAS[key[1]], f"read_parquet({file_literal(path)})")
+                    connection.execute(f"create temp table {key[1]} as {rows}")
         if (folder := files_folder(database)).is_dir():
             connection.execute(f"set variable {FOLDER} = {text_literal(str(database.parent.absolute()))}")
             connection.execute(f"set allowed_directories = [{text_literal(str(folder.absolute()))}]")
@@ -93,6 +92,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         )
         others = [name for (name,) in connection.sql(listed).fetchall() if name != "main"]
         schemas = ",".join(f"warehouse.{name}" for name in ("main", *others))
+        hide_bar(connection)
         for option in (f"search_path = '{schemas}'", *_QUERY_OPTIONS):
             connection.execute(f"set {option}")
         with one_line("query"), _missing_files(database):
@@ -101,6 +101,12 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
+
+
+def hide_bar(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let no query draw a bar: commands show their own progress, and programs read answers."""
+    with suppress(duckdb.InvalidInputException):  # a kernel of Jupyter without ipywidgets, where DuckDB draws none
+        connection.execute("set enable_progress_bar = false")
 
 
 def _interruptible(
@@ -169,6 +175,16 @@ def _missing_files(database: Path) -> Iterator[None]:
 
 
 # --- SQL and errors ---
+
+
+def plain_times(schema: pa.Schema, source: str) -> str:
+    """Return the query of all rows of a source with times as TIMESTAMP in UTC.
+
+    Python reads a TIMESTAMPTZ of DuckDB only where pytz is installed, and its cast depends on the session's time zone.
+    """
+    times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
+    plain = ", ".join(f"make_timestamp(epoch_us({time})) as {time}" for time in times)
+    return f"select * replace ({plain}) from {source}" if times else f"from {source}"
 
 
 def file_literal(path: Path) -> str:

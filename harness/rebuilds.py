@@ -28,7 +28,6 @@ RELATIONS_OF_TIME = {
     "main.asset_state",
     "main.step_costs",
     "main.costs",
-    "main.stale_metrics",
     "parts.readings",  # of what was ever measured
     "heads.training_costs",
 }

@@ -360,7 +360,7 @@ with ends as (
     select
         {KEY},
         {_ends("first", "value_before", "ci_low_before", "ci_high_before", "n_before")},
-        {_ends("last", "value", "ci_low", "ci_high", "n", "settings")},
+        {_ends("last", "value", "ci_low", "ci_high", "n", "settings", "reads_as", "is_ranked")},
         max(refresh) as refresh,
         max(recorded_at) as recorded_at,
         string_agg(distinct why, ', ' order by why) as why
@@ -371,7 +371,6 @@ with ends as (
 compared as (
     select
         ends.* exclude (problem),
-        readings.reads_as,
         value - value_before as difference,
         ci_low > ci_high_before or ci_high < ci_low_before as stands,
         case
@@ -380,17 +379,13 @@ compared as (
             when (value, ci_low, ci_high, n) is distinct from (value_before, ci_low_before, ci_high_before, n_before)
                 then 'changed'
             else 'confirmed'
-        end as event,
-        seed is null and metric != 'threshold'
-        and coalesce(hubness, 'none') = 'none'
-        and (task, embedding) in (select (task, embedding) from scored_embeddings) as is_scored
+        end as event
     from ends
-    left join readings using (task, embedding, metric, settings)
     where value is not null or value_before is not null
 )
 from compared
 order by
-    is_scored desc, event != 'changed', coalesce(stands, false) desc, abs(difference) desc nulls last,
+    is_ranked desc, event != 'changed', coalesce(stands, false) desc, abs(difference) desc nulls last,
     task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed nulls first"""
 BRIEF = """
 select
@@ -423,9 +418,9 @@ def diff(since: str | None, show_all: bool, style: Style) -> None:
     first = _before(since, runs)
     differences = f"({DIFFERENCES.format(since=first)})"
     if style in ("csv", "json"):
-        print_table(answer(f"from {differences}{'' if show_all else ' where is_scored'}"), style)
+        print_table(answer(f"from {differences}{'' if show_all else ' where is_ranked'}"), style)
         return
-    shown = "" if show_all else f" where is_scored and event = 'changed' limit {SHOWN}"
+    shown = "" if show_all else f" where is_ranked and event = 'changed' limit {SHOWN}"
     rows = answer(f"{BRIEF}, seed, event from {differences}" if show_all else f"{BRIEF} from {differences}{shown}")
     click.echo(_period(first, runs))
     if len(runs) == 1 or first == runs[-1]["refresh"]:
@@ -462,7 +457,7 @@ def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
     except ValueError as error:
         known = f"refreshes are {runs[0]['refresh']} to {runs[-1]['refresh']}"
         raise ValueError(f"--since {since!r} is no date such as 2026-11-22, and no refresh or run; {known}") from error
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment  # the warehouse has UTC
     return max((run["refresh"] for run in runs if run["recorded_at"] < moment), default=0)
 
 

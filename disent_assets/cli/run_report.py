@@ -80,7 +80,7 @@ def _rows(warehouse: Path, sql: str) -> Rows:
 def _facts(workspace: Workspace) -> list[tuple[str, str]]:
     """Return facts about the run. Dates are those of the measurements, so an unchanged run has an unchanged report."""
     config = workspace.config
-    days = "select min(created_at)::date as first, max(created_at)::date as last from metrics"
+    days = "select min(as_of)::date as first, max(as_of)::date as last from metrics"
     period = _rows(workspace.warehouse, days)[0]
     corpora = (f"{corpus.name} ({', '.join(corpus.pairs or corpus.languages)})" for corpus in config.corpora)
     return [

@@ -7,16 +7,20 @@ import fcntl
 import json
 import re
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import dagster as dg
 from pydantic import Field
 
+from disent_assets import LOADED_AT
 from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.lineage.factory import device_pool, prefixed_name
 from disent_assets.run.dagster_private import LOCATION, prepare_runs
@@ -27,12 +31,14 @@ from disent_assets.run.status import find_states, forget_versions, observe, reco
 from disent_assets.run.step import compute
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
-from disent_assets.web.alerts import alert_sensor
+from disent_assets.warehouse.refresh import update_states
+from disent_assets.web.alerts import alert_sensor, regression_sensor
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
-from disent_core.corpora.paths import file_stats
+from disent_core.corpora.paths import FileStats, file_stats
 from disent_core.errors import DisentError, TableError
 from disent_core.lineage.state import State, missing_input, name_of, stale_inputs
+from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
@@ -102,7 +108,7 @@ def refresh_job(
             # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
             log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
         found = find_states(workspace)
-        record_states(workspace, found)
+        update_states(workspace, record_states(workspace, found))
         chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
         by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
         result.stale_inputs = stale_inputs(found, lambda asset, name: by_output[asset].parents(name), chosen)
@@ -208,8 +214,10 @@ def failure_of(failed: dict[StepRun, str]) -> dg.Failure:
 LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 5
 """Limit of hashing in one tick of the sensor (Dagster ends a tick after a minute), and the time between two ticks."""
 RELOAD_EVERY_SECONDS = 15
+LOAD_SECONDS = 40  # limit of loading changed code in another process, to see whether it can be loaded
 NIGHTLY = "0 3 * * *"  # at 03:00 UTC
 RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"""
+BACKFILL = "dagster/backfill"  # tag of the runs that the UI starts for several assets or partitions
 REQUESTED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 
 
@@ -218,7 +226,7 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
     assets = load(workspace)
     elsewhere = settings.profile != "local"
     refresh = refresh_job(load, assets, workspace, workers=settings.workers, submits=elsewhere)
-    alerts = [alert_sensor(settings.alerts, settings.ui)] if settings.alerts else []
+    alerts = _alerts(workspace, settings.alerts, settings.ui) if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
     look = look_sensor(workspace, refresh, loaded)
     return dg.Definitions(
@@ -227,6 +235,10 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
         schedules=[nightly_schedule(workspace, refresh)],
         sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],
     )
+
+
+def _alerts(workspace: Workspace, address: str, ui: str | None) -> list[dg.SensorDefinition]:
+    return [alert_sensor(address, ui), regression_sensor(address, ui, [*workspace.prefix, *DATABASE])]
 
 
 def definitions_signature(assets: dg.Definitions) -> str:
@@ -269,12 +281,20 @@ def look_sensor(
         contents = [(key, sorted(read.versions.items()), read.unreadable) for key, read in by_key.items()]
         seen = f"{by_hand} {fingerprint(loaded, contents)}"
         is_due = bool(context.instance.get_runs(dg.RunsFilter(job_name=refresh.name, statuses=REQUESTED), limit=1))
-        reason = _reason_to_wait(workspace, by_key, is_new=seen != context.cursor, is_due=is_due)
+        is_filled = has_backfill(context.instance, keys)
+        reason = _reason_to_wait(workspace, by_key, is_new=seen != context.cursor, is_due=is_due, is_filled=is_filled)
         if reason is not None:
             return dg.SensorResult(skip_reason=reason, asset_events=events)
         return dg.SensorResult([dg.RunRequest()], cursor=seen, asset_events=events)
 
     return look
+
+
+def has_backfill(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> bool:
+    """Return whether a run of a backfill of these assets (None: all) waits or goes on."""
+    open_ = instance.get_runs(dg.RunsFilter(statuses=[*REQUESTED, dg.DagsterRunStatus.STARTED]))
+    of_backfill = [run.asset_selection for run in open_ if BACKFILL in run.tags]
+    return any(keys is None or selection is None or selection & set(keys) for selection in of_backfill)
 
 
 def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> str:
@@ -296,7 +316,7 @@ def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | N
 
 
 def _reason_to_wait(
-    workspace: Workspace, by_key: Mapping[Key, CorpusVersions], *, is_new: bool, is_due: bool
+    workspace: Workspace, by_key: Mapping[Key, CorpusVersions], *, is_new: bool, is_due: bool, is_filled: bool
 ) -> str | None:
     if not all(read.is_complete for read in by_key.values()):
         return "Hashing is not finished; the next tick continues it."
@@ -305,6 +325,8 @@ def _reason_to_wait(
         return f"Nothing has changed. Can't be read: {', '.join(unreadable)}" if unreadable else "Nothing has changed."
     if is_due:
         return "A refresh is about to start."
+    if is_filled:
+        return "Something has changed; waits for the backfill that runs."
     if _is_busy(workspace):
         return "Something has changed; waits for the refresh or the command that runs."
     return None
@@ -335,36 +357,75 @@ def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts:
     )
 
 
-# --- configuration ----------------------------------------------------------------------------------------
+# --- configuration and code -------------------------------------------------------------------------------
 
 
 def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.SensorDefinition:
+    sources = _loaded_sources()
+    loaded = _stats(sources)
+
     @dg.sensor(
         name="load_changed_configuration",
         minimum_interval_seconds=RELOAD_EVERY_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Reloads the configuration when it, or the languages and pairs of the corpora, have changed: "
-        "partitions are made at load.",
+        description="Reloads the code location when the configuration, the languages and pairs of the corpora, or the "
+        "code of disent and of the modules that the configuration names have changed: partitions and versions are made "
+        "at load.",
     )
     def reload(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        state = _file_state(workspace)
+        code = _stats(sources)
+        state = _file_state(workspace, code)
         if state is not None and state == context.cursor:
             return dg.SkipReason("Nothing has changed.")
-        reason, is_done = _reload_if_changed(load, workspace, ui)
+        # The cursor of a reload has what was seen before it: what is edited during the reload differs from that.
+        is_edited = code != loaded or any(max(stat[2:4]) > LOADED_AT for stat in code)
+        if is_edited:
+            reason, is_done = _reload_code(ui) if state else ("The code was just edited; waits a moment.", False)
+        else:
+            reason, is_done = _reload_if_changed(load, workspace, ui)
         return dg.SensorResult(skip_reason=reason, cursor=state if is_done else None)
 
     return reload
 
 
-def _file_state(workspace: Workspace) -> str | None:
-    """Return the fingerprint of the loaded configuration and of the stats of its files; None while they are too young.
+def _loaded_sources() -> list[Path]:
+    """Return the files of all modules that this process has loaded: the versions of steps are declared in them.
 
-    Stats of files that were just written do not show every change, see `corpus_versions`.
+    What only computes is loaded by the process of a step, and needs no reload.
+    """
+    return sorted({Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))})
+
+
+def _stats(paths: Sequence[Path]) -> FileStats:
+    return [stat for path in paths for stat in file_stats(path)]
+
+
+def _file_state(workspace: Workspace, code: FileStats) -> str | None:
+    """Return the fingerprint of the loaded configuration and of the stats of its files and of the code.
+
+    None while they are too young: stats of files that were just written do not show every change, see
+    `corpus_versions`.
     """
     config = workspace.config
-    paths = [config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]
-    stats = [stat for path in paths for stat in file_stats(path)]
+    stats = [*_stats([config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]), *code]
     return fingerprint(signature(config), stats) if are_settled(stats, time.time_ns()) else None
+
+
+def _reload_code(ui: str | None) -> tuple[str, bool]:
+    """Reload changed code, unless it has errors; returns as `_reload_if_changed`. It is not tried twice."""
+    if error := load_error():
+        return f"The last code stays: {error}", True
+    return _reload("code", ui)
+
+
+def load_error() -> str | None:
+    """Return why a new process can't load the definitions; None if it can."""
+    command = [sys.executable, "-c", "from disent_assets.definitions import defs; defs().resolve_asset_graph()"]
+    try:
+        loaded = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"loading it takes more than {LOAD_SECONDS} s"
+    return None if loaded.returncode == 0 else (loaded.stderr.strip().splitlines() or ["it ended without a word"])[-1]
 
 
 def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:
@@ -379,12 +440,16 @@ def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tupl
         load(Workspace(config, workspace.home)).resolve_asset_graph()
     except (DisentError, ValueError, dg.DagsterError) as error:
         return f"The last configuration stays: {error}", False
+    reason, _ = _reload("configuration", ui)
+    return reason, False
+
+
+def _reload(changed: str, ui: str | None) -> tuple[str, bool]:
+    """Ask the web server to load the code location again; returns the message for the UI, and whether it does."""
     query = json.dumps({"query": RELOAD, "variables": {"name": LOCATION}}).encode()
-    is_reloaded = False
     with suppress(URLError, TimeoutError, ConnectionError):
         if ui is not None:
             with urlopen(Request(f"{ui}/graphql", query, {"Content-Type": "application/json"}), timeout=30) as answer:
-                is_reloaded = answer.status == 200
-    if not is_reloaded:
-        return f"The configuration has changed. Reload the code location '{LOCATION}' on the page Deployment.", False
-    return "The configuration has changed and is loaded again.", False
+                if answer.status == 200:
+                    return f"The {changed} has changed and is loaded again.", True
+    return f"The {changed} has changed. Reload the code location '{LOCATION}' on the page Deployment.", False

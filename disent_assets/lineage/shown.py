@@ -33,14 +33,9 @@ SEARCH = "disent index TEXTS.txt INDEX --head {head} && disent serve INDEX"
 Draw = Callable[[Mapping[str, Any], str], "Figure | None"]
 MOST_PANELS = 6  # panels of a picture in the UI; the report has all
 LARGEST_CHANGES = """
-select
-    method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands,
-    if((difference > 0) = (reads_as = 'higher is better'), 'better', 'worse') as change
+select method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands, change
 from changes
-inner join readings using (task, embedding, metric, settings)
-semi join scored_embeddings using (task, embedding)
-where refresh = (select max(refresh) from runs) and event = 'changed' and seed is null and metric != 'threshold'
-    and hubness = 'none'
+where refresh = (select max(refresh) from runs) and event = 'changed' and is_ranked and change is not null
 order by stands desc, abs(difference) desc, method, encoder, task, evaluated_on, metric
 limit 10"""
 

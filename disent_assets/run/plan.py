@@ -9,14 +9,16 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cached_property
 from graphlib import TopologicalSorter
+from typing import Any
 
 import dagster as dg
 
 from disent_assets.settings.instance import BEGAN
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
-from disent_core.lineage.state import Node, Partition, name_of
+from disent_core.lineage import corpora
+from disent_core.lineage.state import Node, Partition, Records, State, name_of, states
 from disent_core.lineage.step import Step
-from disent_core.lineage.steps import Warehouse, steps
+from disent_core.lineage.steps import DATABASE, DOWNLOADS, Warehouse, steps
 from disent_core.lineage.workspace import Key, Workspace
 
 command: ContextVar[tuple[str, datetime | None]] = ContextVar("command", default=("", None))
@@ -48,9 +50,20 @@ def steps_in(workspace: Workspace) -> tuple[Step, ...]:
     """Return the steps of a workspace, upstream first; they are listed once."""
     if id(workspace) not in _STEPS:
         checks = tuple(warehouse_checks().values())
-        warehouse = Warehouse(CODE_VERSION, checks, lambda of: refresh_warehouse(of, *_run()))
+        warehouse = Warehouse(CODE_VERSION, checks, lambda of: refresh_warehouse(of, *_run(), _states_once_built(of)))
         _STEPS[id(workspace)] = workspace, steps(workspace, warehouse)
     return _STEPS[id(workspace)][1]
+
+
+def states_in(workspace: Workspace, published: Mapping[str, str] | None, **known: Collection[Any]) -> list[State]:
+    """Return the states of all partitions, upstream first; `published` and `known` as for `Records` and `states`."""
+    steps, not_due = steps_in(workspace), [] if corpora.due(workspace) else [DOWNLOADS]
+    return list(states(Records(workspace, steps, published), steps, not_due=not_due, **known))
+
+
+def _states_once_built(workspace: Workspace) -> list[State]:
+    """Return the states at the end of the step that builds the warehouse, of the published files as last observed."""
+    return states_in(workspace, None, made={DATABASE})
 
 
 def _run() -> tuple[str, datetime | None]:

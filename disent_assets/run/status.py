@@ -1,19 +1,17 @@
 """Find the state of every partition of a workspace, record it as a table, and show it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
+import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
-from disent_assets.run.costs import parts, read_run_table, write_run_table
-from disent_assets.run.plan import steps_in
+from disent_assets.run.costs import write_run_table
+from disent_assets.run.plan import states_in
 from disent_assets.run.step import DATA_VERSION
-from disent_core.lineage import corpora
-from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, states, write_published
-from disent_core.lineage.steps import DOWNLOADS
+from disent_assets.warehouse.refresh import state_rows
+from disent_core.lineage.state import NOT_RECORDED, State, name_of, write_published
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import sole_maker
 from disent_core.storage.schemas import ASSET_STATE
@@ -48,40 +46,17 @@ def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
 
 def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | None = None) -> list[State]:
     """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
-    read, steps = read_sources(workspace) if versions is None else versions, steps_in(workspace)
-    found = states(
-        Records(workspace, steps, observed_contents(read)),
-        steps,
-        unreadable={(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable},
-        not_due=[] if corpora.due(workspace) else [DOWNLOADS],
-    )
-    return list(found)
+    read = read_sources(workspace) if versions is None else versions
+    unreadable = {(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable}
+    return states_in(workspace, observed_contents(read), unreadable=unreadable)
 
 
-def record_states(workspace: Workspace, found: Sequence[State]) -> None:
-    """Write the table of states, which `disent sql` shows beside the warehouse."""
+def record_states(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+    """Write the table of states, which `disent sql` shows in place of those in the warehouse, and return it."""
     with sole_maker(workspace.table(*ASSET_STATE)):
-        rows = read_run_table(workspace, ASSET_STATE).to_pylist()
-        before = {(row["asset"], row["partition"]): row for row in rows}
-        write_run_table(workspace, ASSET_STATE, list(_rows(found, before, datetime.now(UTC))))
-
-
-def _rows(
-    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
-) -> Iterator[dict[str, Any]]:
-    for state in found:
-        key = state.asset.split("/")
-        last = before.get((state.asset, state.partition))
-        yield {
-            "asset": state.asset,
-            "partition": state.partition,
-            **parts(key),
-            "state": state.status,
-            "why": "; ".join(state.causes) or None,
-            "waits": state.status == "fresh" and not state.is_settled,
-            "since": last["since"] if last is not None and last["state"] == state.status else now,
-            "recorded_at": now,
-        }
+        rows = state_rows(workspace, found)
+        write_run_table(workspace, ASSET_STATE, rows.to_pylist())
+    return rows
 
 
 def summary(found: Iterable[State], *, show_all: bool) -> str:

@@ -19,7 +19,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent.query import FOLDER, NO_BAR, NO_EXTENSIONS, file_literal, files_folder, one_line, text_literal
+from disent.query import (
+    FOLDER,
+    NO_EXTENSIONS,
+    file_literal,
+    files_folder,
+    hide_bar,
+    one_line,
+    plain_times,
+    text_literal,
+)
 from disent_assets.warehouse.sql_files import (
     Description,
     Relation,
@@ -38,6 +47,8 @@ STORAGE_VERSION = "v1.2.0"
 """The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
 
 Severity = Literal["error", "warning"]
+
+OF_STATES = "metrics_are_current"  # the check of `sql/checks` that reads the states of the assets
 
 SAMPLE = 5  # number of offending rows that the result of a check carries
 
@@ -104,10 +115,10 @@ def build_warehouse(
         for relation in ordered:
             connection.execute(f"create schema if not exists {relation.name.partition('.')[0]}")
             with one_line(f"{relation.kind} {relation.name}"):
-                connection.execute(f"create {relation.kind} {relation.name} as {relation.sql}")
+                connection.execute(relation.created)
         connection.execute("detach inputs")
         _comment(connection, ordered, descriptions(sql_root))
-        counts = {relation.name: _count(connection, relation.name) for relation in ordered}
+        counts = {relation.name: _count(connection, relation.name) for relation in ordered if relation.kind != "macro"}
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
             problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
@@ -117,14 +128,27 @@ def build_warehouse(
     return WarehouseReport(rows=counts, checks=checks, files=names, seconds=time.monotonic() - started)
 
 
+def replace_states(states: pa.Table, sql_root: Path, destination: Path) -> CheckResult:
+    """Swap in a copy of the warehouse with other states of the assets; return the check of what they show."""
+    with _new_database(destination, copied=True) as connection:
+        connection.execute(f"set variable {FOLDER} = {text_literal(str(destination.parent.absolute()))}")
+        connection.register("rows", states)
+        with one_line("asset_state"):
+            connection.execute("delete from main.asset_state")
+            connection.execute(f"insert into main.asset_state by name {_rows('asset_state', 'rows')}")
+        return _check(connection, sql_root / "checks" / f"{OF_STATES}.sql")
+
+
 @contextmanager
-def _new_database(destination: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a new file beside `destination`, which replaces it if nothing is raised."""
+def _new_database(destination: Path, *, copied: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a new file, or a copy, beside `destination`, which replaces it if nothing is raised."""
     with write_result(destination) as beside:
+        if copied:
+            shutil.copyfile(fetch(destination), beside)
         spill = beside.with_name(beside.name + ".tmp")
         connection = duckdb.connect(":memory:", config={**NO_EXTENSIONS, "temp_directory": str(spill)})
         try:
-            connection.execute(f"set {NO_BAR}")
+            hide_bar(connection)
             file = text_literal(str(beside.absolute()))
             connection.execute(f"attach {file} as warehouse (storage_version '{STORAGE_VERSION}')")
             connection.execute("use warehouse")
@@ -145,7 +169,10 @@ def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation],
         name = relation.name.split(".")[1]
         of_relation = [line for line in lines if fnmatchcase(name, line.relation)]
         line = described(of_relation, name)
-        texts.append((f"{relation.kind} {relation.name}", relation.description or (line.text if line else "")))
+        kind = "macro table" if relation.kind == "macro" else relation.kind
+        texts.append((f"{kind} {relation.name}", relation.description or (line.text if line else "")))
+        if relation.kind == "macro":
+            continue
         for column in connection.sql(f"from {relation.name} limit 0").columns:
             if line := described(of_relation, name, column):
                 texts.append((f'column {relation.name}."{column}"', line.text))
@@ -193,15 +220,20 @@ def attach_inputs(
         elif rows:
             for path in rows:
                 _require_schema(fetch(path), name)
-            connection.execute(f"create view inputs.{name} as from {_scan(map(file_literal, rows))}")
+            scan = _scan(map(file_literal, rows))
+            connection.execute(f"create view inputs.{name} as {_rows(name, scan)}")
         else:
             _input_table(connection, name, SCHEMAS[name].empty_table())
 
 
 def _input_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
     connection.register("rows", rows)
-    connection.execute(f"create table inputs.{name} as from rows")
+    connection.execute(f"create table inputs.{name} as {_rows(name, 'rows')}")
     connection.unregister("rows")
+
+
+def _rows(name: str, source: str) -> str:
+    return plain_times(SCHEMAS.get(name, pa.schema([])), source)
 
 
 def _require_schema(path: Path, name: str) -> None:
@@ -239,7 +271,8 @@ def over_files(relation: Relation, files: Mapping[str, Sequence[str]], database:
     folder = f"coalesce(getvariable('{FOLDER}'), {file_literal(database.parent)})"
     below = (text_literal(f"/{files_folder(database).name}/{file}") for file in files[name])
     before, _, _ = relation.sql.rpartition(f"inputs.{name}")
-    return replace(relation, kind="view", sql=before + _scan(f"{folder} || {path}" for path in below))
+    scan = _scan(f"{folder} || {path}" for path in below)
+    return replace(relation, kind="view", sql=f"{before}({_rows(name, scan)})")
 
 
 def _keep(path: Path, folder: Path) -> str:

@@ -6,26 +6,31 @@ What belongs here: which files are loaded, and when. What does not: SQL, and how
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from disent_assets.run.costs import read_run_table
+from disent_assets.run.costs import parts, read_run_table
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.sql_files import sql_hash
 from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.state import State
 from disent_core.lineage.tables import refresh_vocabulary, stored_tables, training_costs
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import none_if_damaged, open_result, read_result, sole_maker, write_text_result
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table
+from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table, rows_table
+
+if TYPE_CHECKING:
+    from disent_assets.warehouse.build import CheckResult
 
 CODE_VERSION = "1"
+REGRESSIONS = "no_regressions"  # the check of `sql/checks` of what the last refresh has made worse
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
 
 
@@ -35,22 +40,30 @@ def warehouse_checks() -> dict[str, Check]:
     None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
     """
     paths = sorted((SQL / "checks").glob("*.sql"))
-    texts = {path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- ") for path in paths}
-    return {HISTORY.name: HISTORY, **{name: Check(name, text, blocking=False) for name, text in texts.items()}}
+    grains = {
+        path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- grain: ") for path in paths
+    }
+    return {
+        HISTORY.name: HISTORY,
+        **{name: Check(name, f"Not {grain}.", blocking=False) for name, grain in grains.items()},
+    }
 
 
-def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime | None = None) -> StepResult:
+def refresh_warehouse(
+    workspace: Workspace, run_id: str = "", began_at: datetime | None = None, found: Sequence[State] = ()
+) -> StepResult:
     """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
 
     The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
     in between builds the warehouse again and finds nothing new to record. `run_id` is Dagster's, and the command of the
-    run began at `began_at`, if that is known.
+    run began at `began_at`, if that is known. `found` are the states once it is built.
     """
     from disent_assets.warehouse.build import INPUTS, are_whole, build_warehouse, remove_others
     from disent_core.lineage.history import append, history_files, new_rows, read_history
 
     with sole_maker(workspace.warehouse):
         refresh_vocabulary(workspace)
+        states = state_rows(workspace, found)
         stored = stored_tables(workspace)
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
         infos = {name: [info for path in stored[name] if (info := read_info(path)) is not None] for name in inputs}
@@ -60,20 +73,18 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
         large = [name for name, of_table in infos.items() if sum(info.rows for info in of_table) >= bound]
         inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL), *([large] if large else []))
         history = read_history(workspace)
-        # The record is written after the swap: a run that is killed in between builds the warehouse again.
-        record = workspace.warehouse.with_suffix(".json")
-        is_intact, written = open_result(workspace.warehouse) is not None, none_if_damaged(lambda: read_result(record))
-        last: dict[str, Any] = json.loads(written) if written is not None else {}
+        is_intact, last = open_result(workspace.warehouse) is not None, _read(workspace)
         is_same = last.get("inputs") == inputs_hash and last.get("history") == list(history.files)
         if is_intact and is_same and are_whole(workspace.warehouse, last.get("files", ())):
-            return _result(last, history.damaged, {}, is_reused=True)
+            changed = _with_states(workspace, last, states)
+            return _result(changed or last, history.damaged, {}, is_reused=changed is None)
         metrics = pa.concat_tables(
             [SCHEMAS["metrics"].empty_table(), *(read_table(path, SCHEMAS["metrics"]) for path in stored["metrics"])]
         )
         times = {"recorded_at": datetime.now(UTC), "began_at": began_at}
         added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
-        inputs["asset_state"] = read_run_table(workspace, ASSET_STATE)
+        inputs["asset_state"] = states
         inputs["step_costs"] = read_run_table(workspace, STEP_COSTS)
         inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
         begin = partial(append, workspace, added, inputs=inputs_hash)
@@ -83,21 +94,87 @@ def refresh_warehouse(workspace: Workspace, run_id: str = "", began_at: datetime
             "inputs": inputs_hash,
             "sql": sql_hash(SQL),
             "history": [file.path.name for file in history_files(workspace)],
-            "checks": {check.name: check.offending for check in report.checks},
+            "states": _states_hash(states),
+            "checks": {check.name: _outcome(check) for check in report.checks},
             "rows": dict(report.rows),
             "files": list(report.files),
             "build_seconds": report.seconds,
         }
-        write_text_result(record, json.dumps(last, indent=2) + "\n")
+        _write(workspace, last)
         remove_others(workspace.warehouse, {*report.files, *files_before})
         return _result(last, history.damaged, Counter(added["event"].to_pylist()), is_reused=False)
+
+
+def update_states(workspace: Workspace, states: pa.Table) -> None:
+    """Write the states at the end of a run into the warehouse, whose step may have failed or not run."""
+    with sole_maker(workspace.warehouse):
+        last = _read(workspace)
+        if last.get("sql") == sql_hash(SQL) and open_result(workspace.warehouse) is not None:
+            _with_states(workspace, last, states)
+
+
+def _with_states(workspace: Workspace, last: Mapping[str, Any], states: pa.Table) -> dict[str, Any] | None:
+    """Replace the states in the warehouse and return its new record; None if it has these."""
+    from disent_assets.warehouse.build import replace_states
+
+    if last.get("states") == (hashed := _states_hash(states)):
+        return None
+    check = replace_states(states, SQL, workspace.warehouse)
+    changed = {**last, "states": hashed, "checks": {**last["checks"], check.name: _outcome(check)}}
+    _write(workspace, changed)
+    return changed
+
+
+def _states_hash(states: pa.Table) -> str:
+    return content_fingerprint(states.drop_columns(["since", "recorded_at"]))
+
+
+def _outcome(check: "CheckResult") -> dict[str, Any]:
+    """Return the number of rows that a check found, and the first of them as texts."""
+    sample = [", ".join(f"{name} {value}" for name, value in row.items()) for row in check.sample]
+    return {"rows": check.offending, **({"sample": sample} if sample else {})}
+
+
+def _read(workspace: Workspace) -> dict[str, Any]:
+    """Return the record of the last build. It is written after the swap: a run killed in between builds again."""
+    written = none_if_damaged(lambda: read_result(workspace.warehouse.with_suffix(".json")))
+    return json.loads(written) if written is not None else {}
+
+
+def _write(workspace: Workspace, record: Mapping[str, Any]) -> None:
+    write_text_result(workspace.warehouse.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+
+
+def state_rows(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+    """Return the table of states, recorded now."""
+    rows = read_run_table(workspace, ASSET_STATE).to_pylist()
+    before = {(row["asset"], row["partition"]): row for row in rows}
+    return rows_table(_rows(found, before, datetime.now(UTC)), ASSET_STATE[1])
+
+
+def _rows(
+    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
+) -> Iterator[dict[str, Any]]:
+    for state in found:
+        key = state.asset.split("/")
+        last = before.get((state.asset, state.partition))
+        yield {
+            "asset": state.asset,
+            "partition": state.partition,
+            **parts(key),
+            "state": state.status,
+            "why": "; ".join(state.causes) or None,
+            "waits": state.status == "fresh" and not state.is_settled,
+            "since": last["since"] if last is not None and last["state"] == state.status else now,
+            "recorded_at": now,
+        }
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:
     from disent_core.lineage.history import EVENTS
 
     checks = warehouse_checks()
-    offending = {**last["checks"], HISTORY.name: damaged}
+    outcomes = {**last["checks"], HISTORY.name: {"rows": damaged}}
     return StepResult(
         rows=None,
         content=last["inputs"],
@@ -111,5 +188,5 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
                 if not name.startswith(("papers.", "parts."))
             ],
         },
-        checks=tuple(checks[name].result(rows == 0, rows=rows) for name, rows in offending.items()),
+        checks=tuple(checks[name].result(outcome["rows"] == 0, **outcome) for name, outcome in outcomes.items()),
     )

@@ -1,9 +1,9 @@
 """Read the folder `sql`: its tables and views by name, in the order in which they can be created.
 
-`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`). Each CSV file
-of `published` is a table, the files of `published/figures` are the papers' figures, and `templates/paper_table.sql`
-makes a view for each table that `published/paper_tables.csv` lists. Queries name what they read as `inputs.NAME` (in
-tables only) or `schema.relation`; the order of creation follows from these names.
+`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`), `macros` a view
+with parameters. Each CSV file of `published` is a table, the files of `published/figures` are the papers' figures, and
+`templates/paper_table.sql` makes a view for each table that `published/paper_tables.csv` lists. Queries name what they
+read as `inputs.NAME` (in tables only) or `schema.relation`; the order of creation follows from these names.
 
 Schema `main` is what users query first, a stage's schema has its tables, `papers` the papers' tables beside what was
 measured, and `parts` what the others are computed from. `columns.csv` describes the columns.
@@ -26,7 +26,7 @@ import pyarrow.csv as pc
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.tables import SCHEMAS
 
-Kind = Literal["table", "view"]
+Kind = Literal["table", "view", "macro"]
 _PUBLISHED = pa.schema(
     [
         *((name, pa.string()) for name in SCHEMAS["metrics"].names[:8]),
@@ -36,14 +36,14 @@ _PUBLISHED = pa.schema(
     ]
 )
 COMMENT = re.compile(r"--[^\n]*")
-_HEADER = re.compile(r"^-- (grain|units): (.+)$", re.MULTILINE)
+_HEADER = re.compile(r"^-- (grain|parameters|units): (.+)$", re.MULTILINE)
 _REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
 _PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A table or a view: its name as `schema.relation`, and its query."""
+    """A table, a view, or a table macro (a view with parameters): its name as `schema.relation`, and its query."""
 
     name: str
     kind: Kind
@@ -64,9 +64,19 @@ class Relation:
         return words[-1].removeprefix("inputs.") if are_columns else ""
 
     @property
+    def created(self) -> str:
+        """The statement that creates it."""
+        parameters = f"({self.header['parameters']}) as table" if self.kind == "macro" else "as"
+        return f"create {self.kind} {self.name} {parameters} {self.sql}"
+
+    @property
+    def header(self) -> dict[str, str]:
+        return dict(_HEADER.findall(self.sql))
+
+    @property
     def description(self) -> str | None:
         """What a row is, and the units, from the header of its file; None if it has none."""
-        header = dict(_HEADER.findall(self.sql))
+        header = self.header
         if "grain" not in header:
             return None
         units = header.get("units", "none").removeprefix("none").removeprefix("; ")
@@ -143,16 +153,16 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
 
 
 def in_order(named: Mapping[str, Relation]) -> list[Relation]:
-    """The tables, then the views, each after the relations that it reads."""
+    """The tables, then the views and macros, each after the relations that it reads."""
     for view in named.values():
-        if view.kind == "view" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
+        if view.kind != "table" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
             raise DisentError(f"view {view.name} reads {inputs}; only tables may. Read the table of that name")
     graph = {name: relation.reads & named.keys() for name, relation in named.items()}
     try:
         names = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         raise DisentError(f"relations read each other in a circle: {' -> '.join(error.args[1])}") from error
-    return sorted((named[name] for name in names), key=lambda relation: relation.kind)
+    return sorted((named[name] for name in names), key=lambda relation: relation.kind != "table")
 
 
 # --- descriptions -----------------------------------------------------------------------------------------

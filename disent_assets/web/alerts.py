@@ -1,4 +1,4 @@
-"""Post failed runs to a webhook."""
+"""Post failed runs, and numbers that a refresh has made worse, to a webhook."""
 
 import json
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import dagster as dg
 
 from disent_assets.run.error_messages import failure_text
 from disent_assets.settings.instance import FACE
+from disent_assets.warehouse.refresh import REGRESSIONS
 
 EVERY_SECONDS = 5
 SECONDS_TO_ANSWER = 10
@@ -38,6 +39,46 @@ def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
         return None
 
     return alert
+
+
+def regression_sensor(address: str, ui: str | None, warehouse: Sequence[str]) -> dg.SensorDefinition:
+    """Return the sensor that posts a message when the check of regressions begins to fail, or names others.
+
+    The warehouse is an asset of this key. Commands report to the terminal.
+    """
+    key = dg.AssetCheckKey(dg.AssetKey(warehouse), REGRESSIONS)
+
+    @dg.sensor(
+        name="alert_of_regressions",
+        minimum_interval_seconds=EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Posts numbers that a refresh has made worse to the address in DISENT_ALERTS.",
+    )
+    def alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        latest = context.instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
+        outcome = latest.evaluation if latest else None
+        if latest is None or outcome is None or outcome.passed:
+            return dg.SkipReason("No number became worse.")
+        figures: dict[str, Any] = {name: value.value for name, value in outcome.metadata.items()}
+        lines = list(map(str, figures.get("sample", ())))
+        if (seen := json.dumps(lines)) == context.cursor:
+            return dg.SkipReason("What became worse has been posted.")
+        run = context.instance.get_run_by_id(latest.run_id)
+        if run is None or not FACE.items() <= run.tags.items():
+            post(address, regressions_message(latest.run_id, figures["rows"], lines, ui))
+        context.update_cursor(seen)
+        return dg.SkipReason(f"{figures['rows']} numbers became worse.")
+
+    return alert
+
+
+def regressions_message(run: str, count: int, lines: Sequence[str], ui: str | None) -> dict[str, Any]:
+    """Return what is posted of `count` numbers that became worse, of which `lines` has the first."""
+    link = f"{ui}/runs/{run}" if ui else None
+    numbers = f"{count} number{'s' * (count != 1)}"
+    head = f"disent: {numbers} became worse in run {run[:8]}{f' ({link})' if link else ''}"
+    rest = [f"and {count - len(lines)} more: disent sql 'from regressions'"] if count > len(lines) else []
+    return {"text": "\n".join([head, *lines, *rest]), "run": run, "link": link, "regressions": list(lines)}
 
 
 def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, ui: str | None) -> dict[str, Any]:

@@ -177,11 +177,17 @@ class State:
 
 
 def states(
-    records: Records, steps: Iterable[Declared], *, unreadable: Iterable[Node] = (), not_due: Iterable[Key] = ()
+    records: Records,
+    steps: Iterable[Declared],
+    *,
+    unreadable: Iterable[Node] = (),
+    not_due: Iterable[Key] = (),
+    made: Iterable[Key] = (),
 ) -> Iterator[State]:
     """Yield the state of every partition of every asset; `steps` come upstream first.
 
-    The published files of `unreadable` partitions can't be read; steps of the keys `not_due` have nothing to make.
+    The published files of `unreadable` partitions can't be read; steps of the keys `not_due` have nothing to make, and
+    those of `made` count as made just now.
     """
     by_node: dict[Node, State] = {}
     for step in steps:
@@ -189,7 +195,7 @@ def states(
             parents = [by_node[parent] for parent in step.parents(partition) if parent in by_node]
             for key in step.outputs:
                 status, causes = _status(records, step, key, partition, [parent.status for parent in parents])
-                if status == "missing" and key in not_due:
+                if key in made or (status == "missing" and key in not_due):
                     status, causes = "fresh", ()
                 if status == "fresh" and (key, partition) in unreadable:
                     status, causes = "stale", ("its published files can't be read",)

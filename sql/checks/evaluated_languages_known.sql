@@ -1,5 +1,5 @@
 -- grain: one task and evaluated_on with a language that its data set lacks
--- reads: main.metrics, corpora.utterances
+-- reads: evaluation.measurements, corpora.utterances
 -- units: none
 -- severity: warning
 -- excludes: averages, and data sets without loaded utterances (such as sentence pairs)
@@ -20,7 +20,7 @@ evaluated as (
         task,
         dataset,
         evaluated_on
-    from main.metrics
+    from evaluation.measurements
     where
         evaluated_on <> 'average'
         and dataset in (select languages.corpus from languages)

@@ -1,5 +1,5 @@
--- grain: one key of several rows of main.metrics
--- reads: main.metrics
+-- grain: one key of several rows of evaluation.measurements
+-- reads: evaluation.measurements
 -- units: copies counts rows
 -- severity: error
 -- excludes: nothing; the same measurement with other settings has another key
@@ -15,6 +15,6 @@ select
     seed,
     settings,
     count(*) as copies
-from main.metrics
+from evaluation.measurements
 group by all
 having count(*) > 1

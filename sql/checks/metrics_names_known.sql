@@ -1,5 +1,5 @@
--- grain: one row of main.metrics with an unknown embedding
--- reads: main.metrics
+-- grain: one row of evaluation.measurements with an unknown embedding
+-- reads: evaluation.measurements
 -- units: none
 -- severity: error
 -- excludes: names of tasks, methods and metrics: users name variants, and a new task needs no change of SQL
@@ -9,5 +9,5 @@ select
     method,
     encoder,
     metric
-from main.metrics
+from evaluation.measurements
 where embedding not in ('sentence', 'meaning', 'template', 'residual', 'language')

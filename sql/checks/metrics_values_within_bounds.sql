@@ -1,10 +1,10 @@
--- grain: one row of main.metrics whose value is out of the range of its metric
--- reads: main.metrics
--- units: as main.metrics
+-- grain: one row of evaluation.measurements whose value is out of the range of its metric
+-- reads: evaluation.measurements
+-- units: as evaluation.measurements
 -- severity: error
 -- excludes: metrics without a range (seconds, counts, losses), whose values need only be numbers
 select *
-from main.metrics
+from evaluation.measurements
 where
     not coalesce(isfinite(value), false)
     or (

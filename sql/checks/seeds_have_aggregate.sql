@@ -1,5 +1,5 @@
 -- grain: one number that was measured for seeds but not aggregated
--- reads: main.seed_variance, main.metrics
+-- reads: main.seed_variance, evaluation.measurements
 -- units: seeds counts rows
 -- severity: error
 -- excludes: aggregates without seeds, because an untrained method has none
@@ -7,7 +7,7 @@ with
 
 aggregates as (
 
-    select * from main.metrics
+    select * from evaluation.measurements
     where seed is null
 
 )

@@ -1,5 +1,5 @@
 -- grain: one row whose settings are not a JSON object
--- reads: main.metrics, main.published_metrics, main.configured_methods
+-- reads: evaluation.measurements, main.published_metrics, main.configured_methods
 -- units: none
 -- severity: error
 -- excludes: nothing; queries read settings with ->>
@@ -11,7 +11,7 @@ rows as (
         method,
         task,
         settings
-    from main.metrics
+    from evaluation.measurements
     union all
     select
         method,

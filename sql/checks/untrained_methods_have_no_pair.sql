@@ -1,9 +1,9 @@
--- grain: one row of main.metrics whose trained_on contradicts its method
--- reads: main.metrics, parts.methods
+-- grain: one row of evaluation.measurements whose trained_on contradicts its method
+-- reads: evaluation.measurements, parts.methods
 -- units: none
 -- severity: error
 -- excludes: variants named by users
-select metrics.*
-from main.metrics
+select measurements.*
+from evaluation.measurements
 inner join parts.methods using (method)
-where methods.is_trained = (metrics.trained_on = '')
+where methods.is_trained = (measurements.trained_on = '')

@@ -1,6 +1,6 @@
 -- grain: one partition of an asset
 -- reads: inputs.asset_state
--- units: state is fresh, stale, missing or failed, as of before the file was built; disent sql has the newest
+-- units: state is fresh, stale, missing or failed, as of the end of the last run
 select
     asset,
     partition,

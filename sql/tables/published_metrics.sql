@@ -17,7 +17,7 @@ select
     null::bigint as seed,
     settings,
     null::varchar as fingerprint,
-    null::timestamptz as created_at,
+    null::timestamp as created_at,
     paper,
     "table",
     note

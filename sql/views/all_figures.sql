@@ -1,5 +1,5 @@
 -- grain: one figure for a task, data set, direction and metric: measured here, printed in a paper, or by mteb
--- reads: main.metrics, main.published_metrics, evaluation.mteb_results, parts.scored_embeddings
+-- reads: evaluation.measurements, main.published_metrics, evaluation.mteb_results, parts.scored_embeddings
 -- units: as main.metrics; of mteb only what is defined as here, and the main score of a task
 with
 
@@ -28,7 +28,7 @@ figures as (
         ci_high,
         seed,
         settings
-    from main.metrics
+    from evaluation.measurements
     where
         seed is null
         and coalesce(try_cast(settings as json) ->> 'hubness', 'none') = 'none'

@@ -1,6 +1,7 @@
 -- grain: one problem (task, data set, encoder, direction) with its best method and the runner-up
 -- reads: main.headline, parts.paired_tests
 -- units: as main.headline; difference is value - runner_up_value; stands: p_holm < 0.05, null if not tested
+-- is_stale holds of the value or of that of the runner-up
 with
 
 counted as (
@@ -38,6 +39,8 @@ judged as (
         winner.metric,
         winner.reads_as,
         winner.settings,
+        winner.as_of,
+        winner.is_stale or coalesce(follower.is_stale, false) as is_stale,
         winner.value - follower.value as difference,
         tests.p_holm < 0.05 as stands
     from counted as winner
@@ -89,6 +92,8 @@ select
     runner_up_embedding,
     metric,
     reads_as,
+    as_of,
+    is_stale,
     settings
 from judged
 order by task, dataset, encoder, evaluated_on

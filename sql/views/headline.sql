@@ -153,6 +153,8 @@ select
     embedding,
     metric,
     reads_as,
+    as_of,
+    is_stale,
     settings
 from ordered
 order by task, dataset, encoder, overall, evaluated_on

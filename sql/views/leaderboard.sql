@@ -68,6 +68,8 @@ select
     hubness,
     encoder_saw,
     reads_as,
+    as_of,
+    is_stale,
     settings
 from ranked
 order by

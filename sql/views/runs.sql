@@ -1,6 +1,6 @@
 -- grain: one refresh of the warehouse that changed a number, or made it again from other inputs
 -- reads: history.events, history.metrics
--- units: counts of numbers by event; standing: changed, and the 95 % intervals are apart; duration in seconds
+-- units: counts of numbers by event; standing: changed means, 95 % intervals apart; duration in seconds
 with
 
 origins as (
@@ -25,7 +25,9 @@ select
     min(events.run_id) as run_id,
     count(*) filter (where events.event = 'new') as new_count,
     count(*) filter (where events.event = 'changed') as changed_count,
-    count(*) filter (where events.event = 'changed' and events.stands) as standing_count,
+    count(*) filter (
+        where events.event = 'changed' and events.stands and events.seed is null
+    ) as standing_count,
     count(*) filter (where events.event = 'confirmed') as confirmed_count,
     count(*) filter (where events.event = 'ended') as ended_count
 from history.events as events

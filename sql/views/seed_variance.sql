@@ -1,11 +1,11 @@
 -- grain: one number of one method over its seeds
--- reads: main.metrics, the rows of single seeds
+-- reads: evaluation.measurements, the rows of single seeds
 -- units: as value of main.metrics; std is the sample deviation (n - 1), null for one seed
 with
 
 seed_rows as (
 
-    select * from main.metrics
+    select * from evaluation.measurements
     where seed is not null
 
 )

@@ -8,7 +8,7 @@ from toy_steps import Listener, listening
 
 from disent_assets.settings.environment import run_settings
 from disent_assets.settings.instance import FACE, QUIET
-from disent_assets.web.alerts import alert_sensor, post
+from disent_assets.web.alerts import alert_sensor, post, regression_sensor
 from disent_core.errors import ConfigError
 
 
@@ -104,3 +104,31 @@ def test_an_address_is_taken_from_the_environment(address):
 def test_what_is_no_web_address_is_refused_without_showing_it(address):
     with pytest.raises(ConfigError, match=r"^DISENT_ALERTS must be an address that begins with http:// or https://$"):
         run_settings({"DISENT_ALERTS": address})
+
+
+@pytest.mark.parametrize("tags", [{}, FACE])
+def test_numbers_that_became_worse_are_told_once_unless_a_command_has_said_so(webhook, tags):
+    found = [["refresh 2, method dream, before 0.5, after 0.3"], [], ["refresh 4, method fmda, before 0.6, after 0.2"]]
+
+    @dg.asset(check_specs=[dg.AssetCheckSpec("no_regressions", asset="database")])
+    def database(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        lines = found[int(context.run.tags["turn"])]
+        metadata = {"rows": 7 * len(lines), **({"sample": lines} if lines else {})}
+        return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=not lines, metadata=metadata)])
+
+    loaded = dg.Definitions([database], sensors=[regression_sensor(webhook.address, "http://ui", ["database"])])
+    cursor = None
+    with dg.DagsterInstance.ephemeral() as instance:
+        for turn in (None, 0, 0, 1, 2):
+            if turn is not None:
+                job = loaded.resolve_implicit_global_asset_job_def()
+                job.execute_in_process(instance=instance, tags={**tags, "turn": str(turn)})
+            with dg.build_sensor_context(instance, cursor=cursor, definitions=loaded) as context:
+                loaded.get_sensor_def("alert_of_regressions")(context)
+                cursor = context.cursor
+    told = [] if tags else [found[0], found[2]]
+    assert [message["regressions"] for message in webhook.messages] == told
+    if told:
+        text = webhook.messages[0]["text"].splitlines()
+        assert text[0].startswith("disent: 7 numbers became worse in run ")
+        assert text[1:] == [*found[0], "and 6 more: disent sql 'from regressions'"]

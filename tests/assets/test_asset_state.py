@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import duckdb
 import pytest
 from worlds import METRIC, TOY
 
@@ -9,11 +10,17 @@ from disent.query import query
 from disent_assets.run.costs import read_run_table
 from disent_assets.run.status import record_states
 from disent_assets.settings.environment import SQL
-from disent_assets.warehouse.build import build_warehouse
+from disent_assets.warehouse.build import build_warehouse, replace_states
+from disent_core.evaluation import TASKS
 from disent_core.lineage.state import State
+from disent_core.lineage.tables import scored_embeddings
 from disent_core.lineage.workspace import Workspace
+from disent_core.storage.results import open_result
 from disent_core.storage.schemas import ASSET_STATE
 from disent_core.storage.tables import SCHEMAS, rows_table
+
+SCORE = METRIC | {"task": "crosslingual_retrieval", "embedding": "meaning", "metric": "accuracy_at_1"}
+MADE = METRIC["created_at"].replace(tzinfo=None)
 
 
 @pytest.fixture
@@ -47,23 +54,62 @@ def test_an_asset_without_encoder_or_method_has_none(record):
 
 
 def build(workspace: Workspace) -> None:
-    rows = [METRIC | {"method": "raw", "trained_on": ""}, METRIC | {"method": "dream", "trained_on": "en-de"}]
+    dream = {"method": "dream", "trained_on": "en-de", "value": 0.45}
+    rows = [SCORE | {"method": "raw", "trained_on": ""}, SCORE | dream]
     inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": read_run_table(workspace, ASSET_STATE)}
+    inputs["scored_embeddings"] = rows_table(scored_embeddings(TASKS), "scored_embeddings")
     build_warehouse(inputs, SQL, workspace.warehouse)
 
 
+STALE = "select method, why_stale from {schema}metrics where is_stale"
+
+
 @pytest.mark.parametrize("schema", ["", "main."])
-def test_a_query_sees_the_last_record_and_other_programs_that_before_the_build(workspace, record, schema):
+def test_a_query_sees_the_last_record_and_other_programs_that_of_the_last_run(workspace, record, schema):
     record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "a table has changed"))
     build(workspace)
     record(metrics_of("raw", "fresh", is_settled=False), metrics_of("dream", "fresh"))
-    stale = query(workspace.warehouse, f"select method, state, why from {schema}stale_metrics").to_pylist()
-    assert stale == [{"method": "raw", "state": "waits", "why": None}]
+    stale = query(workspace.warehouse, STALE.format(schema=schema)).to_pylist()
+    assert stale == [{"method": "raw", "why_stale": "waits"}]
     states = query(workspace.warehouse, f"select state from {schema}asset_state").to_pylist()
     assert states == [{"state": "fresh"}] * 2
-    workspace.table(*ASSET_STATE).unlink()
-    stale = query(workspace.warehouse, f"select method, state, why from {schema}stale_metrics").to_pylist()
-    assert stale == [{"method": "dream", "state": "stale", "why": "a table has changed"}]
+    assert opened(workspace, STALE.format(schema=schema)) == [("dream", "stale: a table has changed")]
+
+
+def test_times_that_were_recorded_beside_the_warehouse_have_no_time_zone_either(workspace, record):
+    build(workspace)
+    record(metrics_of("raw", "fresh"))
+    times = query(workspace.warehouse, "select since, recorded_at from asset_state")
+    assert [field.type.tz for field in times.schema] == [None, None]
+    assert times["since"][0].as_py() == read_run_table(workspace, ASSET_STATE)["since"][0].as_py().replace(tzinfo=None)
+
+
+def opened(workspace: Workspace, sql: str) -> list[tuple]:
+    """The answer of another program than disent."""
+    with duckdb.connect(str(workspace.warehouse), read_only=True) as program:
+        return program.execute(sql).fetchall()
+
+
+def test_other_states_are_swapped_into_a_copy_and_judged_again(workspace, record):
+    record(metrics_of("raw", "fresh"), metrics_of("dream", "fresh"))
+    build(workspace)
+    with duckdb.connect(str(workspace.warehouse), read_only=True) as reader:
+        record(metrics_of("raw", "fresh"), metrics_of("dream", "failed", "a bug"))
+        check = replace_states(read_run_table(workspace, ASSET_STATE), SQL, workspace.warehouse)
+        assert reader.execute("select count(*) from metrics where is_stale").fetchall() == [(0,)]
+    assert opened(workspace, STALE.format(schema="")) == [("dream", "failed: a bug")]
+    assert [(row["method"], row["numbers"]) for row in check.sample] == [("dream", 1)]
+    assert open_result(workspace.warehouse) is not None
+
+
+def test_leaderboard_and_best_say_what_is_old_and_as_of_when(workspace, record):
+    record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "a table has changed"))
+    build(workspace)
+    boards = "select method, is_stale, as_of from {} order by method"
+    assert opened(workspace, boards.format("leaderboard")) == [("dream", True, MADE), ("raw", False, MADE)]
+    # The best is current, and the runner-up is not.
+    (best,) = opened(workspace, "select method, runner_up, is_stale, as_of from best")
+    assert best == ("raw", "dream", True, MADE)
 
 
 @pytest.mark.parametrize("partition", ["en-ja", "named"])
@@ -77,7 +123,7 @@ def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_thei
     inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": read_run_table(workspace, ASSET_STATE)}
     inputs["training_sets"] = rows_table(named, "training_sets")
     build_warehouse(inputs, SQL, workspace.warehouse)
-    stale = query(workspace.warehouse, "select evaluated_on from stale_metrics order by all").to_pylist()
+    stale = query(workspace.warehouse, "select evaluated_on from metrics where is_stale order by all").to_pylist()
     assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]
 
 

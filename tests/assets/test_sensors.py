@@ -1,5 +1,9 @@
 """What the sensors record and report in one tick."""
 
+import importlib
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -9,7 +13,7 @@ from worlds import corpus, encoder, experiment
 
 from disent_assets.definitions import build
 from disent_assets.lineage.corpus_versions import record_of
-from disent_assets.lineage.refresh import OF_JOB, OF_STEPS, automated
+from disent_assets.lineage.refresh import OF_JOB, OF_STEPS, automated, load_error
 from disent_assets.settings.environment import RunSettings
 from disent_assets.settings.instance import open_instance
 from disent_core.config.load import load_config
@@ -25,6 +29,7 @@ class Project:
     def __init__(self, folder: Path, ui: str | None = None) -> None:
         self.folder, self.ui, self.instance = folder, ui, dg.DagsterInstance.ephemeral()
         self.cursor: str | None = None
+        self.cursor_of_reload: str | None = None
         (folder / "disent.toml").write_text(CONFIG, encoding="utf-8")
         for locale in ("en-US", "de-DE"):
             self.write(locale, "one")
@@ -42,17 +47,17 @@ class Project:
 
     def look(self) -> tuple[list[str], int]:
         """One tick: partitions with new content, recorded as the daemon records them, and the requested runs."""
-        result = self.tick("start_refresh")
+        result = self.tick("start_refresh", self.cursor)
         for event in result.asset_events:
             self.instance.report_runless_asset_event(event)
         self.cursor = result.cursor or self.cursor
         return sorted(event.partition for event in result.asset_events), len(result.run_requests or ())
 
     def reason(self) -> str:
-        return str(self.tick("start_refresh").skip_reason.skip_message)
+        return str(self.tick("start_refresh", self.cursor).skip_reason.skip_message)
 
-    def tick(self, sensor: str) -> dg.SensorResult:
-        context = dg.build_sensor_context(self.instance, cursor=self.cursor, repository_def=self.repository)
+    def tick(self, sensor: str, cursor: str | None) -> dg.SensorResult:
+        context = dg.build_sensor_context(self.instance, cursor=cursor, repository_def=self.repository)
         return self.repository.get_sensor_def(sensor)(context)
 
     def add_run(self, status: str, tags: dict[str, str]) -> None:
@@ -68,7 +73,8 @@ class Project:
         job.execute_in_process(instance=self.instance, tags=tags)
 
     def reload_message(self) -> str:
-        result = self.tick("load_changed_configuration")
+        result = self.tick("load_changed_configuration", self.cursor_of_reload)
+        self.cursor_of_reload = result.cursor if isinstance(result, dg.SensorResult) else self.cursor_of_reload
         return str((result.skip_reason if isinstance(result, dg.SensorResult) else result).skip_message)
 
 
@@ -130,6 +136,17 @@ def test_a_result_that_was_made_by_hand_requests_a_refresh_and_one_of_a_refresh_
     assert project.look() == ([], 0)
 
 
+def test_a_change_during_a_backfill_is_requested_when_it_has_ended(project):
+    project.look()
+    project.write("de-DE", "two")
+    project.add_run("STARTED", {"dagster/backfill": "abc"})
+    assert project.look() == (["de"], 0)
+    assert project.reason() == "Something has changed; waits for the backfill that runs."
+    (run,) = project.instance.get_runs()
+    project.instance.report_run_canceled(run)
+    assert project.look() == ([], 1)
+
+
 def test_new_partitions_new_code_and_each_start_request_a_refresh_and_a_reload_does_not(project):
     project.look()
     config = project.folder / "disent.toml"
@@ -179,3 +196,61 @@ def test_a_web_server_that_does_not_answer_is_no_error(tmp_path):
     project = Project(tmp_path, "http://127.0.0.1:9")
     project.write("ja-JP", "one")
     assert project.reload_message().startswith("The configuration has changed. Reload")
+
+
+# --- code -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A loaded module, as old as if nobody had just written it."""
+    path = tmp_path / "of_a_user.py"
+    path.write_text("VERSION = 1\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("disent_assets.lineage.refresh.are_settled", lambda *_: True)
+    monkeypatch.setattr("disent_assets.lineage.refresh.LOADED_AT", time.time_ns())
+    monkeypatch.setattr("disent_assets.lineage.refresh.load_error", lambda: None)
+    importlib.import_module("of_a_user")
+    yield path
+    del sys.modules["of_a_user"]
+
+
+def edit(path: Path) -> None:
+    path.write_text(path.read_text(encoding="utf-8") + "VERSION = 2\n", encoding="utf-8")
+
+
+def test_edited_code_is_loaded_again_and_a_reload_is_asked_for_once(module, tmp_path):
+    with listening() as server:
+        project = Project(tmp_path, server.address)
+        assert project.reload_message() == "Nothing has changed."
+        edit(module)
+        assert project.reload_message() == "The code has changed and is loaded again."
+        assert project.reload_message() == "Nothing has changed."  # also if the process were still the old one
+    assert len(server.messages) == 1
+
+
+def test_an_edit_while_the_code_is_loaded_is_not_lost(module, tmp_path):
+    with listening() as server:
+        edit(module)  # it was imported before, and its stats are taken after
+        project = Project(tmp_path, server.address)
+        assert project.reload_message() == "The code has changed and is loaded again."
+
+
+def test_code_that_can_not_be_loaded_is_not_tried_twice(module, tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setattr("disent_assets.lineage.refresh.load_error", lambda: tried.append(1) or "SyntaxError: no")
+    with listening() as server:
+        project = Project(tmp_path, server.address)
+        edit(module)
+        assert project.reload_message() == "The last code stays: SyntaxError: no"
+        assert project.reload_message() == "Nothing has changed."
+        edit(module)
+        assert project.reload_message() == "The last code stays: SyntaxError: no"
+    assert (len(tried), server.messages) == (2, [])
+
+
+def test_the_error_of_code_is_that_of_another_process(tmp_path, monkeypatch):
+    (tmp_path / "disent_assets.py").write_text("no python\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert load_error() == "SyntaxError: invalid syntax"

@@ -86,7 +86,7 @@ def test_two_workers_make_what_one_process_makes(fresh, story):
     assert done.returncode == 0, err
     assert counts(out) == story.first
     assert fresh.weights() == story.project.weights()
-    columns = "select * exclude (created_at) from metrics order by all"
+    columns = "select * exclude (as_of) from metrics order by all"
     assert fresh.ask(columns) == story.project.ask(columns)
     made, before = (
         {

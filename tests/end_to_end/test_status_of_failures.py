@@ -2,7 +2,9 @@
 
 import re
 
+import duckdb
 import pytest
+from projects import Project
 
 pytestmark = pytest.mark.end_to_end
 
@@ -22,6 +24,41 @@ def test_status_names_the_partition_that_failed_with_its_error_and_no_other(fail
     assert re.search(r"^failed  corpora/utterances \[de\]  <- .*de-DE\.jsonl:2: ", status, re.MULTILINE)
     assert status.count("failed  ") == 1
     assert ", 1 failed\n" in status
+
+
+def seen(project: Project) -> tuple[list[tuple], list[tuple]]:
+    """States that are not fresh, and the rows of stale numbers: in the file, as any program opens it."""
+    with duckdb.connect(str(project.home / "warehouse.duckdb"), read_only=True) as program:
+        states = program.execute("select asset, partition, state from asset_state where state != 'fresh' or waits")
+        return states.fetchall(), program.execute(STALE).fetchall()
+
+
+STALE = """
+select method, trained_on, why_stale, count(*) as numbers from metrics where is_stale
+group by all order by method, trained_on"""
+
+
+def test_the_file_of_a_run_without_failures_has_every_state_and_nothing_is_stale(finished):
+    assert seen(finished) == ([], [])
+    assert finished.ask("select count(*) as n from asset_state")[0]["n"] > 30
+
+
+def test_the_file_of_a_failed_run_names_the_stale_numbers_that_disent_sql_names(failed):
+    project, _ = failed
+    states, stale = seen(project)
+    assert ("corpora/utterances", "de", "failed") in states
+    assert {(method, trained_on) for method, trained_on, *_ in stale} >= {("dream", "en-de"), ("raw", "")}
+    assert stale == [tuple(row.values()) for row in project.ask(STALE)]
+
+
+def test_a_run_that_does_not_build_the_warehouse_leaves_its_states_there_too(failed):
+    project, _ = failed
+    project.configure("max_epochs = 6", "max_epochs = 5")
+    project.disent("materialize", "group:tiny_heads", "--partition", "en-ja")
+    states, stale = seen(project)
+    assert ("evaluation/tiny/dream_metrics", "en-ja", "stale") in states
+    assert ("dream", "en-ja") in {(method, trained_on) for method, trained_on, *_ in stale}
+    project.configure("max_epochs = 5", "max_epochs = 6")
 
 
 def test_the_error_of_a_file_that_has_been_corrected_is_not_shown(failed):

@@ -43,7 +43,7 @@ def test_a_run_records_the_states_of_all_assets_and_begins_the_history_with_its_
     assert finished.ask("select state, waits, count(*) > 20 as many from asset_state group by all") == [
         {"state": "fresh", "waits": False, "many": True}
     ]
-    assert finished.ask("from stale_metrics") == []
+    assert finished.ask("from metrics where is_stale") == []
     (run,) = finished.ask("from runs")
     (numbers,) = finished.ask("select count(*) as n from metrics").pop().values()
     assert (run["new_count"], run["changed_count"], run["ended_count"]) == (numbers, 0, 0)

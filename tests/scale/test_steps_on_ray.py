@@ -60,7 +60,7 @@ def test_a_lineage_on_two_nodes_is_that_of_one_machine(cluster, local, tmp_path)
     out, _ = done.communicate(timeout=3000)
     assert done.returncode == 0, out
     assert contents(remote) == contents(local)
-    metrics = "select * exclude (created_at) from metrics order by all"
+    metrics = "select * exclude (as_of) from metrics order by all"
     assert remote.ask(metrics) == local.ask(metrics)
 
 

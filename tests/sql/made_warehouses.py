@@ -89,8 +89,8 @@ def sql_of(*names: str) -> Path:
     """
     files = {"papers": SQL / "templates" / "paper_table.sql"}
     files |= {f"parts.{path.stem}": path for path in (SQL / "published").glob("*.csv")}
-    for path in (path for kind in ("tables", "views") for path in (SQL / kind).rglob("*.sql")):
-        files[f"{'main' if path.parent.name in ('tables', 'views') else path.parent.name}.{path.stem}"] = path
+    for path in (path for kind in ("tables", "views", "macros") for path in (SQL / kind).rglob("*.sql")):
+        files[f"{'main' if path.parent.name in ('tables', 'views', 'macros') else path.parent.name}.{path.stem}"] = path
     ahead, read = [name if name in files else f"main.{name}" for name in names], set[str]()
     while ahead:
         if (name := ahead.pop()) not in read:

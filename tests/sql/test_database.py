@@ -113,7 +113,7 @@ for _ in range(40):
 def test_a_failing_build_changes_nothing(warehouse, sql_copy, file):
     warehouse.build(metrics=[{}])
     before = warehouse.path.read_bytes(), names_in(warehouse.folder)
-    (sql_copy / file).write_text("-- severity: error\nselect nothing\nfrom main.metrics\n")
+    (sql_copy / file).write_text("-- severity: error\nselect nothing\nfrom evaluation.measurements\n")
     with pytest.raises(DisentError, match=rf"{Path(file).stem}: Binder Error.*nothing"):
         warehouse.build(sql_copy, metrics=[{}, {"method": "fmda"}])
     assert (warehouse.path.read_bytes(), names_in(warehouse.folder)) == before
@@ -141,7 +141,7 @@ def test_relations_are_built_in_the_order_of_what_they_read(warehouse, sql_copy)
     [
         ({"views/one": "main.other", "views/other": "main.one"}, r"in a circle: main\.o"),
         ({"views/late": "inputs.metrics"}, r"main\.late reads \['inputs\.metrics'\]"),
-        ({"views/metrics": "parts.methods"}, r"main\.metrics is defined twice"),
+        ({"views/encoders": "parts.methods"}, r"main\.encoders is defined twice"),
         ({"checks/mild": "parts.methods"}, r"mild\.sql: this check has no severity"),
     ],
     ids=["relations that read each other", "a view of inputs", "a name that is there twice", "a check of no severity"],
@@ -183,6 +183,12 @@ def test_names_of_relations_are_unique_and_main_has_none_of_those_that_others_ar
         row["name"] for row in published.ask("select schema, name from (show all tables) where schema <> 'history'")
     ]
     assert len(names) == len(set(names)) > 60
+
+
+def test_no_time_has_a_time_zone_that_python_needs_pytz_for(published):
+    types = {row["data_type"] for row in published.ask("select data_type from duckdb_columns() where not internal")}
+    assert "TIMESTAMP" in types
+    assert not [name for name in types if "TIME ZONE" in name]
 
 
 # --- querying ---------------------------------------------------------------------------------------------
@@ -234,9 +240,8 @@ def test_a_wrong_query_is_reported_in_one_line(published):
     assert "\n" not in str(caught.value)
 
 
-def test_duckdb_draws_no_bar_into_the_progress_of_a_command(published, tmp_path):
-    # DuckDB draws one where the main module has no file, as in a process that multiprocessing has started.
-    program = """
+# DuckDB draws one where the main module has no file, as in a process that multiprocessing has started.
+SHOWN = """
 import sys
 from pathlib import Path
 from disent.query import query
@@ -245,7 +250,18 @@ shown = "select current_setting('enable_progress_bar') as shown"
 with _new_database(Path(sys.argv[1])) as connection:
     print(query(Path(sys.argv[2]), shown)["shown"].to_pylist(), connection.sql(shown).fetchall())
 """
-    command = [sys.executable, "-c", program, tmp_path / "new.duckdb", published.path]
+KERNEL = """
+import sys
+from types import ModuleType, SimpleNamespace
+sys.modules["IPython"], sys.modules["ipywidgets"] = ModuleType("IPython"), None
+sys.modules["IPython"].get_ipython = lambda: SimpleNamespace(config={"IPKernelApp": {}})
+"""
+"""What DuckDB sees of a kernel of Jupyter without ipywidgets."""
+
+
+@pytest.mark.parametrize("place", ["", KERNEL], ids=["a process without a file", "a kernel without ipywidgets"])
+def test_duckdb_draws_no_bar_into_the_progress_of_a_command(published, tmp_path, place):
+    command = [sys.executable, "-c", place + SHOWN, tmp_path / "new.duckdb", published.path]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[False] [(False,)]\n"
 
 

@@ -50,7 +50,7 @@ def test_every_line_describes_something(published):
 
 
 def test_a_comment_says_what_a_row_is_and_in_which_units(published):
-    (row,) = published.ask("select comment from duckdb_tables() where schema_name = 'main' and table_name = 'metrics'")
+    (row,) = published.ask("select comment from duckdb_views() where schema_name = 'main' and view_name = 'metrics'")
     assert row["comment"].startswith("A row is one number, of one seed or (seed null) aggregated over seeds. Units")
 
 

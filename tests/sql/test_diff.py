@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from disent_assets.cli import main
 from disent_core.storage.tables import SCHEMAS
 
-RELATIONS = ("changes", "runs", "history.events", "parts.readings", "parts.scored_embeddings")
+RELATIONS = ("changes", "runs", "history.events", "regressions", "best_at", "parts.scored_embeddings")
 HISTORY = {
     **dict.fromkeys(SCHEMAS["metric_history"].names),
     "task": "crosslingual_retrieval", "dataset": "massive", "method": "dream", "encoder": "minilm",
@@ -116,3 +116,68 @@ def test_where_there_is_nothing_to_show_one_line_says_why(diff, rows, arguments,
     output = diff(rows, *arguments)
     assert says in output
     assert len(output.splitlines()) == 1
+
+
+def test_runs_count_what_diff_counts(warehouse, diff):
+    seeds = [number(refresh, event, value, seed=7) for refresh, event, value in ((1, "new", 0.1), (2, "changed", 0.9))]
+    counted = next(line for line in diff([*FIRST, *SECOND, *seeds]).splitlines() if line.startswith("Of the means"))
+    assert warehouse.rows("select standing_count from runs where refresh = 2") == [(1,)]
+    assert " 1 changed beyond " in counted
+
+
+# --- what got worse, and what was ---
+
+
+def leak(refresh: int, event: str, value: float) -> dict:
+    return number(refresh, event, value, task="language_leakage", metric="accuracy")
+
+
+def test_regressions_are_ranked_numbers_that_the_last_refresh_made_worse_beyond_their_intervals(warehouse):
+    corrected = dict.fromkeys(("settings", "problem"), '{"hubness": "csls"}')
+    unranked = {"seed": 7}, {"embedding": "language"}, {"metric": "threshold"}, corrected
+    hidden = [number(1, "new", 0.9, **other) for other in unranked]
+    hidden += [number(2, "changed", 0.1, **other) for other in unranked]
+    warehouse.build(metric_history=[
+        number(1, "new", 0.5), number(2, "changed", 0.3, weights="x"),
+        number(1, "new", 0.5, method="close"), number(2, "changed", 0.45, method="close"),
+        number(1, "new", 0.5, method="better"), number(2, "changed", 0.9, method="better"),
+        leak(1, "new", 0.2), leak(2, "changed", 0.4), *hidden,
+    ])  # fmt: skip
+    columns = "task, method, before, after, difference_low, difference_high, p_value < 1e-3 as is_small, why"
+    rows = warehouse.rows(f"select {columns} from regressions order by task")
+    assert [row[:4] for row in rows] == [
+        ("crosslingual_retrieval", "dream", 0.5, 0.3), ("language_leakage", "dream", 0.2, 0.4)
+    ]  # fmt: skip
+    assert [(*map(pytest.approx, row[4:6]), *row[6:]) for row in rows[:1]] == [(-0.3, -0.1, True, "trained weights")]
+    (check,) = [check for check in warehouse.report.checks if check.name == "no_regressions"]
+    assert (check.severity, check.offending) == ("warning", 2)
+
+
+def test_what_an_earlier_refresh_made_worse_is_no_regression_of_the_last(warehouse):
+    warehouse.build(metric_history=[number(1, "new", 0.5), number(2, "changed", 0.3), number(3, "changed", 0.3, n=99)])
+    assert warehouse.rows("from regressions") == []
+
+
+def test_changes_say_their_direction_and_what_ranks(warehouse):
+    warehouse.build(metric_history=[
+        number(1, "new", 0.5), number(2, "changed", 0.4), leak(1, "new", 0.5), leak(2, "changed", 0.4),
+        number(1, "new", 0.5, seed=1),
+    ])  # fmt: skip
+    rows = warehouse.rows("select task, seed, change, is_ranked from changes order by task, seed nulls first")
+    assert rows == [
+        ("crosslingual_retrieval", None, "worse", True), ("crosslingual_retrieval", 1, None, False),
+        ("language_leakage", None, "better", True),
+    ]  # fmt: skip
+
+
+def test_macros_tell_the_numbers_and_the_best_after_a_refresh(warehouse):
+    states = number(1, "new", 0.99, method="fmda", embedding="sentence")  # fmda is ranked by its meaning
+    leaks = [leak(1, "new", 0.9), leak(1, "new", 0.2) | {"method": "raw"}]
+    warehouse.build(metric_history=[*FIRST, *SECOND, states, *leaks])
+    asked = "select method, value, since_refresh from {}({}) where task = 'crosslingual_retrieval' order by method"
+    first = [("dream", 0.2, 1), ("fmda", 0.3, 1), ("fmda", 0.99, 1), ("meat", 0.4, 1), ("raw", 0.5, 1)]
+    second = [("dream", 0.25, 2), ("facet", 0.9, 2), ("fmda", 0.6, 2), ("fmda", 0.99, 1), ("raw", 0.5, 2)]
+    assert warehouse.rows(asked.format("metrics_at", 1) + ", value") == first
+    assert warehouse.rows(asked.format("metrics_at", 2) + ", value") == second
+    assert [warehouse.rows(asked.format("best_at", n)) for n in (1, 2)] == [[("raw", 0.5, 1)], [("facet", 0.9, 2)]]
+    assert warehouse.rows("select method from best_at(2) where task = 'language_leakage'") == [("raw",)]

@@ -17,7 +17,10 @@ from disent_assets.warehouse.build import WarehouseReport, are_whole, build_ware
 from disent_assets.warehouse.sql_files import Relation, relations
 from disent_core.errors import DisentError, TableError
 
-FEW = ("tables/corpora/utterances", "tables/negatives/negative_pool", "tables/metrics", "checks/utterances_grain")
+FEW = (
+    "tables/corpora/utterances", "tables/negatives/negative_pool", "tables/evaluation/measurements",
+    "checks/utterances_grain",
+)  # fmt: skip
 ROWS = {"utterances": [{}, {"utterance_id": "2", "language": "de"}], "metrics": [{}]}
 COLUMNS = """
     select schema_name, table_name, column_name, data_type, comment from duckdb_columns()
@@ -59,16 +62,16 @@ def kept(folder: Path) -> list[Path]:
 def test_a_view_over_files_has_the_rows_columns_and_comments_of_the_copy(tmp_path, few):
     copied, viewed = build(tmp_path / "a", few, ()), build(tmp_path / "b", few, ("utterances", "metrics"))
     assert (copied.rows, copied.checks) == (viewed.rows, viewed.checks)
-    for asked in (COLUMNS, "from utterances order by all", "from metrics"):
+    for asked in (COLUMNS, "from utterances order by all", "from measurements"):
         assert ask(tmp_path / "a", asked) == ask(tmp_path / "b", asked)
-    assert (views(tmp_path / "a"), views(tmp_path / "b")) == (set(), {"utterances", "metrics"})
+    assert (views(tmp_path / "a"), views(tmp_path / "b")) == (set(), {"utterances", "measurements"})
     assert (copied.files, len(viewed.files)) == ((), 2)
 
 
 def test_every_relation_can_be_built_over_views(tmp_path):
     large = {relation.chosen_from for relation in relations(SQL, {}).values()} & {"utterances", "rankings", "metrics"}
     report = build(tmp_path, SQL, large, {**ROWS, "rankings": [{}]})
-    assert {"utterances", "rankings", "metrics"} <= views(tmp_path)
+    assert {"utterances", "rankings", "measurements"} <= views(tmp_path)
     assert {report.rows[name] for name in ("main.leaderboard", "evaluation.rankings", "main.case_studies")} == {1}
 
 
@@ -135,7 +138,7 @@ def test_a_warehouse_that_is_copied_without_its_files_says_what_is_missing(tmp_p
     alone = shutil.copy(tmp_path / "warehouse.duckdb", tmp_path / "alone/copy.duckdb")
     with pytest.raises(TableError, match=r"alone/warehouse\.files: .* is missing here\. Copy this folder"):
         query(Path(alone), "from utterances")
-    assert query(Path(alone), "from metrics").num_rows == 1
+    assert query(Path(alone), "from measurements").num_rows == 1
 
 
 def test_another_program_reads_the_views_where_they_were_built_and_elsewhere_if_told(tmp_path, few):

@@ -1,5 +1,7 @@
 """Each check returns the offending rows and no others."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from disent_core.errors import TableError
@@ -24,7 +26,13 @@ OFFENDING = {
     "rankings_have_one_gold": {"rankings": [{}, {"rank": 2, "candidate_id": "2"}]},
     "utterances_grain": {"utterances": [{}, {}]},
 }
+LATE = {
+    **dict.fromkeys(("encoder", "method", "partition"), None), **{"asset": "a", "stage": "evaluation", "why": "a bug"},
+    **dict.fromkeys(("since", "recorded_at"), datetime(2026, 1, 1, tzinfo=UTC)),
+    **{"method": "dream", "encoder": "minilm", "partition": "en-de", "state": "failed", "waits": False},
+}  # fmt: skip
 SUSPICIOUS = {
+    "metrics_are_current": {"metrics": [{}, {"n": 99, "metric": "map"}], "asset_state": [LATE]},
     "evaluated_languages_known": {"metrics": [{"evaluated_on": "en-fr"}], "utterances": [{}]},
     "derived_utterances_known": {"template_pairs": [{"source_utterance_id": "9"}], "utterances": [{}]},
 }

@@ -1,5 +1,5 @@
 -- grain: one measured aggregate under the published vocabulary
--- reads: main.metrics, main.configured_methods, parts.trained_sets
+-- reads: evaluation.measurements, main.configured_methods, parts.trained_sets
 -- units: as main.metrics; std is the sample deviation over seeds; place is evaluated_on, `en` for `en-en`
 with
 
@@ -16,7 +16,7 @@ deviations as (
         metric,
         settings,
         list_stddev_samp(list_sort(list(value))) as std  -- sorted: rounding depends on the order
-    from main.metrics
+    from evaluation.measurements
     where seed is not null
     group by all
 
@@ -31,7 +31,7 @@ aggregates as (
         named.languages,
         case when json_valid(configured.settings) then configured.settings else '{}' end as method_settings,
         coalesce(configured.base_method, metrics.method) as named_base
-    from main.metrics as metrics
+    from evaluation.measurements as metrics
     left join deviations
         using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
     left join main.configured_methods as configured

@@ -1,5 +1,5 @@
 -- grain: one embedding with one metric and settings of a task, that was ever measured
--- reads: main.metrics, main.comparisons, history.metrics, parts.scored_embeddings
+-- reads: evaluation.measurements, main.comparisons, history.metrics, parts.scored_embeddings
 -- units: reads_as says which values are better; hubness names the correction for hubs, none if there is none
 with
 
@@ -10,7 +10,7 @@ measured as (
         embedding,
         metric,
         settings
-    from main.metrics
+    from evaluation.measurements
     union
     select
         task,

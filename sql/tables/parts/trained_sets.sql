@@ -1,12 +1,12 @@
 -- grain: one trained_on of main.metrics, or a named training set
--- reads: main.metrics, inputs.training_sets, a file of the run
+-- reads: evaluation.measurements, inputs.training_sets, a file of the run
 -- units: pairs that a head is trained on, and their languages; of a named set as it is configured
 with
 
 known as (
 
     select trained_on
-    from main.metrics
+    from evaluation.measurements
     union
     select training_set as trained_on
     from inputs.training_sets

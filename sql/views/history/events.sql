@@ -1,5 +1,5 @@
 -- grain: as history.metrics, each row with the row of the same number before it
--- reads: history.metrics
+-- reads: history.metrics, parts.readings, parts.scored_embeddings
 -- units: as main.metrics; difference is value minus value_before; stands: the 95 % intervals do not overlap
 with
 
@@ -16,13 +16,30 @@ pairs as (
         lag(weights) over earlier as weights_before,
         lag(vectors) over earlier as vectors_before,
         lag(refresh) over earlier as refresh_before,
-        lag(recorded_at) over earlier as recorded_before
+        lag(recorded_at) over earlier as recorded_before,
+        value - lag(value) over earlier as difference
     from history.metrics
     window earlier as (
         partition by
             task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
         order by refresh
     )
+
+),
+
+judged as (
+
+    select
+        pairs.*,
+        readings.reads_as,
+        pairs.seed is null
+        and readings.hubness = 'none'
+        and readings.reads_as != 'a choice, not a score'
+        and (pairs.task, pairs.embedding) in (
+            select (scored_embeddings.task, scored_embeddings.embedding) from parts.scored_embeddings
+        ) as is_ranked
+    from pairs
+    inner join parts.readings as readings using (task, embedding, metric, settings)
 
 )
 
@@ -52,7 +69,13 @@ select
     settings,
     problem,
     run_id,
-    value - value_before as difference,
+    difference,
+    reads_as,
+    is_ranked,
+    case
+        when difference != 0
+            then case when (difference > 0) = (reads_as = 'higher is better') then 'better' else 'worse' end
+    end as change,
     ci_low > ci_high_before or ci_high < ci_low_before as stands,
     case
         when event in ('changed', 'confirmed') and (code is null or code_before is null) then 'unknown'
@@ -68,4 +91,4 @@ select
                 ''
             )
     end as why
-from pairs
+from judged

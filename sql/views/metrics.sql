@@ -1,0 +1,76 @@
+-- grain: one number, of one seed or (seed null) aggregated over seeds
+-- reads: evaluation.measurements, main.asset_state, parts.trained_sets
+-- units: accuracies, F1 and MAP are fractions, 0 to 1; correlations -1 to 1; intervals are 95 %
+with
+
+behind as (
+
+    select
+        states.encoder,
+        states.method,
+        states.partition,
+        concat_ws(': ', case when states.waits then 'waits' else states.state end, states.why) as why_stale,
+        coalesce(named.languages, string_split_regex(states.partition, '[-+]')) as languages
+    from main.asset_state as states
+    left join parts.trained_sets as named on states.partition = named.trained_on
+    where
+        states.stage = 'evaluation'
+        and states.method is not null
+        and (states.state != 'fresh' or states.waits)
+
+),
+
+-- Few places have all numbers of a method.
+places as (
+
+    select distinct
+        encoder,
+        method,
+        trained_on,
+        evaluated_on
+    from evaluation.measurements
+
+),
+
+stale_places as (
+
+    select
+        places.*,
+        arg_min(behind.why_stale, behind.partition) as why_stale
+    from places
+    inner join behind
+        on
+            places.encoder = behind.encoder
+            and places.method = behind.method
+            and (
+                places.trained_on = behind.partition
+                or (
+                    places.trained_on = ''
+                    and list_has_all(behind.languages, string_split_regex(places.evaluated_on, '[-+]'))
+                )
+            )
+    group by all
+
+)
+
+select
+    metrics.task,
+    metrics.dataset,
+    metrics.method,
+    metrics.encoder,
+    metrics.trained_on,
+    metrics.evaluated_on,
+    metrics.embedding,
+    metrics.metric,
+    metrics.value,
+    metrics.ci_low,
+    metrics.ci_high,
+    metrics.n,
+    metrics.seed,
+    metrics.settings,
+    metrics.fingerprint,
+    metrics.created_at as as_of,
+    stale_places.why_stale,
+    stale_places.why_stale is not null as is_stale
+from evaluation.measurements as metrics
+left join stale_places using (encoder, method, trained_on, evaluated_on)
