@@ -39,6 +39,6 @@ from disent.training import Measured, Trained, train
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
-    "Classifier", "Head", "HeadName", "Hit", "Index", "Measured", "Model", "ModelInfo", "Run", "SearchRequest", "Trained",
-    "load", "models", "open", "search", "shapes", "train",
+    "Classifier", "Head", "HeadName", "Hit", "Index", "Measured", "Model", "ModelInfo", "Run", "SearchRequest",
+    "Trained", "load", "models", "open", "search", "shapes", "train",
 ]  # fmt: skip

@@ -24,7 +24,7 @@ _BLOCK_TEXTS = 4_096  # texts that are encoded at once, which bounds the memory 
 MODELS = Path(__file__).with_name("models")
 """Folder of the models that are part of disent, a folder each."""
 ENTRY_POINTS = "disent.models"
-"""Group of the entry points by which wheels bring further models: a name, and the package that is the model's folder."""
+"""Group of the entry points by which wheels bring models: a name, and the package that is the model's folder."""
 SMALL = "small"
 """Name of the model that `load()` opens."""
 

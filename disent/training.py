@@ -149,8 +149,8 @@ def train(data: str | Path, folder: str | Path, *, seed: int = 0, bits: int = 8)
                 _LOG.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
                 step.make(partition or "")
         head, tables = open_head(workspace.head("words", METHOD, NAME), device="cpu"), _utterances(workspace)
-        data = [{"language": code, "rows": table.num_rows} for code, table in tables.items()]
-        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": data}
+        rows = [{"language": code, "rows": table.num_rows} for code, table in tables.items()]
+        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
         measured = _measured(tables, workspace.config.pairs_of(NAME)[0][0], of_head(head, seed, **facts))
         model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
     model.save(target)
@@ -247,7 +247,8 @@ def translation(
 
     queries, pool = (_split(tables[code], "test") for code in languages)
     place = {identifier: index for index, identifier in enumerate(pool["utterance_id"].to_pylist())}
-    pairs = [(text, place[key]) for key, text in zip(*_columns(queries, "utterance_id", "text")) if key in place]
+    asked = zip(*_columns(queries, "utterance_id", "text"), strict=True)
+    pairs = [(text, place[key]) for key, text in asked if key in place]
     if not pairs:
         return
     texts, gold = zip(*pairs, strict=True)

@@ -140,7 +140,7 @@ def grouped(vectors: NDArray[np.float32], weights: NDArray[Any], threshold: floa
     near = np.concatenate([(block >= threshold) @ weights for block in _cosines(vectors, vectors)])
     is_free = np.ones(len(vectors), dtype=bool)
     groups = []
-    for leader in np.lexsort((np.arange(len(vectors)), -weights, -near)):
+    for leader in np.lexsort((np.arange(len(vectors)), -weights, np.negative(near))):
         if not is_free[leader]:
             continue
         free = np.flatnonzero(is_free)

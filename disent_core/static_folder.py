@@ -4,8 +4,8 @@
 takes memory for them. Nothing in a folder is code.
 
 Its `description` may have `name`, `method`, `licence`, `attribution` (whom the licence of the data asks to name),
-`data` (each corpus with its fingerprint), `settings`, `measured`, a table as a list of rows, and `measured_packed`, one of
-these very weights; all of it is JSON.
+`data` (each corpus with its fingerprint), `settings`, `measured`, a table as a list of rows, and `measured_packed`,
+one of these very weights; all of it is JSON.
 """
 
 import hashlib
@@ -290,9 +290,8 @@ def card(header: Header, size: int) -> str:
     if measured := description.get("measured"):
         lines += ["", "## Measured", "", *_table(measured)]
     if packed := description.get("measured_packed"):
-        lines += ["", "The figures above are of the trained table, the mean where there are several seeds. Translation by "]
-        lines[-1] += f"these weights, in {header.bits} bits:"
-        lines += ["", *_table(packed)]
+        above = "The figures above are of the trained table, the mean where there are several seeds."
+        lines += ["", f"{above} Translation by these weights, in {header.bits} bits:", "", *_table(packed)]
     lines += ["", "## Licence and data", ""]
     lines += [f"Licence: {_plain(licence) or 'not stated'}."]
     if attribution := description.get("attribution"):

@@ -17,8 +17,8 @@ def train(data: Path, folder: Path, seed: int, bits: str) -> None:
     """Train a model on a table of translations, without a project, and measure it beside others.
 
     DATA is a CSV, TSV, JSONL or Parquet file with a column for each language (en, de, ...), or with columns language,
-    text and id; slots in brackets ("at [time : nine]") teach it shape and values, a column intent is measured. The model
-    is written to FOLDER, which disent.load opens. `disent init --from DATA` makes a project of the same table.
+    text and id; slots in brackets ("at [time : nine]") teach it shape and values, a column intent is measured. The
+    model is written to FOLDER, which disent.load opens. `disent init --from DATA` makes a project of the same table.
     """
     from disent import train as train_model
 

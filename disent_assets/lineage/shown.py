@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -62,7 +63,9 @@ def show_head(
     is_searched = method.method.embeddings and not method.method.is_transductive(method.settings)
     head = f"{run.name}@{run.encoder}:{training_set}"
     path = partial(workspace.plot, encoder, run.name, training_set)
-    drawings = {path(name="training_curve"): lambda: training_curve(trained.curve)}
+    drawings: dict[Path, Callable[[], Figure | None]] = {
+        path(name="training_curve"): lambda: training_curve(trained.curve)
+    }
     if method.method.embeddings:
         drawings[path(name="pca")] = partial(_clouds, workspace, run, method, pca)
     return {

@@ -57,7 +57,9 @@ def test_the_page_escapes_what_texts_say_and_asks_nothing_of_elsewhere(log, tmp_
     run(log, "--page", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "wake me up at {1}" in page
-    hostile = render(shapes(["<script>alert(1)</script> a", "<script>alert(1)</script> b"], disent.load().encode), "<b>")
+    hostile = render(
+        shapes(["<script>alert(1)</script> a", "<script>alert(1)</script> b"], disent.load().encode), "<b>"
+    )
     for text in (page, hostile):
         assert "<script" not in text
         assert "http" not in text.replace("http-equiv", "")

@@ -71,8 +71,8 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Read one language in the schema `utterances`, in the order of files and rows.
 
-    Without a column `id` the id of a row of a long table is `LANGUAGE-NUMBER`, so that no rows are parallel by accident.
-    A row without text or id is left out, and an id that occurs twice is made distinct.
+    Without a column `id` the id of a row of a long table is `LANGUAGE-NUMBER`, so that no rows are parallel by
+    accident. A row without text or id is left out, and an id that occurs twice is made distinct.
     """
     row_errors, rows = RowErrors(), _rows_of(path, locale)
     parsed = [
