@@ -119,19 +119,30 @@ def _cell(row: Measured) -> str:
     return f"{row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
 
 
-def train(data: str | Path, folder: str | Path, *, seed: int = 0, bits: int = 8) -> Trained:
+def train(
+    data: str | Path,
+    folder: str | Path,
+    *,
+    extend: "StaticModel | str | Path | None" = None,
+    seed: int = 0,
+    bits: int = 8,
+) -> Trained:
     """Train a static model on a table, write it, and measure it beside untrained words and the model `small`.
+
+    With `extend` the languages of the table that a model lacks are added to it, in seconds, by their translations into one
+    that it has. Its other rows stay to the bit; slots are not read, and the measures are beside the model as it was.
 
     Args:
         data: CSV, TSV, JSONL or Parquet file, or a folder of such files, with texts of at least two languages. Rows
             without a split are drawn, 80 % for training and 10 % for the measures.
         folder: a new folder, or one of an earlier model.
+        extend: a static model, or a name or folder of one.
         seed: of the training.
-        bits: of a weight, 4 or 8.
+        bits: of a weight, 4 or 8; a model that is extended keeps its own.
 
     Raises:
         CorpusError: if the table can't be read, or has one language only.
-        TrainingError: if too few of its texts are translations of each other.
+        TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent[lineage]'`.
     """
     with needing_extra(), tempfile.TemporaryDirectory(prefix="disent-") as home:
@@ -145,17 +156,67 @@ def train(data: str | Path, folder: str | Path, *, seed: int = 0, bits: int = 8)
         path.write_text(configuration_of(Path(data), seed=seed), encoding="utf-8")
         workspace = Workspace(load_config(path), Path(home, "data"))
         for step in steps(workspace):
-            for partition in step.names if step.key[0] != "evaluation" else ():
+            is_needed = step.key[0] == "corpora" if extend is not None else step.key[0] != "evaluation"
+            for partition in step.names if is_needed else ():
                 _LOG.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
                 step.make(partition or "")
-        head, tables = open_head(workspace.head("words", METHOD, NAME), device="cpu"), _utterances(workspace)
+        tables = _utterances(workspace)
+        if extend is not None:
+            return _extended(extend, tables, target, seed)
+        head = open_head(workspace.head("words", METHOD, NAME), device="cpu")
         rows = [{"language": code, "rows": table.num_rows} for code, table in tables.items()]
         facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
-        measured = _measured(tables, workspace.config.pairs_of(NAME)[0][0], of_head(head, seed, **facts))
+        trained = of_head(head, seed, **facts)
+        measured = _measured(tables, workspace.config.pairs_of(NAME)[0][0], _others(trained) | {"trained": trained})
         model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
     model.save(target)
     model.path = target
     return Trained(model, target, measured)
+
+
+def _extended(extend: "StaticModel | str | Path", tables: "dict[str, pa.Table]", target: Path, seed: int) -> Trained:
+    """Add the languages of a table that a model lacks, write it, and measure it beside the model as it was."""
+    from disent.model import load
+    from disent_core.errors import TrainingError
+    from disent_core.export.added_language import AddedLanguageConfig, with_language
+    from disent_core.static_model import StaticModel
+
+    model = load(extend) if isinstance(extend, str | Path) else extend
+    if not isinstance(model, StaticModel):
+        raise ValueError(
+            f"{extend} is a trained head, and only static models are extended; name one of disent.models()"
+        )
+    known = [code for code in model.languages if code in tables]
+    new = [code for code in tables if code not in model.languages]
+    if not known or not new:
+        problem = f"the model has {', '.join(model.languages)} and the table {', '.join(tables)}"
+        raise TrainingError(
+            f"{problem}: to add a language, the table needs it and its translations into one of the model"
+        )
+    extended = model
+    for language in new:
+        train_split = {code: _split(tables[code], "train") for code in (*known, language)}
+        translations = {
+            key: text for code in reversed(known) for key, text in zip(*_keyed(train_split[code]), strict=True)
+        }
+        pairs = [(text, translations[key]) for key, text in zip(*_keyed(train_split[language]), strict=True)
+                 if key in translations]  # fmt: skip
+        if len(pairs) < 2:
+            raise TrainingError(f"no training texts in {language} are translations of texts in {', '.join(known)}")
+        _LOG.info("%s: %d texts, translations in %s", language, len(pairs), ", ".join(known))
+        extended = with_language(extended, *zip(*pairs, strict=True), language, AddedLanguageConfig(seed=seed))
+    languages = {code: tables[code] for code in (known[0], *new)}
+    measured = _measured(languages, known[0], {"before": model, "trained": extended})
+    facts = {"extended": model.description.get("name", "a model"), "added": new}
+    facts |= {"measured": [row._asdict() for row in measured]}
+    extended = extended.described(name=target.name, **facts)
+    extended.save(target)
+    extended.path = target
+    return Trained(extended, target, measured)
+
+
+def _keyed(table: "pa.Table") -> list[list[str]]:
+    return _columns(table, "utterance_id", "text")
 
 
 def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
@@ -206,8 +267,8 @@ def _utterances(workspace: "Workspace") -> "dict[str, pa.Table]":
 # --- measures ---------------------------------------------------------------------------------------------
 
 
-def _measured(tables: "dict[str, pa.Table]", pivot: str, trained: "StaticModel") -> list[Measured]:
-    """Measure the model, its words before the training, and the model `small`, where it is installed."""
+def _others(trained: "StaticModel") -> "dict[str, StaticModel]":
+    """Return the words of a model before the training, and the model `small` where it is installed."""
     import numpy as np
 
     from disent.model import SMALL, load, models
@@ -218,9 +279,14 @@ def _measured(tables: "dict[str, pa.Table]", pivot: str, trained: "StaticModel")
     compared = {"untrained": StaticModel.of_table([], np.zeros((0, header.dim)), **words)}
     if any(model.name == SMALL for model in models()):
         compared[SMALL] = load()
+    return compared
+
+
+def _measured(tables: "dict[str, pa.Table]", pivot: str, compared: "dict[str, StaticModel]") -> list[Measured]:
+    """Measure models on the pairs of a language with each other one, in both directions."""
     return [
         row
-        for name, model in (compared | {"trained": trained}).items()
+        for name, model in compared.items()
         for other in tables
         if other != pivot
         for row in (

@@ -14,6 +14,7 @@ import hashlib
 import threading
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -147,6 +148,47 @@ class StaticModel:
         weights = static_folder.weights(self.header, self._known, self._rows, self._scales)
         return hashlib.sha256(weights).hexdigest()
 
+    def has_rows(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether each row of the table is stored, [numbers]; the others are random."""
+        return self._place[numbers] >= 0
+
+    def rows_of(self, numbers: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return rows of the table, stored ones and random ones, [numbers, dim]."""
+        place = self._place[numbers]
+        is_known = place >= 0
+        rows = np.zeros((len(numbers), self.dim), dtype=np.float32)
+        rows[is_known] = _unpacked(
+            self._rows[place[is_known]], self._scales[place[is_known]], self.header.bits, self.dim
+        )
+        if self.header.unseen:
+            others = random_rows(numbers[~is_known], self.dim, self.header.seed)
+            rows[~is_known] = others * np.float32(self.header.unseen)
+        return rows
+
+    def with_rows(self, numbers: NDArray[np.int64], rows: NDArray[np.float32], language: str) -> "StaticModel":
+        """Return a model that stores more rows, for a language more; those that it has stay to the bit.
+
+        Args:
+            numbers: of the rows, none of which is stored, each once.
+            rows: [numbers, dim].
+            language: its code.
+        """
+        packed, scales = _packed(rows, self.header.bits)
+        known = np.concatenate([self._known, numbers])
+        order = np.argsort(known)
+        header = replace(self.header, known=len(known), languages=(*self.languages, language))
+        return StaticModel(
+            header,
+            known[order],
+            np.concatenate([self._rows, packed])[order],
+            np.concatenate([self._scales, scales])[order],
+        )
+
+    def described(self, **facts: Any) -> "StaticModel":
+        """Return the same model with further facts in its description, in place of those of the same name."""
+        header = replace(self.header, description={**self.description, **facts})
+        return StaticModel(header, self._known, self._rows, self._scales)
+
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all: weights, `model.json` and a card.
 
@@ -272,15 +314,7 @@ class StaticModel:
         """Sum the rows of words, each in the order of its rows, [words, dim]."""
         lists = [rows_of_word(word, self.header.table_rows) for word in words]
         numbers, order = np.unique(np.fromiter(chain.from_iterable(lists), np.int64), return_inverse=True)
-        place = self._place[numbers]
-        is_known = place >= 0
-        rows = np.zeros((len(numbers), self.dim), dtype=np.float32)
-        rows[is_known] = _unpacked(
-            self._rows[place[is_known]], self._scales[place[is_known]], self.header.bits, self.dim
-        )
-        if self.header.unseen:
-            others = random_rows(numbers[~is_known], self.dim, self.header.seed)
-            rows[~is_known] = others * np.float32(self.header.unseen)
+        rows = self.rows_of(numbers)
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         return _sums(rows, _Bags(order, lengths))
 

@@ -1,0 +1,126 @@
+"""Add a language to a static model by translations, and leave every row that it has as it is.
+
+A text of the new language is drawn to its translation, whose vector by the model stays fixed, among the texts of both
+languages of a step. Only rows of the table that the model has never trained are trained, so the vectors of other
+languages stay, but for texts that read one of these rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from disent_core.losses.contrastive import one_pool_softmax
+from disent_core.methods.modules.hashed_words import NgramBags, ngram_bags
+from disent_core.methods.modules.word_rows import random_rows
+from disent_core.optimisation.seeds import generator
+from disent_core.static_model import StaticModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedLanguageConfig:
+    """How the rows of a new language are trained.
+
+    Attributes:
+        batch_size: texts of a step, beside their translations.
+        steps: optimiser steps, at least a pass over the texts.
+        learning_rate: of Adam.
+        temperature: divisor of the cosines.
+        at_least: number of texts from which on a row is trained; rarer ones stay random.
+        seed: of the order of the texts.
+    """
+
+    batch_size: int = 512
+    steps: int = 300
+    learning_rate: float = 3e-3
+    temperature: float = 0.1
+    at_least: int = 2
+    seed: int = 0
+
+
+def with_language(
+    model: StaticModel,
+    texts: Sequence[str],
+    translations: Sequence[str],
+    language: str,
+    config: AddedLanguageConfig = AddedLanguageConfig(),
+) -> StaticModel:
+    """Return a model that has one language more.
+
+    Args:
+        model: the model.
+        texts: of the new language, at least two.
+        translations: of the texts, in order, each in a language of the model.
+        language: code of the new language.
+        config: how it is trained.
+    """
+    bags, anchors = ngram_bags(texts, model.header.table_rows), torch.from_numpy(model.encode(translations))
+    numbers = torch.cat([bags.words.take(bags.texts.values).values]).unique().numpy()
+    is_trained = (bags.row_frequencies()[numbers] >= config.at_least).numpy() & ~model.has_rows(numbers)
+    free = torch.nn.Parameter(_random(model, numbers[is_trained]))
+    order = np.concatenate([numbers[~is_trained], numbers[is_trained]])
+    place = torch.full((model.header.table_rows,), -1)
+    place[torch.from_numpy(order)] = torch.arange(len(order))
+    fixed = torch.from_numpy(model.rows_of(numbers[~is_trained]))
+    equal = _numbers_of(texts), _numbers_of(translations)
+    optimiser = torch.optim.Adam([free], lr=config.learning_rate)
+    for chosen in _batches(len(texts), config):
+        vectors = _embedded(bags.take(chosen), torch.cat([fixed, free]), place)
+        terms = (
+            _contrast(left, right, [side[chosen] for side in equal], config.temperature)
+            for left, right in _parts(model, vectors, anchors[chosen])
+        )
+        optimiser.zero_grad()
+        sum(terms).backward()  # pyright: ignore[reportAttributeAccessIssue] - there is at least one part
+        optimiser.step()
+    return model.with_rows(numbers[is_trained], free.detach().numpy(), language)
+
+
+def _random(model: StaticModel, numbers: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
+    header = model.header
+    return torch.from_numpy(random_rows(numbers, header.dim, header.seed)) * header.unseen
+
+
+def _numbers_of(texts: Sequence[str]) -> Int[Tensor, " texts"]:
+    """Return a number for each text, the same for equal ones."""
+    return torch.from_numpy(np.unique(np.array(texts, dtype=object).astype(str), return_inverse=True)[1])
+
+
+def _batches(count: int, config: AddedLanguageConfig) -> list[Int[Tensor, " batch"]]:
+    random, batches = generator(config.seed, "added_language", 0), []
+    while len(batches) < config.steps:
+        batches += [part for part in torch.randperm(count, generator=random).split(config.batch_size) if len(part) > 1]
+        if not batches:
+            raise ValueError("a language is added by at least two texts")
+    return batches
+
+
+def _embedded(
+    bags: NgramBags, table: Float[Tensor, "rows dim"], place: Int[Tensor, " table_rows"]
+) -> Float[Tensor, "texts dim"]:
+    words = type(bags.words)(place[bags.words.values], bags.words.starts)
+    return bags.texts.sums(words.sums(table))
+
+
+def _parts(
+    model: StaticModel, vectors: Float[Tensor, "texts dim"], anchors: Float[Tensor, "texts dim"]
+) -> list[tuple[Tensor, Tensor]]:
+    """Return unit vectors of texts and of their translations: of each part, and of the meaning, in which parts are equal."""
+    widths = list(model.header.parts.values())
+    left, right = ([F.normalize(part, dim=1) for part in side.split(widths, dim=1)] for side in (vectors, anchors))
+    scale = len(widths) ** -0.5
+    meaning = (torch.cat(left, dim=1) * scale, torch.cat(right, dim=1) * scale)
+    return [meaning, *(zip(left, right, strict=True) if len(widths) > 1 else ())]
+
+
+def _contrast(
+    left: Float[Tensor, "texts dim"], right: Float[Tensor, "texts dim"], equal: Sequence[Tensor], temperature: float
+) -> Float[Tensor, ""]:
+    sides = torch.stack([left, right])
+    cosines = torch.einsum("sgd,tcd->sgtc", sides, sides)
+    excluded = (equal[0][:, None] == equal[0]) | (equal[1][:, None] == equal[1])
+    return one_pool_softmax(cosines, excluded, temperature=temperature).mean()
