@@ -109,7 +109,7 @@ def _embedded(
 def _parts(
     model: StaticModel, vectors: Float[Tensor, "texts dim"], anchors: Float[Tensor, "texts dim"]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return unit vectors of texts and of their translations: of each part, and of the meaning, in which parts are equal."""
+    """Return unit vectors of texts and of their translations: of the meaning, and of each part."""
     widths = list(model.header.parts.values())
     left, right = ([F.normalize(part, dim=1) for part in side.split(widths, dim=1)] for side in (vectors, anchors))
     scale = len(widths) ** -0.5
