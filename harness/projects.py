@@ -134,6 +134,10 @@ class Project:
     def copy(self, folder: Path) -> "Project":
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 
+    def computed(self) -> dict[str, str]:
+        """Return `results` without the warehouse, which also says what is stale and what has failed."""
+        return {path: digest for path, digest in self.results().items() if not path.startswith("warehouse.")}
+
     def results(self) -> dict[str, str]:
         """Hash of every file of results by its path, without locks, Dagster's state and records."""
         return {

@@ -32,12 +32,12 @@ def truncate_line(project: Project, locale: str, number: int) -> None:
 
 
 def test_a_truncated_line_fails_naming_file_and_line_leaves_all_results_and_need_only_be_mended(copied):
-    before, intact = copied.results(), copied.file("de-DE").read_bytes()
+    before, intact = copied.computed(), copied.file("de-DE").read_bytes()
     truncate_line(copied, "de-DE", 7)
     result = copied.disent("materialize")
     assert result.exit_code == 1
     assert complaint(result).startswith(f"{copied.file('de-DE')}:7: ")
-    assert copied.results() == before
+    assert copied.computed() == before
     with copied.events() as events:
         (failure,) = events.of(dg.DagsterEventType.STEP_FAILURE)
     assert complaint(result) in failure.step_failure_data.user_failure_data.description
@@ -140,4 +140,4 @@ def test_a_reader_of_a_damaged_table_names_it_and_the_next_run_makes_it_anew(cop
 def whole(project: Project) -> dict[str, str]:
     """Results without damaged files, manifests (they remember) and weights (their headers have no order)."""
     left_out = (".damaged", ".manifest", ".safetensors")
-    return {path: digest for path, digest in project.results().items() if Path(path).suffix not in left_out}
+    return {path: digest for path, digest in project.computed().items() if Path(path).suffix not in left_out}

@@ -61,12 +61,12 @@ def test_a_language_that_fails_does_not_hold_up_the_others(copied):
 
 def test_an_unreadable_file_is_told_and_results_stay(copied):
     copied.file("de-DE").unlink()
-    before = copied.results()
+    before = copied.computed()
     for everything in (False, True):
         result, made = refresh(copied, everything=everything)
         assert "de-DE" in failure_of(result).description
         assert ("warehouse/database", None) not in made
-    assert copied.results() == before
+    assert copied.computed() == before
     assert "failed  corpora/utterances [de]" in copied.disent("status").stdout
 
 

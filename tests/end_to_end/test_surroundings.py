@@ -179,7 +179,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 
 
 def test_a_file_of_results_that_the_disk_fails_to_read_is_named_and_stays(copied, monkeypatch):
-    before, table = copied.results(), "tables/corpora/utterances/sample/de.parquet"
+    before, table = copied.computed(), "tables/corpora/utterances/sample/de.parquet"
     for file in (table, f"{table}.manifest", "encoders/tiny/files.manifest", "encoders/tiny/tokenizer.json"):
         path = copied.home / file
         fail(monkeypatch, path)
@@ -187,7 +187,7 @@ def test_a_file_of_results_that_the_disk_fails_to_read_is_named_and_stays(copied
         monkeypatch.undo()
         assert result.exit_code == 1
         assert f"disent: {path}: the disk failed to read or write this file. No complete file" in result.stderr
-        assert copied.results() == before
+        assert copied.computed() == before
 
 
 def test_a_configuration_that_the_disk_fails_to_read_is_named(fresh, monkeypatch):

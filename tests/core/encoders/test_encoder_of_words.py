@@ -10,10 +10,11 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.encoders.configured import describe_config, described_config
+from disent_core.encoders.configured import describe_config
 from disent_core.encoders.kinds import words
 from disent_core.encoders.kinds.words import WordsConfig
 from disent_core.errors import ConfigError, EncoderError
+from disent_core.lineage.head_records import encoder_of
 from disent_core.methods.modules.word_rows import random_rows, rows_of_text
 from disent_core.text import HIDDEN_CLOSE, HIDDEN_OPEN, MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
 
@@ -70,7 +71,7 @@ def test_the_fingerprint_is_that_of_everything_that_vectors_depend_on_but_not_of
 
 def test_a_saved_head_opens_it_without_a_folder(tmp_path):
     config = WordsConfig(name="a", dim=64, seed=3)
-    assert described_config(describe_config(config, tmp_path), tmp_path / "moved") == config
+    assert encoder_of(tmp_path, describe_config(config, tmp_path), tmp_path / "moved", ()) == config
 
 
 def test_encoding_loads_no_torch():

@@ -3,9 +3,10 @@
 import pytest
 from word_bert import config, save_model
 
-from disent_core.encoders.configured import describe_config, described_config
+from disent_core.encoders.configured import describe_config
 from disent_core.encoders.kinds.huggingface import encoder_fingerprint
 from disent_core.encoders.kinds.scratch import ScratchConfig
+from disent_core.lineage.head_records import encoder_of
 from disent_core.storage.tables import fingerprint
 from tests.core import tiny_teacher
 
@@ -15,7 +16,7 @@ def test_a_distilled_encoder_and_that_of_a_head_have_the_products_that_they_were
     assert tiny_teacher.config(products=products).model(tmp_path).products == products
     own = config(save_model(tmp_path / "model"), products=products)
     described = describe_config(own, tmp_path)
-    assert described_config(described, tmp_path) == own
+    assert encoder_of(tmp_path, described, tmp_path, ()) == own
 
 
 def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones_torchs(tmp_path):
@@ -35,4 +36,4 @@ def test_torchs_products_keep_the_fingerprint_from_before_the_key_and_the_studen
 def test_a_head_that_is_older_than_the_key_has_torchs_products(tmp_path):
     own = config(save_model(tmp_path / "model"), products="torch")
     described = {name: value for name, value in describe_config(own, tmp_path).items() if name != "products"}
-    assert encoder_fingerprint(described_config(described, tmp_path), {}) == encoder_fingerprint(own, {})
+    assert encoder_fingerprint(encoder_of(tmp_path, described, tmp_path, ()), {}) == encoder_fingerprint(own, {})
