@@ -130,7 +130,7 @@ def train(
     """Train a static model on a table, write it, and measure it beside untrained words and the model `small`.
 
     With `extend` the languages of the table that a model lacks are added to it, in seconds, by their translations into
-    one that it has. Its other rows stay to the bit; slots are not read, and the measures are beside the model as it was.
+    one that it has. Its other rows stay to the bit, slots are not read, and it is measured beside the model as it was.
 
     Args:
         data: CSV, TSV, JSONL or Parquet file, or a folder of such files, with texts of at least two languages. Rows
