@@ -161,7 +161,7 @@ def ranks_by_loop(query, pool, gold, ties, skip):
     last = {place: ties == "worst" and place in gold for place in range(len(pool))}
     order = sorted(
         (place for place in range(len(pool)) if place != skip),
-        key=lambda place: (-round(cosine(query, pool[place]), 5), last[place], place),
+        key=lambda place: (-round(cosine(query, pool[place]), 9), last[place], place),
     )
     return [order.index(place) + 1 if place >= 0 else 0 for place in gold]
 
