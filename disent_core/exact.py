@@ -46,10 +46,10 @@ def nearest_rows(
     texts of which it has the number of each one's row.
     """
     scores, indices = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-    for queried in _slices(len(queries), max(1, _SCORES // max(len(pool), 1))):
+    for queried in blocks(len(queries), max(1, _SCORES // max(len(pool), 1))):
         doubles = queries[queried].astype(float)
         of_pool = np.empty((len(doubles), len(pool)), np.float32)
-        for block in _slices(len(pool), _BLOCK):
+        for block in blocks(len(pool), _BLOCK):
             of_pool[:, block] = doubles @ pool[block].astype(float).T
         for row, of_query in enumerate(of_pool, queried.start):
             of_texts = of_query if group is None else of_query[group]
@@ -69,5 +69,7 @@ def _best(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
     return chosen[np.lexsort((chosen, -scores[chosen]))]
 
 
-def _slices(rows: int, step: int) -> Iterator[slice]:
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+def blocks(rows: int, step: int) -> Iterator[slice]:
+    """Yield slices of `step` rows; the last one may be shorter."""
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))

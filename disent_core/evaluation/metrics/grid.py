@@ -1,6 +1,4 @@
-"""Types of rows on the grid on which dot products are exact (`disent_core.exact`), and blocks of rows."""
-
-from collections.abc import Iterator
+"""Types of rows on the grid on which dot products are exact (`disent_core.exact`)."""
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -9,9 +7,3 @@ Queries = Float32[np.ndarray, "queries dim"]
 PoolRows = Float32[np.ndarray, "pool dim"]
 Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 """Scores and indices of the k nearest candidates of each query, the best first."""
-
-
-def blocks(rows: int, step: int) -> Iterator[slice]:
-    """Yield slices of `step` rows; the last one may be shorter."""
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
