@@ -194,11 +194,9 @@ def _extended(extend: "StaticModel | str | Path", tables: "dict[str, pa.Table]",
             f"{problem}: to add a language, the table needs it and its translations into one of the model"
         )
     extended = model
+    train_split = {code: _split(tables[code], "train") for code in (*known, *new)}
+    translations = {key: text for code in reversed(known) for key, text in zip(*_keyed(train_split[code]), strict=True)}
     for language in new:
-        train_split = {code: _split(tables[code], "train") for code in (*known, language)}
-        translations = {
-            key: text for code in reversed(known) for key, text in zip(*_keyed(train_split[code]), strict=True)
-        }
         pairs = [(text, translations[key]) for key, text in zip(*_keyed(train_split[language]), strict=True)
                  if key in translations]  # fmt: skip
         if len(pairs) < 2:

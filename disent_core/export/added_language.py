@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from disent_core.losses.contrastive import one_pool_softmax
-from disent_core.methods.modules.hashed_words import NgramBags, ngram_bags
-from disent_core.methods.modules.word_rows import random_rows
+from disent_core.methods.modules.hashed_words import NgramBags, Ragged, ngram_bags
 from disent_core.optimisation.seeds import generator
 from disent_core.static_model import StaticModel
 
@@ -61,7 +60,7 @@ def with_language(
     bags, anchors = ngram_bags(texts, model.header.table_rows), torch.from_numpy(model.encode(translations))
     numbers = torch.cat([bags.words.take(bags.texts.values).values]).unique().numpy()
     is_trained = (bags.row_frequencies()[numbers] >= config.at_least).numpy() & ~model.has_rows(numbers)
-    free = torch.nn.Parameter(_random(model, numbers[is_trained]))
+    free = torch.nn.Parameter(torch.from_numpy(model.rows_of(numbers[is_trained])))
     order = np.concatenate([numbers[~is_trained], numbers[is_trained]])
     place = torch.full((model.header.table_rows,), -1)
     place[torch.from_numpy(order)] = torch.arange(len(order))
@@ -80,14 +79,9 @@ def with_language(
     return model.with_rows(numbers[is_trained], free.detach().numpy(), language)
 
 
-def _random(model: StaticModel, numbers: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
-    header = model.header
-    return torch.from_numpy(random_rows(numbers, header.dim, header.seed)) * header.unseen
-
-
 def _numbers_of(texts: Sequence[str]) -> Int[Tensor, " texts"]:
     """Return a number for each text, the same for equal ones."""
-    return torch.from_numpy(np.unique(np.array(texts, dtype=object).astype(str), return_inverse=True)[1])
+    return torch.from_numpy(np.unique(np.array(texts), return_inverse=True)[1])
 
 
 def _batches(count: int, config: AddedLanguageConfig) -> list[Int[Tensor, " batch"]]:
@@ -102,7 +96,7 @@ def _batches(count: int, config: AddedLanguageConfig) -> list[Int[Tensor, " batc
 def _embedded(
     bags: NgramBags, table: Float[Tensor, "rows dim"], place: Int[Tensor, " table_rows"]
 ) -> Float[Tensor, "texts dim"]:
-    words = type(bags.words)(place[bags.words.values], bags.words.starts)
+    words = Ragged(place[bags.words.values], bags.words.starts)
     return bags.texts.sums(words.sums(table))
 
 
