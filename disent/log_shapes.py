@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from disent_core.shapes import Shape
 
-_BLOCK_TEXTS = 4_096  # that are encoded between two steps of the progress
-
 
 def shapes(
     texts: Iterable[str],
@@ -41,22 +39,7 @@ def shapes(
     loaded = load(model) if model is None or isinstance(model, str | Path) else model
 
     def encode(listed: Sequence[str]) -> "np.ndarray":
-        return _encoded(loaded, listed, show_progress=show_progress)
+        return loaded.encode(listed, "template", normalize=True, show_progress=show_progress)
 
     known = None if earlier is None else list(earlier)
     return shapes(list(texts), encode, earlier=known, threshold=THRESHOLD if threshold is None else threshold)
-
-
-def _encoded(model: Any, texts: Sequence[str], *, show_progress: bool) -> "np.ndarray":
-    """Return unit vectors of the shapes of texts, [texts, dim]."""
-    import numpy as np
-    from tqdm import tqdm
-
-    blocks = []
-    with tqdm(total=len(texts), unit=" texts", disable=not show_progress) as bar:
-        for start in range(0, len(texts), _BLOCK_TEXTS):
-            block = texts[start : start + _BLOCK_TEXTS]
-            blocks.append(np.asarray(model.encode(block, "template"), dtype=np.float32))
-            bar.update(len(block))
-    vectors = np.concatenate(blocks)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -7,7 +7,7 @@ import click
 
 from disent_assets.cli.group import main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
-from disent_assets.cli.search import HEAD_HELP, input_file
+from disent_assets.cli.search import HEAD_HELP, input_file, open_model
 
 if TYPE_CHECKING:
     from disent_core.shapes import Shape, Wording
@@ -18,7 +18,7 @@ _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are show
 @main.command()
 @click.argument("texts", metavar="LOG")
 @click.option("--since", metavar="OLD", help="An earlier log: shapes that it lacks are new.")
-@click.option("--head", metavar="MODEL", help=f"A model of `disent models`, the folder of one, or a head. {HEAD_HELP}")
+@click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
 @click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Cosine of texts of one shape, 0.75.")
 @click.option("--most", type=click.IntRange(1), default=30, show_default=True, help="Shapes that a table shows.")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
@@ -27,7 +27,7 @@ _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are show
 def shapes(
     texts: str,
     since: str | None,
-    head: str | None,
+    head: str,
     threshold: float | None,
     most: int,
     page: Path | None,
@@ -42,10 +42,8 @@ def shapes(
     import pyarrow as pa
 
     from disent import shapes as shapes_of
-    from disent.model import load
-    from disent_assets.cli.search import open_model
 
-    model = load() if head is None else open_model(head, None)
+    model = open_model(head, None)
     with input_file(texts, column, None) as log:
         listed = [text.text for text in log]
     earlier = None
