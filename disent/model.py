@@ -71,13 +71,19 @@ def shipped_models() -> dict[str, Path]:
 
     from disent_core.static_folder import RECORD
 
-    folders = {record.parent.name: record.parent for record in sorted(MODELS.glob(f"*/{RECORD}"))}
+    folders = _models_of_disent()
     for point in entry_points(group=ENTRY_POINTS):
         spec = find_spec(point.value) if point.value.isidentifier() else None
         for location in (spec and spec.submodule_search_locations) or ():
             if (Path(location) / RECORD).is_file():
                 folders.setdefault(point.name, Path(location))
     return folders
+
+
+def _models_of_disent() -> dict[str, Path]:
+    from disent_core.static_folder import RECORD
+
+    return {record.parent.name: record.parent for record in sorted(MODELS.glob(f"*/{RECORD}"))}
 
 
 @overload
@@ -135,10 +141,13 @@ def _static_folder(path: str | Path | None) -> Path | None:
     """Return the folder of the static model that is meant; None if a head is meant."""
     from disent_core.static_folder import is_static
 
-    shipped = shipped_models()
-    if path is None or (isinstance(path, str) and path in shipped):
-        if SMALL in shipped or path is not None:
-            return shipped[path or SMALL]
+    name = SMALL if path is None else path
+    if name in (of_disent := _models_of_disent()):
+        return of_disent[str(name)]
+    shipped = shipped_models()  # which reads the metadata of all packages that are installed
+    if name in shipped:
+        return shipped[str(name)]
+    if path is None:
         others = f"load one of {', '.join(shipped)}" if shipped else "load a folder or a head of your own by its path"
         raise ValueError(f"this installation of disent comes without the model {SMALL!r}; {others}")
     folder = Path(path).expanduser()

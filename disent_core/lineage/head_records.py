@@ -96,7 +96,7 @@ class _Folder:
 def read_folder_record(path: Path) -> dict[str, Any]:
     """Read the record of an exported folder as JSON; ValueError or OSError if it is none."""
     if not path.is_file() or path.stat().st_size > _LARGEST_RECORD:
-        raise ValueError("it is no file, or a very large one")
+        raise ValueError("it is not a file, or it is too large")
     record = parsed_json(path.read_text(encoding="utf-8"))
     if not isinstance(record, dict):
         raise ValueError("it is no object")
