@@ -98,7 +98,7 @@ def _methods(config: Config) -> list[dict[str, str | bool]]:
 
 
 def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
-    """Return the rows of `training_costs`: what stands beside the training curves of heads."""
+    """Return the rows of `training_costs`, from the notes in the files of training curves."""
     rows = []
     for path in curves:
         info = none_if_damaged(lambda path=path: read_info(path))

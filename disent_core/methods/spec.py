@@ -141,7 +141,7 @@ def require_learned(embeddings: tuple[str, ...], description: Mapping[str, Any],
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
-    """Read the description and the fingerprint of a file of weights; None if there is no file."""
+    """Return the description and the fingerprint of a file of weights, or None if the file does not exist."""
     if verify_result(weights) is None:
         return None
     return describe_weights(weights)

@@ -217,7 +217,7 @@ class Groups(NamedTuple):
 
 
 def grouped(group: Group) -> Groups:
-    """Sort candidates by their group, which is a number from 0 on."""
+    """Sort candidates by the numbers of their groups, which begin at 0."""
     sizes = np.bincount(group)
     return Groups(sizes, np.argsort(group, kind="stable"), np.cumsum(sizes) - sizes)
 
