@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+DISTRIBUTION = "disent-embeddings"  # `disent` of PyPI is another project
 TRAIN = frozenset({
     "annotated_types", "click", "jaxtyping", "pyarrow", "pydantic", "rich", "tokenizers", "torch", "transformers",
 })  # fmt: skip
@@ -27,7 +28,7 @@ def remedy(error: ModuleNotFoundError) -> str | None:
     """Return what is needed and how to install it; None if no extra of disent has the module."""
     module = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(module)
-    return None if extra is None else f"needs {module}; install it with: pip install 'disent[{extra}]'"
+    return None if extra is None else f"needs {module}; install it with: pip install '{DISTRIBUTION}[{extra}]'"
 
 
 @contextmanager

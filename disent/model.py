@@ -105,7 +105,7 @@ def load(
     encoder: str | Path | None = None,
     methods: Collection[str] = (),
 ) -> "Model | StaticModel":
-    """Load a static model, which needs numpy alone, or a trained head together with its encoder (`disent[train]`).
+    """Load a static model, which needs numpy alone, or a trained head together with its encoder (extra `train`).
 
     Args:
         path: name of an installed model (`models` lists them), or folder of a static model; file of a head,
@@ -391,7 +391,7 @@ class Model:
             TrainingError: if the head, or one of the embeddings, can't be exported, or not as a graph, or the folder
                 exists.
             ValueError: if the head has no such embedding.
-            ModuleNotFoundError: if a library is not installed: `pip install 'disent[export]'`, with `onnx` for `onnx`.
+            ModuleNotFoundError: if the extra `export`, or `onnx` for `onnx`, is not installed.
         """
         from disent_core.export.card import measured_of
         from disent_core.export.folder import export_head

@@ -8,7 +8,7 @@
     evaluate(model, tasks(run, ["en", "de"]), "data/mteb")       # every embedding; mteb's own result files
     mteb.evaluate(DisentEncoder(model, "template"), mteb.get_tasks(...))  # any task of mteb, with its data
 
-`pip install 'disent[mteb]'`. docs/mteb.md says which tasks there are.
+`pip install 'disent-embeddings[mteb]'`. docs/mteb.md says which tasks there are.
 """
 
 # pyright: reportMissingImports=false

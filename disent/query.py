@@ -19,7 +19,8 @@ from disent_core.storage.tables import SCHEMAS, table_path
 try:
     import duckdb
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("the warehouse needs DuckDB: pip install 'disent[lineage]'", name="duckdb") from error
+    message = "the warehouse needs DuckDB: pip install 'disent-embeddings[lineage]'"
+    raise ModuleNotFoundError(message, name="duckdb") from error
 
 ANSWER_BYTES = 256 << 20  # size of the largest answer of a query that has a limit
 BATCH = 2048  # rows that are read at once

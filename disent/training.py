@@ -143,7 +143,7 @@ def train(
     Raises:
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
-        ModuleNotFoundError: if a library is not installed: `pip install 'disent[lineage]'`.
+        ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
     """
     with needing_extra(), tempfile.TemporaryDirectory(prefix="disent-") as home:
         from disent_core.config.load import load_config

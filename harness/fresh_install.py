@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+DISTRIBUTION = "disent-embeddings"
 PAIR = "en-de"
 SELECTIONS = (['+key:"embeddings/scratch/scratch_states"'], ['+key:"heads/scratch/facet_head"', "--partition", PAIR])
 HEAD = f"data/heads/scratch/facet/{PAIR}.safetensors"
@@ -131,9 +132,15 @@ def install(folder: Path, python: str, steps: Steps) -> Path:
     programs, constraints = folder / "venv" / "bin", folder / "constraints.txt"
     constraints.write_text(pins(), encoding="utf-8")
     try_without_extras(folder, python, wheel, constraints, steps)
-    with steps.step("pip install 'disent[lineage,export]'"):
+    with steps.step("pip install 'disent-embeddings[lineage,export]'"):
         run(
-            [programs / "pip", "install", "--constraint", constraints, f"disent[lineage,export] @ {wheel.as_uri()}"],
+            [
+                programs / "pip",
+                "install",
+                "--constraint",
+                constraints,
+                f"{DISTRIBUTION}[lineage,export] @ {wheel.as_uri()}",
+            ],
             folder,
         )
     return programs
@@ -152,7 +159,7 @@ def try_without_extras(folder: Path, python: str, wheel: Path, constraints: Path
     with steps.step(f"a static model, in {size / 1e6:.0f} MB"):
         run([base / "bin" / "python", "-c", STATIC], folder)
     done = subprocess.run([base / "bin" / "disent"], capture_output=True, text=True, check=False)
-    if done.returncode != 2 or "pip install 'disent[train]'" not in done.stderr:
+    if done.returncode != 2 or "pip install 'disent-embeddings[train]'" not in done.stderr:
         raise SystemExit(f"disent without extras: {done.stdout}{done.stderr}")
 
 

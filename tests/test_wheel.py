@@ -87,7 +87,7 @@ def test_a_command_without_its_extra_names_it(run, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(BLOCKED.format(names=sorted(LINEAGE)), encoding="utf-8")
     done = run("materialize", extra=tmp_path)
     assert done.returncode == 2
-    assert "install it with: pip install 'disent[lineage]'" in done.stderr
+    assert "install it with: pip install 'disent-embeddings[lineage]'" in done.stderr
 
 
 def test_a_wheel_asks_for_numpy_safetensors_and_tqdm_alone_and_its_program_works_without_click(site, tmp_path):
@@ -101,7 +101,8 @@ def test_a_wheel_asks_for_numpy_safetensors_and_tqdm_alone_and_its_program_works
         cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == "disent: the command line needs click; install it with: pip install 'disent[train]'\n"
+    remedy = "install it with: pip install 'disent-embeddings[train]'"
+    assert done.stderr == f"disent: the command line needs click; {remedy}\n"
 
 
 def test_a_wheel_offers_its_component_to_dagster(site):
@@ -121,7 +122,7 @@ def test_a_wheel_has_the_sql_of_the_pages(run, site, tmp_path):
 def test_an_editable_install_copies_no_folder(tmp_path):
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["editable"])
     own = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert own == {"_disent.pth", "disent_assets/project/disent.toml", "disent_assets/project/workspace.yaml"}
+    assert own == {"_disent_embeddings.pth", "disent_assets/project/disent.toml", "disent_assets/project/workspace.yaml"}
 
 
 def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):

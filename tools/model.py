@@ -115,11 +115,11 @@ def write_wheel(model: StaticModel, name: str, folder: Path) -> Path:
     """Write a wheel whose package is the folder of a model, and return its path."""
     with tempfile.TemporaryDirectory() as temporary:
         model.save(Path(temporary) / f"disent_{name}")
-        facts = {"name": name, "version": version("disent"), "group": ENTRY_POINTS}
+        facts = {"name": name, "version": version("disent-embeddings"), "group": ENTRY_POINTS}
         (Path(temporary) / "pyproject.toml").write_text(PYPROJECT.format(**facts), encoding="utf-8")
         command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder.resolve()]
         subprocess.run(command, cwd=temporary, check=True, stdout=subprocess.DEVNULL)
-    (wheel,) = folder.glob(f"disent_{name}-{version('disent')}-*.whl")
+    (wheel,) = folder.glob(f"disent_{name}-{version('disent-embeddings')}-*.whl")
     return wheel
 
 

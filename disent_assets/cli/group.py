@@ -60,7 +60,7 @@ class _Group(click.Group):
 
 
 @click.group(cls=_Group, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="disent")
+@click.version_option(package_name="disent-embeddings")
 @click.option("--debug", is_flag=True, help="Show tracebacks and every log line.")
 @click.pass_context
 def main(context: click.Context, debug: bool) -> None:

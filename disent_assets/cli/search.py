@@ -173,7 +173,7 @@ def check(folder: Path, methods: tuple[str, ...]) -> None:
     checked = check_folder(folder, methods)
     click.echo(f"{short(folder.resolve())}: {_UNCHANGED}; {', '.join(checked.routes or checked.tags)}")
     if checked.graph is False:
-        click.echo("disent.onnx has its checksum; to run it too: pip install 'disent[onnx]'")
+        click.echo("disent.onnx has its checksum; to run it too: pip install 'disent-embeddings[onnx]'")
 
 
 @main.command()

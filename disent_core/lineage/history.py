@@ -152,7 +152,7 @@ def new_rows(
         BEGAN: began_at,
         "run_id": run_id,
         "config": workspace.config.path.name,
-        "disent_version": version("disent"),
+        "disent_version": version("disent-embeddings"),
     }
     measured = added.filter(pl.col("fingerprint").is_not_null())
     origins = _origins(workspace, measured.select("encoder", "method").unique(maintain_order=True).rows())

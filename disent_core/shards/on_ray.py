@@ -22,7 +22,7 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
         import ray  # pyright: ignore[reportMissingImports]
         from ray.exceptions import RayError, RayTaskError  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError as error:
-        raise ShardError("DISENT_SHARDS=ray needs Ray: pip install 'disent[ray]'") from error
+        raise ShardError("DISENT_SHARDS=ray needs Ray: pip install 'disent-embeddings[ray]'") from error
     if not ray.is_initialized():
         try:
             ray.init(address="auto", log_to_driver=False, logging_level=logging.WARNING)

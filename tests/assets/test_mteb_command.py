@@ -45,7 +45,7 @@ def test_without_mteb_the_message_says_how_to_install_it(disent, monkeypatch):
     monkeypatch.setitem(sys.modules, "mteb", None)
     done = disent("raw@tiny:en-de")
     assert done.exit_code == 2
-    assert done.stderr == "disent: this command needs mteb; install it with: pip install 'disent[mteb]'\n"
+    assert done.stderr == "disent: this command needs mteb; install it with: pip install 'disent-embeddings[mteb]'\n"
 
 
 @pytest.mark.usefixtures("with_mteb")

@@ -116,8 +116,9 @@ def test_without_the_extra_heads_results_and_the_command_line_say_what_to_instal
     assert len(lines) == 3
     for line in lines:
         assert line.startswith("this needs ")
-        assert line.endswith("; install it with: pip install 'disent[train]'")
-    assert run.stderr == "disent: the command line needs click; install it with: pip install 'disent[train]'\n"
+        assert line.endswith("; install it with: pip install 'disent-embeddings[train]'")
+    remedy = "install it with: pip install 'disent-embeddings[train]'"
+    assert run.stderr == f"disent: the command line needs click; {remedy}\n"
     assert run.returncode == 2
 
 

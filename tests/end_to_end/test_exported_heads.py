@@ -120,4 +120,4 @@ def test_without_sentence_transformers_the_command_says_how_to_install_it(finish
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     told = finished.disent("export", str(head_file(finished, "dream")), str(tmp_path / "out"))
     assert told.exit_code == 2
-    assert "pip install 'disent[export]'" in told.stderr
+    assert "pip install 'disent-embeddings[export]'" in told.stderr

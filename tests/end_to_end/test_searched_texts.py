@@ -277,7 +277,7 @@ def test_without_faiss_the_command_says_how_to_install_it(head, texts, tmp_path,
     monkeypatch.setitem(sys.modules, "faiss", None)
     told = run("index", texts, tmp_path / "index", "--head", head, "--engine", "ivf")
     assert told.exit_code == 2
-    assert "pip install 'disent[faiss]'" in told.stderr
+    assert "pip install 'disent-embeddings[faiss]'" in told.stderr
 
 
 def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path):

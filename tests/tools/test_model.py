@@ -24,7 +24,7 @@ def model() -> StaticModel:
 
 def test_a_model_in_a_wheel_is_listed_and_loaded_by_its_name(model, tmp_path, monkeypatch):
     wheel = write_wheel(model, "tiny", tmp_path / "dist")
-    assert wheel.name == f"disent_tiny-{version('disent')}-py3-none-any.whl"
+    assert wheel.name == f"disent_tiny-{version('disent-embeddings')}-py3-none-any.whl"
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     assert "tiny" not in {listed.name for listed in disent.models()}
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])

@@ -56,7 +56,8 @@ def tatoeba_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 def heldout_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return one problem for each direction of the pair; none if it has no test pairs."""
     if config.heldout_search != "exact" and find_spec("faiss") is None:
-        raise ConfigError(f"heldout_search = {config.heldout_search!r} needs faiss: pip install 'disent[faiss]'")
+        remedy = "pip install 'disent-embeddings[faiss]'"
+        raise ConfigError(f"heldout_search = {config.heldout_search!r} needs faiss: {remedy}")
     pairs = sentence_pairs(inputs, "test")
     return _both_directions(
         "heldout_retrieval",

@@ -219,7 +219,9 @@ def test_faiss_may_search_held_out_pairs_and_the_settings_say_so(monkeypatch):
     assert scored(forth, query=np.eye(2), pool=np.array([[1.0, 0], [2, 1]]))["accuracy_at_1"].value == 1
     assert "search" not in problems("tatoeba_retrieval", inputs, config)[0].settings
     monkeypatch.setattr(translation_retrieval, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"heldout_search = 'ivf' needs faiss: pip install 'disent\[faiss\]'"):
+    with pytest.raises(
+        ConfigError, match=r"heldout_search = 'ivf' needs faiss: pip install 'disent-embeddings\[faiss\]'"
+    ):
         problems("heldout_retrieval", inputs, config)
 
 
