@@ -2,11 +2,11 @@
 
     python harness/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json]
 
-First an environment with the wheel and no extra, which must save, load and use a static model and stay small. Then a
-new one with the extras and what the locks pin (from the package index, so this needs the network), a site-packages that
-nobody may write, an empty folder; then init, materialise, load, encode, export, the exported folder in a process that
-can't import disent, an index, and a search. `make install-test` runs it. The processor time of the workers of `disent
-materialize` is not counted.
+First an environment with the wheel and no extra, which must stay small, and encode, search and classify by the model
+that disent comes with. Then a new one with the extras and what the locks pin (from the package index, so this needs the
+network), a site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the
+exported folder in a process that can't import disent, an index, and a search. `make install-test` runs it. The processor
+time of the workers of `disent materialize` is not counted.
 """
 
 import argparse
@@ -57,17 +57,17 @@ import sys, time
 began = time.perf_counter()
 import disent
 assert time.perf_counter() - began < 0.3, "the import takes too long"
-import numpy as np
-from disent_core.methods.modules.word_rows import random_rows
-from disent_core.static_model import StaticModel
-known = np.arange(4096)
-parts = {"template": 8, "residual": 8}
-StaticModel.of_table(known, random_rows(known, 16, 0), parts=parts, seed=1, table_rows=8192).save("model")
-model = disent.load("model")
-queries, texts = ["wake me up at nine", "weck mich um neun"], ["play jazz", "wake me up at ten"]
-assert model.similarity(queries, texts)[0].argmax() == 1
+model = disent.load()
+request = "wake me up at nine am on friday"
+texts = ["weck mich morgen um sieben", "pon un poco de jazz", "金曜の朝九時に起こして"]
+assert model.encode(texts).shape == (3, model.dim)
+(by_shape,), (by_values,) = (disent.search(request, texts, by=by, k=1) for by in ("shape", "values"))
+assert by_shape.text != texts[1] and by_values.text == texts[2], (by_shape, by_values)
+examples = {"alarm": ["wake me up at nine", "set an alarm for ten"], "music": ["play some jazz", "put on a song"]}
+labels = [label for label, texts_of in examples.items() for _ in texts_of]
+classifier = disent.Classifier(model).fit([text for of in examples.values() for text in of], labels)
+assert list(classifier.predict(texts)) == ["alarm", "music", "alarm"]
 assert not {"torch", "pyarrow", "pydantic"} & set(sys.modules)
-disent.models()
 """
 BASE_BYTES = 150e6
 """Most that an installation without extras may take beside Python and pip."""
@@ -156,7 +156,7 @@ def try_without_extras(folder: Path, python: str, wheel: Path, constraints: Path
         run([base / "bin" / "pip", "install", "--constraint", constraints, wheel], folder)
     if (size := _bytes(packages) - before) > BASE_BYTES:
         raise SystemExit(f"without extras {size / 1e6:.0f} MB are installed, more than {BASE_BYTES / 1e6:.0f}")
-    with steps.step(f"a static model, in {size / 1e6:.0f} MB"):
+    with steps.step(f"load, encode, search, classify; {size / 1e6:.0f} MB"):
         run([base / "bin" / "python", "-c", STATIC], folder)
     done = subprocess.run([base / "bin" / "disent"], capture_output=True, text=True, check=False)
     if done.returncode != 2 or "pip install 'disent-embeddings[train]'" not in done.stderr:
