@@ -5,7 +5,7 @@
 First an environment with the wheel and no extra, which must stay small, and encode, search and classify by the model
 that disent comes with. Then a new one with the extras and what the locks pin (from the package index, so this needs the
 network), a site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the
-exported folder in a process that can't import disent, an index, and a search. `make install-test` runs it. The processor
+exported folder in a process that can't import disent, an index, and a search. `make install-test` runs it. Processor
 time of the workers of `disent materialize` is not counted.
 """
 
