@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import encoding, negatives, precisions, products, retrieval, slots, tables, training
+from bench import encoding, negatives, precisions, products, retrieval, slots, static_models, tables, training
 
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = list[dict[str, Any]]
@@ -29,6 +29,7 @@ def parts(massive: Path) -> dict[str, Callable[[], Any]]:
         "negatives": lambda: negatives.run(massive),
         "tables": lambda: tables.run(massive.parents[1]),
         "encoding": lambda: encoding.run(massive),
+        "static": lambda: static_models.run(massive),
         "precisions": lambda: precisions.run(massive),
         "retrieval": retrieval.run,
         "slots": lambda: slots.run(massive),
