@@ -94,7 +94,8 @@ class FacetHead(Head):
     """Template and residual off token states (`units`), off words, or off both; each of unit norm, then unlanguaged.
 
     `settings`: `dim` of the states, widths of the parts (`units`, `words`: two each, or none), `languages` (0: no
-    language embedding), `known` trained rows of the table of words, `seed` of its other rows.
+    language embedding), `known` trained rows of the table of words, `seed` of its other rows, `sentence_weight` of
+    the sentence vector in the meaning (0: not in it).
     """
 
     def __init__(self, settings: dict[str, Any], default: str) -> None:
@@ -102,7 +103,8 @@ class FacetHead(Head):
         dim, units, words, languages = (settings[name] for name in ("dim", "units", "words", "languages"))
         self.units = nn.Linear(dim, sum(units)) if units else None
         self.language = nn.Linear(dim, languages) if languages else None
-        for part, width in enumerate(units + words):
+        self.sentence_weight = settings.get("sentence_weight", 0.0)
+        for part, width in enumerate(units + words + ([dim] if self.sentence_weight else [])):
             self.register_buffer(f"centre_{part}", torch.zeros(width))
             self.register_buffer(f"basis_{part}", torch.zeros(width, width))
         if words:
@@ -125,6 +127,10 @@ class FacetHead(Head):
             "template": torch.cat(parts[0::2], dim=-1) * (len(parts) / 2) ** -0.5,
             "residual": torch.cat(parts[1::2], dim=-1) * (len(parts) / 2) ** -0.5,
         }
+        if weight := self.sentence_weight:
+            sentence = self._erased(len(parts), F.normalize(features["sentence_embedding"], dim=-1))
+            sides = (1 - weight) ** 0.5 * embedded["meaning"], weight**0.5 * sentence
+            embedded["meaning"] = torch.cat(sides, dim=-1)
         if self.language is not None:
             logits = self.language(features["sentence_embedding"])
             embedded["language"] = F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)

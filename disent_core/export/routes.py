@@ -265,7 +265,7 @@ def _facet(head: FacetHead, seed: int) -> Any:
         widths = [config.template_words, config.residual_words]
     for number, eraser in enumerate(head.erasers):
         weights |= {f"{name}_{number}": value for name, value in eraser.state_dict().items()}
-    return _views(weights, head.language, units, widths, head.words, seed)
+    return _views(weights, head.language, units, widths, head.words, seed, sentence_weight=config.sentence_weight)
 
 
 def _views(
@@ -276,9 +276,11 @@ def _views(
     words: HashedNgramTable | None,
     seed: int,
     dim: int = 0,
+    sentence_weight: float = 0.0,
 ) -> Any:
     """Return a step of two parts off token states (widths `units`), off words (`widths`), or both."""
     settings = {"dim": dim, "units": units, "words": widths, "languages": 0, "known": 0, "seed": table_seed(seed)}
+    settings["sentence_weight"] = sentence_weight
     if language is not None:
         settings |= {"dim": language.in_features, "languages": language.out_features}
         weights |= _linear("language", language)

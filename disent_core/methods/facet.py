@@ -29,6 +29,7 @@ from disent_core.settings import (
     Rate,
     Seconds,
     Settings,
+    Share,
     Width,
 )
 from disent_core.training.config import TrainConfig
@@ -57,6 +58,8 @@ class FacetConfig(Settings):
         template_weight: factor of the contrastive loss between templates, also where either view is trained alone.
         repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
         reading_weight: factor of the contrastive losses of either view alone; 0 leaves them out.
+        sentence_weight: share of the encoder's sentence vector in the cosine of two meanings, which keeps more of the
+            encoder's similarity; 0 leaves it out. The other parts are trained without it.
         neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
         kept_variance: share of the variance of each part that is kept when the language is erased; the directions that
             hold the rest are erased too.
@@ -83,6 +86,7 @@ class FacetConfig(Settings):
     template_weight: PositiveFloat = 1.0
     repulsion: NotNegativeFloat = 0.3
     reading_weight: NotNegativeFloat = 0.5
+    sentence_weight: Share = 0.0
     neighbours: Positive = 64
     kept_variance: PositiveShare = 0.95
     candidates: Literal["other_language", "all_languages"] = "other_language"

@@ -98,8 +98,8 @@ class FacetHead(nn.Module):
     """Four parts of a text's meaning, each of unit norm: template and residual, off token states and off words.
 
     `units`: token states -> template and residual units; `words`: the same of hashed words, None where they are not
-    read; `language`: sentence vector -> logits of the languages; `erasers`: one for each part, which change nothing
-    until `erase_language`.
+    read; `language`: sentence vector -> logits of the languages; `erasers`: one for each part, and a last one for the
+    sentence vector if the meaning has it, which change nothing until `erase_language`.
     """
 
     def __init__(self, dim: int, n_languages: int, config: FacetConfig, words: HashedNgramTable | None) -> None:
@@ -113,6 +113,8 @@ class FacetHead(nn.Module):
         if words is not None:
             widths += [config.template_words, config.residual_words]
         self.language = nn.Linear(dim, n_languages)
+        if config.sentence_weight:
+            widths.append(dim)
         erasers = nn.ModuleList(LanguageEraser(width) for width in widths)
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
@@ -126,11 +128,19 @@ class FacetHead(nn.Module):
             views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             views += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
-        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers, views, strict=True)]
+        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers[: len(views)], views, strict=True)]
+
+    def sentence(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
+        """Return the encoder's sentence vectors as a part of the meaning: unit norm, then without their language."""
+        return self.erasers[-1](F.normalize(vectors, dim=-1))
 
     def embed(self, text: Batch, bags: NgramBags | None) -> Batch:
         """Return `meaning`, `template`, `residual` and `language`."""
-        return side_by_side(self.parts(text, bags)) | {"language": likeliest(self.language(text["vectors"]))}
+        embedded, weight = side_by_side(self.parts(text, bags)), self.config.sentence_weight
+        if weight:
+            sides = (1 - weight) ** 0.5 * embedded["meaning"], weight**0.5 * self.sentence(text["vectors"])
+            embedded["meaning"] = torch.cat(sides, dim=-1)
+        return embedded | {"language": likeliest(self.language(text["vectors"]))}
 
     @torch.no_grad()
     def erase_language(self, parts: Sequence[Float[Tensor, "texts _"]], languages: Int[Tensor, " texts"]) -> None:
@@ -261,10 +271,17 @@ class FacetTask(MatedPairsTask):
             optimiser.adam.step()
         return terms, count
 
+    def erased_parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
+        """Return all that has an eraser: the parts and, if the meaning has it, the sentence vector."""
+        if not self.config.sentence_weight:
+            return self.parts(texts)
+        vectors = self.sampler.data.vectors.take(self.data.rows[texts])
+        return [*self.parts(texts), self.head.sentence(vectors)]
+
     @torch.no_grad()
     def erase_language(self) -> None:
         """Fit the erasers of the language to the texts of all training pairs."""
-        blocks = [self.parts(block) for block in self.data.pairs["train"].flatten().split(EMBED_BLOCK)]
+        blocks = [self.erased_parts(block) for block in self.data.pairs["train"].flatten().split(EMBED_BLOCK)]
         self.head.erase_language([torch.cat(part) for part in zip(*blocks, strict=True)], self.labels.flatten())
 
 

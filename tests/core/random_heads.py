@@ -199,6 +199,7 @@ CASES: Mapping[str, Callable[[Path], Path]] = {
     "emu, head, map = mlp": partial(mapped, kind="mlp"),
     "fine_tuned": tuned,
     "facet": partial(facet, layer=(1, 2)),
+    "facet with the sentence": partial(facet, sentence_weight=0.3),
     "facet without words": partial(facet, without=("words",)),
     "facet without states": partial(facet, without=("states",)),
     "lexicon": lexicon,

@@ -1,14 +1,16 @@
 """Facet's losses equal loops over pairs and candidates; its embeddings keep what they promise."""
 
+import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from loops import contrast, cosine, cross_entropy, mean, through, unit, values
 from synthetic import world
 
 from disent_core.methods.facet import METHOD, FacetConfig
-from disent_core.methods.facet_head import FacetTask, neighbours_together
+from disent_core.methods.facet_head import FacetTask, LanguageEraser, neighbours_together
 from disent_core.methods.lexicon_head import pair_bags, side_by_side
 from disent_core.methods.trainer import trainer
 from disent_core.training.data import ParallelMates, TextFeatures
@@ -195,9 +197,30 @@ def features():
     return TextFeatures(made.vectors, rows, made.states, made.state_rows[rows], "en", texts)
 
 
-@pytest.mark.parametrize("without", [(), ("words",), ("states",)])
-def test_what_is_trained_embeds_without_a_linear_trace_of_the_language(tmp_path, without):
-    config, _ = trained(tmp_path, without=without)
+def test_the_sentence_vector_joins_the_meaning_and_leaves_the_training_and_the_other_parts_as_they_are(tmp_path):
+    (alone, reports), (config, joined) = trained(tmp_path / "a"), trained(tmp_path / "b", sentence_weight=0.3)
+    assert [epoch.terms for epoch in joined] == [epoch.terms for epoch in reports]
+    before, after = (
+        saved(tmp_path / name, with_).embed(features(), 1) for name, with_ in (("a", alone), ("b", config))
+    )
+    assert all(np.array_equal(before[name], after[name]) for name in ("template", "residual", "language"))
+    vectors = torch.nn.functional.normalize(features().vectors.take(features().rows), dim=-1)
+    languages = torch.arange(24) // 12
+    eraser = LanguageEraser(vectors.shape[1])
+    eraser.fit(vectors, languages, config.kept_variance)
+    sentences, meanings, joint = (
+        torch.as_tensor(each).double() for each in (eraser(vectors), before["meaning"], after["meaning"])
+    )
+    for left, right in itertools.product(range(24), repeat=2):
+        expected = 0.7 * (meanings[left] @ meanings[right]) + 0.3 * (sentences[left] @ sentences[right])
+        assert (joint[left] @ joint[right]).item() == pytest.approx(expected.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"without": ("words",)}, {"without": ("states",)}, {"sentence_weight": 0.5}], ids=str
+)
+def test_what_is_trained_embeds_without_a_linear_trace_of_the_language(tmp_path, changes):
+    config, _ = trained(tmp_path, **changes)
     embedded = saved(tmp_path, config).embed(features(), 1)
     for name in ("meaning", "template", "residual"):
         english, german = torch.from_numpy(embedded[name]).split(12)
