@@ -70,7 +70,7 @@ class HuggingFaceEncoder:
             remedy = f"Choose 0 (embeddings) to {model.config.num_hidden_layers}, or -1 for the last"
             raise EncoderError(located(folder, None, f"there is no layer {missing[0]}", remedy))
         self._model = model.to(device)
-        if config.precision == "bfloat16" or (config.precision == "auto" and device == "cuda"):
+        if config.precision == "bfloat16":
             round_weights(self._model, device)
             pack_weights(self._model, BATCH_TOKENS["cpu"])
             use_attention(self._model, batched=True)

@@ -63,8 +63,9 @@ class HuggingFaceConfig(EncoderConfig):
             mean and of the token states, and count for `max_length`.
         batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
             Vectors depend on it in their last bits, so it is part of the fingerprint.
-        precision: number format of weights and of what the model computes; `auto` is bfloat16 on a GPU, which changes
-            vectors by about 1e-2 of their size, and float32 on a CPU. Stored vectors have their own formats, below.
+        precision: number format of weights and of what the model computes; `auto` is float32 on every device, so that
+            no table mixes formats. bfloat16 changes vectors by about 1e-2 of their size. Stored vectors have their own
+            formats, below.
         products: library of the products in float32 on a CPU. `onednn` takes half the time of `torch` on processors
             that aren't Intel's, and vectors differ in their last bits. On a GPU, and where torch has no oneDNN, both
             are the same.
