@@ -11,6 +11,7 @@ The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...), as do
 import json
 import logging
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -282,17 +283,21 @@ def _others(trained: "StaticModel") -> "dict[str, StaticModel]":
 
 def _measured(tables: "dict[str, pa.Table]", pivot: str, compared: "dict[str, StaticModel]") -> list[Measured]:
     """Measure models on the pairs of a language with each other one, in both directions."""
-    return [
-        row
-        for name, model in compared.items()
-        for other in tables
-        if other != pivot
-        for row in (
-            *translation(name, model, tables, (pivot, other)),
-            *translation(name, model, tables, (other, pivot)),
-            *_label(name, model, tables, (pivot, other)),
-        )
-    ]
+    from disent_core.static_model import UnseenTextWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenTextWarning)  # that they lack languages is what is measured
+        return [
+            row
+            for name, model in compared.items()
+            for other in tables
+            if other != pivot
+            for row in (
+                *translation(name, model, tables, (pivot, other)),
+                *translation(name, model, tables, (other, pivot)),
+                *_label(name, model, tables, (pivot, other)),
+            )
+        ]
 
 
 def _split(table: "pa.Table", split: str) -> "pa.Table":

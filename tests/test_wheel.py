@@ -122,7 +122,11 @@ def test_a_wheel_has_the_sql_of_the_pages(run, site, tmp_path):
 def test_an_editable_install_copies_no_folder(tmp_path):
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["editable"])
     own = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert own == {"_disent_embeddings.pth", "disent_assets/project/disent.toml", "disent_assets/project/workspace.yaml"}
+    assert own == {
+        "_disent_embeddings.pth",
+        "disent_assets/project/disent.toml",
+        "disent_assets/project/workspace.yaml",
+    }
 
 
 def test_a_wheel_of_the_source_distribution_has_the_same_files(wheel, tmp_path):

@@ -1,7 +1,7 @@
 """Execute the cells of a notebook and write what they print into it: `python -m tools.notebook NOTEBOOK`.
 
-Cells run in one namespace, without a kernel of Jupyter: the lock of the tests stays free of it. An output is what a cell
-prints and the `repr` of its last expression.
+Cells run in one namespace, without a kernel of Jupyter: the lock of the tests stays free of it. An output is what a
+cell prints and the `repr` of its last expression.
 """
 
 import ast

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -456,8 +457,13 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
     seen = model.description.get("languages") if isinstance(model, Model) else model.languages
     if seen and (unseen := sorted({language for language in counts if language} - {*seen})):
         click.echo(f"The model has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
-    with tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar,
+    ):
         yield checked, bar
+    for text in {str(warning.message): None for warning in caught}:
+        click.echo(text, err=True)
 
 
 _SHARED = """\

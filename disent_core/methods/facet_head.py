@@ -128,7 +128,9 @@ class FacetHead(nn.Module):
             views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)
         if self.words is not None and bags is not None:
             views += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
-        return [eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers[: len(views)], views, strict=True)]
+        return [
+            eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers[: len(views)], views, strict=True)
+        ]
 
     def sentence(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
         """Return the encoder's sentence vectors as a part of the meaning: unit norm, then without their language."""

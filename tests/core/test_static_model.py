@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 
 from disent_core import static_model
-from disent_core.methods.modules.word_rows import random_rows, rows_of_text
-from disent_core.static_model import StaticModel
+from disent_core.methods.modules.word_rows import random_rows, rows_of_text, rows_of_word, words_of
+from disent_core.static_model import StaticModel, UnseenTextWarning
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS, DIM, SEED = 4_096, 16, 7
@@ -56,8 +57,6 @@ def by_hand(text: str, unseen: float = 0.25) -> np.ndarray:
     known = np.arange(0, ROWS, 2)
     table = random_rows(np.arange(ROWS), DIM, SEED).astype(np.float64) * unseen
     table[known] = random_rows(known, DIM, 3) * np.linspace(0.1, 2, len(known), dtype=np.float32)[:, None]
-    from disent_core.methods.modules.word_rows import rows_of_word, words_of
-
     return sum(
         (table[row] for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word, ROWS)), np.zeros(DIM)
     )
@@ -219,6 +218,34 @@ def test_similarity_is_the_cosine_of_texts_or_vectors():
 def test_the_repr_says_what_a_user_wants_to_know():
     shown = repr(model(4, description={"name": "tiny"}))
     assert shown == ("StaticModel('tiny', meaning 16 = template 10 + residual 6; int4, 0.0 MB; languages: en, de)")
+
+
+def test_the_share_of_trained_rows_is_a_mean_over_words():
+    made = model()
+    texts = ["wake me up", "zzgh wake", "", "wake wake"]
+    known = set(made._known.tolist())
+    expected = []
+    for text in texts:
+        words = dict.fromkeys(words_of(text))
+        rows = [rows_of_word(word, made.header.table_rows) for word in words]
+        shares = [sum(row in known for row in of_word) / len(of_word) for of_word in rows]
+        expected.append(sum(shares) / max(len(shares), 1))
+    assert 0 < expected[1] < 1
+    np.testing.assert_allclose(made.trained_share(texts), expected, atol=1e-6)
+
+
+def test_texts_of_other_languages_are_warned_of_once_a_call_and_texts_of_its_own_are_not():
+    ours, others = ["wake me up at nine", "spiel etwas jazz"] * 20, ["сыграй джаз в кухне"] * 40
+    known = np.unique([row for text in ours for word in words_of(text) for row in rows_of_word(word, ROWS)])
+    options = {"parts": {"template": 8, "residual": 8}, "seed": SEED, "table_rows": ROWS, "languages": ["en", "de"]}
+    made = StaticModel.of_table(known, random_rows(known, DIM, 3), **options)
+    with pytest.warns(UnseenTextWarning, match=r"in the model's languages \(en, de\)") as caught:
+        made.encode(others, batch_size=20)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.encode(ours)
+        made.encode(others[0])  # too few to tell
 
 
 def test_a_copy_in_another_process_has_the_same_vectors():
