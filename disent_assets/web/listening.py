@@ -8,6 +8,8 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from itertools import count
+from operator import attrgetter
 from typing import Any
 
 import uvicorn
@@ -25,22 +27,24 @@ MOST_CONNECTIONS = 400
 """Open at once; a newer one closes the one that has been waiting longest for its client. Below 1,024 open files."""
 
 
+_WAITS = count()
+
+
 class BoundedProtocol(H11Protocol):
     """A connection that is closed if its client keeps it waiting, or if there are too many that wait."""
 
     deadline: asyncio.TimerHandle | None = None
     """None while an answer is computed, which is not the client's fault."""
+    number: int
+    """Of its last wait among all waits; clocks of event loops are too coarse to tell which began first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > MOST_CONNECTIONS:
-            waiting = {
-                other.deadline.when(): other
-                for other in self.connections
-                if isinstance(other, BoundedProtocol) and other.deadline is not None
-            }
-            waiting[min(waiting)].transport.abort()
+            all_of_them = (other for other in self.connections if isinstance(other, BoundedProtocol))
+            waiting = [other for other in all_of_them if other.deadline is not None]
+            min(waiting, key=attrgetter("number"))._drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -61,8 +65,12 @@ class BoundedProtocol(H11Protocol):
 
     def _wait(self) -> None:
         self._stop_waiting()
-        # To abort drops what a client does not take; to close would wait for it.
-        self.deadline = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+        self.number = next(_WAITS)
+        self.deadline = self.loop.call_later(REQUEST_SECONDS, self._drop)
+
+    def _drop(self) -> None:
+        self._stop_waiting()
+        self.transport.abort()  # to close would wait until the client has taken what was sent
 
     def _stop_waiting(self) -> None:
         if self.deadline is not None:

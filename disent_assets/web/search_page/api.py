@@ -4,7 +4,7 @@ Each endpoint is declared once, in `ENDPOINTS`; routes and `/openapi.json` are m
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from http import HTTPStatus
@@ -45,7 +45,7 @@ class _Sent(BaseModel):
 
 
 Text = Annotated[str, Field(max_length=LONGEST)]
-Texts = Annotated[tuple[Text, ...], Field(min_length=1, max_length=MOST_TEXTS)]
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
 Name = Annotated[str, Field(max_length=_NAME)]
 Language = Annotated[Name | None, Field(description="Of the texts; needed by models with a map for each language.")]
 
@@ -146,13 +146,13 @@ class Service:
         model: Any = self.index.model
         name = embedding_of(asked.embedding, model.embeddings, "this model")
         options = {} if needed_languages(model) is None else {"language": asked.language}
-        vectors = model.encode(list(asked.texts), name, normalize=asked.normalize, **options)
+        vectors = model.encode(asked.texts, name, normalize=asked.normalize, **options)
         return {"embedding": name, "dim": vectors.shape[1], "vectors": vectors.tolist()}
 
     def search(self, asked: SearchRequest) -> dict[str, Any]:
         name = embedding_of(asked.by, self.index.embeddings, "this index")
         options = asked.model_dump(exclude={"queries", "by", "k"})
-        answers = self.index.search_each(list(asked.queries), [name], asked.k, **options)[name]
+        answers = self.index.search_each(asked.queries, [name], asked.k, **options)[name]
         noise = self.noise.get(name, 0.0)
         return {
             "by": name,
@@ -215,8 +215,8 @@ def _problems(error: ValidationError) -> str:
     """Return what is wrong first, with its place and the limit that it exceeds, in one line."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
-    more = f" and {error.error_count() - 1} more" if error.error_count() > 1 else ""
-    message = first["msg"].removeprefix("Value error, ")
+    more = f" ({error.error_count() - 1} more such problems)" if error.error_count() > 1 else ""
+    message = first["msg"].removeprefix("Value error, ").replace(" after validation", "")
     return f"{shortened(place, _NAME)}: {message}{more}" if place else f"{message}{more}"
 
 
@@ -232,7 +232,7 @@ async def _content(request: Request) -> bytes:
     return bytes(content)
 
 
-def predictions(classifier: "Classifier", texts: "tuple[str, ...]") -> list[dict[str, Any]]:
+def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str, Any]]:
     """Classify texts; what is below the threshold of the classifier is near none of its classes."""
     probabilities = classifier.predict_proba(texts)
     labels = classifier.classes_[probabilities.argmax(axis=1)].tolist()

@@ -237,7 +237,7 @@ class Page:
         asked, answered, error = self.answered(request)
         prediction = None
         if self.classifier is not None and asked.q and not error:
-            (prediction,) = predictions(self.classifier, (asked.q,))
+            (prediction,) = predictions(self.classifier, [asked.q])
         return self._rendered(
             "page",
             asked,
@@ -302,6 +302,7 @@ class Page:
                 longest=LONGEST,
                 others=OTHERS,
                 has_shapes=self.shapes.is_possible,
+                has_focus=name == "page" and not asked.q,
                 **shown,
             )
         )
