@@ -112,6 +112,11 @@ async def load(port: int, words: list[str], clients: int, seconds: float, half_o
     return asked
 
 
+def is_starved(counts: list[int]) -> bool:
+    """Whether a client had no answer, or many fewer than the others."""
+    return min(counts) < max(SHARE * statistics.median(counts), 1)
+
+
 def quantile(values: list[float], share: float) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[round(100 * share) - 1]
 
@@ -139,7 +144,7 @@ def main() -> None:
     print(f"answers of a client: {min(counts)} to {max(counts)}, median {statistics.median(counts):.0f}")
     print(f"statuses: {dict(statuses)}")
     print(f"{processor()}, load {Path('/proc/loadavg').read_text().split()[0]}, Python {platform.python_version()}")
-    if min(counts) < max(SHARE * statistics.median(counts), 1):
+    if is_starved(counts):
         sys.exit("a client was starved")
 
 

@@ -315,6 +315,16 @@ def test_the_shapes_of_the_texts_are_shown_with_slots_counts_and_examples(servic
     assert 'href="/shapes"' in service.get("/").text
 
 
+def test_hostile_texts_are_shown_as_text_among_the_shapes():
+    attack = "<script>alert('%s')</script> {{ 7 * 7 }} <img src=x onerror=alert(1)>"
+    hostile = [attack % number for number in range(3)]
+    page = client(disent.Index.of(hostile))
+    shown = page.get("/shapes").text
+    assert "&lt;script&gt;" in shown
+    assert [tag for tag in ("<script", "<img") if tag in shown] == []
+    assert page.get("/shapes").headers.get_list("Content-Security-Policy")[0].startswith("default-src 'none'")
+
+
 def test_the_shapes_are_computed_once_and_only_when_somebody_asks(index, monkeypatch):
     computed = []
     monkeypatch.setattr(shapes_module, "index_shapes", lambda index: computed.append(1) or index_shapes(index))
