@@ -297,6 +297,25 @@ class Index:
             ]
         return answers
 
+    def vectors(self, by: str | None, rows: Sequence[int]) -> "np.ndarray":
+        """Return vectors of texts of the index, scaled to norm 1, float32 [rows, dim].
+
+        Args:
+            by: as in `search`.
+            rows: numbers of the texts, as in `Hit.row`.
+
+        Raises:
+            ValueError: if the index has no such embedding.
+            IndexError: if there is no such row.
+            TableError, DamagedError: as `search`.
+        """
+        import numpy as np
+
+        name, chosen = self._embedding(by), np.array(rows, dtype=np.int64)
+        if ((chosen < 0) | (chosen >= len(self))).any():
+            raise IndexError(f"the index has the rows 0 to {len(self) - 1}")
+        return self._stored.units(name, chosen)
+
     def _language_filter(self, request: SearchRequest) -> "Callable[[str | None], bool] | None":
         """Return whether texts of a language are searched; None if all are."""
         language, only = request.get("language"), request.get("only_language")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tqdm import tqdm
 
-    from disent import Hit, Index, Model
+    from disent import Classifier, Hit, Index, Model
     from disent.index import AnyModel
     from disent_core.encoders.contract import Device
     from disent_core.search.contents import EngineChoice
@@ -468,29 +468,72 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
 
 _SHARED = """\
 Whoever reaches {host} can search {index} and read its texts: there is no login.
-Leave out --host, and only this machine can."""
-_HOST = "Another address lets other machines search too, without a login."
+Leave out --host, and only this machine can; or set DISENT_SERVE_TOKEN."""
+_HOST = "Another address lets other machines ask too, without a login unless DISENT_SERVE_TOKEN is set."
 
 
 @main.command()
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--classifier",
+    "labels",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Also classify, by a classifier that Classifier.save wrote.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0: any that is free.")
 @click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
 @ENCODER
 @METHOD
-def serve(index: Path, port: int, host: str, head: str | None, encoder: Path | None, methods: tuple[str, ...]) -> None:
-    """Serve a search page for an index: same shape, values or meaning as a sentence, side by side.
+def serve(
+    index: Path,
+    labels: Path | None,
+    port: int,
+    host: str,
+    head: str | None,
+    encoder: Path | None,
+    methods: tuple[str, ...],
+) -> None:
+    """Serve a search page for an index, and its answers to programs as JSON.
 
-    INDEX is a folder of disent index. Ctrl-C ends it.
+    INDEX is a folder of disent index. The page shows the same shape, values and meaning as a sentence, side by side.
+    /openapi.json describes what programs ask. DISENT_SERVE_TOKEN is a token that requests need. Ctrl-C ends it.
     """
-    from disent_assets.web.search_page.app import is_shared, run, warm
+    from disent_assets.settings.environment import serve_token
+    from disent_assets.web.listening import is_shared
+    from disent_assets.web.search_page.app import run, warm
 
+    token = serve_token()
     opened = open_index(index, head, encoder, methods)
     warm(opened)
-    if is_shared(host):
+    classifier = None if labels is None else _classifier(labels, opened.model)
+    if is_shared(host) and token is None:
         click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
     about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+    if labels is not None:
+        about["classifier"] = str(short(labels.resolve()))
     if opened.model.description.get("mates") == 0:
         about["shape and values"] = "the head was trained on texts without slots and knows neither"
-    run(opened, about, host, port, lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"))
+    run(
+        opened,
+        about,
+        host,
+        port,
+        lambda address: click.echo(f"Search page: {address} (Ctrl-C ends it)"),
+        classifier=classifier,
+        token=token,
+    )
+
+
+def _classifier(folder: Path, model: "AnyModel") -> "Classifier":
+    """Load a classifier, and classify once; it shares the model of the index, if it was fitted on that."""
+    from disent import Classifier
+    from disent_core.errors import TrainingError
+
+    try:
+        classifier = Classifier.load(folder, model)
+    except TrainingError:
+        classifier = Classifier.load(folder)
+    classifier.predict_proba(["warm"])
+    return classifier

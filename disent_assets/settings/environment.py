@@ -66,6 +66,7 @@ def _is_address(text: str) -> bool:
         return False
 
 
+_SHORTEST_TOKEN = 16
 _NUMBER = "a number >= 0"
 VARIABLES = {
     variable.name: variable
@@ -94,6 +95,9 @@ VARIABLES = {
         Variable("DISENT_PICTURES", "/pictures", "address at which browsers find the plots of the home"),
         Variable("DISENT_ALERTS", "", "webhook that is sent failed runs", "an address that begins with http:// or https://",
                  _is_address, is_secret=True),
+        Variable("DISENT_SERVE_TOKEN", "", "token that requests to disent serve need; default: there is no login",
+                 "at least 16 characters, such as openssl rand -hex 16 prints; unset it to have no login",
+                 lambda text: len(text) >= _SHORTEST_TOKEN, is_secret=True),
         Variable("DISENT_STARTED", "", "set by disent dev: names its start"),
     )
 }  # fmt: skip
@@ -153,6 +157,14 @@ def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
         workers=int(workers) if workers else None,
         profile=profile_of(environment),
     )
+
+
+def serve_token(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the token of `disent serve`; one that is empty by mistake must not mean that there is no login."""
+    name = "DISENT_SERVE_TOKEN"
+    if name in environment and not environment[name]:
+        raise ConfigError(f"{name} must be {VARIABLES[name].wanted}")
+    return value(name, environment) or None
 
 
 def shard_backend(environment: Mapping[str, str] = os.environ) -> "ShardBackend":

@@ -4,11 +4,15 @@ Browsers send requests of any page to any port of this machine, and a page whose
 rebinding) can read the answers. `Guard` wraps a web server and rejects both.
 """
 
+import base64
+import binascii
+import hmac
+from collections.abc import Callable, Collection
 from email.message import Message
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "::1")
@@ -27,12 +31,16 @@ NO_FOREIGN_USE = {
 class Guard:
     """Reject requests that the user's browser and programs do not send, and forbid other pages to embed answers.
 
-    `shared` is a name or address under which other machines may ask as well; None: this machine only.
+    `shared` is a name or address under which other machines may ask as well; None: this machine only. `refuse` makes
+    the answer from the reason.
     """
 
-    def __init__(self, app: ASGIApp, shared: str | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, shared: str | None = None, refuse: "Callable[[str], Response] | None" = None
+    ) -> None:
         self.app = app
         self.shared = shared
+        self.refuse = refuse or refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_guarded(message: Any) -> None:
@@ -43,8 +51,39 @@ class Guard:
             await send(message)
 
         reason = refusal(scope, self.shared) if scope["type"] in ("http", "websocket") else None
-        answer = self.app if reason is None else refused(reason)
+        answer = self.app if reason is None else self.refuse(reason)
         await answer(scope, receive, send_guarded)
+
+
+class Login:
+    """Reject requests without the token: as `Authorization: Bearer TOKEN`, or as the password that a browser asks for.
+
+    `public` are paths that need none.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, public: Collection[str] = ()) -> None:
+        self.app, self.token, self.public = app, token.encode(), public
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_let_in = scope["type"] != "http" or scope["path"] in self.public or self._has_token(Headers(scope=scope))
+        await (self.app if is_let_in else _asked_for_token)(scope, receive, send)
+
+    def _has_token(self, headers: Headers) -> bool:
+        kind, _, given = headers.get("Authorization", "").partition(" ")
+        token = given.encode("latin-1")
+        if kind.lower() == "basic":
+            try:
+                token = base64.b64decode(token, validate=True).partition(b":")[2]
+            except binascii.Error:
+                return False
+        return kind.lower() in ("bearer", "basic") and hmac.compare_digest(token, self.token)
+
+
+_asked_for_token = JSONResponse(
+    {"error": "this service needs its token; send the header Authorization: Bearer TOKEN"},
+    status_code=401,
+    headers={"WWW-Authenticate": 'Basic realm="disent", charset="UTF-8"', "Cache-Control": "no-store"},
+)
 
 
 def refused(reason: str) -> PlainTextResponse:

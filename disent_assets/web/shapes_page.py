@@ -1,8 +1,10 @@
 """Render the shapes of a log as one HTML file, which asks nothing of elsewhere; the template escapes every text."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from disent_core.shapes import Shape
 
@@ -11,4 +13,5 @@ def render(shapes: Sequence[Shape], title: str) -> str:
     """Return the page of shapes, the largest first; new ones are marked."""
     page = Environment(loader=PackageLoader("disent_assets.web", "."), autoescape=True, undefined=StrictUndefined)
     texts = sum(shape.count for shape in shapes)
-    return page.get_template("shapes.html.j2").render(shapes=shapes, title=title, texts=texts)
+    style = Markup((files("disent_assets.web") / "wordings.css").read_text(encoding="utf-8"))
+    return page.get_template("shapes.html.j2").render(shapes=shapes, title=title, texts=texts, style=style)

@@ -54,6 +54,10 @@ class MemoryIndex:
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # equal ones are by row already
         return np.take_along_axis(scores, order, 1), np.take_along_axis(hits, order, 1)
 
+    def units(self, embedding: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return vectors of norm 1 of some rows."""
+        return self._units[embedding][rows]
+
 
 def _unit(rows: NDArray[np.float32], name: str) -> NDArray[np.float32]:
     if not np.isfinite(rows).all():

@@ -204,7 +204,7 @@ class StoredIndex:
         """Return vectors of norm 1 of some rows."""
         positions = self._position[rows]
         order = np.argsort(positions, kind="stable")
-        parts = []
+        parts = [np.empty((0, self.contents.embeddings[embedding]), dtype=np.float32)]
         for part, of_part in self._by_part(positions[order]):
             arrays = self._arrays_of(part, embedding)
             parts.append(arrays.values[arrays.group[of_part]])

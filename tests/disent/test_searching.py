@@ -355,6 +355,19 @@ def test_an_index_on_disk_is_made_and_opened_with_a_static_model(static, tmp_pat
     assert isinstance(opened.model, StaticModel)
 
 
+def test_the_vectors_of_an_index_are_those_of_its_texts_scaled_to_norm_1(static, tmp_path):
+    texts = [f"text {number}" for number in range(5)]
+    expected = static.encode(texts, "shape")
+    for index in (disent.Index.of(texts, static), disent.Index.build(tmp_path / "index", static, texts)):
+        for rows in ([3, 0, 3], []):
+            vectors = index.vectors("shape", rows)
+            assert vectors.dtype == np.float32
+            np.testing.assert_allclose(vectors, expected[rows], atol=1e-6)
+        for row in (-1, 5):
+            with pytest.raises(IndexError, match="0 to 4"):
+                index.vectors("shape", [row])
+
+
 @pytest.mark.parametrize("changed", [{"seed": 2}, {"unseen": 0.5}, {"table": 4}])
 def test_an_index_refuses_a_static_model_of_other_weights_or_other_unseen_rows(static, tmp_path, changed):
     disent.Index.build(tmp_path / "index", static, TEXTS)

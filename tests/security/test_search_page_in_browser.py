@@ -4,9 +4,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-import uvicorn
 
-from disent_assets.web.search_page.app import application, listening
+from disent_assets.web.listening import listening, server
+from disent_assets.web.search_page.app import application
 from harness.chromium import Tab, needs_chromium, tab, until
 from tests.toy_index import SENTENCES, ToyIndex
 
@@ -23,12 +23,11 @@ ANSWERS = """Object.fromEntries([...document.querySelectorAll(".columns section"
 def address() -> Iterator[str]:
     index = ToyIndex([*SENTENCES, (HOSTILE, '"><b>'), (WIDE, "en")])
     with listening("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(application(index, {"head": "facet on tiny"}), log_level="error", lifespan="off")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        running = server(application(index, {"head": "facet on tiny"}))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
+        running.should_exit = True
         thread.join()
 
 
@@ -63,10 +62,10 @@ def test_filters_and_answers_are_reached_by_the_tabulator(page, address):
     page.open(f"{address}/?q={NINE}")
     page.value('document.getElementById("q").focus()')
     reached = []
-    for _ in range(5):
+    for _ in range(6):
         page.press("Tab")
         reached.append(page.value("document.activeElement.name || document.activeElement.textContent.trim()"))
-    assert reached == ["Search", "k", "language", "only", "wake me up at ten"]
+    assert reached == ["Search", "k", "language", "only", "All shapes", "wake me up at ten"]
     page.loads(lambda: page.press("Enter"))
     assert page.value('document.getElementById("q").value') == "wake me up at ten"
 

@@ -1,17 +1,17 @@
-"""The web application of the search page: `/` is the page, `/api/search` the same answers as JSON. It has no script."""
+"""The web application of `disent serve`: `/` is the search page, `/api/search` the same answers as JSON.
+
+`/shapes` shows the shapes of the texts, and `api` answers programs. The pages have no script.
+"""
 
 import base64
-import contextlib
 import hashlib
 import re
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -20,17 +20,30 @@ from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from disent_assets.web.request_guard import LOOPBACK, Guard, in_address
+from disent_assets.web.listening import is_shared, serve
+from disent_assets.web.request_guard import Guard, Login
+from disent_assets.web.search_page.api import (
+    ERRORS,
+    HEADERS,
+    LONGEST,
+    MOST_ANSWERS,
+    PUBLIC,
+    Service,
+    predictions,
+    refused,
+)
+from disent_assets.web.search_page.noise import noise_levels
+from disent_assets.web.search_page.shapes import LONGEST as LONGEST_OF_SHAPES
+from disent_assets.web.search_page.shapes import LazyShapes
+from disent_assets.web.turns import Turns
 from disent_core.errors import DisentError
 
 if TYPE_CHECKING:
-    from disent import Hit, Index
+    from disent import Classifier, Hit, Index
 
-LONGEST = 1_000  # characters of a sentence; more is a document, and encoding takes time for each
-MOST_ANSWERS = 100
 OTHERS = "-"  # asks for answers in other languages than the sentence's
 PARAMETERS = ("q", "k", "language", "only")
 
@@ -86,26 +99,36 @@ _WORD_OR_GAP = re.compile(r"\w+|\W+")
 
 @dataclass(frozen=True)
 class Column:
-    """The answers of one kind, the nearest first."""
+    """The answers of one kind, the nearest first; `noise` is what the best has to exceed to match."""
 
     name: str
     title: str
     note: str
     hits: "Sequence[Hit]"
+    noise: float
+
+    @property
+    def is_near(self) -> bool:
+        return bool(self.hits) and self.hits[0].score > self.noise
 
 
-def columns(index: "Index", asked: Question) -> list[Column]:
+def columns(index: "Index", asked: Question, noise: Mapping[str, float]) -> list[Column]:
     """Search by each embedding of the index that has a column here; the sentence itself is no answer."""
     hits_of = index.search_each(
         [asked.q],
-        [name for name in KINDS if name in index.embeddings],
+        kinds(index),
         asked.k,
         language=asked.language or None,
         other_language=asked.only == OTHERS,
         only_language=None if asked.only in ("", OTHERS) else asked.only,
         except_same_text=True,
     )
-    return [Column(name, *KINDS[name], hits) for name, (hits,) in hits_of.items()]
+    return [Column(name, *KINDS[name], hits, noise.get(name, 0.0)) for name, (hits,) in hits_of.items()]
+
+
+def kinds(index: "Index") -> list[str]:
+    """Return the embeddings of an index that have a column."""
+    return [name for name in KINDS if name in index.embeddings]
 
 
 @dataclass(frozen=True)
@@ -144,7 +167,9 @@ def pieces(text: str, sentence: str) -> list[tuple[str, bool]]:
 
 COUNTS = (5, 10, 20, 50)  # numbers of answers that the page offers
 SHOWN_CHARACTERS = 300  # of an answer; more is cut, so that one long text does not hide the others
-_STYLE = (files("disent_assets.web.search_page") / "page.css").read_text(encoding="utf-8")
+_STYLE = "".join(
+    (files("disent_assets.web") / name).read_text(encoding="utf-8") for name in ("search_page/page.css", "wordings.css")
+)
 _POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -155,41 +180,93 @@ _POLICY = "; ".join(
     ]
 )
 _OF_HIT = ("text", "language", "score", "row", "text_key")
-_HEADERS = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+_HEADERS = {**HEADERS, "Content-Security-Policy": _POLICY}
 
 
-def application(index: "Index", about: Mapping[str, str], shared: str | None = None) -> Starlette:
-    """Make the web application of an index; `about` stands below the answers, `shared` as in `Guard`."""
-    page = Page(index, about)
-    routes = [Route("/", page.html), Route("/api/search", page.json)]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, shared)])
+def application(
+    index: "Index",
+    about: Mapping[str, str],
+    shared: str | None = None,
+    *,
+    classifier: "Classifier | None" = None,
+    token: str | None = None,
+    turns: Turns | None = None,
+) -> Starlette:
+    """Make the web application of an index.
+
+    Args:
+        index: that is searched.
+        about: stands below the answers.
+        shared: as in `Guard`.
+        classifier: classifies the sentence of the page, and texts of programs.
+        token: without which only the paths of `PUBLIC` are answered; None: there is no login.
+        turns: which requests go through.
+    """
+    turns = turns or Turns()
+    page = Page(index, about, classifier)
+
+    def in_turn(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        async def asked(request: Request) -> Response:
+            return await turns.take(partial(answer, request))
+
+        return asked
+
+    pages = [
+        Route("/", in_turn(page.html)),
+        Route("/shapes", page.shapes_html),
+        Route("/api/search", in_turn(page.json)),
+    ]
+    routes = [*pages, *Service(index, page.noise, turns, classifier).routes()]
+    middleware = [Middleware(Guard, shared, refused)]
+    if token is not None:
+        middleware.append(Middleware(Login, token, PUBLIC))
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=ERRORS)
 
 
 class Page:
-    """Answers requests about one index, which is asked by one of them at a time."""
+    """Answers requests of people about one index."""
 
-    def __init__(self, index: "Index", about: Mapping[str, str]) -> None:
-        self.index, self.about = index, about
+    def __init__(self, index: "Index", about: Mapping[str, str], classifier: "Classifier | None" = None) -> None:
+        self.index, self.about, self.classifier = index, about, classifier
         self.languages = sorted(language for language in set(index.languages[:]) if language)
         self.examples = examples(index)
-        self.template = _template()
-        self.lock = Lock()
+        self.noise = noise_levels(index, kinds(index))
+        self.shapes = LazyShapes(index)
 
     def html(self, request: Request) -> HTMLResponse:
         asked, answered, error = self.answered(request)
-        page = self.template.render(
-            style=Markup(_STYLE),
-            asked=asked,
+        prediction = None
+        if self.classifier is not None and asked.q and not error:
+            (prediction,) = predictions(self.classifier, [asked.q])
+        return self._rendered(
+            "page",
+            asked,
+            status=400 if error else 200,
             columns=answered,
             error=error,
-            languages=self.languages,
-            counts=sorted({*COUNTS, asked.k}),
             examples=self.examples,
-            about=self.about,
-            longest=LONGEST,
-            others=OTHERS,
+            prediction=prediction,
+            threshold=self.classifier and self.classifier.threshold_,
         )
-        return HTMLResponse(page, status_code=400 if error else 200, headers=_HEADERS)
+
+    async def shapes_html(self, request: Request) -> HTMLResponse:
+        try:
+            found, error = await self.shapes.get(), ""
+        except (DisentError, ValueError) as problem:
+            found, error = None, str(problem)
+        status = 404 if error else 202 if found is None else 200
+        page = self._rendered(
+            "shapes",
+            Question(),
+            status=status,
+            found=found,
+            error=error,
+            longest_of=LONGEST_OF_SHAPES,
+            total=len(self.index.texts),
+        )
+        if status == 202:
+            page.headers["Refresh"] = "2"
+        return page
 
     def json(self, request: Request) -> JSONResponse:
         asked, answered, error = self.answered(request)
@@ -198,7 +275,8 @@ class Page:
         answers = {
             column.name: [{name: getattr(hit, name) for name in _OF_HIT} for hit in column.hits] for column in answered
         }
-        return JSONResponse({"question": asdict(asked), "answers": answers}, headers=_HEADERS)
+        near = {column.name: column.is_near for column in answered}
+        return JSONResponse({"question": asdict(asked), "answers": answers, "is_near": near}, headers=_HEADERS)
 
     def answered(self, request: Request) -> tuple[Question, list[Column], str]:
         """Return the question of an address, its answers, and what is wrong with it, if anything."""
@@ -207,24 +285,42 @@ class Page:
         asked = Question(given.get("q", "").strip()[:LONGEST], 10, given.get("language", ""), given.get("only", ""))
         try:
             asked = question(given, self.languages)
-            with self.lock:
-                return asked, columns(self.index, asked) if asked.q else [], ""
+            return asked, columns(self.index, asked, self.noise) if asked.q else [], ""
         except (DisentError, ValueError) as error:
             return asked, [], str(error)
 
+    def _rendered(self, name: str, asked: Question, *, status: int, **shown: Any) -> HTMLResponse:
+        page = (
+            _templates()
+            .get_template(f"search_page/{name}.html.j2")
+            .render(
+                style=Markup(_STYLE),
+                asked=asked,
+                languages=self.languages,
+                counts=sorted({*COUNTS, asked.k}),
+                about=self.about,
+                longest=LONGEST,
+                others=OTHERS,
+                has_shapes=self.shapes.is_possible,
+                has_focus=name == "page" and not asked.q,
+                **shown,
+            )
+        )
+        return HTMLResponse(page, status_code=status, headers=_HEADERS)
+
 
 @cache
-def _template() -> Any:
-    page = Environment(
-        loader=PackageLoader("disent_assets.web.search_page", "."),
+def _templates() -> Environment:
+    pages = Environment(
+        loader=PackageLoader("disent_assets.web", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page.filters |= {"address": _address, "cut": cut}
-    page.globals |= {"pieces": pieces}
-    return page.get_template("page.html.j2")
+    pages.filters |= {"address": _address, "cut": cut}
+    pages.globals |= {"pieces": pieces}
+    return pages
 
 
 def _address(asked: Question, path: str = "/", hit: "Hit | None" = None) -> str:
@@ -238,45 +334,22 @@ def cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
-def is_shared(host: str) -> bool:
-    """Return whether other machines can reach this address."""
-    return host not in (*LOOPBACK, "localhost")
-
-
 def warm(index: "Index") -> None:
     """Search once by each embedding, so that errors come before the server listens and the first question is fast.
 
     From then on the vectors are mapped into memory, so that the index may be extended meanwhile.
     """
     if len(index.texts):
-        columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""))
+        columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""), {})
 
 
-def run(index: "Index", about: Mapping[str, str], host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve the page of an index; `ready` gets its address as soon as it can be opened. Port 0: any that is free."""
-    import uvicorn
-
-    app = application(index, about, host if is_shared(host) else None)
-    with listening(host, port) as listener:
-        ready(f"http://{in_address(host)}:{listener.getsockname()[1]}")
-        config = uvicorn.Config(
-            app, http="h11", ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
-            proxy_headers=False, limit_concurrency=100,
-        )  # fmt: skip
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
-
-
-def listening(host: str, port: int) -> socket.socket:
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with contextlib.ExitStack() as closed_on_error:
-            listener = closed_on_error.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen()
-            closed_on_error.pop_all()
-            return listener
-    except OSError as error:
-        problem = f"can't listen on {host}, port {port} ({error.strerror})"
-        raise DisentError(f"{problem}. Name another with --port, --port 0 takes one that is free") from error
+def run(
+    index: "Index",
+    about: Mapping[str, str],
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    **options: Any,
+) -> None:
+    """Serve an index; `ready` gets the address as soon as it can be opened. Port 0: any that is free."""
+    serve(application(index, about, host if is_shared(host) else None, **options), host, port, ready)

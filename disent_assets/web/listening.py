@@ -1,0 +1,116 @@
+"""Listen for an application, so that slow, idle and numerous connections can't silence it.
+
+uvicorn alone waits for ever for the rest of a request, and answers 503 to everybody as soon as so many connections are
+open, silent ones included.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from itertools import count
+from operator import attrgetter
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from disent_assets.web.request_guard import LOOPBACK, in_address
+from disent_core.errors import DisentError
+
+REQUEST_SECONDS = 20
+"""For a client to send a whole request, and after an answer to take it and send the next one."""
+IDLE_SECONDS = 5
+"""Between an answer and the first byte of the next request."""
+MOST_CONNECTIONS = 400
+"""Open at once; a newer one closes the one that has been waiting longest for its client. Below 1,024 open files."""
+
+
+_WAITS = count()
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that is closed if its client keeps it waiting, or if there are too many that wait."""
+
+    deadline: asyncio.TimerHandle | None = None
+    """None while an answer is computed, which is not the client's fault."""
+    number: int
+    """Of its last wait among all waits; clocks of event loops are too coarse to tell which began first."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._wait()
+        if len(self.connections) > MOST_CONNECTIONS:
+            all_of_them = (other for other in self.connections if isinstance(other, BoundedProtocol))
+            waiting = [other for other in all_of_them if other.deadline is not None]
+            min(waiting, key=attrgetter("number"))._drop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._stop_waiting_if_asked()
+
+    def on_response_complete(self) -> None:
+        self._wait()
+        super().on_response_complete()  # may start the next request, if that has come already
+        self._stop_waiting_if_asked()
+
+    def _stop_waiting_if_asked(self) -> None:
+        if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
+            self._stop_waiting()
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self.number = next(_WAITS)
+        self.deadline = self.loop.call_later(REQUEST_SECONDS, self._drop)
+
+    def _drop(self) -> None:
+        self._stop_waiting()
+        self.transport.abort()  # to close would wait until the client has taken what was sent
+
+    def _stop_waiting(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+
+def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve an application until Ctrl-C; `ready` gets its address as soon as it can be opened. Port 0: any free one."""
+    with listening(host, port) as listener:
+        ready(f"http://{in_address(host)}:{listener.getsockname()[1]}")
+        with contextlib.suppress(KeyboardInterrupt):
+            server(app).run(sockets=[listener])
+
+
+def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
+    """Make the server, whose connections are bounded."""
+    config = uvicorn.Config(
+        app, http=BoundedProtocol, ws="none", lifespan="off", access_log=False, server_header=False,
+        proxy_headers=False, timeout_keep_alive=IDLE_SECONDS, timeout_graceful_shutdown=IDLE_SECONDS,
+        **{"log_level": "error", **options},
+    )  # fmt: skip
+    return uvicorn.Server(config)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with contextlib.ExitStack() as closed_on_error:
+            listener = closed_on_error.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen()
+            closed_on_error.pop_all()
+            return listener
+    except OSError as error:
+        problem = f"can't listen on {host}, port {port} ({error.strerror})"
+        raise DisentError(f"{problem}. Name another with --port, --port 0 takes one that is free") from error
+
+
+def is_shared(host: str) -> bool:
+    """Return whether other machines can reach this address."""
+    return host not in (*LOOPBACK, "localhost")

@@ -1,0 +1,39 @@
+"""Which cosines say nothing: those that words reach that nobody has ever written."""
+
+import random
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from disent import Index
+
+MADE_UP = 100
+SHARE = 0.95
+"""Of the made-up texts that match nothing by the level."""
+_WORDS, _LETTERS = (1, 8), (3, 9)
+
+
+def noise_levels(index: "Index", names: Sequence[str]) -> Mapping[str, float]:
+    """Return the cosine, by embedding, that the nearest text of a query has to exceed to match.
+
+    Encoders differ in the cosine of two unrelated texts, and the nearest of many texts is nearer than that of few. So
+    the level is measured on the index itself: texts of random letters are searched, and 0.95 of them find nothing above
+    it. It does not depend on chance, as the letters are the same each time.
+    """
+    if not len(index.texts) or not names:
+        return {}
+    hits_of = index.search_each(made_up(), names, 1, language=index.languages[0])
+    best = {name: [hits[0].score for hits in of_queries] for name, of_queries in hits_of.items()}
+    return {name: float(np.quantile(scores, SHARE)) for name, scores in best.items()}
+
+
+def made_up() -> list[str]:
+    draw = random.Random(0)
+
+    def word() -> str:
+        return "".join(draw.choices(ascii_lowercase, k=draw.randint(*_LETTERS)))
+
+    return [" ".join(word() for _ in range(draw.randint(*_WORDS))) for _ in range(MADE_UP)]

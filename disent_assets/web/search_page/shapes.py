@@ -1,0 +1,84 @@
+"""The shapes of the texts of an index, grouped once, when somebody first asks."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from disent_core.shapes import Shape, shapes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from disent import Index
+
+MOST_TEXTS = 5_000
+"""That are grouped: the work grows with their square."""
+LONGEST = 300  # characters of a text that is grouped; words of two texts are aligned, which takes their product
+MOST_SHOWN = 100
+TEMPLATE = "template"
+PATIENCE_SECONDS = 2.0
+"""After which a request is answered that the shapes are not ready yet."""
+
+
+@dataclass(frozen=True)
+class IndexShapes:
+    """Shapes of an index.
+
+    Attributes:
+        shapes: of at least two texts each, the largest first, at most `MOST_SHOWN`.
+        more: number of such shapes that are left out.
+        alone: number of texts that are the only one of their shape.
+        texts: number of texts that were grouped.
+    """
+
+    shapes: tuple[Shape, ...]
+    more: int
+    alone: int
+    texts: int
+
+
+class LazyShapes:
+    """Groups the texts of an index in a thread, once; searches go on meanwhile."""
+
+    def __init__(self, index: "Index") -> None:
+        self.index = index
+        self.is_possible = TEMPLATE in index.embeddings
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="shapes")
+
+    @cached_property
+    def _found(self) -> "Future[IndexShapes]":
+        return self._thread.submit(index_shapes, self.index)
+
+    async def get(self) -> IndexShapes | None:
+        """Return the shapes, or None if they take longer to compute than a request waits.
+
+        Raises:
+            ValueError: if the model has no embedding of shapes.
+            DisentError: if the vectors of the index can't be read.
+        """
+        if not self.is_possible:
+            raise ValueError("the model of this index has no embedding of shapes")
+        await asyncio.wait([asyncio.wrap_future(self._found)], timeout=PATIENCE_SECONDS)
+        return self._found.result() if self._found.done() else None
+
+
+def index_shapes(index: "Index") -> IndexShapes:
+    """Group texts of an index, at most `MOST_TEXTS` at even distances, by the vectors that it has."""
+    step = max(-(-len(index) // MOST_TEXTS), 1)
+    row_of = {" ".join(index.texts[row].split()): row for row in range(0, len(index), step)}
+    texts = [text for text in row_of if 0 < len(text) <= LONGEST]
+
+    def vectors(listed: Sequence[str]) -> "np.ndarray":
+        return index.vectors(TEMPLATE, [row_of[text] for text in listed])
+
+    found = shapes(texts, vectors)
+    several = [shape for shape in found if shape.distinct > 1]
+    return IndexShapes(
+        shapes=tuple(several[:MOST_SHOWN]),
+        more=max(len(several) - MOST_SHOWN, 0),
+        alone=len(found) - len(several),
+        texts=len(texts),
+    )

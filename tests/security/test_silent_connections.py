@@ -1,0 +1,153 @@
+"""Sockets that stay silent, slow or many do not silence `disent serve`, on a running server."""
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+import disent
+from disent_assets.web import listening as module
+from disent_assets.web.listening import BoundedProtocol, listening, server
+from disent_assets.web.search_page.api import MOST_BYTES
+from disent_assets.web.search_page.app import application
+
+DEADLINE, MOST = 2.0, 10
+HALF = {
+    "no byte": b"",
+    "half a request line": b"POST /v1/se",
+    "half a header": b"POST /v1/search HTTP/1.1\r\nHost: 127.",
+    "half a content": b"POST /v1/search HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 100\r\n\r\n{",
+    "a chunk that does not end": b"POST /v1/search HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+    "a second request that does not end": b"GET /v1/health HTTP/1.1\r\nHost: HOST\r\n\r\nGET /v1",
+}
+
+
+def serve(app: Starlette) -> Iterator[int]:
+    """The port of an application that is served in a thread."""
+    with listening("127.0.0.1", 0) as listener:
+        running = server(app, log_level="critical")
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield listener.getsockname()[1]
+        running.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def port(monkeypatch) -> Iterator[int]:
+    monkeypatch.setattr(module, "REQUEST_SECONDS", DEADLINE)
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", MOST)
+    index = disent.Index.of(["wake me up at nine", "play some jazz"])
+    yield from serve(application(index, {}))
+
+
+def opened(port: int, sent: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+    connection.sendall(sent.replace(b"HOST", f"127.0.0.1:{port}".encode()))
+    return connection
+
+
+def is_answered(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/v1/search", '{"queries": ["jazz"]}', {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status == 200
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait until the server closes the connection, after what it answers."""
+    try:
+        while connection.recv(1 << 16):
+            pass
+    except ConnectionResetError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("case", HALF)
+def test_a_request_that_does_not_end_is_closed(port, case):
+    with opened(port, HALF[case]) as connection:
+        assert is_closed(connection)
+
+
+def test_bytes_that_trickle_do_not_put_off_the_end(port):
+    def trickle() -> None:
+        for _ in range(300):
+            connection.sendall(b"X: a\r\n")
+            time.sleep(0.2)
+
+    with opened(port, b"GET / HTTP/1.1\r\n") as connection, pytest.raises((ConnectionResetError, BrokenPipeError)):
+        trickle()
+
+
+def test_more_silent_connections_than_there_may_be_do_not_silence_it(port):
+    with ExitStack() as held:
+        silent = [held.enter_context(opened(port, HALF["half a header"])) for _ in range(5 * MOST)]
+        assert is_answered(port)
+        assert is_closed(silent[0])  # the one that has waited longest made room
+
+
+def test_a_computed_answer_is_waited_for_and_its_connection_is_not_closed_for_others(monkeypatch):
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
+
+    def slow(request: Request) -> PlainTextResponse:
+        time.sleep(2)
+        return PlainTextResponse("done")
+
+    for port in serve(Starlette(routes=[Route("/", slow)])):
+        with ExitStack() as held:
+            asked = held.enter_context(opened(port, b"GET / HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"))
+            time.sleep(0.1)
+            for _ in range(5):
+                held.enter_context(opened(port))
+            assert asked.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_an_answer_that_nobody_takes_is_dropped(monkeypatch):
+    """uvicorn closes such a connection only after all has been sent, which is never."""
+    monkeypatch.setattr(module, "REQUEST_SECONDS", DEADLINE)
+    lost = threading.Event()
+
+    def connection_lost(self: BoundedProtocol, error: Exception | None) -> None:
+        lost.set()
+        real(self, error)
+
+    real = BoundedProtocol.connection_lost
+    monkeypatch.setattr(BoundedProtocol, "connection_lost", connection_lost)
+    large = Starlette(routes=[Route("/", lambda request: PlainTextResponse("a" * (64 << 20)))])
+    for port in serve(large):
+        with opened(port, b"GET / HTTP/1.1\r\nHost: HOST\r\n\r\n"):
+            assert lost.wait(30)
+
+
+def test_content_without_end_is_refused_while_it_is_sent(port):
+    head = HALF["half a content"].replace(b"Length: 100", b"Length: 10000000000")
+    with opened(port, head) as connection:
+        connection.sendall(b" " * (MOST_BYTES + 1))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 413")
+        assert is_closed(connection)
+
+
+def test_a_request_after_an_answer_and_requests_ahead_of_their_answers_are_answered(port):
+    one = b"GET /v1/health HTTP/1.1\r\nHost: HOST\r\n\r\n"
+    with opened(port, 3 * one) as connection:
+        received = b""
+        while received.count(b'{"status":"ok"}') < 3:
+            received += connection.recv(1 << 16)
+        connection.sendall(one.replace(b"HOST", f"127.0.0.1:{port}".encode()))
+        assert b"200 OK" in connection.recv(1 << 16)
