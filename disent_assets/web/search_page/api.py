@@ -332,9 +332,10 @@ def openapi() -> str:
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
     paths = {endpoint.path: {endpoint.method.lower(): _operation(endpoint)} for endpoint in ENDPOINTS}
+    about = {"title": "disent", "version": version("disent-embeddings")}
     described = {
         "openapi": "3.1.0",
-        "info": {"title": "disent", "version": version("disent-embeddings"), "description": "Embed, search and classify texts."},
+        "info": about | {"description": "Embed, search and classify texts."},
         "paths": paths,
         "components": {
             "schemas": schemas["$defs"],

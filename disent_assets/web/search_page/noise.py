@@ -1,11 +1,14 @@
 """Which cosines say nothing: those that words reach that nobody has ever written."""
 
 import random
+import warnings
 from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from disent_core.static_model import UnseenTextWarning
 
 if TYPE_CHECKING:
     from disent import Index
@@ -25,7 +28,9 @@ def noise_levels(index: "Index", names: Sequence[str]) -> Mapping[str, float]:
     """
     if not len(index.texts) or not names:
         return {}
-    hits_of = index.search_each(made_up(), names, 1, language=index.languages[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenTextWarning)  # as is meant
+        hits_of = index.search_each(made_up(), names, 1, language=index.languages[0])
     best = {name: [hits[0].score for hits in of_queries] for name, of_queries in hits_of.items()}
     return {name: float(np.quantile(scores, SHARE)) for name, scores in best.items()}
 
