@@ -229,7 +229,9 @@ class Model:
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens of a text that its encoder reads; the rest is cut. None if the encoder has no such limit."""
+        """Most tokens of a text that its encoder reads; the rest is cut. None if there is no such limit."""
+        if not self._head.method.reads_encoder:
+            return None
         return getattr(self._head.encoder_config, "max_length", None)
 
     @property
