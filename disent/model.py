@@ -378,13 +378,21 @@ class Model:
         spoken, chosen = self._language(language), self.seed if seed is None else self._seed(seed)
         return self._head.trained.label(sentences, spoken, chosen)
 
-    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
+    def save(
+        self,
+        folder: str | Path,
+        embeddings: Sequence[str] | None = None,
+        *,
+        onnx: bool = False,
+        licence: str | None = None,
+    ) -> "Exported":
         """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
 
         Args:
             folder: a folder that does not exist yet.
             embeddings: which of its embeddings; None: all that modules of sentence-transformers compute exactly.
             onnx: also write them as one ONNX graph, `disent.onnx`.
+            licence: of the weights, such as `CC-BY-4.0`, for the card.
 
         Returns:
             What was written; `routes.steps` has the names that `encode(texts, task=...)` takes.
@@ -399,7 +407,9 @@ class Model:
         from disent_core.export.folder import export_head
 
         path, measured = Path(folder).expanduser(), measured_of(self._head, self.seed)
-        return export_head(self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx)
+        return export_head(
+            self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx, licence=licence
+        )
 
     def _encoded(
         self,

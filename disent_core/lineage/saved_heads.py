@@ -115,7 +115,9 @@ def _encoder(
             if _difference(moved := at(place), wanted) is None:
                 return moved
     missing = f"the encoder {source.config.name!r} of this head, of fingerprint {wanted}, is not here ({problem})"
-    remedy = "Name its folder as encoder=, put a copy of that beside this file, or take an exported folder, which has it"
+    remedy = (
+        "Name its folder as encoder=, put a copy of that beside this file, or take an exported folder, which has it"
+    )
     raise EncoderError(located(path, None, missing, remedy))
 
 
