@@ -38,6 +38,8 @@ from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.methods.spec import ENCODER_CONFIG, require_learned
 from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.methods.trainer import TrainedLabeller
+from disent_core.static_folder import is_static
+from disent_core.static_model import StaticModel
 from disent_core.storage.files import atomic_path
 from disent_core.training.data import features_of, words_alone
 from disent_core.training.needs import Need
@@ -351,8 +353,14 @@ class Checked:
 def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
     """Check an exported folder: its record and files, its code, and that it gives the vectors that it gave at first.
 
+    Of a static model, whose vectors depend on no library, files and code.
+
     The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
     """
+    if is_static(folder):
+        names = StaticModel.load(folder).names
+        _require_same_code(folder)
+        return Checked(names, None)
     head = open_folder(folder, device="cpu", allowed=allowed)
     record = read_record(folder)
     _require_same_code(folder)

@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -104,14 +104,24 @@ COPIED = (
     "disent_core.random_bits",
 )
 """The shipped module, and the modules of disent that it imports, itself or through them."""
+COPIED_OF_STATIC = (
+    "disent_core.export.modeling_static",
+    *COPIED[1:],
+    "disent_core.static_model",
+    "disent_core.static_folder",
+    "disent_core.embedding_names",
+    "disent_core.text",
+    "disent_core.errors",
+)
+"""The same of the module of a static model."""
 
 
-def shipped_code() -> dict[str, str]:
+def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[str, str]:
     """Return the files of code that a folder may have."""
     code = {}
-    for name in COPIED:
+    for name in names:
         source = inspect.getsource(import_module(name))
-        for other in COPIED:  # transformers copies relative imports only
+        for other in names:  # transformers copies relative imports only
             source = source.replace(f"from {other} import", f"from .{other.rpartition('.')[2]} import")
         code[f"{name.rpartition('.')[2]}.py"] = source
     return code
@@ -119,7 +129,7 @@ def shipped_code() -> dict[str, str]:
 
 def _ship(folder: Path) -> None:
     """Copy the shipped module and what it imports, and name its classes as those of that file."""
-    for name, source in shipped_code().items():
+    for name, source in shipped_code(COPIED).items():
         (folder / name).write_text(source, encoding="utf-8")
     for name in ("modules.json", "1_Router/router_config.json"):
         file = folder / name
