@@ -27,12 +27,10 @@ class StaticWords(InputModule):
         super().__init__()
         self.model = model
 
-    def preprocess(
-        self, inputs: Sequence[str], prompt: str | None = None, task: str | None = None, **_: Any
-    ) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **options: Any) -> dict[str, Any]:
         """Embed texts: there is nothing left for a device to compute."""
         texts = [f"{prompt or ''}{text}" for text in inputs]
-        return {"vectors": torch.from_numpy(self.model.encode(texts, self._name(task)))}
+        return {"vectors": torch.from_numpy(self.model.encode(texts, self._name(options.get("task"))))}
 
     def forward(self, features: Features, task: str | None = None, **_: Any) -> Any:
         parts = list(self.model.header.parts.values()) if self._name(task) is None else ()
