@@ -114,7 +114,7 @@ def load(
         seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces
             differ.
         device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
-        encoder: folder of a head's encoder, if that has moved.
+        encoder: folder of a head's encoder, if that is neither where it was nor in a folder beside the head's file.
         methods: modules of your own, as `my_package.rotation:METHOD`, that a head may name as its method or as the kind
             of its encoder. A head that names another module is refused, and the module is not imported.
 
