@@ -114,7 +114,7 @@ def load(
         seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces
             differ.
         device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
-        encoder: folder of a head's encoder, if that has moved.
+        encoder: folder of a head's encoder, if that is neither where it was nor in a folder beside the head's file.
         methods: modules of your own, as `my_package.rotation:METHOD`, that a head may name as its method or as the kind
             of its encoder. A head that names another module is refused, and the module is not imported.
 
@@ -229,7 +229,9 @@ class Model:
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens of a text that its encoder reads; the rest is cut. None if the encoder has no such limit."""
+        """Most tokens of a text that its encoder reads; the rest is cut. None if there is no such limit."""
+        if not self._head.method.reads_encoder:
+            return None
         return getattr(self._head.encoder_config, "max_length", None)
 
     @property
@@ -376,13 +378,21 @@ class Model:
         spoken, chosen = self._language(language), self.seed if seed is None else self._seed(seed)
         return self._head.trained.label(sentences, spoken, chosen)
 
-    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
+    def save(
+        self,
+        folder: str | Path,
+        embeddings: Sequence[str] | None = None,
+        *,
+        onnx: bool = False,
+        licence: str | None = None,
+    ) -> "Exported":
         """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
 
         Args:
             folder: a folder that does not exist yet.
             embeddings: which of its embeddings; None: all that modules of sentence-transformers compute exactly.
             onnx: also write them as one ONNX graph, `disent.onnx`.
+            licence: of the weights, such as `CC-BY-4.0`, for the card.
 
         Returns:
             What was written; `routes.steps` has the names that `encode(texts, task=...)` takes.
@@ -397,7 +407,9 @@ class Model:
         from disent_core.export.folder import export_head
 
         path, measured = Path(folder).expanduser(), measured_of(self._head, self.seed)
-        return export_head(self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx)
+        return export_head(
+            self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx, licence=licence
+        )
 
     def _encoded(
         self,

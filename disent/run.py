@@ -208,14 +208,21 @@ class Head(Model):
         """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""
         return self._encoded(texts, language, self._seed(seed))
 
-    def save(self, folder: str | Path, embeddings: Sequence[str] | None = None, *, onnx: bool = False) -> "Exported":
+    def save(
+        self,
+        folder: str | Path,
+        embeddings: Sequence[str] | None = None,
+        *,
+        onnx: bool = False,
+        licence: str | None = None,
+    ) -> "Exported":
         """See `Model.save`; an untrained method has nothing to save."""
         from disent_core.errors import TrainingError
 
         if not self._head.method.is_trained:
             raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
         path = self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)
-        return load_head(path, methods=self.modules).save(folder, embeddings, onnx=onnx)
+        return load_head(path, methods=self.modules).save(folder, embeddings, onnx=onnx, licence=licence)
 
     def _language(self, language: str | None) -> str:
         if language is None and not self._is_limited:

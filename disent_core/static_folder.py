@@ -200,7 +200,7 @@ def _refuse(path: Path, problem: str, cause: Exception | None = None) -> NoRetur
 # --- writing ----------------------------------------------------------------------------------------------
 
 
-def weights(header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]) -> bytes:
+def content_of(header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]) -> bytes:
     """Return the content of the file of weights."""
     bits = np.zeros(8 * -(-header.table_rows // 8), dtype=np.uint8)
     bits[known] = 1
@@ -212,7 +212,7 @@ def write(
     folder: Path, header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]
 ) -> None:
     """Write a model; an earlier model in the folder is replaced, and any other file is an error."""
-    content = weights(header, known, rows, scales)
+    content = content_of(header, known, rows, scales)
     with filled(folder, {WEIGHTS, RECORD, CARD}) as temporary:
         (temporary / WEIGHTS).write_bytes(content)
         checksum = {"file": WEIGHTS, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from disent_core import static_folder
 from disent_core.embedding_names import MEANING, embedding_of
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
-from disent_core.static_folder import Header
+from disent_core.static_folder import Header, content_of, read, write
 from disent_core.text import iterable_texts, require_text, require_unicode
 
 CACHED_WORDS = 1 << 16
@@ -148,14 +147,14 @@ class StaticModel:
             DamagedError: if there is no model, or it is not as it was written; the message names file and remedy.
         """
         path = Path(folder).expanduser()
-        header, known, rows, scales, sha256 = static_folder.read(path)
+        header, known, rows, scales, sha256 = read(path)
         model = cls(header, known, rows, scales)
         model.path, model.fingerprint = path, sha256
         return model
 
     @cached_property
     def fingerprint(self) -> str:
-        weights = static_folder.weights(self.header, self._known, self._rows, self._scales)
+        weights = content_of(self.header, self._known, self._rows, self._scales)
         return hashlib.sha256(weights).hexdigest()
 
     def has_rows(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -205,7 +204,7 @@ class StaticModel:
         Raises:
             ValueError: if the folder has other files than those of such a model.
         """
-        static_folder.write(Path(folder).expanduser(), self.header, self._known, self._rows, self._scales)
+        write(Path(folder).expanduser(), self.header, self._known, self._rows, self._scales)
 
     def encode(
         self,

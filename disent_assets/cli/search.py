@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from disent_core.encoders.contract import Device
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
+    from disent_core.static_model import StaticModel
 
 HEAD_HELP = (
     "A model of disent models or its folder, a head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of "
@@ -78,7 +79,7 @@ def open_trained(head: str, *arguments: Any, **options: Any) -> "Model":
 
     model = open_model(head, *arguments, **options)
     if not isinstance(model, Model):
-        raise ValueError(f"{head} is a static model, and this needs a trained head; its folder can be copied as it is")
+        raise ValueError(f"{head} is a static model, and this needs a trained head")
     return model
 
 
@@ -99,6 +100,7 @@ def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Se
 @click.option("--onnx", is_flag=True, help="Also write them as one ONNX graph, disent.onnx.")
 @click.option("--seed", type=int, help="Seed of the training; default: the first.")
 @click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
+@click.option("--licence", help="Of the weights, for the card, such as CC-BY-4.0.")
 @METHOD
 def export(
     head: str,
@@ -107,15 +109,26 @@ def export(
     onnx: bool,
     seed: int | None,
     encoder: Path | None,
+    licence: str | None,
     methods: tuple[str, ...],
 ) -> None:
-    """Write a trained head as a folder that sentence-transformers loads without disent.
+    """Write a trained head or a static model as a folder that sentence-transformers loads without disent.
 
-    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
-    configuration. FOLDER must not exist.
+    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, METHOD@ENCODER:PAIR of the
+    configuration, or a static model: its folder, or a name of disent models. FOLDER must not exist.
     """
-    model = open_trained(head, seed, encoder, device="cpu", methods=methods)
-    written = model.save(folder, _names(embeddings) if embeddings is not None else None, onnx=onnx)
+    from disent import Model
+
+    model = open_model(head, seed, encoder, device="cpu", methods=methods)
+    if not isinstance(model, Model):
+        if embeddings is not None or onnx:
+            raise ValueError(
+                f"{head} is a static model, which is exported whole and without a graph; name the folder only"
+            )
+        _export_static(model, folder, licence)
+        return
+    chosen = _names(embeddings) if embeddings is not None else None
+    written = model.save(folder, chosen, onnx=onnx, licence=licence)
     if written.tags:
         click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's own tags")
         click.echo(f'\n    AutoModelForTokenClassification.from_pretrained("{short(folder.resolve())}")')
@@ -131,6 +144,18 @@ def export(
     flag = ", trust_remote_code=True" if written.routes.needs_code else ""
     click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}"{flag})')
     click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
+
+
+def _export_static(model: "StaticModel", folder: Path, licence: str | None) -> None:
+    import_module("sentence_transformers")  # before anything is read: without it, the message says how to install it
+    from disent_core.export.static import export_static
+
+    export_static(model, folder, licence=licence)
+    path = short(folder.resolve())
+    click.echo(f"{path}: {', '.join(model.names)}; the model's own vectors, to the bit")
+    click.echo("sentence-transformers' own modules have no hashed n-grams, so the folder brings modeling_static.py")
+    click.echo(f'\n    model = SentenceTransformer("{path}", trust_remote_code=True)')
+    click.echo('    model.encode(texts, task="meaning")')
 
 
 @main.command()

@@ -37,6 +37,7 @@ class CorpusConfig(Settings):
         train: whether heads train on it, or it is only for evaluation; left out: the default of its format.
         limit: number of first rows to use of each split of a language or pair.
         splits: shares of train, dev and test, for formats that publish no splits.
+        licence: that of its texts, such as `CC-BY-4.0`, which the cards of exported heads name.
     """
 
     name: str
@@ -50,6 +51,7 @@ class CorpusConfig(Settings):
     train: bool | None = None
     limit: Positive | None = None
     splits: Shares | None = None
+    licence: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

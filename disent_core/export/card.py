@@ -55,8 +55,11 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
         "pipeline_tag": pipeline,
         "language": list(dict.fromkeys(name.split("-")[0] for name in description["languages"])),
     }
-    if base := description[ENCODER_CONFIG].get("id"):
+    base = description[ENCODER_CONFIG].get("id") if head.method.reads_encoder else None
+    if base:
         header["base_model"] = base
+    if licence := description.get("licence"):
+        header["license"] = licence.lower()
     header["tags"] = [library, "disent", head.method.name]
     if rows:
         header["model-index"] = [{"name": title, "results": [_result(row) for row in rows]}]
@@ -69,8 +72,19 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
     )
     templates.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     return templates.get_template("card.md.j2").render(
-        head=head, title=title, header=header.items(), seed=seed, routes=routes, measured=rows, onnx=onnx
-    )
+        head=head, title=title, header=header.items(), seed=seed, routes=routes, measured=rows, onnx=onnx, base=base,
+        outside=outside_of_graph(head, routes),
+    )  # fmt: skip
+
+
+def outside_of_graph(head: SavedHead, routes: Routes) -> str:
+    """Say which steps from texts to the inputs of a head's ONNX graph are no part of the graph."""
+    steps = []
+    if head.method.reads_encoder:
+        steps.append(f"the tokeniser of this folder, with at most {head.source.saved_config.max_length} tokens a text")
+    if routes.reads_words:
+        steps.append("word_rows of word_rows.py in this folder, which needs numpy")
+    return " and ".join(steps)
 
 
 def _result(row: Measured) -> dict[str, Any]:

@@ -26,17 +26,22 @@ _VISIBLE = [[1] * 8, [1] * 4 + [0] * 4]
 class ExportedEncoder:
     """A model whose last states are those that the head reads, and the steps to its sentence vector.
 
-    `layers` are those of the uncut model.
+    `layers` are those of the uncut model. A head that reads words alone has no model and no tokeniser.
     """
 
     model: Any
     tokeniser: Any
-    config: HuggingFaceConfig
+    config: Any
     layers: tuple[int, ...]
     pooled: Route = ()
 
-    def described(self) -> dict[str, Any]:
-        """Return settings by which disent reads the model from the folder that they lie in, cut as it is there."""
+    def described(self) -> dict[str, Any] | None:
+        """Return settings by which disent reads the model from the folder that they lie in, cut as it is there.
+
+        None if there is no model.
+        """
+        if self.model is None:
+            return None
         layer = -1 if len(self.layers) == 1 else list(self.layers)
         here = replace(self.config, path=".", id=None, revision=None)
         return describe_config(here, Path()) | {"path": ".", "layer": layer}
@@ -51,6 +56,8 @@ def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
 
 def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
     """Return the encoder to export: the frozen one, or the one that the head has fine-tuned."""
+    if not head.method.reads_encoder:
+        return ExportedEncoder(None, None, head.source.config, ())
     (config, folder), trained = _model_config(head), head.trained
     tuned = trained.with_weights_of(seed) if isinstance(trained, FineTuned) else None
     model = tuned.model.eval() if isinstance(tuned, TunableEncoder) else load_model(folder, pooling=config.pooling)

@@ -18,7 +18,7 @@ from torch import nn
 
 from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX
 from disent_core.errors import DamagedError, TrainingError, located
-from disent_core.export.card import Measured, card
+from disent_core.export.card import Measured, card, outside_of_graph
 from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
 from disent_core.export.onnx_graph import GRAPH, Graph, TaggerGraph, graph_vectors, open_graph, write_graph
 from disent_core.export.routes import Routes, refusal, routes_of
@@ -38,8 +38,10 @@ from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.methods.spec import ENCODER_CONFIG, require_learned
 from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.methods.trainer import TrainedLabeller
+from disent_core.static_folder import is_static
+from disent_core.static_model import StaticModel
 from disent_core.storage.files import atomic_path
-from disent_core.training.data import features_of
+from disent_core.training.data import features_of, words_alone
 from disent_core.training.needs import Need
 
 PROBES = (
@@ -78,7 +80,7 @@ class _Probes:
     library: ClassVar[str]  # that computes it
     texts: Sequence[Any]  # of a tagger, sentences as lists of words
     vectors: Vectors  # the head's own output
-    max_length: int  # tokens of a text that the encoder reads
+    max_length: int | None  # tokens of a text that the encoder reads; None without one
 
 
 class VectorProbes(_Probes):
@@ -162,6 +164,7 @@ def export_head(
     embeddings: Sequence[str] | None = None,
     measured: Sequence[Measured] = (),
     onnx: bool = False,
+    licence: str | None = None,
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
@@ -176,6 +179,7 @@ def export_head(
             are none, all. Others need a module in the folder, and `trust_remote_code=True`.
         measured: what is known of the head's quality, for its card.
         onnx: whether the folder gets an ONNX graph too.
+        licence: of the weights, for the card; None: the one that the head was exported with before, if it was.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
@@ -184,6 +188,8 @@ def export_head(
         settings = replace(settings, precision="float32")
     # On the CPU, with all products in float32.
     head = replace(head, device="cpu", source=replace(head.source, device="cpu"), settings=settings)
+    if licence is not None:
+        head = replace(head, description={**head.description, "licence": licence})
     if head.method.labels and embeddings is not None:
         raise ValueError(f"{head.method.name} tags the slots of sentences and has no embeddings to choose from")
     draft = _tagger(head, seed) if head.method.labels else _embedder(head, seed, embeddings)
@@ -193,7 +199,8 @@ def export_head(
         difference = probes.difference(temporary)
         if not difference <= TOLERANCE:
             raise refusal(head, f"its {probes.what} would differ by {difference:.1e} of their largest value")
-        graph_difference = _write_graph(temporary, head, probes) if onnx else None
+        outside = outside_of_graph(head, draft.routes)
+        graph_difference = _write_graph(temporary, head, probes, outside) if onnx else None
         record = {
             "description": _of_seed(head.description, seed),
             "fingerprint": head.content,
@@ -249,7 +256,8 @@ def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | Non
         require_learned(head.method.embeddings, head.description, name)
     routes = routes_of(head, seed, encoder.pooled).learned(head).chosen(embeddings)
     with quiet():
-        probes = VectorProbes(PROBES, _own_vectors(head, seed, routes), encoder.config.max_length)
+        max_length = encoder.config.max_length if encoder.model is not None else None
+        probes = VectorProbes(PROBES, _own_vectors(head, seed, routes), max_length)
     names = ("by_language", "default", "left_out", "needs_code")
     record = {"routes": list(routes.steps), **{name: getattr(routes, name) for name in names}}
     return _Draft(encoder, probes, partial(write_folder, encoder=encoder, routes=routes), record, routes)
@@ -267,11 +275,15 @@ def _of_seed(description: Mapping[str, Any], seed: int | None) -> dict[str, Any]
 
 def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
     """Embed the probes by the head itself; the encoder's states are float32, however they are stored."""
-    encoder, trained = exact_encoder(head), head.trained
+    encoder, trained = exact_encoder(head) if head.method.reads_encoder else None, head.trained
     states = Need.TOKEN_STATES in head.method.needs_of(head.settings)
 
     def embed(language: str) -> Any:
-        return trained.embed(features_of(encoder, PROBES, language, states=states), seed)  # pyright: ignore[reportAttributeAccessIssue]
+        if encoder is None:
+            features = words_alone(PROBES, language)
+        else:
+            features = features_of(encoder, PROBES, language, states=states)
+        return trained.embed(features, seed)  # pyright: ignore[reportAttributeAccessIssue]
 
     if routes.by_language:
         return {language: embed(language)["sentence"] for language in routes.steps}
@@ -279,11 +291,11 @@ def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
     return {name: embedded[name] for name in routes.steps}
 
 
-def _write_graph(folder: Path, head: SavedHead, probes: VectorProbes | TaggerProbes) -> float:
+def _write_graph(folder: Path, head: SavedHead, probes: VectorProbes | TaggerProbes, outside: str) -> float:
     from torch.onnx import OnnxExporterError
 
     try:
-        write_graph(probes.graph(folder), folder / GRAPH)
+        write_graph(probes.graph(folder), folder / GRAPH, outside)
         difference = probes.graph_difference(folder)
         if not difference <= TOLERANCE:
             raise ValueError(f"its {probes.what} would differ by {difference:.1e} of their largest value")
@@ -341,8 +353,14 @@ class Checked:
 def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
     """Check an exported folder: its record and files, its code, and that it gives the vectors that it gave at first.
 
+    Of a static model, whose vectors depend on no library, files and code.
+
     The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
     """
+    if is_static(folder):
+        names = StaticModel.load(folder).names
+        _require_same_code(folder)
+        return Checked(names, None)
     head = open_folder(folder, device="cpu", allowed=allowed)
     record = read_record(folder)
     _require_same_code(folder)
@@ -350,7 +368,7 @@ def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
     tags = tuple(record.get("tags", ()))
     vectors = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
     kind = TaggerProbes if tags else VectorProbes
-    probes = kind(record["probes"]["texts"], vectors, record["encoder"]["max_length"])
+    probes = kind(record["probes"]["texts"], vectors, (record["encoder"] or {}).get("max_length"))
     _require_equal(folder, probes.difference(folder), probes.what, probes.library)
     has_graph, has_runtime = (folder / GRAPH).is_file(), find_spec("onnxruntime") is not None
     if has_graph and has_runtime:

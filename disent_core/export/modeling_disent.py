@@ -10,30 +10,48 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from sentence_transformers.base.modules.input_module import InputModule
 from sentence_transformers.base.modules.module import Module
 from sentence_transformers.sentence_transformer.modules import Transformer
 from torch import Tensor, nn
 
-from disent_core.methods.modules.word_rows import random_rows, rows_of_text
+from disent_core.export.side_by_side import side_by_side
+from disent_core.methods.modules.word_rows import hashes_of_text, random_rows
 
 Features = MutableMapping[str, Any]
 
 
-class WordTransformer(Transformer):
-    """A transformer that also passes on the words of its texts, as rows of a hash table."""
+def word_features(texts: Sequence[str], prompt: str | None) -> Features:
+    """Return `word_rows`, the hashes of the words of all texts, and `word_starts`: where those of each text begin."""
+    hashes = [hashes_of_text(f"{prompt or ''}{text}") for text in texts]
+    starts = [0, *accumulate(map(len, hashes))][:-1]
+    flat = torch.tensor([number for of_text in hashes for number in of_text], dtype=torch.int64)
+    return {"word_rows": flat, "word_starts": torch.tensor(starts)}
 
-    def preprocess(self, inputs: Sequence[str], *args: Any, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Add `word_rows`, and `word_starts`: where the rows of each text begin."""
-        features = super().preprocess(inputs, *args, **kwargs)
-        rows = [rows_of_text(text) for text in inputs]
-        starts = [0, *accumulate(map(len, rows))][:-1]
-        flat = torch.tensor([row for of_text in rows for row in of_text], dtype=torch.int64)
-        return {**features, "word_rows": flat, "word_starts": torch.tensor(starts)}
+
+class WordTransformer(Transformer):
+    """A transformer that also passes on the words of its texts."""
+
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return {**super().preprocess(inputs, prompt=prompt, **kwargs), **word_features(inputs, prompt)}
 
     def forward(self, features: Features, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run the transformer, which does not know the words."""
         words = {name: features.pop(name) for name in ("word_rows", "word_starts") if name in features}
         return {**super().forward(features, **kwargs), **words}  # pyright: ignore[reportArgumentType]
+
+
+class WordInput(InputModule):
+    """The words of texts alone, for a head that reads no encoder."""
+
+    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return word_features(inputs, prompt)
+
+    def forward(self, features: Features, **_: Any) -> Any:
+        return features
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        self.save_config(output_path)
 
 
 class LayerStates(Module):
@@ -57,23 +75,46 @@ class LayerStates(Module):
         self.save_config(output_path)
 
 
-class Head(Module):
-    """A head of several embeddings, of which `task` chooses one."""
+class Embedding(Module):
+    """One embedding of a head; `widths` are those of its parts, which a truncation shortens together."""
 
-    config_keys = ["settings", "default"]  # noqa: RUF012
-    forward_kwargs = {"task"}  # noqa: RUF012
+    config_keys = ["name", "widths"]  # noqa: RUF012
 
-    def __init__(self, settings: dict[str, Any], default: str) -> None:
+    def __init__(self, name: str, widths: list[int]) -> None:
         super().__init__()
-        self.settings, self.default = settings, default
+        self.name, self.widths = name, widths
+
+    def forward(self, features: Features, **_: Any) -> Any:
+        features["sentence_embedding"] = side_by_side(features["embeddings"][self.name], self.widths)
+        return features
+
+    def get_embedding_dimension(self) -> int:
+        return sum(self.widths)
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        self.save_config(output_path)
+
+
+class Head(Module):
+    """A head of several embeddings, of which an `Embedding` takes one."""
+
+    config_keys = ["settings"]  # noqa: RUF012
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__()
+        self.settings = settings
+
+    @property
+    def widths(self) -> dict[str, list[int]]:
+        """Widths of the parts of each embedding."""
+        raise NotImplementedError
 
     def embed(self, features: Features) -> dict[str, Tensor]:
         """Return all embeddings by name, [texts, dim]."""
         raise NotImplementedError
 
-    def forward(self, features: Features, task: str | None = None, **_: Any) -> Any:
-        embedded = self.embed(features)
-        features["sentence_embedding"] = embedded[task if task in embedded else self.default]
+    def forward(self, features: Features, **_: Any) -> Any:
+        features["embeddings"] = self.embed(features)
         return features
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
@@ -94,22 +135,29 @@ class FacetHead(Head):
     """Template and residual off token states (`units`), off words, or off both; each of unit norm, then unlanguaged.
 
     `settings`: `dim` of the states, widths of the parts (`units`, `words`: two each, or none), `languages` (0: no
-    language embedding), `known` trained rows of the table of words, `seed` of its other rows, `sentence_weight` of
-    the sentence vector in the meaning (0: not in it).
+    language embedding), `known` trained rows of the table of words, which has `table_rows`, `seed` and norm (`unseen`)
+    of its other rows, `sentence_weight` of the sentence vector in the meaning (0: not in it).
     """
 
-    def __init__(self, settings: dict[str, Any], default: str) -> None:
-        super().__init__(settings, default)
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
         dim, units, words, languages = (settings[name] for name in ("dim", "units", "words", "languages"))
         self.units = nn.Linear(dim, sum(units)) if units else None
         self.language = nn.Linear(dim, languages) if languages else None
-        self.sentence_weight = settings.get("sentence_weight", 0.0)
+        self.sentence_weight = settings["sentence_weight"]
         for part, width in enumerate(units + words + ([dim] if self.sentence_weight else [])):
             self.register_buffer(f"centre_{part}", torch.zeros(width))
             self.register_buffer(f"basis_{part}", torch.zeros(width, width))
         if words:
             self.register_buffer("known", torch.zeros(settings["known"], dtype=torch.int64))
             self.register_buffer("table", torch.zeros(settings["known"], sum(words), dtype=torch.float16))
+
+    @property
+    def widths(self) -> dict[str, list[int]]:
+        parts = self.settings["units"] + self.settings["words"]
+        of_language = {"language": [self.settings["languages"]]} if self.language is not None else {}
+        sentence = [self.settings["dim"]] if self.sentence_weight else []
+        return {"meaning": parts + sentence, "template": parts[0::2], "residual": parts[1::2], **of_language}
 
     def embed(self, features: Features) -> dict[str, Tensor]:
         """Return `meaning`, `template`, `residual` and, if it was trained, `language`, one-hot of the likeliest one."""
@@ -144,9 +192,9 @@ class FacetHead(Head):
         """Sum of the rows of each text's words: trained ones, and others as they are at random."""
         table: Tensor = self.table  # pyright: ignore[reportAssignmentType]
         known: Tensor = self.known  # pyright: ignore[reportAssignmentType]
-        rows, numbers = features["word_rows"].unique(return_inverse=True)
+        rows, numbers = (features["word_rows"] % self.settings["table_rows"]).unique(return_inverse=True)
         vectors = torch.from_numpy(random_rows(rows.cpu().numpy(), table.shape[1], self.settings["seed"]))
-        vectors = vectors.to(table.device)
+        vectors = vectors.to(table.device) * self.settings["unseen"]
         is_known = torch.isin(rows, known)
         vectors[is_known] = table[torch.searchsorted(known, rows[is_known])].float()
         return F.embedding_bag(numbers, vectors, features["word_starts"].to(numbers.device), mode="sum")
@@ -161,8 +209,8 @@ class AttentionHead(Head):
     `settings`: `dim`, and the switches of disent's `AttentionConfig`.
     """
 
-    def __init__(self, settings: dict[str, Any], default: str) -> None:
-        super().__init__(settings, default)
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
         self.is_linear = settings["ffn"] == "linear"
         self.maps = nn.ModuleDict({name: self._map() for name in NAMES})
 
@@ -171,6 +219,10 @@ class AttentionHead(Head):
         if self.is_linear:
             return nn.Linear(dim, dim)
         return nn.Sequential(nn.Linear(dim, dim), activations[self.settings["activation"]](), nn.Linear(dim, dim))
+
+    @property
+    def widths(self) -> dict[str, list[int]]:
+        return {name: [self.settings["dim"]] for name in ("meaning", "template", "residual", "language")}
 
     def embed(self, features: Features) -> dict[str, Tensor]:
         """Return `meaning`, `template`, `residual` and `language`."""
@@ -209,16 +261,3 @@ class AttentionHead(Head):
             return (1 - attention).masked_fill(~mask, float("-inf")).softmax(dim=-1)
         others = mask.sum(dim=-1, keepdim=True) - 1
         return torch.where(others > 0, (1 - attention) / others.clamp_min(1), 1.0) * mask
-
-
-class ResidualMap(Head):
-    """x + W2 gelu(W1 x + b1) + b2 of the sentence vector x; `settings` has its `dim`."""
-
-    def __init__(self, settings: dict[str, Any], default: str) -> None:
-        super().__init__(settings, default)
-        dim = settings["dim"]
-        self.map = nn.Sequential(nn.Linear(dim, dim), nn.GELU(), nn.Linear(dim, dim))
-
-    def embed(self, features: Features) -> dict[str, Tensor]:
-        vectors = features["sentence_embedding"]
-        return {self.default: vectors + self.map(vectors)}

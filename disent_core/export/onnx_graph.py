@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from disent_core.methods.modules.word_rows import TABLE_ROWS, random_bits, word_rows
+from disent_core.methods.modules.word_rows import random_bits, word_rows
 
 GRAPH = "disent.onnx"
 """File of the graph. No name that a library looks for: its outputs are not those of a plain encoder."""
@@ -39,19 +39,21 @@ class WordSums(nn.Module):
 
     def __init__(self, head: Any) -> None:
         super().__init__()
-        self.dim = head.table.shape[1]
-        bits = random_bits(np.arange(TABLE_ROWS), self.dim, head.settings["seed"])
-        place = torch.full((TABLE_ROWS,), -1, dtype=torch.int32)
+        self.dim, self.table_rows = head.table.shape[1], head.settings["table_rows"]
+        bits = random_bits(np.arange(self.table_rows), self.dim, head.settings["seed"])
+        place = torch.full((self.table_rows,), -1, dtype=torch.int32)
         place[head.known] = torch.arange(len(head.known), dtype=torch.int32)
         signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.float32)
         self.register_buffer("bits", torch.from_numpy(np.packbits(bits, axis=1, bitorder="little")))
-        self.register_buffer("signs", torch.from_numpy((signs * 2 - 1) * np.float32(self.dim**-0.5)))
+        self.register_buffer(
+            "signs", torch.from_numpy((signs * 2 - 1) * np.float32(self.dim**-0.5 * head.settings["unseen"]))
+        )
         self.register_buffer("place", place)
         self.register_buffer("table", torch.cat([head.table, torch.zeros(1, self.dim, dtype=head.table.dtype)]))
 
     def forward(self, rows: Int[Tensor, "texts rows"]) -> Float[Tensor, "texts dim"]:
-        """Sum the rows of each text; -1 is none."""
-        numbers = rows.clamp_min(0)
+        """Sum the rows of each text, by their hashes; -1 is none."""
+        numbers = rows.clamp_min(0) % self.table_rows
         places = self.place[numbers].long().unsqueeze(-1)
         random = self.signs[self.bits[numbers].long()].flatten(2)[..., : self.dim]
         trained = self.table[places.squeeze(-1).clamp_min(0)].float()
@@ -59,45 +61,37 @@ class WordSums(nn.Module):
 
 
 class Graph(nn.Module):
-    """A model of sentence-transformers, a transformer and a router, as a function of tensors.
+    """A model of sentence-transformers, a transformer or words alone and a router, as a function of tensors.
 
     Its outputs are the routes named in `names`.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        transformer, router = model
-        self.encoder, self.router = transformer.model, router
+        first, router = model
+        self.encoder, self.router = getattr(first, "model", None), router
         self._routes: dict[str, list[Any]] = {name: list(route) for name, route in router.sub_modules.items()}
         self.names = list(self._routes)
         heads = [module for route in self._routes.values() for module in route if hasattr(module, "table")]
         self.words = WordSums(heads[0]) if heads else None
-        reads_tokens = any(len(route) > 1 or not _is_of_words(route[0]) for route in self._routes.values())
-        self.inputs = (*(_TOKENS if reads_tokens else ()), *((_WORDS,) if heads else ()))
+        self.inputs = (*(() if self.encoder is None else _TOKENS), *((_WORDS,) if heads else ()))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Return the vectors of each route."""
         features: dict[str, Any] = dict(zip(self.inputs, inputs, strict=True))
-        if "input_ids" in features:
+        if self.encoder is not None:
             output = self.encoder(**{name: features[name] for name in _TOKENS})
             features["token_embeddings"] = output.last_hidden_state
             features["all_layer_embeddings"] = output.hidden_states
         if self.words is not None:
             features["word_sums"] = self.words(features[_WORDS])
         vectors = []
-        for name, route in self._routes.items():
+        for route in self._routes.values():
             of_route = dict(features)
             for module in route:
-                chosen = {"task": name} if "task" in getattr(module, "forward_kwargs", ()) else {}
-                of_route = module(of_route, **chosen)
+                of_route = module(of_route)
             vectors.append(of_route["sentence_embedding"])
         return tuple(vectors)
-
-
-def _is_of_words(module: nn.Module) -> bool:
-    """Whether a module reads words only."""
-    settings = getattr(module, "settings", {})
-    return bool(settings.get("words")) and not settings["units"] and not settings["languages"]
 
 
 class TaggerGraph(nn.Module):
@@ -115,8 +109,8 @@ class TaggerGraph(nn.Module):
 
 
 @torch.no_grad()
-def write_graph(graph: Graph | TaggerGraph, path: Path) -> None:
-    """Write the graph of a model.
+def write_graph(graph: Graph | TaggerGraph, path: Path, outside: str) -> None:
+    """Write the graph of a model; its metadata `preprocessing` says which steps are `outside` of it.
 
     The exporter is the one that traces: that of torch.export needs two more packages, takes eight times as long and its
     graphs round twice as much.
@@ -144,6 +138,10 @@ def write_graph(graph: Graph | TaggerGraph, path: Path) -> None:
             output_names=list(graph.names),
             dynamic_axes=axes | dict.fromkeys(graph.names, outer),
         )
+    onnx = import_module("onnx")
+    model = onnx.load(path)
+    onnx.helper.set_model_props(model, {"preprocessing": outside})
+    onnx.save(model, path)
 
 
 def open_graph(folder: Path) -> Any:
@@ -153,7 +151,7 @@ def open_graph(folder: Path) -> Any:
 
 
 def graph_vectors(
-    folder: Path, texts: Sequence[str], max_length: int
+    folder: Path, texts: Sequence[str], max_length: int | None
 ) -> Iterator[tuple[slice, Mapping[str, Float[np.ndarray, "texts _"]]]]:
     """Yield vectors by route that the graph of a folder gives for some of the texts, in batches of three shapes.
 
@@ -162,10 +160,14 @@ def graph_vectors(
     from transformers import AutoTokenizer
 
     session = open_graph(folder)
-    tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    sources, tokeniser = [source.name for source in session.get_inputs()], None
+    if set(_TOKENS) <= set(sources):
+        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     outputs = [output.name for output in session.get_outputs()]
     options = {"padding": True, "truncation": True, "max_length": max_length, "return_tensors": "np"}
     for rows in (slice(0, len(texts)), slice(0, 2), slice(2, 3)):
-        arrays: dict[str, Any] = {**tokeniser(list(texts[rows]), **options), _WORDS: word_rows(list(texts[rows]))}
-        inputs = {source.name: arrays[source.name].astype(np.int64) for source in session.get_inputs()}
+        arrays: dict[str, Any] = {_WORDS: word_rows(list(texts[rows]))}
+        if tokeniser is not None:
+            arrays |= tokeniser(list(texts[rows]), **options)
+        inputs = {name: arrays[name].astype(np.int64) for name in sources}
         yield rows, dict(zip(outputs, session.run(outputs, inputs), strict=True))

@@ -7,7 +7,7 @@ module of `modeling_disent`, which is shipped in the folder: an export that is a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,6 @@ from disent_core.methods.spec import learned
 Route = tuple[Any, ...]
 """Modules of sentence-transformers, or shipped ones. A module that several routes share is saved once."""
 _SHIPPED = "disent_core.export.modeling_disent"
-_PARTS = ("meaning", "template", "residual")
 _UNKNOWN = "no module of sentence-transformers, nor the shipped one, computes its embeddings"
 
 
@@ -61,6 +60,19 @@ class Routes:
         return any(map(needs_code, self.steps.values()))
 
     @property
+    def widths(self) -> dict[str, int]:
+        """Dimensions of each route."""
+        return {
+            name: next(step.get_embedding_dimension() for step in reversed(route) if _has_width(step))
+            for name, route in self.steps.items()
+        }
+
+    @property
+    def side_by_side(self) -> list[str]:
+        """The routes whose vectors are several parts side by side."""
+        return [name for name, route in self.steps.items() if len(getattr(route[-1], "widths", ())) > 1]
+
+    @property
     def reads_words(self) -> bool:
         """Whether a step reads the words of the texts."""
         return any(getattr(step, "settings", {}).get("words") for route in self.steps.values() for step in route)
@@ -80,6 +92,7 @@ class Routes:
         names = [name if name in self.steps else ALIASES.get(name, name) for name in names]
         if unknown := [name for name in names if name not in self.steps]:
             raise ValueError(f"this head has no route {unknown[0]!r}; choose one of {', '.join(self.steps)}")
+        names = [name for name in self.steps if name in names]  # the first is the default, whose width is the model's
         left_out = tuple(name for name in self.steps if name not in names)
         return replace(self, steps={name: self.steps[name] for name in names}, left_out=left_out)
 
@@ -94,6 +107,10 @@ class Routes:
         return "meaning" if "meaning" in self.steps else next(iter(self.steps))
 
 
+def _has_width(step: Any) -> bool:
+    return hasattr(step, "get_embedding_dimension")
+
+
 def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
     """Return all routes of a head; `pooled` are the steps from token states to the encoder's sentence vector.
 
@@ -103,15 +120,13 @@ def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
     if isinstance(trained, Solved):
         return Routes(_of_languages(trained, head, pooled), by_language=True)
     if isinstance(trained, FineTuned):
-        return Routes({trained.embedding: pooled + _after_tuning(trained.with_weights_of(seed), trained.embedding)})
+        return Routes({trained.embedding: pooled + _after_tuning(trained.with_weights_of(seed))})
     if isinstance(trained, TrainedFacet) and seed is not None:
         return _of_step(_facet(trained.head(seed), seed), pooled)
     if isinstance(trained, TrainedLexicon) and seed is not None:
-        if trained.config.table_rows != TABLE_ROWS or trained.config.unseen != 1:
-            raise refusal(head, f"the shipped module has a table of {TABLE_ROWS:,} rows and random rows of norm 1")
-        widths = [trained.config.template_units, trained.config.residual_units]
-        # The width of states, which are not read, is written down too.
-        return _of_step(_views({}, None, [], widths, trained.words[seed], seed, dim=head.description["dim"]), ())
+        config = trained.config
+        widths = [config.template_units, config.residual_units]
+        return _of_step(_views({}, None, [], widths, trained.words[seed], seed, table_rows=config.table_rows), ())
     if isinstance(trained, TrainedHead) and seed is not None:
         return _of_module(trained.heads[seed], pooled, head)
     raise refusal(head, "it tags the slots of sentences" if head.method.labels else _UNKNOWN)
@@ -230,9 +245,9 @@ def _of_units(module: FacetFirstHead, states: Sequence[nn.Module]) -> dict[str, 
 
 
 def _of_step(step: Any, pooled: Route) -> Routes:
-    """Return a route for each embedding of a step, which has a language unless its settings say that there is none."""
-    names = (*_PARTS, "language") if step.settings.get("languages", 1) else _PARTS
-    return Routes(dict.fromkeys(names, (*pooled, step)))
+    """Return a route for each embedding of a step."""
+    embeddings = {name: shipped().Embedding(name, list(widths)) for name, widths in step.widths.items()}
+    return Routes({name: (*pooled, step, embedding) for name, embedding in embeddings.items()})
 
 
 def states_of(layers: Sequence[int], dim: int) -> nn.Module:
@@ -240,19 +255,22 @@ def states_of(layers: Sequence[int], dim: int) -> nn.Module:
     return shipped().LayerStates(list(layers), dim)
 
 
-def _after_tuning(source: nn.Module, embedding: str) -> Route:
+def _after_tuning(source: nn.Module) -> Route:
     """Return the steps after the sentence vector: those of a tuned map, none for a tuned encoder."""
     if not isinstance(source, VectorMap):
         return ()
     if isinstance(source.map, nn.Linear):
         return (_affine(source.map),)
-    weights = {f"map.{name}": value for name, value in source.map.state_dict().items()}
-    return (_step("ResidualMap", {"dim": source.dim}, weights, embedding),)
+    # x + W2 gelu(W1 x + b1) + b2 is one network of two layers, because x = gelu(x) - gelu(-x).
+    inner, _, outer = (cast("nn.Linear", layer) for layer in source.map.children())
+    same, none = torch.eye(source.dim), torch.zeros(2 * source.dim)
+    widened = _dense(torch.cat([inner.weight.detach(), same, -same]), torch.cat([inner.bias.detach(), none]), nn.GELU())
+    return widened, _dense(torch.cat([outer.weight.detach(), same, -same], dim=1), outer.bias.detach())
 
 
-def _step(kind: str, settings: dict[str, Any], weights: Mapping[str, Tensor], default: str = "meaning") -> Any:
+def _step(kind: str, settings: dict[str, Any], weights: Mapping[str, Tensor]) -> Any:
     """Return a module with weights; of its buffers those that are not given stay zero."""
-    module = getattr(shipped(), kind)(settings, default)
+    module = getattr(shipped(), kind)(settings)
     module.load_state_dict({**dict(module.named_buffers()), **weights})
     return module
 
@@ -275,17 +293,17 @@ def _views(
     widths: list[int],
     words: HashedNgramTable | None,
     seed: int,
-    dim: int = 0,
+    table_rows: int = TABLE_ROWS,
     sentence_weight: float = 0.0,
 ) -> Any:
     """Return a step of two parts off token states (widths `units`), off words (`widths`), or both."""
-    settings = {"dim": dim, "units": units, "words": widths, "languages": 0, "known": 0, "seed": table_seed(seed)}
-    settings["sentence_weight"] = sentence_weight
+    settings: dict[str, Any] = {"dim": 0, "units": units, "words": widths, "languages": 0, "known": 0}
+    settings |= {"seed": table_seed(seed), "table_rows": table_rows, "unseen": 1.0, "sentence_weight": sentence_weight}
     if language is not None:
         settings |= {"dim": language.in_features, "languages": language.out_features}
         weights |= _linear("language", language)
     if words is not None:
-        settings["known"] = len(words.known)
+        settings |= {"known": len(words.known), "unseen": words.unseen}
         weights |= {"known": words.known, "table": words.table.detach().half()}
     return _step("FacetHead", settings, weights)
 

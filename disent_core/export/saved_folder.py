@@ -17,6 +17,7 @@ from torch import Tensor
 from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.contract import Device, EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.lineage.head_records import (
@@ -119,7 +120,11 @@ def open_folder(folder: Path, *, device: Device = "auto", allowed: Collection[st
     path, record = folder / RECORD, checked_record(folder)
     description = record["description"]
     method, settings = method_of(path, description, allowed)
-    source = CopiedEncoder(encoder_inside(path, record["encoder"]), folder, device, description["encoder_fingerprint"])
+    if method.reads_encoder:
+        config = encoder_inside(path, record["encoder"])
+    else:  # nothing of it is read
+        config = HuggingFaceConfig(name=description["encoder"], path=str(folder))
+    source = CopiedEncoder(config, folder, device, description["encoder_fingerprint"])
     return SavedHead(path, description, record["fingerprint"], method, settings, source, resolve_device(device))
 
 

@@ -1,16 +1,27 @@
-"""Turn a trained `lexicon` or `facet_static` into a static model, which needs neither torch nor disent's tables."""
+"""Turn a trained `lexicon` or `facet_static` into a static model, which needs neither torch nor disent's tables.
+
+A static model's folder may have a module of sentence-transformers too, whose own modules have no hashed n-grams.
+"""
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from disent_core.errors import TrainingError
+import numpy as np
+
+from disent_core.errors import TrainingError, located
+from disent_core.export.folder import PROBES
+from disent_core.export.saved_folder import write_json
+from disent_core.export.transformers_folder import COPIED_OF_STATIC, shipped_code
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.lexicon_head import TrainedLexicon
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 from disent_core.methods.modules.word_rows import TABLE_ROWS
 from disent_core.methods.spec import METHOD_REFERENCE, learned
+from disent_core.static_folder import CARD
 from disent_core.static_model import StaticModel
+from disent_core.storage.files import atomic_path
 
 
 def of_table(
@@ -46,14 +57,14 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
         raise ValueError(f"the head has no seed {seed}; choose one of {', '.join(map(str, trained.words))}")
     config, has_template = trained.config, "template" in learned(head.method.embeddings, facts)
     names = ("template", "residual") if has_template else ("part_1", "part_2")
-    described = {
+    described: dict[str, Any] = {
         "name": facts["name"],
         "method": facts[METHOD_REFERENCE],
         "trained_on": facts["trained_on"],
         "head": head.content,
         "settings": json.loads(json.dumps(facts["settings"])),
         "seed": seed,
-    }
+    } | {name: facts[name] for name in ("data", "licence") if facts.get(name)}
     return of_table(
         trained.words[seed],
         dict(zip(names, (config.template_units, config.residual_units), strict=True)),
@@ -62,3 +73,53 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
         languages=list(facts["languages"]),
         description=described | description,
     )
+
+
+USE = """
+## With sentence-transformers
+
+Its modules have no hashed words and n-grams, so the folder brings one, `modeling_static.py`, hence the flag.
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("FOLDER", trust_remote_code=True)
+model.encode(["wake me up at nine"], task="meaning")
+```
+
+`task=` is one of {names}; without it, and in `encode_query` and `encode_document`, it is `meaning`. Of the meaning's
+parts `truncate_dim` keeps a share each. The vectors are those of `disent.load("FOLDER")`, to the bit.
+"""
+_MODULES = [{"idx": 0, "name": "0", "path": "", "type": "modeling_static.StaticWords"}]
+
+
+def export_static(model: StaticModel, folder: Path, *, licence: str | None = None) -> None:
+    """Write a static model as a folder that both disent and sentence-transformers load.
+
+    Args:
+        model: the model.
+        folder: a folder that does not exist yet.
+        licence: of the weights, for the card; None: the one that the model states.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    from disent_core.export.modeling_static import StaticWords
+
+    if folder.exists():
+        raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
+    described = model if licence is None else model.described(licence=licence)
+    with atomic_path(folder.resolve()) as temporary:
+        described.save(temporary)
+        copy = SentenceTransformer(
+            modules=[StaticWords.load(str(temporary))], device="cpu", similarity_fn_name="cosine"
+        )
+        for name in model.names:
+            if not np.array_equal(copy.encode(list(PROBES), task=name), model.encode(PROBES, name)):
+                raise TrainingError(f"{folder}: the exported {name} would differ from that of the model")
+        copy.save(str(temporary), create_model_card=False)
+        write_json(temporary / "modules.json", _MODULES)
+        for name, source in shipped_code(COPIED_OF_STATIC).items():
+            (temporary / name).write_text(source, encoding="utf-8")
+        use = USE.format(names=", ".join(f"`{name}`" for name in model.names))
+        with (temporary / CARD).open("a", encoding="utf-8") as card:
+            card.write(use)

@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -23,19 +23,20 @@ Vectors = Mapping[str, Float[np.ndarray, "texts _"]]  # vectors of texts by rout
 
 
 def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None:
-    """Write `Transformer -> Router(routes)`; the folder does not exist yet."""
+    """Write `Transformer -> Router(routes)`, or words in place of the transformer; the folder does not exist yet."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Router, Transformer
 
     with quiet():
-        encoder.model.save_pretrained(folder)
-        encoder.tokeniser.save_pretrained(folder)
-        kind = shipped().WordTransformer if routes.reads_words else Transformer
-        transformer = kind(str(folder), max_seq_length=encoder.config.max_length)
-        shutil.rmtree(folder)
-        transformer.model = encoder.model  # without the random pooler that transformers gives one without
-        for step in (step for route in routes.steps.values() for step in route if hasattr(step, "default")):
-            step.default = routes.default
+        if encoder.model is None:
+            first = shipped().WordInput()
+        else:
+            encoder.model.save_pretrained(folder)
+            encoder.tokeniser.save_pretrained(folder)
+            kind = shipped().WordTransformer if routes.reads_words else Transformer
+            first = kind(str(folder), max_seq_length=encoder.config.max_length)
+            shutil.rmtree(folder)
+            first.model = encoder.model  # without the random pooler that transformers gives one without
         # Without a mapping, encode_query and encode_document would find no route.
         mappings = {(task, None): routes.default for task in ("query", "document")} if routes.default else None
         router = Router(
@@ -44,7 +45,7 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
             allow_empty_key=False,
             route_mappings=mappings,  # pyright: ignore[reportArgumentType]
         )
-        model = SentenceTransformer(modules=[transformer, router], device="cpu", similarity_fn_name="cosine")
+        model = SentenceTransformer(modules=[first, router], device="cpu", similarity_fn_name="cosine")
         model.save(str(folder), create_model_card=False)
     if isinstance(pooler := getattr(encoder.model, "pooler", None), DensePooler):
         save_dense(pooler, folder)  # for disent; the routes have it as well
@@ -77,7 +78,7 @@ def loadable(folder: Path) -> Iterator[None]:
 
 
 _PREFIX = "modeling_disent."
-_CLASSES = ("WordTransformer", "LayerStates", "FacetHead", "AttentionHead", "ResidualMap")
+_CLASSES = ("WordTransformer", "WordInput", "LayerStates", "FacetHead", "AttentionHead", "Embedding")
 
 
 def load_folder(folder: Path) -> Any:
@@ -90,26 +91,37 @@ def load_folder(folder: Path) -> Any:
             return SentenceTransformer(str(folder), device="cpu", local_files_only=True)
         kinds = {f"{_PREFIX}{name}": getattr(shipped(), name) for name in _CLASSES}
         modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-        transformer = kinds.get(modules[0]["type"], Transformer).load(str(folder), local_files_only=True)
+        first = kinds.get(modules[0]["type"], Transformer).load(str(folder), local_files_only=True)
         router = Router.load(str(folder), subfolder=modules[1]["path"], local_files_only=True, module_classes=kinds)
-        return SentenceTransformer(modules=[transformer, router], device="cpu")
+        return SentenceTransformer(modules=[first, router], device="cpu")
 
 
 COPIED = (
     "disent_core.export.modeling_disent",
+    "disent_core.export.side_by_side",
     "disent_core.methods.modules.word_rows",
     "disent_core.normal_form",
     "disent_core.random_bits",
 )
 """The shipped module, and the modules of disent that it imports, itself or through them."""
+COPIED_OF_STATIC = (
+    "disent_core.export.modeling_static",
+    *COPIED[1:],
+    "disent_core.static_model",
+    "disent_core.static_folder",
+    "disent_core.embedding_names",
+    "disent_core.text",
+    "disent_core.errors",
+)
+"""The same of the module of a static model."""
 
 
-def shipped_code() -> dict[str, str]:
+def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[str, str]:
     """Return the files of code that a folder may have."""
     code = {}
-    for name in COPIED:
+    for name in names:
         source = inspect.getsource(import_module(name))
-        for other in COPIED:  # transformers copies relative imports only
+        for other in names:  # transformers copies relative imports only
             source = source.replace(f"from {other} import", f"from .{other.rpartition('.')[2]} import")
         code[f"{name.rpartition('.')[2]}.py"] = source
     return code
@@ -117,7 +129,7 @@ def shipped_code() -> dict[str, str]:
 
 def _ship(folder: Path) -> None:
     """Copy the shipped module and what it imports, and name its classes as those of that file."""
-    for name, source in shipped_code().items():
+    for name, source in shipped_code(COPIED).items():
         (folder / name).write_text(source, encoding="utf-8")
     for name in ("modules.json", "1_Router/router_config.json"):
         file = folder / name
@@ -142,7 +154,7 @@ def quiet() -> Iterator[None]:
 
 def forget_origin(folder: Path) -> None:
     """Remove the path of the folder that the model was read from."""
-    for file in (folder / "config.json", folder / "tokenizer_config.json"):
+    for file in filter(Path.is_file, (folder / "config.json", folder / "tokenizer_config.json")):
         settings = json.loads(file.read_text(encoding="utf-8"))
         write_json(
             file, {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}

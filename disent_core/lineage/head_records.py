@@ -85,7 +85,7 @@ class _Folder:
     description: _Description
     fingerprint: Text
     seed: Seed | None
-    encoder: dict[str, Any]
+    encoder: dict[str, Any] | None
     measured: list[dict[str, Any]]
     probes: _Probes
     weights: dict[str, _Weight]
@@ -137,8 +137,9 @@ def encoder_of(path: Path, described: Mapping[str, Any], folder: Path, allowed: 
     return _validated(path, kind, settings).resolved(folder)
 
 
-def encoder_inside(path: Path, described: Mapping[str, Any]) -> HuggingFaceConfig:
+def encoder_inside(path: Path, described: Mapping[str, Any] | None) -> HuggingFaceConfig:
     """Return the settings of the encoder of an exported folder, which lies in that folder and nowhere else."""
+    described = described or {}
     places = {name: described.get(name) for name in ("kind", "path", "id", "revision")}
     if places != {"kind": "huggingface", "path": ".", "id": None, "revision": None}:
         raise _refused(path, f"encoder: it is {quoted(places)}, and not the one in this folder")

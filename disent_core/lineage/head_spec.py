@@ -1,7 +1,8 @@
 """Stage `heads`: what a head is, where it lies and what it is trained on. `heads` trains it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.encoders.configured import describe_config
@@ -48,7 +49,18 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
         is_mixture=workspace.config.is_mixture(trained_on),
         reference=method.base,
         encoder_config=describe_config(lazy.saved_config, workspace.head(encoder, method.name, trained_on).parent),
+        data=_corpora(workspace.config, method, trained_on),
     )
+
+
+def _corpora(config: Config, method: MethodConfig, trained_on: str) -> tuple[Mapping[str, Any], ...]:
+    """Return name and licence of each corpus that a head trains on."""
+    corpora = [
+        corpus for language in config.languages_of(trained_on) for corpus in config.trained_corpora(method, language)
+    ]
+    for left, right in () if method.method.labels else config.pair_languages.get(trained_on, ()):
+        corpora += [corpus for corpus, _ in config.training_pairs(left, right)]
+    return tuple({"corpus": name, "licence": licence} for name, licence in {c.name: c.licence for c in corpora}.items())
 
 
 def head_files(workspace: Workspace, run: HeadSpec) -> HeadFiles:

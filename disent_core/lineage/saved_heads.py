@@ -16,7 +16,8 @@ from disent_core.methods.spec import ENCODER_CONFIG, describe_head
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
 from disent_core.settings import Settings
 from disent_core.storage.results import has_manifest
-from disent_core.training.data import TextFeatures, features_of
+from disent_core.storage.weights import describe_copy
+from disent_core.training.data import TextFeatures, features_of, words_alone
 from disent_core.training.needs import Need
 
 _AGAIN = "Train it again with this version of disent"
@@ -58,6 +59,8 @@ class SavedHead:
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
         """Encode texts to what the head reads of each, in order."""
+        if not self.method.reads_encoder:
+            return words_alone(texts, language)
         states = Need.TOKEN_STATES in self.method.needs_of(self.settings)
         return features_of(self.encoder, texts, language, states=states)
 
@@ -69,10 +72,10 @@ def open_head(
 
     `encoder` is the folder of its encoder, if that has moved; `allowed` are modules of the user that the file may name.
     """
-    # Without a manifest the file is somebody else's, which must not be quarantined as a damaged head.
-    described = describe_head(path) if has_manifest(path) else None
+    # Without a manifest the file is a copy or somebody else's, which must not be quarantined as a damaged head.
+    described = describe_head(path) if has_manifest(path) else describe_copy(path)
     if described is None:
-        remedy = "Name the .safetensors file of a trained head, with its .manifest beside it, or an exported folder"
+        remedy = "Name the .safetensors file of a trained head, or an exported folder"
         remedy += "; commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
         raise TrainingError(located(path, None, "no trained head at this path", remedy))
     description, content = described
@@ -80,20 +83,48 @@ def open_head(
     if description.get(ENCODER_CONFIG) is None:
         raise TrainingError(located(path, None, "this head does not say what encoder it has", _AGAIN))
     method, settings = method_of(path, description, allowed)
-    source = _encoder(path, description, device, encoder, allowed)
+    source = _encoder(path, description, device, encoder, allowed, is_read=method.reads_encoder)
     return SavedHead(path, description, content, method, settings, source, resolve_device(device))
 
 
 def _encoder(
-    path: Path, description: Mapping[str, Any], device: Device, folder: Path | None, allowed: Collection[str]
+    path: Path,
+    description: Mapping[str, Any],
+    device: Device,
+    folder: Path | None,
+    allowed: Collection[str],
+    *,
+    is_read: bool,
 ) -> LazyEncoder:
-    config = description[ENCODER_CONFIG] | ({"path": str(folder.resolve()), "id": None} if folder else {})
-    source = LazyEncoder(encoder_of(path, config, path.resolve().parent, allowed), path, device)
+    """Return the encoder with the fingerprint that the head names: where it was, or beside the head's file."""
+    wanted, recorded = description["encoder_fingerprint"], description[ENCODER_CONFIG]
+
+    def at(place: Path | None) -> LazyEncoder:
+        config = recorded | ({"path": str(place.resolve()), "id": None, "revision": None} if place else {})
+        return LazyEncoder(encoder_of(path, config, path.resolve().parent, allowed), path, device)
+
+    source = at(folder)
+    if not is_read:
+        return source
+    problem = _difference(source, wanted)
+    if problem is None:
+        return source
+    if folder is None and "path" in recorded:
+        beside = path.resolve().parent
+        for place in sorted({file.parent for file in (*beside.glob("config.json"), *beside.glob("*/config.json"))}):
+            if _difference(moved := at(place), wanted) is None:
+                return moved
+    missing = f"the encoder {source.config.name!r} of this head, of fingerprint {wanted}, is not here ({problem})"
+    remedy = (
+        "Name its folder as encoder=, put a copy of that beside this file, or take an exported folder, which has it"
+    )
+    raise EncoderError(located(path, None, missing, remedy))
+
+
+def _difference(source: LazyEncoder, wanted: str) -> str | None:
+    """Return why an encoder is not the one with a fingerprint; None if it is."""
     try:
-        fingerprint = source.fingerprint
+        is_other = source.fingerprint != wanted
     except EncoderError as error:
-        raise EncoderError(f"{error}. If the encoder of {path} has moved, name its folder as encoder=") from error
-    if fingerprint != description["encoder_fingerprint"]:
-        problem = f"the encoder {source.config.name!r} is not the one that this head was trained on"
-        raise EncoderError(located(path, None, problem, "Name the folder of the right one as encoder="))
-    return source
+        return str(error).rstrip(".").partition(". ")[0]
+    return "the one there is not the one that the head was trained on" if is_other else None

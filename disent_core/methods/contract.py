@@ -31,6 +31,7 @@ class Method(Generic[Config]):
         embeddings: names that `embed` returns, of `EMBEDDINGS`, in the order in which they are shown.
         needs: data that the method reads beyond the sentence vectors of utterances.
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
+        reads_encoder: False if it reads the words of texts alone: a head is then applied without its encoder.
         is_trained: False if there is nothing to fit, hence no weights.
         is_seeded: False if nothing is random: the method is then fitted once, and embeds with seed None.
         space: values that a search of settings (`[settings_search]`) draws from, by setting.
@@ -48,6 +49,7 @@ class Method(Generic[Config]):
     embeddings: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset()
     labels: bool = False
+    reads_encoder: bool = True
     is_trained: bool = True
     is_seeded: bool = True
     space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])

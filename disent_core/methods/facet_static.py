@@ -57,6 +57,7 @@ METHOD = FacetStaticMethod(
     },
     embeddings=("meaning", "template", "residual"),
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
+    reads_encoder=False,
     space={**SPACE, "epochs": (2, 3, 4), "languages_per_step": (1, 2, 3), "template_weight": (1.0, 2.0, 3.0)},
     code_version="1",
     ranks_dev_pairs=True,

@@ -100,6 +100,7 @@ METHOD = LexiconMethod(
     },
     embeddings=("meaning", "template", "residual"),
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
+    reads_encoder=False,
     space=SPACE,
     code_version="1",  # that of the family is 2
     ranks_dev_pairs=True,

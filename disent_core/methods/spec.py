@@ -42,8 +42,8 @@ class HeadSpec:
     `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors. `trained_on` is
     `en-de` or the name of a training set, and `is_mixture` tells whether that has several pairs.
 
-    `reference` and `encoder_config` find the method and the encoder when a head is opened without its configuration; no
-    result depends on them.
+    `reference` and `encoder_config` find the method and the encoder when a head is opened without its configuration;
+    `data` has the training corpora with their licences, for its card. No result depends on these three.
     """
 
     name: str
@@ -57,6 +57,7 @@ class HeadSpec:
     is_mixture: bool = False
     reference: str = ""
     encoder_config: Mapping[str, Any] | None = None
+    data: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def title(self) -> str:

@@ -102,6 +102,7 @@ def _train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], Traini
         "inputs": head.inputs,
         WARM_START_KEY: head.warm_start_key,
         INITIAL_WEIGHTS: initial_weights,
+        "data": head.data,
     }
     if learns_from_mates(head.method, head.settings):
         description[MATES] = len(data.mates.get("train", ()))

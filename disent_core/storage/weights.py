@@ -6,7 +6,7 @@ place of the file: JSON with `description`, `fingerprint` and `weights`, which s
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from safetensors import SafetensorError, safe_open
 
 from disent_core.errors import DamagedError, TrainingError, located
-from disent_core.storage.files import recorded_path
+from disent_core.storage.files import manifest_path, recorded_path
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import open_result, write_result
 from disent_core.text import parsed_json
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 Weights = dict[str, "Tensor"]
+_CHECKSUM = "checksum"
 INDEX = "disent_head.json"  # name of an index, which lies in the folder of an exported head
 
 
@@ -36,10 +38,43 @@ def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mappi
     digest = hashlib.sha256()
     for name, value in detached.items():
         digest.update(name.encode() + value.numpy().tobytes())
-    content = digest.hexdigest()[:32]
+    content, described = digest.hexdigest()[:32], json.dumps(description)
+    arrays = ((name, detached[name].numpy()) for name in sorted(detached))
+    metadata = {"disent": described, "content": content, _CHECKSUM: _checksum(described, content, arrays)}
     with write_result(path) as temporary:
-        save_file(detached, temporary, metadata={"disent": json.dumps(description), "content": content})
+        save_file(detached, temporary, metadata=metadata)
     return content
+
+
+def _checksum(described: str, content: str, arrays: Iterable[tuple[str, "np.ndarray"]]) -> str:
+    """Return the SHA-256 of all that a file of weights has: a copy without its manifest is checked by it."""
+    digest = hashlib.sha256(f"{described}{content}".encode())
+    for name, value in arrays:
+        digest.update(f"{name} {value.dtype.str} {value.shape}".encode() + value.tobytes())
+    return digest.hexdigest()
+
+
+def describe_copy(path: Path) -> tuple[dict[str, Any], str] | None:
+    """Return what `describe_weights` does of a file without a manifest, which is checked; None if it is no head.
+
+    Raises:
+        DamagedError: if it is not as it was written, or has no checksum.
+    """
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            if not {"disent", "content"} <= set(metadata):
+                return None
+            arrays = ((name, file.get_tensor(name)) for name in sorted(file.keys()))
+            checksum = _checksum(metadata["disent"], metadata["content"], arrays)
+    except (OSError, SafetensorError, TypeError):  # TypeError: numbers that numpy lacks
+        return None
+    if _CHECKSUM not in metadata:
+        problem = f"this head has no checksum of its weights, and {manifest_path(path).name} is missing"
+        raise DamagedError(located(path, None, problem, "Copy that file too, or train the head again"))
+    if checksum != metadata[_CHECKSUM]:
+        refuse_weights(path, "it is not as it was written: its checksum is another one")
+    return describe_weights(path)
 
 
 def describe_weights(path: Path) -> tuple[dict[str, Any], str]:

@@ -185,6 +185,16 @@ class TextFeatures:
         return len(self.rows)
 
 
+def words_alone(texts: Sequence[str], language: str) -> TextFeatures:
+    """Return the features of texts for a method that reads no encoder: the texts, and vectors of nothing."""
+    return TextFeatures(
+        VectorBank([torch.zeros(1, 1)]),
+        torch.zeros(len(texts), dtype=torch.int64),
+        language=language,
+        texts=list(texts),
+    )
+
+
 def text_features(
     keys: Sequence[str],
     *tables: tuple[VectorTable, StateTable | None],

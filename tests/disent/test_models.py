@@ -166,7 +166,11 @@ class Trained:
 @pytest.fixture
 def head():
     method = SimpleNamespace(
-        name="toy", embeddings=("template", "residual"), is_seeded=False, is_transductive=lambda settings: False
+        reads_encoder=True,
+        name="toy",
+        embeddings=("template", "residual"),
+        is_seeded=False,
+        is_transductive=lambda settings: False,
     )
     names = {"name": "toy", "encoder": "tiny", "trained_on": "en-de", "languages": ["en", "de"]}
     config = SimpleNamespace(max_length=64)

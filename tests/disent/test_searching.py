@@ -444,11 +444,18 @@ def test_a_file_of_texts_is_embedded_indexed_and_searched_without_torch(tmp_path
     )
 
 
-def test_what_needs_a_head_refuses_a_static_model(static, tmp_path):
-    for arguments in (["export", str(static.path), str(tmp_path / "out")],):
-        told = CliRunner().invoke(main, arguments)
-        assert told.exit_code == 2
-        assert "is a static model, and this needs a trained head" in told.stderr
+def test_a_static_model_is_exported_whole_or_refused_in_one_line(static, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    told = CliRunner().invoke(main, ["export", str(static.path), str(tmp_path / "out"), "--onnx"])
+    assert told.exit_code == 2
+    assert "is a static model, which is exported whole and without a graph" in told.stderr
+    told = CliRunner().invoke(main, ["export", str(static.path), str(tmp_path / "out"), "--licence", "CC0-1.0"])
+    assert told.exit_code == 0, told.output
+    assert "trust_remote_code=True" in told.stdout
+    model = disent.load(tmp_path / "out")
+    assert model.description["licence"] == "CC0-1.0"
+    assert np.array_equal(model.encode("toy"), static.encode("toy"))
+    assert CliRunner().invoke(main, ["check", str(tmp_path / "out")]).exit_code == 0
 
 
 def test_the_search_page_answers_by_a_static_model(static):

@@ -79,10 +79,10 @@ def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copi
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
     (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(EncoderError, match="is not the one that this head was trained on"):
+    with pytest.raises(EncoderError, match="not the one that the head was trained on"):
         disent.load(path)
     shutil.rmtree(folder)
-    with pytest.raises(EncoderError, match=r"has moved, name its folder as encoder="):
+    with pytest.raises(EncoderError, match="Name its folder as encoder="):
         disent.load(path)
     np.testing.assert_array_equal(disent.load(path, encoder=moved).encode(TEXTS), before)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from random_heads import CASES, DIM
+from random_heads import CASES
 from safetensors.torch import save_file
 
 import disent
@@ -25,10 +25,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
-from disent_core.methods.lexicon import METHOD as LEXICON
+from disent_core.methods.facet import METHOD as FACET
 
 Path(__file__).with_name("RAN").touch()
-METHOD = replace(LEXICON, name="mine")
+METHOD = replace(FACET, name="mine")
 
 
 class Kind(HuggingFaceConfig):
@@ -38,9 +38,9 @@ class Kind(HuggingFaceConfig):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """A head of lexicon in `heads`, its encoder in `model`, its folder `out` and its index; tests only read them."""
+    """A head of facet in `heads`, its encoder in `model`, its folder `out` and its index; tests only read them."""
     place = tmp_path_factory.mktemp("made")
-    head = disent.load(CASES["lexicon"](place), device="cpu")
+    head = disent.load(CASES["facet"](place), device="cpu")
     head.save(place / "out")
     disent.load(place / "out", device="cpu")
     disent.Index.build(place / "index", disent.load(place / "out", device="cpu"), ["toy 1", "de 4"])
@@ -59,7 +59,7 @@ def place(made, tmp_path, monkeypatch) -> Path:
     sys.modules.pop(PAYLOAD, None)
 
 
-HEAD = Path("heads", "tiny", "lexicon", "en-de.safetensors")
+HEAD = Path("heads", "tiny", "facet", "en-de.safetensors")
 
 
 def sign(folder: Path, change=lambda record: None) -> None:
@@ -140,7 +140,7 @@ def test_a_method_that_the_caller_names_is_used(place, door):
     forge(place, lambda description: description.update(reference=f"{PAYLOAD}:METHOD"))
     Path("texts.txt").write_text("toy\n")
     if not door.startswith("index"):
-        assert opened(place, methods=[PAYLOAD]).encode("toy 1").shape == (DIM - 5,)
+        assert opened(place, methods=[PAYLOAD]).encode("toy 1").shape == (22,)
     answer = CliRunner().invoke(main, [*command, "--method", f"{PAYLOAD}:METHOD"])
     assert PAYLOAD in sys.modules
     assert "which is no part of disent" not in answer.output
@@ -169,7 +169,7 @@ def of_encoder(**values):
 
 
 def of_weights(**values):
-    return lambda record: record["weights"]["3.table"].update(values)
+    return lambda record: record["weights"]["3.words.table"].update(values)
 
 
 RECORDS = {
@@ -200,7 +200,7 @@ RECORDS = {
     "an encoder that is a list": lambda record: record.update(encoder=[]),
     "a type that torch has as a function": of_weights(dtype="load"),
     "a weight that is not there": of_weights(name="no_such_weight"),
-    "a weight of another shape": of_weights(name="4.known"),
+    "a weight of another shape": of_weights(name="known"),
     "a file with a name that no disk takes": lambda record: record["files"].update({"A" * 300: ""}),
     "weights that are a list": lambda record: record.update(weights=[]),
     "no weights": lambda record: record.update(weights={}),
@@ -230,7 +230,7 @@ def enlarge_shape(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [lengthen_header, enlarge_shape, lambda file: file.write_bytes(b"")])
-@pytest.mark.parametrize("name", ["model.safetensors", "1_Router/meaning_0_FacetHead/model.safetensors"])
+@pytest.mark.parametrize("name", ["model.safetensors", "1_Router/meaning_2_FacetHead/model.safetensors"])
 def test_weights_without_sense_are_one_line(place, name, damage):
     damage(place / "out" / name)
     (place / "out" / f"{PAYLOAD}_inside.py").unlink()
@@ -317,9 +317,8 @@ def test_an_index_without_sense_is_one_line(place, what):
 def test_check_says_what_it_knows_and_no_more(place):
     (place / "out" / f"{PAYLOAD}_inside.py").unlink()
     answer = CliRunner().invoke(main, ["check", "out"])
-    assert answer.output == (
-        "out: unchanged since its record was written (this does not say who wrote it); meaning, template, residual\n"
-    )
+    known = "unchanged since its record was written (this does not say who wrote it)"
+    assert answer.output == f"out: {known}; meaning, template, residual, language\n"
 
 
 @pytest.mark.parametrize("name", ["modeling_disent.py", f"{PAYLOAD}_inside.py", "1_Router/more.py"])

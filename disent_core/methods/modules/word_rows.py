@@ -95,14 +95,19 @@ def rows_of_word(word: str, table_rows: int = TABLE_ROWS) -> list[int]:
     return [zlib.crc32(piece.encode()) % table_rows for piece in (f"w{word}", *grams)]
 
 
-def rows_of_text(text: str) -> list[int]:
+def rows_of_text(text: str, table_rows: int = TABLE_ROWS) -> list[int]:
     """Rows of the table whose sum is the vector of a text: those of its distinct words."""
-    return [row for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word)]
+    return [row for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word, table_rows)]
+
+
+def hashes_of_text(text: str) -> list[int]:
+    """Hashes of 32 bits of what a text is the sum of; modulo the size of a table they are `rows_of_text`."""
+    return rows_of_text(text, 1 << 32)
 
 
 def word_rows(texts: Sequence[str]) -> NDArray[np.int64]:
-    """`rows_of_text` of each text, [texts, most rows], filled up with -1: the input of that name of an ONNX graph."""
-    rows = [rows_of_text(text) for text in texts]
+    """`hashes_of_text` of each text, [texts, most], filled up with -1: the input of that name of an ONNX graph."""
+    rows = [hashes_of_text(text) for text in texts]
     width = max([1, *map(len, rows)])
     return np.array([[*of_text, *[-1] * (width - len(of_text))] for of_text in rows], dtype=np.int64)
 

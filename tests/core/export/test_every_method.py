@@ -19,7 +19,8 @@ pytest.importorskip("onnxruntime")
 ALL = ["meaning", "template", "residual", "language"]
 ROUTES = {"lexicon": ALL[:3], "emu, head, map = mlp": ["sentence"],
           **dict.fromkeys((name for name in CASES if name.startswith(("facet", "fmda"))), ALL),
-          "facet_first": ["template", "residual"], **{key: ["en", "de"] for key in ("projection", "centered", "cca")},
+          "facet_first": ["template", "residual"], "facet_static": ALL[:3],
+          **{key: ["en", "de"] for key in ("projection", "centered", "cca")},
           "infonce": ["meaning"], "infonce, mlp": ["meaning"],
           "emu, head": ["sentence"], "fine_tuned": ["meaning"]}  # fmt: skip
 
@@ -47,11 +48,13 @@ def test_every_route_of_a_folder_and_of_its_graph_gives_the_vectors_of_the_head(
 
     options = {"trust_remote_code": True} if read_record(exported.folder)["needs_code"] else {}
     model = SentenceTransformer(str(exported.folder), device="cpu", local_files_only=True, **options)
+    assert model.get_embedding_dimension() == model.encode("a", task=exported.written.routes.default or "en").shape[0]
     routes = ROUTES.get(exported.case, ["meaning", "language"])
     assert list(exported.written.routes.steps) == routes
     for route in routes:
         own = exported.own[("sentence", route) if route in LANGUAGES else (route, None)]
         assert np.abs(model.encode(TEXTS, task=route) - own).max() <= TOLERANCE * np.abs(own).max(), route
+        assert exported.written.routes.widths[route] == own.shape[1]
     assert exported.written.graph_difference <= TOLERANCE
 
 

@@ -14,7 +14,7 @@ from random_heads import CASES, TEXTS, centered, span_tagger
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export.card import Measured
 from disent_core.export.folder import TOLERANCE, check_folder, export_head
-from disent_core.export.saved_folder import RECORD, read_record, write_record
+from disent_core.export.saved_folder import RECORD, open_folder, read_record, write_record
 from disent_core.lineage.saved_heads import open_head
 
 pytest.importorskip("sentence_transformers")
@@ -77,6 +77,20 @@ def test_figures_stand_on_the_card_with_their_intervals_and_the_human_score(tmp_
     assert "| template_retrieval | toy | en | meaning | accuracy_at_1 | 0.500 [0.400, 0.600] | 80 |\n" in card.text
     assert "| qe | toy | en | meaning | spearman with z_mean | 0.700 | 80 |\n" in card.text
     assert [result.metric_value for result in card.data.eval_results] == [0.5, 0.7]
+
+
+def test_a_card_names_the_licence_and_the_training_corpora_with_theirs_and_keeps_them(tmp_path):
+    from huggingface_hub import ModelCard
+
+    data = [{"corpus": "massive", "licence": "CC-BY-4.0"}, {"corpus": "mine", "licence": None}]
+    head = open_head(CASES["dream"](tmp_path), device="cpu")
+    head = replace(head, description={**head.description, "data": data})
+    export_head(head, tmp_path / "out", seed=3, licence="CC-BY-SA-4.0")
+    export_head(open_folder(tmp_path / "out", device="cpu"), tmp_path / "again", seed=3)
+    for name in ("out", "again"):
+        card = ModelCard.load(tmp_path / name / "README.md")
+        assert card.data.license == "cc-by-sa-4.0"
+        assert "massive (licence CC-BY-4.0), mine (licence not stated)" in card.text
 
 
 def test_an_export_says_nothing_of_its_own_texts_that_are_cut(tmp_path, caplog):

@@ -41,6 +41,13 @@ def test_a_graph_has_an_output_for_every_embedding_and_without_an_encoder_no_inp
     assert [source.name for source in session.get_inputs()] == ["word_rows"]
 
 
+def test_a_graph_alone_says_which_steps_are_outside_of_it(facet):
+    session = onnxruntime.InferenceSession(facet / GRAPH, providers=["CPUExecutionProvider"])
+    outside = session.get_modelmeta().custom_metadata_map["preprocessing"]
+    assert "at most 32 tokens" in outside
+    assert "word_rows.py" in outside
+
+
 def test_the_lines_of_the_card_run_a_graph(facet, monkeypatch, tmp_path):
     code = re.search(r"```python\n(import onnxruntime.*?)```", (facet / "README.md").read_text(), re.DOTALL)[1]
     copy = Path(shutil.copytree(facet, tmp_path / "facet-en-de"))  # no name of a package
@@ -54,7 +61,7 @@ def test_the_lines_of_the_card_run_a_graph(facet, monkeypatch, tmp_path):
 
 
 def test_word_sums_of_a_graph_are_those_of_the_head(facet):
-    head = load_folder(facet)[1].sub_modules["meaning"][-1]
+    head = load_folder(facet)[1].sub_modules["meaning"][-2]
     features = load_folder(facet)[0].preprocess(TEXTS)
     own, rows = head._words(features), torch.from_numpy(word_rows(TEXTS))
     torch.testing.assert_close(WordSums(head)(rows), own, rtol=0, atol=1e-6)

@@ -38,6 +38,15 @@ def test_no_weight_lies_in_a_folder_twice(case, tmp_path):
     assert read_record(tmp_path / "out")["weights"]
 
 
+def test_the_folder_of_a_head_that_reads_words_alone_has_no_encoder_and_is_made_without_one(tmp_path):
+    path = CASES["lexicon"](tmp_path)
+    shutil.rmtree(tmp_path / "model")
+    written = disent.load(path, device="cpu").save(tmp_path / "out")
+    assert sorted(file.name for file in (tmp_path / "out").rglob("*.safetensors")) == ["model.safetensors"]
+    assert not list((tmp_path / "out").glob("tokenizer*"))
+    assert written.difference < 1e-6
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A folder of lexicon, which has code; tests only read it."""
@@ -129,9 +138,10 @@ def test_a_folder_may_be_links_into_the_store_of_the_hub_and_no_other(folder, tm
 def test_a_folder_of_something_else_and_a_file_of_a_folder_are_refused_and_left_where_they_are(tmp_path, folder):
     with pytest.raises(TrainingError, match="no folder of an exported head"):
         disent.load(tmp_path)
+    weights = folder / "1_Router" / "meaning_0_FacetHead" / "model.safetensors"
     with pytest.raises(TrainingError, match="or an exported folder"):
-        disent.load(folder / "model.safetensors")
-    assert (folder / "model.safetensors").is_file()
+        disent.load(weights)
+    assert weights.is_file()
 
 
 def test_a_folder_has_one_seed_and_its_own_encoder(folder):

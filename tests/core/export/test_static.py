@@ -1,12 +1,20 @@
 """A trained table of words as a static model: without torch, it has the vectors of the head."""
 
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from random_heads import CASES, TEXTS
 
-from disent_core.errors import TrainingError
+import disent
+from disent_core.errors import DamagedError, TrainingError
 from disent_core.export import static
+from disent_core.export.folder import check_folder
 from disent_core.lineage.saved_heads import SavedHead, open_head
 from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
 from disent_core.static_model import StaticModel
@@ -82,3 +90,58 @@ def test_only_a_table_of_words_becomes_a_static_model_and_only_of_a_seed_that_it
     facet = open_head(CASES["facet"](tmp_path), device="cpu")
     with pytest.raises(TrainingError, match="facet is no table of words"):
         static.of_head(facet)
+
+
+ELSEWHERE = """
+import sys
+
+sys.modules |= dict.fromkeys(("disent", "disent_core", "disent_assets"))  # None: an import of them fails
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer({folder!r}, device="cpu", local_files_only=True, trust_remote_code=True)
+found = {{name: model.encode({texts!r}, task=name) for name in ("meaning", "template", "residual", "shape")}}
+found |= {{"none": model.encode({texts!r}), "query": model.encode_query({texts!r})}}
+found |= {{"short": model.encode({texts!r}, truncate_dim=6), "width": model.get_embedding_dimension()}}
+np.savez({output!r}, **found)
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory) -> Path:
+    """The folder of a static model for sentence-transformers; tests only read it."""
+    pytest.importorskip("sentence_transformers")
+    place = tmp_path_factory.mktemp("static")
+    head = open_head(CASES["lexicon"](place), device="cpu")
+    static.export_static(static.of_head(head, licence="CC-BY-4.0"), place / "out")
+    return place / "out"
+
+
+def test_an_exported_static_model_has_its_own_vectors_in_a_process_without_disent(exported, tmp_path):
+    output = tmp_path / "found.npz"
+    code = ELSEWHERE.format(folder=str(exported), texts=CORPUS[:9], output=str(output))
+    subprocess.run([sys.executable, "-c", code], check=True)
+    model, found = disent.load(exported), np.load(output)
+    assert model.description["licence"] == "CC-BY-4.0"
+    for name in ("meaning", "template", "residual", "shape", "none", "query"):
+        embedding = name if name not in ("none", "query") else "meaning"
+        np.testing.assert_array_equal(found[name], model.encode(CORPUS[:9], embedding))
+    assert found["width"] == model.dim
+    norms = [np.linalg.norm(part, axis=1) for part in np.split(found["short"], [4], axis=1)]
+    np.testing.assert_allclose(*norms, atol=1e-6)  # of template and residual, which weigh the same
+
+
+def test_an_exported_static_model_is_checked_file_by_file_and_its_code_is_never_run(exported, tmp_path):
+    assert check_folder(exported).routes == ("meaning", "template", "residual")
+    copy = Path(shutil.copytree(exported, tmp_path / "copy"))
+    (copy / "modeling_static.py").write_text("raise SystemExit('this was run')")
+    assert np.array_equal(disent.load(copy).encode("toy"), disent.load(exported).encode("toy"))
+    with pytest.raises(DamagedError, match=r"not the code of this version of disent: modeling_static\.py"):
+        check_folder(copy)
+
+
+def test_a_static_model_is_never_exported_into_a_folder_that_exists(exported):
+    before = json.loads((exported / "model.json").read_text())
+    with pytest.raises(TrainingError, match="this exists already"):
+        static.export_static(disent.load(exported), exported)
+    assert json.loads((exported / "model.json").read_text()) == before
