@@ -203,7 +203,8 @@ def _extended(extend: "StaticModel | str | Path", tables: "dict[str, pa.Table]",
         if len(pairs) < 2:
             raise TrainingError(f"no training texts in {language} are translations of texts in {', '.join(known)}")
         _LOG.info("%s: %d texts, translations in %s", language, len(pairs), ", ".join(known))
-        extended = with_language(extended, *zip(*pairs, strict=True), language, AddedLanguageConfig(seed=seed))
+        texts, translated = zip(*pairs, strict=True)
+        extended = with_language(extended, texts, translated, language, AddedLanguageConfig(seed=seed))
     languages = {code: tables[code] for code in (known[0], *new)}
     measured = _measured(languages, known[0], {"before": model, "trained": extended})
     facts = {"extended": model.description.get("name", "a model"), "added": new}
