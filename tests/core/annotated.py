@@ -1,5 +1,6 @@
 """Annotated utterances for tests of what is made of them: invented ones, and published ones where they are there."""
 
+import worlds
 from places import needs_corpus, real_corpus
 
 from disent_core.corpora.formats.massive import read_utterances
@@ -11,9 +12,8 @@ needs_real = needs_corpus(REAL)
 
 
 def utterance(text, tags, key="1", split="test", language="en", **changes):
-    row = {"corpus": "toy", "language": language, "utterance_id": key, "split": split, "text": text}
-    row |= {"domain": None, "intent": None, "slot_tags": tags.split(), "text_key": "0"}
-    return row | {"tokens": changes.get("tokens") or tokenize(text, language)}
+    tokens = changes.get("tokens") or tokenize(text, language)
+    return worlds.utterance(language, key, text, split=split, slot_tags=tags.split(), tokens=tokens, text_key="0")
 
 
 def table(*rows):

@@ -2,24 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 
-from disent_core.corpora.lines import sentence_pairs_table
+from worlds import sentence_pairs, utterance
+
 from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 
 def write_utterances(workspace: Workspace, corpus: str, language: str, rows: Iterable[Sequence[str]]) -> None:
     """Utterances without slots; a row is id, split and text."""
-    same = {"corpus": corpus, "language": language, "domain": None, "intent": None, "tokens": [], "slot_tags": []}
-    columns = ("utterance_id", "split", "text")
-    table = rows_table(
-        [same | {"text_key": row[0]} | dict(zip(columns, row, strict=True)) for row in rows], "utterances"
+    untagged = {"corpus": corpus, "tokens": [], "slot_tags": []}
+    full = [utterance(language, name, text, split=split, text_key=name, **untagged) for name, split, text in rows]
+    write_table(
+        workspace.table(*UTTERANCES, corpus, language), rows_table(full, "utterances"), SCHEMAS["utterances"], inputs=""
     )
-    write_table(workspace.table(*UTTERANCES, corpus, language), table, SCHEMAS["utterances"], inputs="")
 
 
 def write_pairs(workspace: Workspace, corpus: str, pair: str, rows: Sequence[Sequence[str]]) -> None:
     """Sentence pairs; a row is split, source and target."""
-    splits, sources, targets = map(list, zip(*rows, strict=True))
-    ids = list(map(str, range(len(rows))))
-    table = sentence_pairs_table(corpus, pair, pair_ids=ids, splits=splits, sources=sources, targets=targets)
+    table = sentence_pairs([(row[1], row[2]) for row in rows], pair, [row[0] for row in rows], corpus)
     write_table(workspace.table(*SENTENCE_PAIRS, corpus, pair), table, SCHEMAS["sentence_pairs"], inputs="")

@@ -1,5 +1,7 @@
 """Tables of one made-up corpus in two languages, for tests of what heads train on."""
 
+from worlds import utterance
+
 from disent_core.storage.tables import rows_table
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs
 from disent_core.text import text_key
@@ -11,12 +13,7 @@ RESIDUALS = {"1": "<mask> one", "2": None, "3": "<mask> three", "4": "<mask> fou
 def language(name, order="1234", pool="13", splits=SPLITS):
     """Utterances of one language, in an order of their own."""
     base = {"corpus": "toy", "language": name}
-    utterances = [
-        base
-        | {"utterance_id": i, "split": splits[i], "domain": None, "intent": None, "text": f"{name} text {i}"}
-        | {"tokens": [name, "text", i], "slot_tags": ["O"] * 3, "text_key": text_key(f"{name} text {i}")}
-        for i in order
-    ]
+    utterances = [utterance(name, i, f"{name} text {i}", split=splits[i]) for i in order]
     masked = []
     for i in sorted(order, reverse=True):  # in another order than the utterances
         template, residual = f"{name} text <mask>", RESIDUALS[i] and f"{name} {RESIDUALS[i]}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from tiny_encoder import save_bert
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.methods.families import FewShotConfig, TaggingMethod
@@ -28,7 +29,6 @@ TEMPLATES = [
     "weather in {city} on {day} please",
     "thank you",
 ]
-SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 
 
 def tagged_sentences(count: int, seed: int = 0) -> list[Tagged]:
@@ -68,34 +68,11 @@ def train(
 
 def tiny_bert(folder: Path, *, dim: int = 32, dropout: float = 0.1, pooling: str = "mean") -> EncoderFiles:
     """A BERT of random weights; every word of four letters and more is two sub-words."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
     text = [*TEMPLATES, *(value for values in SLOTS.values() for value in values)]
     words = sorted({word for line in text for word in line.split() if not word.startswith("{")})
     pieces = {piece for word in words for piece in ([word[:3], f"##{word[3:]}"] if len(word) > 3 else [word])}
-    vocabulary = {piece: index for index, piece in enumerate([*SPECIAL, *sorted(pieces)])}
-    tokeniser = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-    tokeniser.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokeniser.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
-    token_roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=40, mask_token="[MASK]", **token_roles)
-    fast.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=dim,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=2 * dim,
-        initializer_range=0.2,
-        max_position_embeddings=40,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-    )
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    noise = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout, "initializer_range": 0.2}
+    save_bert(folder, sorted(pieces), dim=dim, heads=2, longest=40, pooler=False, subwords=True, **noise)
     return EncoderFiles(folder, pooling, -1, 40, "tiny")
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import torch
+from worlds import utterance
 
 from disent_core.embeddings.arrays import KEY, StateTable, VectorTable
 from disent_core.storage.tables import SCHEMAS, rows_table
+from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
 from disent_core.text import text_key, text_keys
 from disent_core.training.build_data import training_data
 from disent_core.training.data import StateBank, TrainingData, VectorBank, grouped_states
@@ -101,6 +103,14 @@ def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
     )
 
 
+def data_with_mates(own: World, config: ParallelMateConfig) -> TrainingData:
+    """Training data with parallel mates, as methods that read words have them."""
+    by_language = {table["language"][0].as_py(): table for table in own.utterances}
+    pairs = [table["pair"][0].as_py() for table in own.aligned]
+    mates = [parallel_mates(pair, *(by_language[code] for code in pair.split("-")), config) for pair in pairs]
+    return training_data(own.aligned, own.vectors, masked=False, mates=mates, utterances=own.utterances)
+
+
 def _own_rows(language: str, aligned: Sequence[pa.Table]) -> dict[str, dict]:
     """Rows of a language's utterances, by id."""
     return {
@@ -133,20 +143,9 @@ def utterance_rows(language: str, aligned: Sequence[pa.Table]) -> pa.Table:
     """Utterances of three intents: the last word is a slot where there is one."""
     rows = []
     for i, row in _own_rows(language, aligned).items():
-        tokens = [row["corpus"], language, i]
-        rows.append(
-            {
-                **{name: row[name] for name in ("corpus", "split")},
-                "language": language,
-                "utterance_id": i,
-                "domain": None,
-                "intent": f"intent_{int(i) % 3}",
-                "text": " ".join(tokens),
-                "tokens": tokens,
-                "slot_tags": ["O", "O", "B-number" if int(i) % 3 else "O"],
-                "text_key": text_key(" ".join(tokens)),
-            }
-        )
+        columns = {"corpus": row["corpus"], "split": row["split"], "intent": f"intent_{int(i) % 3}"}
+        tags = ["O", "O", "B-number" if int(i) % 3 else "O"]
+        rows.append(utterance(language, i, f"{row['corpus']} {language} {i}", slot_tags=tags, **columns))
     return rows_table(rows, "utterances")
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import numpy as np
+from worlds import utterance
 
 from disent_core.evaluation import EvaluationConfig, task
 from disent_core.evaluation.contract import Inputs
@@ -20,18 +21,7 @@ def utterances(language, rows, split="test"):
     """From id to text, to (intent, text), or to (intent, text, tags)."""
     full_rows = {name: (None, row) if isinstance(row, str) else row for name, row in rows.items()}
     table = [
-        {
-            "corpus": "toy",
-            "language": language,
-            "utterance_id": name,
-            "split": split,
-            "domain": None,
-            "intent": intent,
-            "text": text,
-            "tokens": text.split(),
-            "slot_tags": tags[0].split() if tags else ["O"] * len(text.split()),
-            "text_key": text_key(text),
-        }
+        utterance(language, name, text, split=split, intent=intent, **({"slot_tags": tags[0].split()} if tags else {}))
         for name, (intent, text, *tags) in full_rows.items()
     ]
     return rows_table(table, "utterances")

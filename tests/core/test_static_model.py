@@ -35,31 +35,21 @@ TEXTS = [
 ]
 
 
-def model(bits: int = 8, unseen: float = 0.25, **options) -> StaticModel:
-    known = np.arange(0, ROWS, 2)
-    table = random_rows(known, DIM, 3) * np.linspace(0.1, 2, len(known), dtype=np.float32)[:, None]
-    parts = {"template": 10, "residual": 6}
-    return StaticModel.of_table(
-        known,
-        table,
-        parts=parts,
-        seed=SEED,
-        table_rows=ROWS,
-        unseen=unseen,
-        bits=bits,
-        languages=["en", "de"],
-        **options,
-    )
+KNOWN = np.arange(0, ROWS, 2)
+TRAINED = random_rows(KNOWN, DIM, 3) * np.linspace(0.1, 2, len(KNOWN), dtype=np.float32)[:, None]
+
+
+def model(bits: int = 8, unseen: float = 0.25) -> StaticModel:
+    rest = {"parts": {"template": 10, "residual": 6}, "seed": SEED, "table_rows": ROWS, "languages": ["en", "de"]}
+    return StaticModel.of_table(KNOWN, TRAINED, unseen=unseen, bits=bits, **rest)
 
 
 def by_hand(text: str, unseen: float = 0.25) -> np.ndarray:
     """The sum of the unrounded rows of a text."""
-    known = np.arange(0, ROWS, 2)
     table = random_rows(np.arange(ROWS), DIM, SEED).astype(np.float64) * unseen
-    table[known] = random_rows(known, DIM, 3) * np.linspace(0.1, 2, len(known), dtype=np.float32)[:, None]
-    return sum(
-        (table[row] for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word, ROWS)), np.zeros(DIM)
-    )
+    table[KNOWN] = TRAINED
+    words = dict.fromkeys(words_of(text))
+    return sum((table[row] for word in words for row in rows_of_word(word, ROWS)), np.zeros(DIM))
 
 
 @pytest.mark.parametrize(("bits", "off"), [(8, 0.01), (4, 0.15)])
@@ -213,11 +203,6 @@ def test_similarity_is_the_cosine_of_texts_or_vectors():
     assert by_texts[0, 0] == pytest.approx(1)
     with pytest.raises(ValueError, match="10 and 16 dimensions"):
         embedder.similarity(vectors, "a text")
-
-
-def test_the_repr_says_what_a_user_wants_to_know():
-    shown = repr(model(4, description={"name": "tiny"}))
-    assert shown == ("StaticModel('tiny', meaning 16 = template 10 + residual 6; int4, 0.0 MB; languages: en, de)")
 
 
 def test_the_share_of_trained_rows_is_a_mean_over_words():

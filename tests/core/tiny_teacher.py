@@ -5,15 +5,14 @@ from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
-import torch
 
 from disent_core.encoders.kinds.distilled import DistilledConfig
 from disent_core.encoders.kinds.distilled.pairs import Material, Translations
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, load
 from disent_core.storage.text_columns import TextColumn
+from tests.core.tiny_encoder import save_bert
 
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["wake", "me", "up", "at", "nine", "ten", "noon", "call", "mum", "dad", "don", "'", "t", ".", "##s"]
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789"]
 OWN = ["wake", "call", "me", "mum", "dad", "up", "at", "nine", "ten", "noon", "don't"]
@@ -32,25 +31,9 @@ PIVOTS = [
 
 def save_teacher(folder: Path, *, words: list[str] | None = None, seed: int = 0) -> Path:
     """Two layers of 16 dimensions; every letter is a piece, at the beginning of a word and inside it."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    pieces = [*SPECIAL, *dict.fromkeys([*(words or WORDS), *LETTERS, *(f"##{letter}" for letter in LETTERS)])]
-    tokeniser = Tokenizer(models.WordPiece({piece: index for index, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokeniser.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokeniser.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokeniser.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    roles = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]"}
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokeniser, model_max_length=32, mask_token="[MASK]", **roles)
-    fast.save_pretrained(folder)
-    torch.manual_seed(seed)
-    architecture = BertConfig(
-        vocab_size=len(pieces), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=32, initializer_range=0.1,
-    )  # fmt: skip
-    BertModel(architecture, add_pooling_layer=False).save_pretrained(folder)
+    pieces = dict.fromkeys([*(words or WORDS), *LETTERS, *(f"##{letter}" for letter in LETTERS)])
+    kind = {"pooler": False, "subwords": True, "lowercase": True, "initializer_range": 0.1}
+    save_bert(folder, pieces, dim=16, heads=2, longest=32, seed=seed, **kind)
     return folder
 
 

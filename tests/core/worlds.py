@@ -3,6 +3,12 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from disent_core.corpora.lines import sentence_pairs_table
+from disent_core.text import text_key
 
 
 def section(name: str, /, **keys: object) -> str:
@@ -20,6 +26,23 @@ def encoder(name: str = "toy", kind: str = "scratch", **keys: object) -> str:
 
 def experiment(*methods: str, pairs: Sequence[str] = ("en-de",), **keys: object) -> str:
     return section("experiment", pairs=pairs, methods=methods or ["raw"], **keys)
+
+
+def utterance(language: str, name: str, text: str, **changes: object) -> dict[str, Any]:
+    """Return a row of `utterances`, whose tokens are its words and have no slots unless `changes` say otherwise."""
+    tokens = text.split()
+    row = {"corpus": "toy", "language": language, "utterance_id": name, "split": "test", "domain": None, "intent": None}
+    row |= {"text": text, "tokens": tokens, "slot_tags": ["O"] * len(tokens), "text_key": text_key(text)}
+    return row | changes
+
+
+def sentence_pairs(
+    sentences: Sequence[tuple[str, str]], pair: str = "en-de", splits: Sequence[str] = (), corpus: str = "toy"
+) -> pa.Table:
+    """Return `sentence_pairs` that are numbered, in `test` unless there are other splits."""
+    ids, splits = [str(number) for number in range(len(sentences))], splits or ["test"] * len(sentences)
+    sources, targets = ([side[place] for side in sentences] for place in (0, 1))
+    return sentence_pairs_table(corpus, pair, pair_ids=ids, splits=splits, sources=sources, targets=targets)
 
 
 TOY = corpus("one", languages=["en-US", "de-DE"]) + encoder() + experiment()

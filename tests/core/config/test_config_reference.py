@@ -27,14 +27,6 @@ def test_every_key_and_preset_of_a_method_is_documented():
     assert '- `emu_parallel`, preset `head`: `tune = "head"`, `adversary = "translation"`' in reference()
 
 
-def test_the_page_shows_an_inherited_key_once_and_names_it_with_the_methods_defaults():
-    page = reference()
-    assert page.count("| `validation_fraction` | ") == page.count("| `separation` | ") == 1
-    fmda = page.partition("### `fmda`\n")[2].partition("\n### ")[0]
-    changed = '`TrainConfig` (`learning_rate = 0.0001`, `monitor = "dev_retrieval"`)'
-    assert f"And the keys of `AttentionConfig`, {changed}." in fmda
-
-
 def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_names():
     sections = {part.partition("\n")[0]: part for part in reference().split("\n### ")}
     for name in methods.METHODS:
@@ -44,13 +36,6 @@ def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_n
         shown += "".join(re.findall(r"^To repeat the code of papers .*$", shown, re.MULTILINE)).replace("`", "\n| `")
         keys = [field.name for field in fields(type(methods.method(name).presets["paper"]))]
         assert [f"{name}.{key}" for key in keys if f"\n| `{key}" not in shown] == []
-
-
-def test_the_page_names_keys_that_only_repeat_published_code_and_a_methods_page_describes_them():
-    oracle = reference().partition("### `oracle`\n")[2].partition("\n### ")[0]
-    assert "has the values): `variant`, `intra_class_scope`, `intra_class_diagonal`." in oracle
-    assert "| `variant` |" not in oracle
-    assert "| `variant` |" in method_reference("oracle")
 
 
 def test_every_key_has_a_meaning_and_nothing_but_words_stands_for_a_type():

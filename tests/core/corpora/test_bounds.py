@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from worlds import utterance
 
 from disent_core.corpora import format_module, is_of_pairs, pair_reader, reader
 from disent_core.corpora.annotation import Slot, bracketed_slots, tag_tokens
@@ -151,12 +152,10 @@ def test_texts_of_readers_from_outside_are_bounded():
 
 
 def test_template_pairs_do_not_outgrow_the_texts():
-    slots = 40
     rows = [
-        {"corpus": "c", "language": "en", "utterance_id": str(number), "split": "test", "domain": None, "intent": None,
-         "text": " ".join(tokens), "tokens": tokens, "slot_tags": ["B-x"] * len(tokens), "text_key": ""}
-        for number, tokens in enumerate([["a"] * slots, ["b" * 5_000]])
-    ]  # fmt: skip
+        utterance("en", str(number), " ".join(tokens), tokens=tokens, slot_tags=["B-x"] * len(tokens))
+        for number, tokens in enumerate([["a"] * 40, ["b" * 5_000]])
+    ]
     made = template_pairs(rows_table(rows, "utterances"), TemplatePairConfig())
     assert made["source_utterance_id"].to_pylist() == ["1"]
 

@@ -5,12 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
 from word_bert import TEXTS, config, encode, save_model
 
 from disent_core import matmul
-from disent_core.encoders import transformer
 from disent_core.encoders.checkpoint import round_weights
 from disent_core.encoders.kinds.huggingface import encoder_fingerprint
 from disent_core.encoders.transformer import load
@@ -21,19 +18,6 @@ from disent_core.storage.tables import fingerprint
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return save_model(tmp_path_factory.mktemp("bert"))
-
-
-class Watched(TorchFunctionMode):
-    """Notes the types of what torch's attention reads."""
-
-    def __init__(self):
-        super().__init__()
-        self.types = set()
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func is F.scaled_dot_product_attention:
-            self.types |= {one.dtype for one in args[:3]}
-        return func(*args, **(kwargs or {}))
 
 
 def vectors(encoder):
@@ -52,14 +36,6 @@ def test_weights_are_rounded_to_bfloat16_but_not_buffers_nor_layer_norms_on_a_cp
     module.register_buffer("frequencies", torch.tensor([1 / 3]))
     round_weights(module, "cpu")
     assert module.frequencies.dtype == torch.float32
-
-
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_attention_is_computed_in_float32(folder, precision):
-    encoder = load(config(folder, precision=precision), "cpu")
-    with Watched() as watched:
-        vectors(encoder)
-    assert watched.types == {torch.float32}
 
 
 def test_vectors_are_those_of_float32_up_to_its_rounding(folder):
@@ -95,9 +71,3 @@ def test_without_onednn_products_are_torchs(folder, monkeypatch):
     torch_, onednn = (load(config(folder, products=one), "cpu") for one in ("torch", "onednn"))
     assert OnednnLinear not in {type(part) for part in onednn._model.modules()}
     assert (vectors(onednn) == vectors(torch_)).all()
-
-
-def test_packed_weights_change_no_vector_in_bfloat16(folder, monkeypatch):
-    packed = load(config(folder, precision="bfloat16"), "cpu")
-    monkeypatch.setattr(transformer, "pack_weights", lambda *of: None)
-    assert (vectors(packed) == vectors(load(config(folder, precision="bfloat16"), "cpu"))).all()

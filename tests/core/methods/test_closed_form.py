@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
@@ -65,23 +63,11 @@ def test_the_mean_of_training_texts_is_taken_away(language):
     np.testing.assert_allclose(embedded, texts - own.mean(axis=0), atol=1e-5)
 
 
-def test_centering_leaves_the_training_texts_of_a_language_with_mean_zero():
-    data = world().data
-    rows = data.vectors.take(data.sentences[1]).numpy()
-    embedded = solved(CENTERED, data, CenteredConfig()).embed(features(rows, "de"), None)["sentence"]
-    np.testing.assert_allclose(embedded.mean(axis=0), 0, atol=1e-6)
-
-
-@given(st.integers(0, 99), st.floats(-50, 50))
-def test_transductive_centering_is_blind_to_a_shift_of_all_texts(seed, shift):
-    config = CenteredConfig(source="test")
-    texts = random_matrix(seed)
-    here, there = (
-        unseeded.Solved(centered_head.apply, {}, config).embed(features(rows, "xx"), None)["sentence"]
-        for rows in (texts, texts + shift)
-    )
-    np.testing.assert_allclose(here, there, atol=1e-4)
-    np.testing.assert_allclose(here, texts - texts.mean(axis=0), atol=1e-4)
+def test_transductive_centering_takes_the_mean_of_the_embedded_texts_away():
+    texts = random_matrix(0)
+    own = unseeded.Solved(centered_head.apply, {}, CenteredConfig(source="test"))
+    embedded = own.embed(features(texts, "xx"), None)["sentence"]
+    np.testing.assert_allclose(embedded, texts - texts.mean(axis=0), atol=1e-4)
 
 
 # --- projection -------------------------------------------------------------------------------------------
@@ -117,16 +103,6 @@ def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
         monkeypatch.setattr(module, "BLOCK_ROWS", 7)
     for name, value in projection_head.solve(data, ProjectionConfig()).items():
         torch.testing.assert_close(value, whole[name])
-
-
-@given(st.integers(0, 99))
-def test_a_language_that_is_an_affine_image_of_english_is_mapped_onto_it(seed):
-    rng = np.random.default_rng(seed)
-    english, turn = rng.normal(size=(30, DIM)), np.linalg.qr(rng.normal(size=(DIM, DIM)))[0]
-    other = english @ turn * 2 + rng.normal(size=DIM)
-    bank = VectorBank([torch.from_numpy(np.concatenate([other, english]).astype(np.float32))])
-    weight, bias = projection_head.least_squares(bank, torch.arange(30), torch.arange(30, 60), ridge=0.0)
-    np.testing.assert_allclose(other @ weight.numpy() + bias.numpy(), english, atol=1e-4)
 
 
 @pytest.mark.parametrize("pair", ["en-de", "de-en"])

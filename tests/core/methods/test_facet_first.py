@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from fmda_loops import real_tokens
 from loops import contrast, cross_entropy, mean, picked, through, unit, values
 from synthetic import grouped_texts, random_rows, world
 
@@ -13,7 +14,6 @@ from disent_core.methods.facet_head import ROLES, FacetFirstHead
 from disent_core.methods.modules.token_pooling import of_role
 from disent_core.methods.trainer import trainer
 from disent_core.training.epoch import Fit
-from disent_core.training.stacked import best_parameters
 
 DIM, UNITS = 5, {"template_units": 4, "residual_units": 3}
 LENGTHS = {
@@ -47,20 +47,11 @@ def facets(model, batch, role):
     """Meaning, template and residual of each text of a role, token by token."""
     embeddings = []
     for row in range(len(LENGTHS[role])):
-        answers = [through(model.units, token) for token in tokens(batch, role, row)]
+        answers = [through(model.units, token) for token in real_tokens(batch, role, row)]
         maxima = [max(column) for column in zip(*answers, strict=True)]
         template, residual = unit(maxima[:4]), unit(maxima[4:])
         embeddings.append({"template": template, "residual": residual, "meaning": unit(template + residual)})
     return embeddings
-
-
-def tokens(batch, role, row):
-    """States of one text of a role, without padding."""
-    place, group = int(batch[f"{role}_place"][row]), 0
-    while place >= len(batch[f"{role}_mask_{group}"]):
-        place -= len(batch[f"{role}_mask_{group}"])
-        group += 1
-    return batch[f"{role}_states_{group}"][place][batch[f"{role}_mask_{group}"][place]].tolist()
 
 
 def loop_meaning(model, batch, *, slot_swaps=True):
@@ -162,26 +153,12 @@ def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages
 # --- training ---------------------------------------------------------------------------------------------
 
 
-def fit(checkpoint, *, epochs, run="run", **changes):
-    config = FacetFirstConfig(**UNITS, max_epochs=4, batch_size=6, checkpoint_seconds=1e-9, **changes)
-    training = trainer(METHOD).fit(world().data, config, Fit([0, 1], checkpoint, run))
-    return [epoch for epoch, _ in zip(training, range(epochs), strict=False)]
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_training_lowers_the_loss(tmp_path, precision):
-    epochs = fit(tmp_path / "all", epochs=4, precision=precision)
+    config = FacetFirstConfig(**UNITS, max_epochs=4, batch_size=6, precision=precision)
+    epochs = list(trainer(METHOD).fit(world().data, config, Fit([0, 1], tmp_path / "all", "run")))
     first, last = (epoch.terms["train"]["total"] for epoch in (epochs[0], epochs[-1]))
     assert all(after < before for before, after in zip(first, last, strict=True))
-
-
-def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path):
-    whole = fit(tmp_path / "all", epochs=4)
-    fit(tmp_path / "cut", epochs=2)
-    resumed = fit(tmp_path / "cut", epochs=4)
-    assert [epoch.terms for epoch in resumed] == [epoch.terms for epoch in whole]
-    one, other = (best_parameters(tmp_path / name) for name in ("all", "cut"))
-    assert all(torch.equal(one[seed][name], other[seed][name]) for seed in one for name in one[seed])
 
 
 def test_translations_alone_need_no_template_pairs(tmp_path):

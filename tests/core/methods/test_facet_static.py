@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 from loops import contrast, mean, one_pool, unit, values
-from synthetic import World, world
+from synthetic import data_with_mates, world
 
 from disent_core.errors import TrainingError
 from disent_core.methods.facet_static import METHOD, FacetStaticConfig
 from disent_core.methods.facet_static_head import FacetStaticTask, LanguageGroups
 from disent_core.methods.lexicon_head import pair_bags
 from disent_core.methods.trainer import trainer
-from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
-from disent_core.training.build_data import training_data
-from disent_core.training.data import TextFeatures, TrainingData, VectorBank
+from disent_core.targets.parallel_mates import ParallelMateConfig
+from disent_core.training.data import TextFeatures, VectorBank
 from disent_core.training.epoch import Fit
 
 SMALL = FacetStaticConfig(
@@ -25,16 +24,8 @@ SMALL = FacetStaticConfig(
 PIVOT = replace(SMALL, candidates="other_language")
 
 
-def data_of(own: World, *, draw: str = "by_source") -> TrainingData:
-    """Return training data as facet_static reads it."""
-    by_language = {table["language"][0].as_py(): table for table in own.utterances}
-    config = ParallelMateConfig(draw=draw)
-    pairs = [table["pair"][0].as_py() for table in own.aligned]
-    mates = [parallel_mates(pair, *(by_language[code] for code in pair.split("-")), config) for pair in pairs]
-    return training_data(own.aligned, own.vectors, masked=False, mates=mates, utterances=own.utterances)
-
-
-DATA = data_of(world("en-de", "en-es", "en-ja"))
+BY_SOURCE = ParallelMateConfig(draw="by_source")
+DATA = data_with_mates(world("en-de", "en-es", "en-ja"), BY_SOURCE)
 
 
 def task(config=SMALL, data=DATA):
@@ -128,7 +119,7 @@ def test_an_epoch_has_every_utterance_in_as_many_steps_as_cover_all_languages():
 
 def test_pairs_from_several_source_languages_are_refused():
     with pytest.raises(TrainingError, match="begin with several languages"):
-        task(data=data_of(world("en-de", "de-es")))
+        task(data=data_with_mates(world("en-de", "de-es"), BY_SOURCE))
 
 
 def test_mates_that_differ_from_pair_to_pair_are_refused_with_the_setting_to_change():

@@ -7,15 +7,15 @@ import pytest
 import torch
 from loops import contrast, mean, one_pool, unit, values
 from safetensors.torch import load_file
-from synthetic import World, world
+from synthetic import data_with_mates, world
 
 from disent_core.methods.lexicon import METHOD, LexiconConfig
 from disent_core.methods.lexicon_head import LexiconTask, pair_bags
 from disent_core.methods.trainer import trainer
 from disent_core.storage.tables import SCHEMAS
-from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
+from disent_core.targets.parallel_mates import ParallelMateConfig
 from disent_core.training.build_data import training_data
-from disent_core.training.data import TextFeatures, TrainingData, VectorBank
+from disent_core.training.data import TextFeatures, VectorBank
 from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 
@@ -23,17 +23,8 @@ SMALL = LexiconConfig(template_units=5, residual_units=3, batch_size=7, epochs=2
 PLAIN = replace(SMALL, without=("parallel_mates",))
 
 
-def data_of(own: World, *, n_mates: int = 2) -> TrainingData:
-    """Training data as the lexicon reads it."""
-    by_language = {table["language"][0].as_py(): table for table in own.utterances}
-    config = ParallelMateConfig(n_mates=n_mates)
-    pairs = [table["pair"][0].as_py() for table in own.aligned]
-    mates = [parallel_mates(pair, *(by_language[one] for one in pair.split("-")), config) for pair in pairs]
-    return training_data(own.aligned, own.vectors, masked=False, mates=mates, utterances=own.utterances)
-
-
 WORLD = world("en-de", "en-es")
-DATA = data_of(WORLD)
+DATA = data_with_mates(WORLD, ParallelMateConfig())
 
 
 def task(config=SMALL, data=DATA, seed=0):

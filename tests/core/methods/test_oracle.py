@@ -170,16 +170,11 @@ def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
 
 @pytest.mark.parametrize("preset", ["paper", "official_code"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_preset_trains_on_a_mixture_and_goes_on_to_the_same_bits(tmp_path, name, preset):
+def test_every_preset_trains_on_a_mixture(tmp_path, name, preset):
     model, data = method(name), world("en-de", "en-es").data
-    config = replace(model.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01, checkpoint_seconds=0.0)
-    whole = list(trainer(model).fit(data, config, Fit((0, 1), tmp_path / "whole", "run")))
-    cut = trainer(model).fit(data, config, Fit((0, 1), tmp_path / "cut", "run"))
-    next(cut)
-    cut.close()
-    again = list(trainer(model).fit(data, config, Fit((0, 1), tmp_path / "cut", "run")))
-    assert [epoch.terms for epoch in again] == [epoch.terms for epoch in whole]
-    assert len({epoch.terms["train"]["total"] for epoch in whole}) == 3
+    config = replace(model.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01)
+    epochs = list(trainer(model).fit(data, config, Fit((0, 1), tmp_path / "c", "run")))
+    assert len({epoch.terms["train"]["total"] for epoch in epochs}) == 3
 
 
 def test_presets_have_the_published_settings():

@@ -87,15 +87,6 @@ def test_span_f1_equals_a_loop_over_chunks(pairs):
     assert (agreement.correct, agreement.predicted, agreement.gold) == (hits, predicted, expected)
 
 
-@settings(deadline=None)
-@given(TWO_TAGGINGS)
-def test_span_f1_equals_that_of_seqeval(pairs):
-    metrics = pytest.importorskip("seqeval.metrics", reason="seqeval is not installed")
-    gold, guess = taggings(pairs)
-    if any(tag != "O" for side in (gold, guess) for one in side for tag in one):
-        assert isclose(span_agreement(gold, guess).f1, metrics.f1_score(gold, guess))
-
-
 def test_sentences_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="sentence 0 has 2 gold tags and 1"):
         token_agreement([["O", "O"]], [["O"]])

@@ -185,14 +185,6 @@ def test_the_best_is_bold_its_equals_are_underlined_and_a_method_that_was_cut_sh
     assert ("dream cut short" in shown, "raw cut short" in shown) == (True, False)
 
 
-def test_a_board_says_that_lower_is_better():
-    leaks = [{**scored(method, value, rank), "reads_as": "leakage, lower is better"}
-             for rank, (method, value) in enumerate((("dream", 0.5), ("raw", 0.9)), start=1)]  # fmt: skip
-    page = document(RunReport(title="leaks", facts=[], methods=["dream", "raw"], views={"leaderboard": leaks}))
-    assert "lower is better · 2 methods" in Tree(page).words["leaderboard"]
-    assert "accuracy at 1, fraction of queries, lower is better" in Tree(page).words["pictures"]
-
-
 LOWER_IS_BETTER = [compared("dream", "raw", -0.2, stands=True, lower_is_better=True)]
 
 

@@ -30,26 +30,11 @@ def mates(source, target, **config):
 
 def test_a_slot_gets_the_values_that_both_languages_have_in_one_utterance():
     first, second = mates(*weather(CITIES[:2]), n_mates=1)
-    assert first == {
-        "corpus": "toy",
-        "pair": "en-de",
-        "split": "train",
-        "utterance_id": "train0",
-        "mate_index": 0,
-        "source_language": "en",
-        "target_language": "de",
-        "source_text": "weather in munich now",
-        "target_text": "jetzt wetter in München",
-        "replaced_slots": [
-            {
-                "slot": "city",
-                "source_old": "berlin",
-                "source_new": "munich",
-                "target_old": "Berlin",
-                "target_new": "München",
-            }
-        ],
-    }
+    slot = {"source_old": "berlin", "source_new": "munich", "target_old": "Berlin", "target_new": "München"}
+    names = {"corpus": "toy", "pair": "en-de", "split": "train", "utterance_id": "train0", "mate_index": 0}
+    source = {"source_language": "en", "source_text": "weather in munich now"}
+    target = {"target_language": "de", "target_text": "jetzt wetter in München"}
+    assert first == names | source | target | {"replaced_slots": [{"slot": "city"} | slot]}
     assert second["target_text"] == "jetzt wetter in Berlin"
 
 

@@ -1,15 +1,12 @@
 """Alternating updates: the adversary first, on its loss alone, then the rest against the adversary that it became."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from synthetic import DIM, world
 from test_stacked import stack
 
 from disent_core.methods.dream_head import MeatHead
-from disent_core.methods.meat import METHOD, MeatConfig
-from disent_core.methods.trainer import trainer
+from disent_core.methods.meat import MeatConfig
 from disent_core.training import stacked as training
 from disent_core.training.epoch import Fit
 from disent_core.training.sampling import PairSampler
@@ -110,10 +107,3 @@ def test_the_best_epoch_is_that_of_the_monitored_loss(tmp_path, monitor):
     lowest = {name: values.index(min(values)) for name, values in scores.items()}
     assert lowest["loss"] != lowest["loss_without_adversarial"], "for this test to say something"
     assert max(number for number, epoch in enumerate(epochs) if epoch.is_best[0]) == lowest[monitor]
-
-
-@pytest.mark.parametrize("preset", METHOD.presets)
-def test_every_preset_takes_a_step(tmp_path, preset):
-    settings = replace(METHOD.presets[preset], max_epochs=2, batch_size=4)
-    first, second = trainer(METHOD).fit(world().data, settings, Fit((0,), tmp_path / "c", "run"))
-    assert second.terms["train"]["total"] != first.terms["train"]["total"]

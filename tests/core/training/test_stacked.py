@@ -9,11 +9,10 @@ from safetensors import safe_open
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
-from disent_core.methods.dream import METHOD, DreamConfig
+from disent_core.methods.dream import DreamConfig
 from disent_core.methods.dream_head import DreamHead
 from disent_core.methods.fmda import FmdaConfig
 from disent_core.methods.fmda_head import FmdaHead
-from disent_core.methods.trainer import trainer
 from disent_core.training import stacked as training
 from disent_core.training.epoch import Fit, curve_table
 from disent_core.training.sampling import PairSampler
@@ -276,15 +275,6 @@ def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(tmp_path):
     }
     assert {(row["epoch"], row["seed"], row["split"], row["term"]): row["value"] for row in curve} == expected
     assert len(curve) == len(expected)
-
-
-def test_a_method_does_not_resume_on_other_texts(tmp_path):
-    config, runs = dream(max_epochs=3), {}
-    for name, seed in (("first", 0), ("other", 1), ("fresh", 1)):
-        path = tmp_path / ("fresh" if name == "fresh" else "shared")
-        data = world(seed=seed).data
-        runs[name] = untimed(trainer(METHOD).fit(data, config, Fit((0,), path, f"texts {seed}")))
-    assert runs["first"] != runs["other"] == runs["fresh"]
 
 
 class HalvedConfig(DreamConfig):

@@ -394,16 +394,17 @@ def test_training_again_takes_no_step_and_opens_no_data(place):
     assert second.curve == first.curve
 
 
+CHANGES = [
+    {"settings": replace(SETTINGS["dream"], learning_rate=0.02, warm_start=True)},
+    {"seeds": (0,)},
+    {"encoder_fingerprint": "other encoder"},
+    {"method": replace(dream.METHOD, code_version="2")},
+]
+"""Of all that weights depend on but the texts."""
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"settings": replace(SETTINGS["dream"], learning_rate=0.02)},
-        {"seeds": (0,)},
-        {"data_fingerprint": "other texts"},
-        {"encoder_fingerprint": "other encoder"},
-        {"method": replace(dream.METHOD, code_version="2")},
-    ],
-    ids=lambda changes: next(iter(changes)),
+    "changes", [*CHANGES, {"data_fingerprint": "other texts"}], ids=lambda changes: next(iter(changes))
 )
 def test_whatever_the_weights_depend_on_trains_again(place, changes):
     place.train(head_run())
@@ -411,25 +412,17 @@ def test_whatever_the_weights_depend_on_trains_again(place, changes):
     assert place.train(head_run(**changes)).steps == 0
 
 
+@pytest.mark.parametrize("name", ["weights", "curve"])
 @pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "foreign", "missing"])
-def test_damaged_weights_are_trained_again_to_the_same_content(place, damage):
-    first = place.train(head_run())
-    weights, content = place.files.weights, place.files.weights.read_bytes()
-    if damage == "missing":
-        weights.unlink()
-    else:
+def test_damaged_weights_or_curves_are_made_again_to_the_same_content(place, name, damage):
+    first, path = place.train(head_run()), getattr(place.files, name)
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
         foreign = (2).to_bytes(8, "little") + b"{}"  # a safetensors file of nobody
-        weights.write_bytes({"empty": b"", "cut": content[:-40], "garbage": b"x" * 99, "foreign": foreign}[damage])
+        path.write_bytes({"empty": b"", "cut": content[:-40], "garbage": b"x" * 99, "foreign": foreign}[damage])
     again = place.train(head_run())
-    assert again.steps == first.steps
-    assert again.content == first.content
-
-
-@pytest.mark.parametrize("damage", ["missing", "garbage"])
-def test_a_damaged_curve_is_made_again(place, damage):
-    place.train(head_run())
-    place.files.curve.unlink() if damage == "missing" else place.files.curve.write_bytes(b"nothing")
-    assert place.train(head_run()).steps > 0
+    assert (again.steps, again.content) == (first.steps, first.content)
 
 
 def test_a_run_cut_off_goes_on_with_its_own_texts_and_not_with_others(place, tmp_path):
@@ -487,16 +480,7 @@ def test_weights_that_were_trained_cold_are_there_for_a_warm_start_too(place):
     assert place.train(warm(data_fingerprint="edited")).initial_weights == cold.content
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"settings": replace(SETTINGS["dream"], learning_rate=0.02, warm_start=True)},
-        {"seeds": (0,)},
-        {"encoder_fingerprint": "other encoder"},
-        {"method": replace(dream.METHOD, code_version="2")},
-    ],
-    ids=lambda changes: next(iter(changes)),
-)
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes)))
 def test_a_warm_start_is_none_where_more_than_the_texts_has_changed(place, other, changes):
     place.train(warm())
     after = replace(warm(data_fingerprint="edited"), **changes)

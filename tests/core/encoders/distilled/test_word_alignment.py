@@ -64,15 +64,6 @@ def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iteration
         np.testing.assert_array_equal(vars(found)[name], values)
 
 
-def test_the_word_that_goes_with_it_everywhere_is_the_most_probable_translation():
-    words = np.random.default_rng(0).integers(0, 8, (200, 3))
-    found = align(pieces(words), pieces(words + 10), iterations=6)
-    best = {
-        new: found.teacher[found.new == new][found.probability[found.new == new].argmax()] for new in set(found.new)
-    }
-    assert best == {word + 10: word for word in range(8)}
-
-
 def test_a_row_mixes_what_spells_the_piece_and_what_it_is_aligned_with_by_the_share_of_its_occurrences():
     own_rows = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
     copied, share = [[0], [1, 2], [3], [4]], np.array([1.0, 0.25, 0.0, 0.5])

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core import progress
@@ -107,44 +107,6 @@ def test_shards_of_the_pool_in_processes_find_what_one_finds():
         assert same(
             with_sizes({"_LEAST_CANDIDATES": 40, "PAIRS_OF_SHARD": 1}, 0, lambda: nearest(queries, pool, 3)), expected
         )
-
-
-@many
-@given(kinds, seeds, st.integers(1, 5))
-def test_scores_are_blind_to_the_order_of_the_pool_and_indices_follow_it(kind, seed, k):
-    queries, pool = kind(seed, 5), np.unique(unit_rows(kind(seed + 1, 200), "pool"), axis=0)
-    order = np.random.default_rng(seed).permutation(len(pool))
-    scores, indices = nearest(queries, pool, k)
-    shuffled, places = nearest(queries, pool[order], k)
-    assert (scores == shuffled).all()
-    above = scores > scores[:, -1:]  # candidates that tie with the last one depend on the order
-    for row in range(len(queries)):
-        assert set(indices[row][above[row]]) == set(order[places[row]][above[row]])
-
-
-@many
-@given(kinds, seeds, st.integers(1, 6))
-def test_a_doubled_pool_gives_every_candidate_and_its_copy(kind, seed, k):
-    queries, pool = kind(seed, 5), normal(seed + 1, 150)
-    ranked, _ = nearest(queries, pool, k + 1)
-    assume((np.diff(ranked) < 0).all())  # of equal scores the lower index comes first: a copy may follow another text
-    scores, indices = nearest(queries, pool, k)
-    twice, places = nearest(queries, np.concatenate([pool, pool]), 2 * k)
-    assert (twice == scores.repeat(2, axis=1)).all()
-    assert np.array_equal(places[:, ::2] % 150, places[:, 1::2] % 150)
-    assert np.array_equal(places[:, ::2], indices)
-
-
-@many
-@given(kinds, seeds)
-def test_a_pair_scores_the_same_from_both_sides(kind, seed):
-    left, right = kind(seed, 40), kind(seed + 1, 90)
-    forward, there = nearest(left, right, 90)
-    backward, back = nearest(right, left, 40)
-    from_left, from_right = np.empty((40, 90)), np.empty((90, 40))
-    np.put_along_axis(from_left, there, forward, 1)
-    np.put_along_axis(from_right, back, backward, 1)
-    assert (from_left == from_right.T).all()
 
 
 @many

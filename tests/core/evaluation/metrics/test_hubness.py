@@ -83,16 +83,6 @@ def test_the_dual_softmax_finds_the_highest_product_of_both_softmaxes(wrap, seed
         assert product[best] == pytest.approx(max(product), rel=1e-3)
 
 
-@pytest.mark.parametrize("wrap", [np.asarray, late])
-@given(seeds, st.floats(-1, 1))
-def test_a_constant_bias_changes_no_ranking(wrap, seed, constant):
-    rng = np.random.default_rng(seed)
-    queries, pool = wrap(rows(rng, 6)), wrap(rows(rng, 9))
-    (scores, plain), (lower, biased) = (nearest(queries, pool, 9, bias=of) for of in (None, np.full(9, constant)))
-    assert biased.tolist() == plain.tolist()
-    np.testing.assert_allclose(lower, scores - constant / 2, atol=1e-6)
-
-
 def test_a_bias_of_zero_changes_no_bit():
     rng = np.random.default_rng(0)
     queries, pool = rows(rng, 50), np.repeat(rows(rng, 40), 2, axis=0)

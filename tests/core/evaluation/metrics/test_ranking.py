@@ -20,39 +20,12 @@ def cosine(left, right):
     return float(left @ right / norms) if norms else 0.0
 
 
-def ordered_by_loop(query, pool):
-    return sorted(range(len(pool)), key=lambda place: (-round(cosine(query, pool[place]), 5), place))
-
-
 def grid(rng, rows, dim=3):
     """Few distinct directions, so that ties abound; directions differ by more than rounding."""
     return rng.integers(-1, 2, (rows, dim)).astype(np.float32)
 
 
 seeds = st.integers(0, 10_000)
-
-
-@given(seeds)
-def test_nearest_equals_a_loop_over_candidates_where_many_tie(seed):
-    rng = np.random.default_rng(seed)
-    queries, pool = grid(rng, QUERIES), grid(rng, POOL)
-    scores, indices = nearest(queries, pool, 4)
-    # Different directions may have equal cosines up to rounding, so scores are compared, not indices.
-    for query, row, query_scores in zip(queries, indices, scores, strict=True):
-        expected = [cosine(query, pool[place]) for place in ordered_by_loop(query, pool)[:4]]
-        np.testing.assert_allclose(query_scores, expected, atol=1e-5)
-        np.testing.assert_allclose([cosine(query, pool[place]) for place in row], expected, atol=1e-5)
-
-
-@given(seeds, st.integers(1, POOL + 3))
-def test_equal_rows_of_the_pool_come_in_index_order(seed, k):
-    rng = np.random.default_rng(seed)
-    distinct = rng.normal(size=(4, DIM))
-    owner = rng.integers(0, 4, POOL)
-    queries = rng.normal(size=(QUERIES, DIM))
-    _, indices = nearest(queries, distinct[owner], k)
-    for query, row in zip(queries, indices, strict=True):
-        assert row.tolist() == ordered_by_loop(query, distinct[owner])[:k]
 
 
 def copies(rng):
@@ -132,16 +105,6 @@ def test_half_precision_and_norms_whose_squares_leave_single_precision_are_harml
 
 
 @given(seeds)
-def test_accuracy_is_blind_to_rotation_and_to_the_order_of_the_pool(seed):
-    rng = np.random.default_rng(seed)
-    queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(QUERIES, DIM))
-    rotation, _ = np.linalg.qr(rng.normal(size=(DIM, DIM)))
-    order = rng.permutation(QUERIES)
-    assert accuracy(queries, pool) == accuracy(queries @ rotation, pool @ rotation)
-    assert accuracy(queries, pool) == accuracy(queries, pool[order], gold=np.argsort(order))
-
-
-@given(seeds)
 def test_worst_ties_never_beat_lowest_ties_and_differ_where_the_gold_has_a_copy_behind_it(seed):
     rng = np.random.default_rng(seed)
     queries, pool = grid(rng, QUERIES), grid(rng, QUERIES)
@@ -151,9 +114,8 @@ def test_worst_ties_never_beat_lowest_ties_and_differ_where_the_gold_has_a_copy_
     assert accuracy(rows, rows, ties="worst") == pytest.approx(1 / 3)
 
 
-def accuracy(queries, pool, *, gold=None, ties="lowest"):
-    gold = np.arange(len(queries)) if gold is None else gold
-    return first_is_gold(*nearest(queries, pool, 2), gold, ties=ties).mean()
+def accuracy(queries, pool, *, ties="lowest"):
+    return first_is_gold(*nearest(queries, pool, 2), np.arange(len(queries)), ties=ties).mean()
 
 
 def ranks_by_loop(query, pool, gold, ties, skip):

@@ -99,7 +99,3 @@ def holm_by_steps(p):
 @given(st.lists(st.floats(0, 1), max_size=20))
 def test_holm_equals_rejecting_step_by_step(p):
     assert holm(np.array(p)).tolist() == pytest.approx(holm_by_steps(p))
-
-
-def test_holm_of_a_worked_example():
-    assert holm(np.array([0.01, 0.04, 0.03, 0.005])).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])

@@ -56,13 +56,6 @@ def test_blocks_do_not_change_the_sums(monkeypatch, block):
     assert silhouettes == pytest.approx(silhouette_samples(rows, labels, metric="cosine"), abs=1e-6)
 
 
-def test_cosine_silhouettes_are_blind_to_the_norm_of_rows():
-    rng = np.random.default_rng(3)
-    rows, labels = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
-    longer = rows * rng.uniform(1, 9, size=(20, 1))
-    assert clustering.cosine_sums(longer, labels) == pytest.approx(clustering.cosine_sums(rows, labels), abs=1e-5)
-
-
 def test_a_language_is_clustered_by_intent_and_a_pair_by_language():
     english = intents("aab")
     german = utterances("de", {"7": (None, "hallo"), "8": ("a", "halt")})

@@ -48,12 +48,6 @@ def test_the_interval_ranks_anew_within_every_resampling():
     assert (mean.ci_low, mean.ci_high) == pytest.approx(np.percentile(by_loop, [2.5, 97.5]))
 
 
-def test_an_embedding_of_one_value_has_correlation_zero_and_all_items():
-    (problem,) = similarity([0.1, 3.3, 5.0])
-    measures = scored(problem, source=np.ones((3, 2)), target=np.ones((3, 2)))
-    assert [(measured.value, measured.n) for measured in measures.values()] == [(0.0, 3), (0.0, 3)]
-
-
 def test_one_language_is_named_twice_and_pairs_without_gold_score_are_left_out():
     (problem,) = similarity([1.0, None, 3.0], ("en", "en"))
     assert problem.evaluated_on == "en-en"

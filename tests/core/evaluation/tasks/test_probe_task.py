@@ -33,16 +33,6 @@ def test_the_probe_is_the_ridge_classifier_of_scikit_learn(seed, classes, n, dim
         assert predicted.tolist() == by_sklearn.predict(scaler.transform(test)).tolist()
 
 
-def test_the_probe_is_blind_to_scale_and_place_of_a_dimension():
-    rng = np.random.default_rng(0)
-    train, test, labels = rng.normal(size=(50, 4)), rng.normal(size=(30, 4)), rng.integers(0, 3, 50)
-    scale, place = rng.uniform(0.1, 10, 4), rng.normal(size=4)
-    assert (
-        linear_probe(train * scale + place, labels, test * scale + place).tolist()
-        == linear_probe(train, labels, test).tolist()
-    )
-
-
 def test_rows_that_are_not_finite_are_refused():
     with pytest.raises(EncoderError, match="probe, test: 1 of 2 rows"):
         linear_probe(np.eye(2), np.array(["a", "b"]), np.array([[0, 1], [np.nan, 1]]))

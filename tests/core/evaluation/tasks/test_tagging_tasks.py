@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 from seqeval.metrics import f1_score
 from task_inputs import problems, utterance_inputs, utterances
 
-from disent_core.evaluation.metrics.tagging import opened_slots
-
 TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]
 TAGGINGS = st.lists(st.lists(st.tuples(*[st.sampled_from(TAGS)] * 2), min_size=1, max_size=6), min_size=1, max_size=5)
 
@@ -50,17 +48,6 @@ def test_the_measures_are_those_of_seqeval_and_of_loops(pairs):
     hits, sizes = sum(a == b != "O" for a, b in words), sum((a != "O") + (b != "O") for a, b in words)
     assert measured["micro_f1"].value == pytest.approx(2 * hits / sizes)
     assert {measurement.n for measurement in measured.values()} == {len(gold)}
-
-
-def test_a_stray_inside_tag_is_a_span_for_seqeval_alone():
-    measured = measures([["B-a", "O"]], [["I-a", "O"]])
-    values = {metric: measurement.value for metric, measurement in measured.items()}
-    assert values == {"micro_f1": 0, "span_f1": 0, "seqeval_f1": 1}
-
-
-def test_a_strict_span_goes_on_whatever_type_its_inside_tags_have():
-    slots = opened_slots(["I-a", "B-a", "I-b", "O", "I-a", "B-b", "O"])
-    assert [tuple(slot) for slot in slots] == [("a", 1, 3), ("b", 5, 6)]
 
 
 def test_a_tag_too_few_is_an_error():
