@@ -4,7 +4,6 @@ The step of the warehouse makes all of them at once and reports them; Dagster ta
 makes. What belongs here: what Dagster shows of a relation. What does not: how it is built.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Set
 from functools import cache
 from typing import Any
@@ -18,12 +17,12 @@ from disent_assets.run.step import Event
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.refresh import read_build, warehouse_checks
 from disent_assets.warehouse.sql_files import (
-    COMMENT,
     Description,
     Relation,
     described,
     descriptions,
     in_order,
+    plain_columns,
     published_tables,
     relations,
     subjects_of_checks,
@@ -37,10 +36,6 @@ from disent_core.storage.tables import fingerprint
 KEY_IS_UNIQUE = Check("key_is_unique", "No two rows have the same key.", blocking=False)
 HAS_ROWS = Check("has_rows", "It has rows.", blocking=False)
 _INPUTS = "inputs."
-_COLUMN = re.compile(r'"?(\w+)"?(?:\s+as\s+"?(\w+)"?)?')
-_PLAIN = re.compile(
-    r"select\s+(?:distinct\s+)?(?P<columns>.+?)\s+from\s+(?P<source>\w+\.\w+)\s*(?P<rest>.*)", re.DOTALL
-)
 
 
 def relation_key(name: str) -> Key:
@@ -196,18 +191,3 @@ def _column_lineage(workspace: Workspace, relation: Relation, columns: Collectio
         name: [dg.TableColumnDep(_under(workspace, key), column)] for name, column in pairs.items() if name in columns
     }
     return dg.TableColumnLineage(of)
-
-
-def plain_columns(sql: str) -> tuple[str, dict[str, str]]:
-    """Return the only relation of a query, and the columns that it takes from there unchanged, by their new names.
-
-    Empty where a query does more than choose rows and columns of one relation.
-    """
-    match = _PLAIN.fullmatch(COMMENT.sub("", sql).strip())
-    if match is None or re.search(r"\b(join|from|union|unnest)\b", match["columns"] + match["rest"]):
-        return "", {}
-    chosen = [column.strip() for column in match["columns"].split(",")]
-    if chosen == ["*"]:
-        return match["source"], {"*": "*"}
-    named = [_COLUMN.fullmatch(column) for column in chosen]
-    return match["source"], {column[2] or column[1]: column[1] for column in named if column}
