@@ -75,7 +75,8 @@ select
         else 'higher is better'
     end as reads_as,
     case
-        when regexp_matches(metric, '^(accuracy|recall|precision|map$|mrr|ndcg|share$)|(^|_)f1$') then 'fraction'
+        when regexp_matches(metric, '^(accuracy|recall|precision|map$|mrr|ndcg|share$)|(^|_)f1$')
+            then 'fraction'
         when regexp_matches(metric, '^(pearson|spearman)') then 'correlation'
         when regexp_matches(metric, '^silhouette') then 'silhouette'
         when regexp_matches(metric, '_seconds$|^seconds$') then 'seconds'
