@@ -1,11 +1,13 @@
 """Define everything that Dagster loads: an asset for each output of each step, sensors, a schedule and the executor."""
 
 from datetime import timedelta
+from functools import partial
 
 import dagster as dg
 
 from disent_assets.lineage.factory import source_asset, step_asset
 from disent_assets.lineage.refresh import automated
+from disent_assets.lineage.relations import relation_checks, relation_events, relation_specs
 from disent_assets.lineage.shown import show_of
 from disent_assets.run.plan import steps_in
 from disent_assets.settings.environment import database, open_workspace, run_settings
@@ -21,9 +23,12 @@ FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn
 def build(workspace: Workspace) -> dg.Definitions:
     """Return the assets of a workspace, without sensors, schedules and executor."""
     published = [source_asset(workspace, source) for source in sources(workspace.config)]
-    made = [step_asset(step, workspace, show_of(workspace, step)) for step in steps_in(workspace)]
+    *steps, database = steps_in(workspace)
+    made = [step_asset(step, workspace, show_of(workspace, step)) for step in steps]
+    made.append(step_asset(database, workspace, show_of(workspace, database), partial(relation_events, workspace)))
     made[-1] = made[-1].map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=FRESHNESS))
-    return dg.Definitions(assets=[*published, *made])
+    relations = relation_specs(workspace, database)
+    return dg.Definitions(assets=[*published, *made, *relations], asset_checks=[relation_checks(workspace)])
 
 
 @dg.definitions

@@ -47,6 +47,25 @@ def report(output: Path | None, title: str, t_sne: bool) -> None:
     click.echo(path)
 
 
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--texts", is_flag=True, help="Also write what has texts of corpora, such as case_studies.")
+def publish(folder: Path, *, texts: bool) -> None:
+    """Write tables and views of the warehouse for others, as Parquet files and as one DuckDB file.
+
+    FOLDER appears whole, or the old one stays. It has the schemas `main` and `papers`, each view as a table.
+    """
+    from disent.home import home_folder
+    from disent_assets.settings.environment import SQL
+    from disent_assets.warehouse.publish import publish
+    from disent_assets.warehouse.sql_files import require_same_sql
+
+    warehouse = home_folder() / "warehouse.duckdb"
+    require_same_sql(warehouse, SQL)
+    rows = publish(warehouse, folder, texts=texts)
+    click.echo(f"{folder}: {len(rows)} tables, {sum(rows.values()):,} rows")
+
+
 @main.command("export-texts")
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--encoder", required=True, metavar="NAME", help="The encoder's name in [[encoders]].")

@@ -31,6 +31,7 @@ def hosted(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
     keys = sorted(assets.resolve_asset_graph().materializable_asset_keys)
     return dg.Definitions(
         assets=assets.assets,
+        asset_checks=assets.asset_checks,
         jobs=[refresh],
         schedules=[nightly_schedule(workspace, refresh, starts=False)],
         sensors=[look_sensor(workspace, refresh, loaded, keys)],
@@ -39,12 +40,12 @@ def hosted(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
 
 def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
     """Return the assets of a workspace under its prefix; arguments as `hosted`."""
-    return dg.Definitions(
-        assets=[
-            _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) else asset
-            for asset in build(workspace).assets or ()
-        ]
-    )
+    built = build(workspace)
+    assets = [
+        _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) else asset
+        for asset in built.assets or ()
+    ]
+    return dg.Definitions(assets=assets, asset_checks=built.asset_checks)
 
 
 def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) -> dg.AssetsDefinition:

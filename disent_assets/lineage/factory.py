@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import read_source
 from disent_assets.lineage.metadata import materialized, user_errors
-from disent_assets.run.step import check_configuration, freed_memory_kept, make_recorded
+from disent_assets.run.step import Event, check_configuration, freed_memory_kept, log_news, make_recorded
 from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
 from disent_core.config.model import Config
@@ -91,11 +91,17 @@ Show = Callable[[str, StepResult], Mapping[str, Any]]
 """Returns metadata of a result beside its figures, such as pictures."""
 
 
-def step_asset(step: Step, workspace: Workspace | None = None, show: Show | None = None) -> dg.AssetsDefinition:
+def step_asset(
+    step: Step,
+    workspace: Workspace | None = None,
+    show: Show | None = None,
+    inside: Callable[[], Iterable[Event]] = tuple,
+) -> dg.AssetsDefinition:
     """Return the assets that a step makes.
 
     The configuration of the workspace must be that of the run, and its records get what the step reads, makes and
-    takes; without a workspace nothing is checked or recorded.
+    takes; without a workspace nothing is checked or recorded. `inside` returns the events of external assets that are
+    parts of what the step has made.
     """
     on_processor = Place("cpu", None, _tags(0.0, step.memory * step_share()[1]))
     place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor
@@ -124,6 +130,7 @@ def step_asset(step: Step, workspace: Workspace | None = None, show: Show | None
                 check_configuration(workspace.config, context.run.tags)
                 results = make_recorded(workspace, step.key, partition, make, place.device)
         yield from results
+        log_news(context, list(inside()))
 
     return asset
 

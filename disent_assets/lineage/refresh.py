@@ -231,6 +231,7 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
     look = look_sensor(workspace, refresh, loaded)
     return dg.Definitions(
         assets=assets.assets,
+        asset_checks=assets.asset_checks,
         jobs=[refresh],
         schedules=[nightly_schedule(workspace, refresh)],
         sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],

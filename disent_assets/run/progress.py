@@ -14,7 +14,7 @@ from rich.text import Text
 
 from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.run.runner import LOOK, Report
-from disent_assets.run.step import DATA_VERSION, Outcome
+from disent_assets.run.step import DATA_VERSION, Event, Outcome, log_news
 from disent_core.lineage.state import Records, name_of
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
@@ -266,12 +266,10 @@ class RunLog(Shown):
     def tick(self) -> None:
         self.shown.tick()
 
-    def report(
-        self, step: StepRun, events: Sequence[dg.AssetMaterialization | dg.AssetCheckEvaluation], *, is_news: bool
-    ) -> None:
+    def report(self, step: StepRun, events: Sequence[Event], *, is_news: bool) -> None:
         """Report assets and their checks, unless Dagster knows them."""
-        is_known = False
-        for event in events:
+        is_known, keys = False, self.steps[step.key].asset.keys
+        for event in (event for event in events if event.asset_key in keys):
             if isinstance(event, dg.AssetMaterialization):
                 tags = event.tags or {}
                 is_known = not is_news and self._known(event.asset_key, step.partition) == tags[DATA_VERSION]
@@ -279,6 +277,7 @@ class RunLog(Shown):
                     self.context.log_event(event._replace(tags={**tags, **dict(self._tags(event.asset_key, step))}))
             elif not is_known:  # the checks of an asset stand after it
                 self.context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
+        log_news(self.context, [event for event in events if event.asset_key not in keys])
 
     def _known(self, key: dg.AssetKey, partition: str | None) -> str | None:
         """Return the data version that Dagster has recorded last."""

@@ -28,6 +28,7 @@ CONFIG_TAG = "disent/config"  # tag of a run: the fingerprint of the configurati
 DATA_VERSION = "dagster/data_version"  # tag of the events of Dagster
 _REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
 Make = Callable[[str], Iterable[dg.MaterializeResult]]
+Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
 
 # --- what an asset does -----------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ class Outcome:
     changed: bool = False  # whether any content differs from what was recorded before
     is_news: bool = False  # whether Dagster has to be told
     # The materialisation of every asset, each before the evaluations of its checks.
-    events: Sequence[dg.AssetMaterialization | dg.AssetCheckEvaluation] = field(default=(), repr=False)
+    events: Sequence[Event] = field(default=(), repr=False)
     warnings: tuple[str, ...] = ()  # the checks that failed but stop nothing
     failure: str | None = None
     traceback: str | None = None
@@ -154,7 +155,14 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
     """Make the assets of a step by their function; a failure is part of the outcome."""
     before = read_record(workspace, step.key, partition)
     has_partitions, run_without_tags = partition is not None, dg.DagsterRun("disent")
-    context = SimpleNamespace(partition_key=partition, has_partition_key=has_partitions, run=run_without_tags)
+    logged: list[Event] = []
+    context = SimpleNamespace(
+        partition_key=partition,
+        has_partition_key=has_partitions,
+        run=run_without_tags,
+        instance=None,  # whoever takes the outcome reports it
+        log_event=logged.append,
+    )
     try:
         made = step_function(step.asset)(context)
         results = [made] if isinstance(made, dg.MaterializeResult) else list(made)
@@ -169,15 +177,13 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
         outcome,
         changed=before is None or after is None or before.contents != after.contents,
         is_news=bool(outcome.made) or after is None or not after.same_state(before),
-        events=[event for result in results for event in _events(result, step, partition)],
+        events=[*(event for result in results for event in _events(result, step, partition)), *logged],
         warnings=tuple(failed_checks(results, dg.AssetCheckSeverity.WARN)),
         failure=failure if errors else None,
     )
 
 
-def _events(
-    result: dg.MaterializeResult, step: AssetStep, partition: str | None
-) -> Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation]:
+def _events(result: dg.MaterializeResult, step: AssetStep, partition: str | None) -> Iterator[Event]:
     key, tags = dg.AssetKey.from_coercible(result.asset_key or step.asset.key), {DATA_VERSION: version_of(result)}
     yield dg.AssetMaterialization(key, metadata=result.metadata, partition=partition, tags=tags)
     for check in result.check_results or ():
@@ -191,6 +197,33 @@ def _events(
             description=check.description,
             partition=partition,
         )
+
+
+def log_news(context: Any, events: Sequence[Event]) -> None:
+    """Log events of external assets whose content, or the outcome of whose checks, Dagster does not know yet.
+
+    Each event takes a commit to its database, and most relations of a warehouse stay the same. All are logged if the
+    context has no instance to ask.
+    """
+    if context.instance is None:
+        for event in events:
+            context.log_event(event)
+        return
+    made = [event.asset_key for event in events if isinstance(event, dg.AssetMaterialization)]
+    checks = {event.asset_check_key: event for event in events if isinstance(event, dg.AssetCheckEvaluation)}
+    entries = [record.asset_entry.last_materialization for record in context.instance.get_asset_records(made)]
+    latest = [entry.asset_materialization for entry in entries if entry]
+    versions = {event.asset_key: (event.tags or {}).get(DATA_VERSION) for event in latest}
+    known = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
+    evaluations = {key: record.evaluation for key, record in known.items() if record.evaluation}
+    outcomes = {key: (evaluation.passed, evaluation.metadata) for key, evaluation in evaluations.items()}
+    for event in events:
+        if isinstance(event, dg.AssetMaterialization):
+            is_known = versions.get(event.asset_key) == (event.tags or {}).get(DATA_VERSION)
+        else:
+            is_known = outcomes.get(event.asset_check_key) == (event.passed, event.metadata)
+        if not is_known:
+            context.log_event(event)
 
 
 def counted(results: Iterable[dg.MaterializeResult | dg.AssetMaterialization]) -> Outcome:

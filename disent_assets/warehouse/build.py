@@ -41,7 +41,8 @@ from disent_assets.warehouse.sql_files import (
 from disent_core.errors import DisentError, TableError, located
 from disent_core.storage.files import storage_errors
 from disent_core.storage.results import fetch, sha256_of, write_result
-from disent_core.storage.tables import SCHEMAS
+from disent_core.storage.schemas import SUBJECT
+from disent_core.storage.tables import SCHEMAS, fingerprint, rows_table
 
 STORAGE_VERSION = "v1.2.0"
 """The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
@@ -56,10 +57,11 @@ INPUTS = (
     "metrics", "rankings", "comparisons", "settings_search", "mteb_results", "configured_methods", "encoders",
     "training_sets", "scored_embeddings", "utterances", "sentence_pairs", "negative_pool", "masked_utterances",
     "template_pairs", "training_template_pairs", "parallel_mates", "code_switched_pairs", "training_curve",
-    "training_costs", "metric_history", "asset_state", "step_costs",
+    "training_costs", "metric_history", "asset_state", "step_costs", "catalogue",
 )  # fmt: skip
 """Tables that the warehouse is built from, by their names in `SCHEMAS`."""
 
+_NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INTEGER", "HUGEINT", "UBIGINT")
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 
@@ -77,11 +79,26 @@ class CheckResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a relation has."""
+
+    rows: int
+    version: str  # a hash of the rows in any order, or of the names of the files that a view reads
+    copies: int  # rows whose key another row has
+    columns: Mapping[str, str]  # their types by name
+
+
+@dataclass(frozen=True, kw_only=True)
 class WarehouseReport:
-    rows: Mapping[str, int]  # of each relation, tables first
+    contents: Mapping[str, Contents]  # of each table and view, tables first
     checks: tuple[CheckResult, ...]
     files: tuple[str, ...]  # names of the files beside the warehouse that its views read
     seconds: float
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Number of rows of each table and view."""
+        return {name: of.rows for name, of in self.contents.items()}
 
 
 # --- building ---------------------------------------------------------------------------------------------
@@ -111,21 +128,31 @@ def build_warehouse(
         attach_inputs(connection, {**inputs, **published}, published)
         keep = partial(_keep, folder=files_folder(destination))
         files = {name: tuple(map(keep, inputs[name])) for name in large if name in chosen}
+        linked = {relation.name: files[relation.chosen_from] for relation in ordered if relation.chosen_from in files}
         ordered = [over_files(relation, files, destination) for relation in ordered]
         for relation in ordered:
             connection.execute(f"create schema if not exists {relation.name.partition('.')[0]}")
             with one_line(f"{relation.kind} {relation.name}"):
                 connection.execute(relation.created)
+                if relation.kind == "table" and len(relation.key) == 1:
+                    connection.execute(f"alter table {relation.name} add primary key ({relation.key[0]})")
         connection.execute("detach inputs")
-        _comment(connection, ordered, descriptions(sql_root))
-        counts = {relation.name: _count(connection, relation.name) for relation in ordered if relation.kind != "macro"}
+        columns = {each.name: _columns(connection, each.name) for each in ordered if each.kind != "macro"}
+        texts = _described(ordered, columns, descriptions(sql_root))
+        _comment(connection, ordered, texts)
+        _fill_catalogue(connection, ordered, columns, texts)
+        contents = {
+            relation.name: _contents(connection, relation, columns[relation.name], linked.get(relation.name))
+            for relation in ordered
+            if relation.name in columns
+        }
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
             problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
             raise TableError(f"{problem}. Correct the rows that sql/checks/ names; the last warehouse stays")
         before_swap()
     names = tuple(dict.fromkeys(name for of_table in files.values() for name in of_table))
-    return WarehouseReport(rows=counts, checks=checks, files=names, seconds=time.monotonic() - started)
+    return WarehouseReport(contents=contents, checks=checks, files=names, seconds=time.monotonic() - started)
 
 
 def replace_states(states: pa.Table, sql_root: Path, destination: Path) -> CheckResult:
@@ -162,27 +189,96 @@ def _new_database(destination: Path, *, copied: bool = False) -> Iterator[duckdb
             shutil.rmtree(spill, ignore_errors=True)
 
 
-def _comment(connection: duckdb.DuckDBPyConnection, created: Sequence[Relation], lines: Sequence[Description]) -> None:
-    """Describe each relation and column where other programs look for it."""
-    texts: list[tuple[str, str]] = []
+def _columns(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
+    """Return the types of the columns of a relation by name."""
+    with one_line(f"relation {name}"):
+        rows = connection.sql(f"from {name} limit 0")
+    return dict(zip(rows.columns, map(str, rows.types), strict=True))
+
+
+def _described(
+    created: Sequence[Relation], columns: Mapping[str, Mapping[str, str]], lines: Sequence[Description]
+) -> dict[tuple[str, str], str]:
+    """Return what the relations (column empty) and their columns are; an empty text if nothing says it."""
+    texts: dict[tuple[str, str], str] = {}
     for relation in created:
         name = relation.name.split(".")[1]
         of_relation = [line for line in lines if fnmatchcase(name, line.relation)]
-        line = described(of_relation, name)
-        kind = "macro table" if relation.kind == "macro" else relation.kind
-        texts.append((f"{kind} {relation.name}", relation.description or (line.text if line else "")))
-        if relation.kind == "macro":
-            continue
-        for column in connection.sql(f"from {relation.name} limit 0").columns:
-            if line := described(of_relation, name, column):
-                texts.append((f'column {relation.name}."{column}"', line.text))
-    comments = (f"comment on {item} is '{text.replace(chr(39), chr(39) * 2)}'" for item, text in texts)
+        for column in ("", *columns.get(relation.name, ())):
+            line = described(of_relation, name, column)
+            texts[relation.name, column] = line.text if line else ""
+        texts[relation.name, ""] = relation.description or texts[relation.name, ""]
+    return texts
+
+
+def _comment(
+    connection: duckdb.DuckDBPyConnection, created: Sequence[Relation], texts: Mapping[tuple[str, str], str]
+) -> None:
+    """Describe each relation and column where other programs look for it."""
+    kinds = {relation.name: "macro table" if relation.kind == "macro" else relation.kind for relation in created}
+    items = {
+        f'column {name}."{column}"' if column else f"{kinds[name]} {name}": text
+        for (name, column), text in texts.items()
+        if text or not column
+    }
+    comments = (f"comment on {item} is {text_literal(text)}" for item, text in items.items())
     connection.execute(f"begin; {'; '.join(comments)}; commit")
 
 
-def _count(connection: duckdb.DuckDBPyConnection, name: str) -> int:
+CATALOGUE = "main.catalogue"
+
+
+def _fill_catalogue(
+    connection: duckdb.DuckDBPyConnection,
+    created: Sequence[Relation],
+    columns: Mapping[str, Mapping[str, str]],
+    texts: Mapping[tuple[str, str], str],
+) -> None:
+    """Write what each column is and how to use it, for programs that write queries."""
+    if CATALOGUE not in columns:
+        return
+    rows = [
+        {
+            "relation": relation.name,
+            "kind": relation.kind,
+            "grain": relation.header.get("grain"),
+            "column_name": column,
+            "place": place,
+            "data_type": kind,
+            "role": _role(relation, column, kind),
+            "is_key": column in relation.key,
+            "description": texts[relation.name, column] or None,
+        }
+        for relation in created
+        for place, (column, kind) in enumerate(columns.get(relation.name, {}).items(), start=1)
+    ]
+    connection.register("rows", rows_table(rows, "catalogue"))
+    connection.execute(f"insert into {CATALOGUE} by name from rows")
+    connection.unregister("rows")
+
+
+def _role(relation: Relation, column: str, kind: str) -> str:
+    """Return how a column is used: `dimension`, `measure`, `time` or `attribute`."""
+    if column in (*SUBJECT, "seed", *relation.key):
+        return "dimension"
+    if kind.startswith("TIMESTAMP"):
+        return "time"
+    return "measure" if kind in _NUMBERS else "attribute"
+
+
+def _contents(
+    connection: duckdb.DuckDBPyConnection, relation: Relation, columns: Mapping[str, str], files: Sequence[str] | None
+) -> Contents:
+    """Return what a relation has; the rows of a large table, of which `files` are given, are not hashed."""
+    name, key = relation.name, ", ".join(f'"{column}"' for column in relation.key)
+    copies = f"count(*) - count(distinct hash({key}))" if key else "0"  # faster than of the columns themselves
+    hashed = "'' || sum(hash(relation)::hugeint)" if files is None else "null"
     with one_line(f"relation {name}"):
-        return connection.sql(f"select count(*) from {name}").fetchall()[0][0]
+        ((rows, found, version),) = connection.sql(
+            f"select count(*), {copies}, {hashed} from {name} as relation"
+        ).fetchall()
+    version = fingerprint(columns, rows, version, *([] if files is None else [list(files)]))
+    return Contents(rows=rows, version=version, copies=found, columns=columns)
 
 
 def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> CheckResult:

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
 CODE_VERSION = "1"
 REGRESSIONS = "no_regressions"  # the check of `sql/checks` of what the last refresh has made worse
+KEYS = Check("keys_are_unique", "No two rows of a relation have the same key.", blocking=False)
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
 
 
 def warehouse_checks() -> dict[str, Check]:
-    """Return the check of the history, and those of `sql/checks`, by name.
+    """Return the checks of the history and of all keys, and those of `sql/checks`, by name.
 
     None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
     """
@@ -45,6 +47,7 @@ def warehouse_checks() -> dict[str, Check]:
     }
     return {
         HISTORY.name: HISTORY,
+        KEYS.name: KEYS,
         **{name: Check(name, f"Not {grain}.", blocking=False) for name, grain in grains.items()},
     }
 
@@ -73,7 +76,7 @@ def refresh_warehouse(
         large = [name for name, of_table in infos.items() if sum(info.rows for info in of_table) >= bound]
         inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL), *([large] if large else []))
         history = read_history(workspace)
-        is_intact, last = open_result(workspace.warehouse) is not None, _read(workspace)
+        is_intact, last = open_result(workspace.warehouse) is not None, read_build(workspace)
         is_same = last.get("inputs") == inputs_hash and last.get("history") == list(history.files)
         if is_intact and is_same and are_whole(workspace.warehouse, last.get("files", ())):
             changed = _with_states(workspace, last, states)
@@ -96,7 +99,7 @@ def refresh_warehouse(
             "history": [file.path.name for file in history_files(workspace)],
             "states": _states_hash(states),
             "checks": {check.name: _outcome(check) for check in report.checks},
-            "rows": dict(report.rows),
+            "relations": {name: asdict(of) for name, of in report.contents.items()},
             "files": list(report.files),
             "build_seconds": report.seconds,
         }
@@ -108,7 +111,7 @@ def refresh_warehouse(
 def update_states(workspace: Workspace, states: pa.Table) -> None:
     """Write the states at the end of a run into the warehouse, whose step may have failed or not run."""
     with sole_maker(workspace.warehouse):
-        last = _read(workspace)
+        last = read_build(workspace)
         if last.get("sql") == sql_hash(SQL) and open_result(workspace.warehouse) is not None:
             _with_states(workspace, last, states)
 
@@ -135,7 +138,7 @@ def _outcome(check: "CheckResult") -> dict[str, Any]:
     return {"rows": check.offending, **({"sample": sample} if sample else {})}
 
 
-def _read(workspace: Workspace) -> dict[str, Any]:
+def read_build(workspace: Workspace) -> dict[str, Any]:
     """Return the record of the last build. It is written after the swap: a run killed in between builds again."""
     written = none_if_damaged(lambda: read_result(workspace.warehouse.with_suffix(".json")))
     return json.loads(written) if written is not None else {}
@@ -174,7 +177,12 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
     from disent_core.lineage.history import EVENTS
 
     checks = warehouse_checks()
-    outcomes = {**last["checks"], HISTORY.name: {"rows": damaged}}
+    copies = {name: of["copies"] for name, of in last["relations"].items() if of["copies"]}
+    of_keys = {
+        "rows": sum(copies.values()),
+        **({"sample": [f"{name} {n}" for name, n in copies.items()]} if copies else {}),
+    }
+    outcomes = {HISTORY.name: {"rows": damaged}, KEYS.name: of_keys, **last["checks"]}
     return StepResult(
         rows=None,
         content=last["inputs"],
@@ -183,8 +191,8 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
             "build_seconds": last["build_seconds"],
             **{f"numbers/{event}": events.get(event, 0) for event in EVENTS},
             "relations": [
-                {"relation": name, "rows": rows}
-                for name, rows in last["rows"].items()
+                {"relation": name, "rows": of["rows"]}
+                for name, of in last["relations"].items()
                 if not name.startswith(("papers.", "parts."))
             ],
         },

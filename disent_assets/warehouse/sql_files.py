@@ -36,8 +36,13 @@ _PUBLISHED = pa.schema(
     ]
 )
 COMMENT = re.compile(r"--[^\n]*")
-_HEADER = re.compile(r"^-- (grain|parameters|units): (.+)$", re.MULTILINE)
+_HEADER = re.compile(r"^-- (grain|key|parameters|units): (.+)$", re.MULTILINE)
+_FIRST_READ = re.compile(r"^-- reads: (\w+\.\w+)", re.MULTILINE)
 _REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
+_COLUMN = re.compile(r'"?(\w+)"?(?:\s+as\s+"?(\w+)"?)?')
+_PLAIN = re.compile(
+    r"select\s+(?:distinct\s+)?(?P<columns>.+?)\s+from\s+(?P<source>\w+\.\w+)\s*(?P<rest>.*)", re.DOTALL
+)
 _PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 
 
@@ -74,18 +79,45 @@ class Relation:
         return dict(_HEADER.findall(self.sql))
 
     @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that no two rows share, as its header says; empty if it does not."""
+        return tuple(column.strip('" ') for column in self.header.get("key", "").split(",") if column)
+
+    @property
     def description(self) -> str | None:
-        """What a row is, and the units, from the header of its file; None if it has none."""
+        """What a row is, the units and the key, from the header of its file; None if it has none."""
         header = self.header
         if "grain" not in header:
             return None
         units = header.get("units", "none").removeprefix("none").removeprefix("; ")
-        return f"A row is {header['grain']}." + (f" Units and values: {units}." if units else "")
+        texts = [f"A row is {header['grain']}.", f"Units and values: {units}." if units else ""]
+        return " ".join(filter(None, [*texts, f"Key: {', '.join(self.key)}." if self.key else ""]))
 
 
 def references(sql: str) -> frozenset[str]:
     """The relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
     return frozenset(_REFERENCE.findall(COMMENT.sub("", sql)))
+
+
+def plain_columns(sql: str) -> tuple[str, dict[str, str]]:
+    """Return the only relation of a query, and the columns that it takes from there unchanged, by their new names.
+
+    Empty where a query does more than choose rows and columns of one relation.
+    """
+    match = _PLAIN.fullmatch(COMMENT.sub("", sql).strip())
+    if match is None or re.search(r"\b(join|from|union|unnest)\b", match["columns"] + match["rest"]):
+        return "", {}
+    chosen = [column.strip() for column in match["columns"].split(",")]
+    if chosen == ["*"]:
+        return match["source"], {"*": "*"}
+    named = [_COLUMN.fullmatch(column) for column in chosen]
+    return match["source"], {column[2] or column[1]: column[1] for column in named if column}
+
+
+def subjects_of_checks(sql_root: Path) -> dict[str, str]:
+    """The relation that each check of `checks` is about, by its name: the one that its header names first."""
+    paths = sorted((sql_root / "checks").glob("*.sql"))
+    return {path.stem: match[1] for path in paths if (match := _FIRST_READ.search(path.read_text(encoding="utf-8")))}
 
 
 def published_tables(folder: Path) -> dict[str, pa.Table]:

@@ -133,6 +133,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "training_sets": schema("training_set, pairs texts, languages texts"),
     # one encoder of the configuration
     "encoders": schema("encoder, kind, settings, encoder_saw?"),
+    # one column of a relation of the warehouse
+    "catalogue": schema("relation, kind, grain?, column_name, place int32, data_type, role, is_key bool, description?"),
     # one embedding by which a task ranks methods; of those that a method has, the one of lowest preference counts
     "scored_embeddings": schema("task, embedding, preference int64, lower_is_better bool"),
     # one candidate in the ranking of one query

@@ -1,5 +1,5 @@
 -- grain: one utterance of a derived table that its corpus lacks
--- reads: corpora.utterances, negatives.negative_pool, targets.masked_utterances, targets.template_pairs
+-- reads: targets.template_pairs, targets.masked_utterances, negatives.negative_pool, corpora.utterances
 -- units: none
 -- severity: warning
 -- excludes: corpora and languages without a loaded utterance

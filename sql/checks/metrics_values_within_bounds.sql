@@ -1,14 +1,11 @@
 -- grain: one row of evaluation.measurements whose value is out of the range of its metric
--- reads: evaluation.measurements
+-- reads: evaluation.measurements, parts.readings
 -- units: as evaluation.measurements
 -- severity: error
 -- excludes: metrics without a range (seconds, counts, losses), whose values need only be numbers
-select *
+select measurements.*
 from evaluation.measurements
+inner join parts.readings using (task, embedding, metric, settings)
 where
-    not coalesce(isfinite(value), false)
-    or (
-        regexp_matches(metric, '^(accuracy|recall|precision|map$|mrr|ndcg)|(^|_)f1$')
-        and value not between 0 and 1
-    )
-    or (regexp_matches(metric, '^(pearson|spearman|silhouette)') and value not between -1 and 1)
+    not coalesce(isfinite(measurements.value), false)
+    or not coalesce(measurements.value between readings.lowest and readings.highest, true)

@@ -46,7 +46,9 @@ select
     n,
     reads_as,
     since_refresh,
-    problem
+    problem,
+    number_id,
+    problem_id
 from ranked
 qualify
     row_number() over (

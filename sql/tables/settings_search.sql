@@ -1,6 +1,7 @@
 -- grain: one trial of a search of settings
 -- reads: inputs.settings_search, a file per encoder
 -- units: translation, template and score are accuracy@1 on dev, 0 to 1
+-- key: encoder, method, trial
 select
     encoder,
     method,

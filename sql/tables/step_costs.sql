@@ -1,6 +1,7 @@
 -- grain: one step on one partition that has made something, as it was last made
 -- reads: inputs.step_costs
 -- units: seconds, bytes; as of before the file was built (disent sql and disent costs have the newest)
+-- key: asset, partition
 select
     asset,
     partition,

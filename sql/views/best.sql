@@ -1,6 +1,7 @@
 -- grain: one problem (task, data set, encoder, direction) with its best method and the runner-up
 -- reads: main.headline, parts.paired_tests
 -- units: as main.headline; difference is value - runner_up_value; stands: p_holm < 0.05, null if not tested
+-- key: problem_id
 -- is_stale holds of the value or of that of the runner-up
 with
 
@@ -8,7 +9,7 @@ counted as (
 
     select
         *,
-        count(*) over (partition by task, dataset, encoder, evaluated_on) as methods
+        count(*) over (partition by problem_id) as methods
     from main.headline
 
 ),
@@ -39,30 +40,18 @@ judged as (
         winner.metric,
         winner.reads_as,
         winner.settings,
+        winner.number_id,
+        follower.number_id as runner_up_number_id,
+        winner.problem_id,
         winner.as_of,
         winner.is_stale or coalesce(follower.is_stale, false) as is_stale,
         winner.value - follower.value as difference,
         tests.p_holm < 0.05 as stands
     from counted as winner
     left join counted as follower
-        on
-            winner.task = follower.task
-            and winner.dataset = follower.dataset
-            and winner.encoder = follower.encoder
-            and winner.evaluated_on = follower.evaluated_on
-            and follower.rank = 2
+        on winner.problem_id = follower.problem_id and follower.rank = 2
     left join parts.paired_tests as tests
-        on
-            winner.task = tests.task
-            and winner.dataset = tests.dataset
-            and winner.encoder = tests.encoder
-            and winner.evaluated_on = tests.evaluated_on
-            and winner.metric = tests.metric
-            and winner.settings = tests.settings
-            and winner.method = tests.method
-            and winner.trained_on = tests.trained_on
-            and follower.method = tests.other
-            and follower.trained_on = tests.other_trained_on
+        on winner.number_id = tests.number_id and follower.number_id = tests.other_number_id
     where winner.rank = 1
 
 )
@@ -94,6 +83,9 @@ select
     reads_as,
     as_of,
     is_stale,
-    settings
+    settings,
+    number_id,
+    runner_up_number_id,
+    problem_id
 from judged
 order by task, dataset, encoder, evaluated_on

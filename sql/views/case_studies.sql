@@ -1,6 +1,7 @@
 -- grain: one query and the candidate that one embedding of one method and seed ranks first
 -- reads: evaluation.rankings, corpora.utterances, targets.template_pairs
 -- units: score is a cosine, -1 to 1; texts are null for tasks whose sentences the warehouse lacks
+-- key: task, dataset, encoder, evaluated_on, method, trained_on, embedding, seed, query_id
 with
 
 -- `en-de` has queries in en and candidates in de; in `de`, both are in de.
@@ -24,7 +25,8 @@ texts as (
         utterance_id as id,
         utterance_id as gold_of,
         'utterance' as kind,
-        text as wording
+        text as wording,
+        intent
     from corpora.utterances
     union all by name
     select
@@ -57,6 +59,7 @@ select
     best.evaluated_on,
     best.query_id,
     queries.wording as query_text,
+    queries.intent as query_intent,
     golds.wording as gold_text,
     best.method,
     best.encoder,

@@ -1,6 +1,7 @@
 -- grain: template retrieval in one language and split of a corpus
 -- reads: targets.template_pairs, parts.templates
 -- units: accuracies, 0 to 1, with the first target of each source as candidates (template_pool = "targets")
+-- key: dataset, evaluated_on, split
 --
 -- Sources of one template have targets that nothing tells apart. Who knows every template and draws
 -- among equal ones finds the gold target with 1 / (sources of the template).

@@ -1,6 +1,7 @@
 -- grain: one number, with its last change
 -- reads: history.events
 -- units: as history.events; a number that is as its first refresh made it has the event new
+-- key: task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
 select *
 from history.events
 qualify

@@ -1,6 +1,7 @@
 -- grain: one claim on one data set, encoder and problem, where both of its sides were measured
 -- reads: parts.claim_sides, main.comparisons
 -- units: margins are distances to the claim's bounds, positive inside; errors are their standard errors
+-- key: claim, dataset, encoder, evaluated_on, settings, left_method, right_method, trained_on
 --
 -- standing is what the cell says of the claim:
 --   for, against    it lies inside or outside of the bounds, and p_holm < 0.05

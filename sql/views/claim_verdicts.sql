@@ -1,6 +1,7 @@
 -- grain: one claim on one data set and encoder; a claim without measurement has one row without them
 -- reads: parts.claims, parts.claim_causes, main.claim_cells
 -- units: values, found and margin are means over the judged cells; margin is inside of the bounds if positive
+-- key: claim, dataset, encoder
 --
 -- verdict:
 --   held            a claim about the average: the interval of margin is above 0; a claim about the cells:

@@ -1,6 +1,7 @@
 -- grain: one step on one partition, of the encoders and methods of the configuration
 -- reads: main.step_costs, main.encoders, main.configured_methods
 -- units: as main.step_costs; share_of_all is of the processor seconds of all rows
+-- key: asset, partition
 select
     step_costs.*,
     step_costs.processor_seconds / nullif(sum(step_costs.processor_seconds) over (), 0) as share_of_all,

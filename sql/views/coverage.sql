@@ -1,6 +1,7 @@
 -- grain: one printed table of a paper
 -- reads: parts.paper_cells, parts.paper_tables
 -- units: counts; cells = measured + published_only + impossible; measured includes comparable
+-- key: paper, "table"
 with
 
 -- A cell counts as measured if it was measured with at least one data set and encoder.

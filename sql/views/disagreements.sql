@@ -1,6 +1,7 @@
 -- grain: the first candidate of one method for one of the ten queries of a task with the most disagreement
 -- reads: evaluation.rankings, parts.scored_embeddings, main.case_studies
 -- units: place counts queries from 1, drawn from all languages in turn; score is a cosine, -1 to 1
+-- key: task, dataset, encoder, evaluated_on, query_id, method
 with
 
 entered as (

@@ -1,6 +1,7 @@
 -- grain: one method on one task, data set, encoder and direction, with the number that ranks methods
 -- reads: main.leaderboard, parts.trained_sets
 -- units: as main.leaderboard; rank is a method's place in the direction, overall its place in all of them
+-- key: number_id
 with
 
 -- Of several metrics of a task the one that papers report first, and of several gold scores their `z_mean`.
@@ -20,15 +21,9 @@ scored as (
 
 problems as (
 
-    select
-        task,
-        dataset,
-        encoder,
-        evaluated_on,
-        metric,
-        settings
+    select problem_id
     from scored
-    group by task, dataset, encoder, evaluated_on, metric, settings
+    group by problem_id, task, dataset, encoder, evaluated_on, metric, settings
     qualify row_number() over (
         partition by task, dataset, encoder, evaluated_on
         order by
@@ -43,10 +38,10 @@ entries as (
 
     select scored.*
     from scored
-    inner join problems using (task, dataset, encoder, evaluated_on, metric, settings)
+    inner join problems using (problem_id)
     inner join parts.trained_sets as named using (trained_on)
     qualify row_number() over (
-        partition by scored.task, scored.dataset, scored.encoder, scored.evaluated_on, scored.method
+        partition by scored.problem_id, scored.method
         order by
             len(list_intersect(named.languages, string_split_regex(scored.evaluated_on, '[-+]'))) desc,
             len(named.pairs) asc,
@@ -61,12 +56,10 @@ placed as (
     select
         *,
         row_number() over (
-            partition by task, dataset, encoder, evaluated_on
+            partition by problem_id
             order by goodness desc, method asc
         ) as place,
-        goodness - max(goodness) over (
-            partition by task, dataset, encoder, evaluated_on
-        ) as lag
+        goodness - max(goodness) over (partition by problem_id) as lag
     from entries
 
 ),
@@ -92,12 +85,7 @@ betters as (
         any_value(theirs.mean_lag) as mean_lag
     from averaged as mine
     inner join averaged as theirs
-        on
-            mine.task = theirs.task
-            and mine.dataset = theirs.dataset
-            and mine.encoder = theirs.encoder
-            and mine.evaluated_on = theirs.evaluated_on
-            and mine.directions < theirs.directions
+        on mine.problem_id = theirs.problem_id and mine.directions < theirs.directions
     group by mine.task, mine.dataset, mine.encoder, mine.method, theirs.method
     having count(*) = any_value(mine.directions) and round(sum(theirs.lag - mine.lag), 9) > 0
 
@@ -155,6 +143,8 @@ select
     reads_as,
     as_of,
     is_stale,
-    settings
+    settings,
+    number_id,
+    problem_id
 from ordered
 order by task, dataset, encoder, overall, evaluated_on

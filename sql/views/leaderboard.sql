@@ -1,6 +1,7 @@
 -- grain: one number of one method, aggregated over its seeds
 -- reads: main.metrics main.encoders main.seed_variance parts.scored_embeddings parts.readings heads.trainings
 -- units: as main.metrics; rank 1 is the best, null if the task is not scored on the embedding or metric
+-- key: number_id
 with
 
 aggregates as (
@@ -22,17 +23,14 @@ entries as (
         scored_embeddings.preference,
         coalesce(seed_variance.seeds, 0) as seeds,
         coalesce(scored_embeddings.preference = min(scored_embeddings.preference) over (
-            partition by
-                aggregates.task, aggregates.dataset, aggregates.method, aggregates.encoder,
-                aggregates.trained_on, aggregates.evaluated_on, aggregates.metric, aggregates.settings
+            partition by aggregates.problem_id, aggregates.method, aggregates.trained_on
         ), false) as is_scored
     from aggregates
     inner join parts.readings using (task, embedding, metric, settings)
-    left join main.seed_variance
-        using (task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, settings)
     left join parts.scored_embeddings using (task, embedding)
     left join heads.trainings as trainings using (method, encoder, trained_on)
     left join main.encoders using (encoder)
+    left join main.seed_variance on aggregates.number_id = seed_variance.number_id
 
 ),
 
@@ -41,7 +39,7 @@ ranked as (
     select
         *,
         case when is_scored and reads_as != 'a choice, not a score' then rank() over (
-            partition by task, dataset, encoder, evaluated_on, metric, settings, is_scored
+            partition by problem_id, is_scored
             order by case when reads_as = 'higher is better' then value else -value end desc
         ) end as rank
     from entries
@@ -70,7 +68,9 @@ select
     reads_as,
     as_of,
     is_stale,
-    settings
+    settings,
+    number_id,
+    problem_id
 from ranked
 order by
     task asc, dataset asc, encoder asc, evaluated_on asc, metric asc, hubness != 'none' asc, hubness asc,

@@ -1,6 +1,7 @@
 -- grain: one number, of one seed or (seed null) aggregated over seeds
 -- reads: evaluation.measurements, main.asset_state, parts.trained_sets
 -- units: accuracies, F1 and MAP are fractions, 0 to 1; correlations -1 to 1; intervals are 95 %
+-- key: number_id, seed
 with
 
 behind as (
@@ -71,6 +72,14 @@ select
     metrics.fingerprint,
     metrics.created_at as as_of,
     stale_places.why_stale,
-    stale_places.why_stale is not null as is_stale
+    stale_places.why_stale is not null as is_stale,
+    left(md5(concat_ws(
+        '|', metrics.task, metrics.dataset, metrics.encoder, metrics.evaluated_on, metrics.metric,
+        metrics.settings, metrics.method, metrics.trained_on, metrics.embedding
+    )), 16) as number_id,
+    left(md5(concat_ws(
+        '|', metrics.task, metrics.dataset, metrics.encoder, metrics.evaluated_on, metrics.metric,
+        metrics.settings
+    )), 16) as problem_id
 from evaluation.measurements as metrics
 left join stale_places using (encoder, method, trained_on, evaluated_on)

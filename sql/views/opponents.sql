@@ -1,6 +1,7 @@
 -- grain: two of the sides ours, published, lexicon and states on one task, data set, encoder and direction
 -- reads: main.headline, parts.paired_tests, parts.measured_figures, parts.methods, main.published_metrics
 -- units: as main.headline; difference is value minus other_value; stands: p_holm < 0.05, null if not tested
+-- key: problem_id, side, other_side
 --
 -- side and other_side are what a side stands for:
 --   ours       facet
@@ -47,7 +48,7 @@ best as (
 
     select *
     from sides
-    qualify row_number() over (partition by task, dataset, encoder, evaluated_on, side order by rank) = 1
+    qualify row_number() over (partition by problem_id, side order by rank) = 1
 
 )
 
@@ -67,31 +68,19 @@ select
     tests.p_holm,
     mine.metric,
     mine.reads_as,
+    mine.problem_id,
+    mine.number_id,
+    theirs.number_id as other_number_id,
     least(mine.n, theirs.n) as n,
     mine.value - theirs.value as difference,
     tests.p_holm < 0.05 as stands
 from best as mine
 inner join best as theirs
     on
-        mine.task = theirs.task
-        and mine.dataset = theirs.dataset
-        and mine.encoder = theirs.encoder
-        and mine.evaluated_on = theirs.evaluated_on
+        mine.problem_id = theirs.problem_id
         and (mine.side, theirs.side) in (
             ('ours', 'published'), ('ours', 'lexicon'), ('ours', 'states'), ('published', 'lexicon')
         )
 left join parts.paired_tests as tests
-    on
-        mine.task = tests.task
-        and mine.dataset = tests.dataset
-        and mine.encoder = tests.encoder
-        and mine.evaluated_on = tests.evaluated_on
-        and mine.metric = tests.metric
-        and mine.settings = tests.settings
-        and mine.method = tests.method
-        and mine.trained_on = tests.trained_on
-        and mine.embedding = tests.embedding
-        and theirs.method = tests.other
-        and theirs.trained_on = tests.other_trained_on
-        and theirs.embedding = tests.other_embedding
+    on mine.number_id = tests.number_id and theirs.number_id = tests.other_number_id
 order by mine.task, mine.dataset, mine.encoder, mine.evaluated_on, mine.side, theirs.side

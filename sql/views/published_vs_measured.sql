@@ -25,7 +25,8 @@ select
     note,
     difference,
     comparable,
-    why_missing
+    why_missing,
+    published < ci_low or published > ci_high as stands
 from parts.paper_cells
 where published is not null
 order by measured is null, paper, "table", task, method

@@ -1,6 +1,7 @@
 -- grain: one number that ranks methods and that the last refresh has made worse, beyond both intervals
 -- reads: history.events, history.metrics
 -- units: as history.events; the items before are not kept, so both intervals stand for a paired test
+-- key: number_id
 with
 
 worse as (
@@ -57,6 +58,8 @@ select
     reads_as,
     why,
     settings,
+    number_id,
+    problem_id,
     recorded_at,
     least(1.0, 2 * exp(-z * z / 2) / sqrt(2 * pi()) * t * (0.319381530 + t * (
         -0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))

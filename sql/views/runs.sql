@@ -1,6 +1,7 @@
 -- grain: one refresh of the warehouse that changed a number, or made it again from other inputs
 -- reads: history.events, history.metrics
 -- units: counts of numbers by event; standing: changed means, 95 % intervals apart; duration in seconds
+-- key: refresh
 with
 
 origins as (
@@ -28,6 +29,12 @@ select
     count(*) filter (
         where events.event = 'changed' and events.stands and events.seed is null
     ) as standing_count,
+    count(*) filter (
+        where events.event = 'changed' and events.stands and events.is_ranked and events.change = 'better'
+    ) as better_count,
+    count(*) filter (
+        where events.event = 'changed' and events.stands and events.is_ranked and events.change = 'worse'
+    ) as worse_count,
     count(*) filter (where events.event = 'confirmed') as confirmed_count,
     count(*) filter (where events.event = 'ended') as ended_count
 from history.events as events

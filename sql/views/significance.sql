@@ -1,6 +1,7 @@
 -- grain: one pair of methods on one problem
 -- reads: main.comparisons, parts.readings
 -- units: difference is value_a minus value_b; stands: p_holm < 0.05; best_beats: sides worse than best
+-- key: number_id_a, number_id_b
 with
 
 directed as (
@@ -26,6 +27,11 @@ sides as (
         method_a || ' (' || concat_ws(', ', embedding_a, nullif(trained_on_a, '')) || ')' as side_a,
         method_b || ' (' || concat_ws(', ', embedding_b, nullif(trained_on_b, '')) || ')' as side_b,
         p_holm < 0.05 as stands,
+        case
+            when p_holm >= 0.05 then null
+            when (difference > 0) != lower_is_better then method_a
+            else method_b
+        end as winner,
         case when p_holm < 0.0005 then 'p < 0.001' else format('p = {:.3f}', p_holm) end as p
     from directed
 
@@ -34,12 +40,7 @@ sides as (
 entries as (
 
     select
-        task,
-        dataset,
-        encoder,
-        evaluated_on,
-        metric,
-        settings,
+        problem_id,
         side_a as side,
         case when lower_is_better then -value_a else value_a end as goodness,
         side_b as other,
@@ -47,12 +48,7 @@ entries as (
     from sides
     union all
     select
-        task,
-        dataset,
-        encoder,
-        evaluated_on,
-        metric,
-        settings,
+        problem_id,
         side_b as side,
         case when lower_is_better then -value_b else value_b end as goodness,
         side_a as other,
@@ -65,12 +61,7 @@ entries as (
 best as (
 
     select
-        task,
-        dataset,
-        encoder,
-        evaluated_on,
-        metric,
-        settings,
+        problem_id,
         first(side order by goodness desc, side asc) as best
     from entries
     group by all
@@ -85,8 +76,7 @@ beaten as (
             distinct entries.other, ', ' order by entries.other
         ) filter (where entries.stands) as best_beats
     from best
-    inner join entries
-        using (task, dataset, encoder, evaluated_on, metric, settings)
+    inner join entries using (problem_id)
     where entries.side = best.best
     group by all
 
@@ -114,11 +104,15 @@ select
     sides.p_value,
     sides.p_holm,
     sides.stands,
+    sides.winner,
     beaten.best,
     beaten.best_beats,
     sides.settings,
     sides.hubness,
     sides.lower_is_better,
+    sides.problem_id,
+    sides.number_id_a,
+    sides.number_id_b,
     format(
         '{} {} {} ({:.3f} {} {:.3f}, {}{}{})',
         sides.side_a,
@@ -136,7 +130,7 @@ select
         case when sides.hubness != 'none' then '; hubness: ' || sides.hubness else '' end
     ) as reads_as
 from sides
-left join beaten using (task, dataset, encoder, evaluated_on, metric, settings)
+left join beaten using (problem_id)
 order by
     sides.task, sides.dataset, sides.encoder, sides.evaluated_on, sides.metric,
     sides.p_holm, sides.side_a, sides.side_b

@@ -1,6 +1,7 @@
 -- grain: one embedding of one method on one set of languages that ORACLE averages over, in one direction
 -- reads: parts.measured_figures, parts.averaged_over
 -- units: accuracy at 1 is a fraction, the mean over the measured languages; languages is their number
+-- key: set_name, direction, dataset, encoder, method, trained_on, embedding
 with
 
 lists as (

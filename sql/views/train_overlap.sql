@@ -1,6 +1,7 @@
 -- grain: one method, training set and seed with rankings in one direction of crosslingual_retrieval
 -- reads: evaluation.rankings, parts.scored_embeddings, parts.templates
 -- units: n counts queries; accuracies 0 to 1, null without queries; leads are differences of accuracies
+-- key: dataset, encoder, evaluated_on, method, trained_on, embedding, seed
 --
 -- A query is equal if its text, or that of its translation, is a training text of the corpus and language.
 -- It is like one if this holds of the text or of the template.

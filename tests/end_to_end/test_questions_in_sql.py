@@ -24,6 +24,11 @@ def test_there_are_at_least_fifteen_questions_and_each_has_a_number():
     assert len(titles) >= 15
 
 
+def test_every_question_takes_three_lines_at_most():
+    assert [question.title for question in QUESTIONS if len(question.sql.splitlines()) > 3] == []
+    assert [line for question in QUESTIONS for line in question.sql.splitlines() if len(line) > 120] == []
+
+
 @pytest.mark.parametrize("question", QUESTIONS, ids=[question.title for question in QUESTIONS])
 def test_a_question_is_answered_in_the_columns_that_the_page_shows(finished, question):
     (first, *_) = finished.ask(question.sql)

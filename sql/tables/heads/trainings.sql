@@ -1,6 +1,7 @@
 -- grain: one head: a method on an encoder with a training set
 -- reads: heads.training_curve, main.configured_methods
 -- units: head is equal for equal heads; converged is null if no early stopping decides when training ends
+-- key: method, encoder, trained_on
 with
 
 by_seed as (

@@ -1,6 +1,7 @@
 -- grain: one number after one refresh that made it, changed it, made it again or found it gone
 -- reads: inputs.metric_history, the rows that each refresh of the warehouse has added
 -- units: as main.metrics; event: new, changed, confirmed (same, from other inputs), ended (no value)
+-- key: refresh, task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
 select
     refresh,
     recorded_at,
@@ -28,5 +29,12 @@ select
     began_at,
     run_id,
     config,
-    disent_version
+    disent_version,
+    left(md5(concat_ws(
+        '|', task, dataset, encoder, evaluated_on, metric, settings,
+        method, trained_on, embedding
+    )), 16) as number_id,
+    left(md5(concat_ws(
+        '|', task, dataset, encoder, evaluated_on, metric, settings
+    )), 16) as problem_id
 from inputs.metric_history

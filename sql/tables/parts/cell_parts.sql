@@ -1,6 +1,7 @@
 -- grain: one figure that a cell is computed from: itself, a part of an average, or the baseline of a change
 -- reads: parts.table_cells, parts.averaged_over
 -- units: place is evaluated_on; trained_pair is null if any training set fits; side is value or baseline
+-- key: cell_id, side, part_method, trained_pair, place
 with
 
 named as (

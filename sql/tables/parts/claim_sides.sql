@@ -1,6 +1,7 @@
 -- grain: one claim on one data set, encoder and problem, where both of its sides were measured
 -- reads: parts.claims, parts.measured_figures, main.configured_methods, heads.trainings
 -- units: as main.metrics; errors are standard errors of the values
+-- key: claim, problem, left_side, right_side
 with
 
 figures as (

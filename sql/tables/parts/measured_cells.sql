@@ -1,6 +1,7 @@
 -- grain: one cell as measured with one data set and encoder and, if methods are rows, with one method
 -- reads: parts.table_cells, parts.cell_parts, parts.measured_figures
 -- units: measured is null unless all parts were measured; measured_mean is over those that were
+-- key: cell_id, dataset, encoder, row_method, own_embedding, training
 with
 
 parts as (

@@ -1,6 +1,7 @@
 -- grain: one measured aggregate under the published vocabulary
 -- reads: evaluation.measurements, main.configured_methods, parts.trained_sets
 -- units: as main.metrics; std is the sample deviation over seeds; place is evaluated_on, `en` for `en-en`
+-- key: figure_id
 with
 
 deviations as (

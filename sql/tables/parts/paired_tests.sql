@@ -1,6 +1,7 @@
 -- grain: one paired test, seen from one of its two methods
 -- reads: main.comparisons
 -- units: ci_low and ci_high are of the value of method minus that of other
+-- key: number_id, other_number_id
 select
     task,
     dataset,
@@ -16,7 +17,10 @@ select
     embedding_b as other_embedding,
     ci_low,
     ci_high,
-    p_holm
+    p_holm,
+    problem_id,
+    number_id_a as number_id,
+    number_id_b as other_number_id
 from main.comparisons
 union all
 select
@@ -34,5 +38,8 @@ select
     embedding_a as other_embedding,
     -ci_high as ci_low,
     -ci_low as ci_high,
-    p_holm
+    p_holm,
+    problem_id,
+    number_id_b as number_id,
+    number_id_a as other_number_id
 from main.comparisons

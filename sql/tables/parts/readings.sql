@@ -1,6 +1,7 @@
 -- grain: one embedding with one metric and settings of a task, that was ever measured
 -- reads: evaluation.measurements, main.comparisons, history.metrics, parts.scored_embeddings
--- units: reads_as says which values are better; hubness names the correction for hubs, none if there is none
+-- units: reads_as says which values are better, hubness which correction for hubs, none if there is none
+-- key: task, embedding, metric, settings
 with
 
 measured as (
@@ -72,5 +73,14 @@ select
         when is_reversed or regexp_matches(metric, '(_seconds|_std|_error)$')
             then 'lower is better'
         else 'higher is better'
-    end as reads_as
+    end as reads_as,
+    case
+        when regexp_matches(metric, '^(accuracy|recall|precision|map$|mrr|ndcg|share$)|(^|_)f1$')
+            then 'fraction'
+        when regexp_matches(metric, '^(pearson|spearman)') then 'correlation'
+        when regexp_matches(metric, '^silhouette') then 'silhouette'
+        when regexp_matches(metric, '_seconds$|^seconds$') then 'seconds'
+    end as unit,
+    case unit when 'fraction' then 0 when 'correlation' then -1 when 'silhouette' then -1 end as lowest,
+    case when unit in ('fraction', 'correlation', 'silhouette') then 1 end as highest
 from asked

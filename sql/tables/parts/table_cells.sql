@@ -1,6 +1,7 @@
 -- grain: one printed cell, or (is_open) one place of the table for methods that the paper lacks
 -- reads: main.published_metrics, parts.paper_tables
 -- units: as main.published_metrics; cell_id counts from 1, printed ones first; paper_row is a row's first
+-- key: cell_id
 with
 
 named as (

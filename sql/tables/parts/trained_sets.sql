@@ -1,6 +1,7 @@
 -- grain: one trained_on of main.metrics, or a named training set
 -- reads: evaluation.measurements, inputs.training_sets, a file of the run
 -- units: pairs that a head is trained on, and their languages; of a named set as it is configured
+-- key: trained_on
 with
 
 known as (

@@ -1,6 +1,7 @@
 -- grain: one translation pair with other slot values, which methods may train on
 -- reads: inputs.parallel_mates, a file per training set; two training sets may have the same rows
 -- units: mate_index counts the mates of an utterance from 0
+-- key: corpus, pair, utterance_id, mate_index
 select distinct
     corpus,
     pair,

@@ -1,6 +1,7 @@
 -- grain: as history.metrics, each row with the row of the same number before it
 -- reads: history.metrics, parts.readings, parts.scored_embeddings
 -- units: as main.metrics; difference is value minus value_before; stands: the 95 % intervals do not overlap
+-- key: refresh, task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
 with
 
 pairs as (
@@ -68,6 +69,8 @@ select
     n,
     settings,
     problem,
+    number_id,
+    problem_id,
     run_id,
     difference,
     reads_as,

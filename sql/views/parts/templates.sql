@@ -1,6 +1,7 @@
 -- grain: one utterance with its template
 -- reads: corpora.utterances
 -- units: typed_template has [type] for each slot value, bare_template []; case and spacing are ignored
+-- key: corpus, language, utterance_id
 with
 
 positions as (

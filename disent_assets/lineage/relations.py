@@ -1,0 +1,193 @@
+"""Show each table and view of the warehouse as an asset: what it is, its columns and where they come from, its checks.
+
+The step of the warehouse makes all of them at once and reports them; Dagster takes them for assets that something else
+makes. What belongs here: what Dagster shows of a relation. What does not: how it is built.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Set
+from functools import cache
+from typing import Any
+
+import dagster as dg
+
+from disent_assets.lineage.factory import OWNERS, prefixed_name
+from disent_assets.lineage.metadata import check_result
+from disent_assets.run.plan import steps_in
+from disent_assets.run.step import Event
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.refresh import read_build, warehouse_checks
+from disent_assets.warehouse.sql_files import (
+    Description,
+    Relation,
+    described,
+    descriptions,
+    in_order,
+    plain_columns,
+    published_tables,
+    relations,
+    subjects_of_checks,
+)
+from disent_core.lineage.result import Check, CheckResult
+from disent_core.lineage.step import Step
+from disent_core.lineage.steps import DATABASE
+from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.tables import fingerprint
+
+KEY_IS_UNIQUE = Check("key_is_unique", "No two rows have the same key.", blocking=False)
+HAS_ROWS = Check("has_rows", "It has rows.", blocking=False)
+_INPUTS = "inputs."
+
+
+def relation_key(name: str) -> Key:
+    """Return the key of the asset of `schema.relation`."""
+    return (DATABASE[0], *name.split("."))
+
+
+@cache
+def shown_relations() -> tuple[Relation, ...]:
+    """Return the tables and views, each after those that it reads."""
+    ordered = in_order(relations(SQL, published_tables(SQL / "published")))
+    return tuple(relation for relation in ordered if relation.kind != "macro")
+
+
+@cache
+def _descriptions() -> tuple[Description, ...]:
+    return descriptions(SQL)
+
+
+@cache
+def _checks() -> Mapping[str, tuple[Check, ...]]:
+    """Return the checks of each relation: of its key, or of its rows, and those of `sql/checks` that name it first."""
+    of_database = warehouse_checks()
+    checks = {relation.name: [KEY_IS_UNIQUE if relation.key else HAS_ROWS] for relation in shown_relations()}
+    for check, relation in subjects_of_checks(SQL).items():
+        checks[relation].append(of_database[check])
+    return {name: tuple(of) for name, of in checks.items()}
+
+
+# --- before they are made ---------------------------------------------------------------------------------------------
+
+
+def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
+    """Return the spec of each relation of the database that a step makes."""
+    names = {relation.name for relation in shown_relations()}
+    return [
+        dg.AssetSpec(
+            key=_under(workspace, relation_key(relation.name)),
+            description=_description(relation),
+            deps=[_under(workspace, key) for key in _deps(relation, names, database)],
+            group_name=prefixed_name(workspace.prefix, f"{relation.name.split('.')[0]}_{DATABASE[0]}"),
+            code_version=fingerprint(relation.sql),
+            owners=OWNERS,
+            kinds={"duckdb", relation.kind},
+            tags={"dagster/storage_kind": "duckdb"},
+            metadata={
+                "dagster/uri": workspace.warehouse.absolute().as_uri(),
+                "dagster/relation_identifier": relation.name,
+            },
+        )
+        for relation in shown_relations()
+    ]
+
+
+def _description(relation: Relation) -> str:
+    name = relation.name.split(".")[1]
+    line = described(_descriptions(), name)
+    return relation.description or (line.text if line else f"The rows of sql/published/{name}.csv.")
+
+
+def _deps(relation: Relation, names: Set[str], database: Step) -> list[Key]:
+    """Return the relations that it reads; if it reads none, the database and the assets from which it is loaded."""
+    read = sorted(relation.reads & names)
+    loaded = {read.key for read in database.reads if f"{_INPUTS}{read.key[-1]}" in relation.reads}
+    return [relation_key(name) for name in read] if read else [DATABASE, *sorted(loaded)]
+
+
+def relation_checks(workspace: Workspace) -> dg.AssetChecksDefinition:
+    """Return the checks of all relations; run by themselves, they repeat the outcomes of the last build."""
+
+    @dg.multi_asset_check(
+        name=prefixed_name(workspace.prefix, "check_relations"),
+        specs=[
+            dg.AssetCheckSpec(check.name, asset=_under(workspace, relation_key(name)), description=check.description)
+            for name, checks in _checks().items()
+            for check in checks
+        ],
+    )
+    def check_relations() -> Iterator[dg.AssetCheckResult]:
+        last = read_build(workspace)
+        for relation in shown_relations():
+            for outcome in _outcomes(relation, last):
+                yield check_result(_under(workspace, relation_key(relation.name)).path, outcome)
+
+    return check_relations
+
+
+def _under(workspace: Workspace, key: Key) -> dg.AssetKey:
+    return dg.AssetKey([*workspace.prefix, *key])
+
+
+# --- when they are made -----------------------------------------------------------------------------------------------
+
+
+def relation_events(workspace: Workspace) -> Iterator[Event]:
+    """Yield what the last build has made of each relation, and the outcomes of its checks.
+
+    The data version of a relation is a hash of its rows, so what depends on one is not stale because another changed.
+    """
+    last = read_build(workspace)
+    for relation in shown_relations():
+        key, of = _under(workspace, relation_key(relation.name)), last["relations"][relation.name]
+        yield dg.AssetMaterialization(
+            key,
+            metadata={
+                "dagster/row_count": of["rows"],
+                "dagster/column_schema": _column_schema(relation, of["columns"]),
+                "dagster/column_lineage": _column_lineage(workspace, relation, of["columns"]),
+            },
+            tags={"dagster/data_version": of["version"]},
+        )
+        for outcome in _outcomes(relation, last):
+            result = check_result(key.path, outcome)
+            yield dg.AssetCheckEvaluation(
+                asset_key=key,
+                check_name=outcome.check.name,
+                passed=result.passed,
+                metadata=result.metadata,
+                severity=result.severity,
+                description=result.description,
+            )
+
+
+def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResult]:
+    of = last["relations"][relation.name]
+    for check in _checks()[relation.name]:
+        if check == HAS_ROWS:
+            yield check.result(of["rows"] > 0)
+        else:
+            figures = {"rows": of["copies"]} if check == KEY_IS_UNIQUE else last["checks"][check.name]
+            yield check.result(figures["rows"] == 0, **figures)
+
+
+def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSchema:
+    name = relation.name.split(".")[1]
+    return dg.TableSchema(
+        [
+            dg.TableColumn(column, kind, line.text if (line := described(_descriptions(), name, column)) else None)
+            for column, kind in columns.items()
+        ]
+    )
+
+
+def _column_lineage(workspace: Workspace, relation: Relation, columns: Collection[str]) -> dg.TableColumnLineage:
+    """Return where the columns come from that a query takes as they are from the only thing that it reads."""
+    source, taken = plain_columns(relation.sql)
+    stages = {output.key[-1]: output.key for step in steps_in(workspace) for output in step.made}
+    key = stages.get(source.removeprefix(_INPUTS)) if source.startswith(_INPUTS) else source and relation_key(source)
+    if not key:
+        return dg.TableColumnLineage({})
+    pairs = {name: name for name in columns} if "*" in taken else taken
+    of = {
+        name: [dg.TableColumnDep(_under(workspace, key), column)] for name, column in pairs.items() if name in columns
+    }
+    return dg.TableColumnLineage(of)
