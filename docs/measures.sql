@@ -17,8 +17,7 @@ figures as (
         format('{:.3f}', value) || coalesce(format(' [{:.3f}, {:.3f}]', ci_low, ci_high), '') as cell
     from leaderboard
     where
-        encoder = 'minilm_low'
-        and rank is not null
+        rank is not null
         and metric in ('accuracy_at_1', 'accuracy', 'spearman')
         and (hubness = 'none' or task = 'crosslingual_retrieval')
         and (

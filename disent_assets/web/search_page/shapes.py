@@ -30,7 +30,7 @@ class IndexShapes:
     Attributes:
         shapes: of at least two texts each, the largest first, at most `MOST_SHOWN`.
         more: number of such shapes that are left out.
-        alone: number of texts that are the only one of their shape.
+        alone: number of texts that share their shape with no other.
         texts: number of texts that were grouped.
     """
 
