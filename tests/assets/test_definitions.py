@@ -1,6 +1,5 @@
 """What Dagster loads from a configuration."""
 
-import re
 from pathlib import Path
 
 import dagster as dg
@@ -192,23 +191,6 @@ def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
         assert len(of_fmda.partitions_def.get_partition_keys()) == 3
     assert workspace.config.seeds_of(workspace.config.methods["dream"]) == (7,)
     assert workspace.config.seeds_of(workspace.config.methods["fmda"]) == (0, 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ('pairs = ["en-fr"]', "'en-fr' is not a pair of two of the languages"),
-        ("seeds = [1, 1]", "seeds must be distinct"),
-    ],
-)
-def test_a_pair_or_seeds_of_a_method_that_cannot_be_are_refused_with_their_line(tmp_path, line, problem):
-    key = line.split(" = ")[0]
-    text = CONFIG.replace("[methods.dream]\n", f"[methods.dream]\n{line}\n")
-    text = text.replace('\npairs = ["en-ja"]\n' if key == "pairs" else "\nseeds = [7]\n", "\n", 1)
-    (tmp_path / "disent.toml").write_text(text, encoding="utf-8")
-    number = text.splitlines().index(line) + 1
-    with pytest.raises(ConfigError, match=rf"disent\.toml:{number}: methods\.dream\.{key}: {re.escape(problem)}"):
-        load_config(tmp_path / "disent.toml")
 
 
 def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):

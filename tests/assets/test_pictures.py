@@ -60,12 +60,6 @@ def test_a_picture_is_shown_in_a_width_that_fits_and_opens_in_full(show):
     assert widths == [880, 460]
 
 
-def test_the_address_of_a_picture_changes_with_the_picture(show):
-    (_, first), (_, other) = show("a"), show("b")
-    assert first["curve"] != other["curve"]
-    assert show("a")[1] == first
-
-
 def test_a_picture_can_be_found_without_a_server(show, tmp_path):
     assert show("a")[1]["pictures"].value == str(tmp_path / "head")
 

@@ -3,14 +3,12 @@
 from datetime import UTC, datetime
 
 import numpy as np
-from worlds import utterance
+from worlds import sentence_pair, utterance
 
 from disent_core.evaluation import EvaluationConfig, task
 from disent_core.evaluation.contract import Inputs
 from disent_core.evaluation.runner import evaluate
-from disent_core.storage.schemas import SCHEMAS
 from disent_core.storage.tables import rows_table
-from disent_core.text import text_key
 
 CONFIG = EvaluationConfig(bootstrap_samples=50)
 ENGLISH = {"1": "good night", "2": "wake me", "3": "stop"}
@@ -39,23 +37,8 @@ def utterance_inputs(tables, **more):
 
 def pair_table(pair, rows):
     """From id to (source, target), with more columns in a mapping behind them; split `test` unless there."""
-    table = [
-        {
-            "corpus": "toy",
-            "pair": pair,
-            "pair_id": name,
-            "split": "test",
-            "source": source,
-            "target": target,
-            "score": None,
-            "mean_score": None,
-            "source_key": text_key(source),
-            "target_key": text_key(target),
-            **(more[0] if more else {}),
-        }
-        for name, (source, target, *more) in rows.items()
-    ]
-    return rows_table(table, "sentence_pairs") if table else SCHEMAS["sentence_pairs"].empty_table()
+    table = [sentence_pair(pair, name, *row[:2], **dict(*row[2:])) for name, row in rows.items()]
+    return rows_table(table, "sentence_pairs")
 
 
 def pair_inputs(languages, rows, kind):

@@ -36,6 +36,13 @@ def utterance(language: str, name: str, text: str, **changes: object) -> dict[st
     return row | changes
 
 
+def sentence_pair(pair: str, name: str, source: str, target: str, **changes: object) -> dict[str, Any]:
+    """Return a row of `sentence_pairs`, without scores unless `changes` say otherwise."""
+    row = {"corpus": "toy", "pair": pair, "pair_id": name, "split": "test", "source": source, "target": target}
+    row |= {"score": None, "mean_score": None, "source_key": text_key(source), "target_key": text_key(target)}
+    return row | changes
+
+
 def sentence_pairs(
     sentences: Sequence[tuple[str, str]], pair: str = "en-de", splits: Sequence[str] = (), corpus: str = "toy"
 ) -> pa.Table:

@@ -8,22 +8,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from static_models import static_model
 
 import disent
 from disent import extras
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.methods.modules.word_rows import random_rows
 from disent_core.static_model import StaticModel
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def model(name: str) -> StaticModel:
-    known = np.arange(0, 1_000, 3)
-    return StaticModel.of_table(
-        known, random_rows(known, 16, 3), parts={"template": 8, "residual": 8}, seed=1, table_rows=1_000,
-        languages=["de", "en"], description={"name": name, "licence": "CC-BY-4.0"},
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -35,21 +27,21 @@ def shipped(tmp_path, monkeypatch) -> Path:
 
 def test_without_a_name_the_small_model_is_loaded_and_others_by_their_names(shipped):
     for name in ("small", "large"):
-        model(name).save(shipped / name)
+        static_model(name).save(shipped / name)
     assert disent.load().description["name"] == "small"
     assert disent.load("small").description["name"] == "small"
     assert disent.load("large").description["name"] == "large"
 
 
 def test_models_are_listed_with_languages_size_and_licence(shipped):
-    model("small").save(shipped / "small")
+    static_model("small").save(shipped / "small")
     (listed,) = disent.models()
     size = sum(path.stat().st_size for path in (shipped / "small").iterdir())
     assert listed == ("small", ("de", "en"), size / 1e6, "CC-BY-4.0", shipped / "small")
 
 
 def test_all_embeddings_of_a_static_model_are_those_that_it_gives_by_name():
-    static = model("small")
+    static = static_model("small")
     for normalize in (True, False):
         matrices = static.encode_all(["wake me up", "", "jazz"], normalize=normalize, batch_size=2)
         assert tuple(matrices) == static.embeddings
@@ -60,7 +52,7 @@ def test_all_embeddings_of_a_static_model_are_those_that_it_gives_by_name():
 
 
 def test_the_fingerprint_of_a_static_model_is_the_checksum_of_its_file(tmp_path):
-    static = model("small")
+    static = static_model("small")
     static.save(tmp_path / "saved")
     written = hashlib.sha256((tmp_path / "saved" / "model.safetensors").read_bytes()).hexdigest()
     assert static.fingerprint == disent.load(tmp_path / "saved").fingerprint == written
@@ -70,7 +62,7 @@ def test_a_missing_model_is_said_to_be_missing(shipped):
     assert disent.models() == []
     with pytest.raises(ValueError, match="comes without the model 'small'; load a folder or a head of your own"):
         disent.load()
-    model("large").save(shipped / "large")
+    static_model("large").save(shipped / "large")
     with pytest.raises(ValueError, match="comes without the model 'small'; load one of large"):
         disent.load()
     with pytest.raises(ValueError, match=r"there is no model 'larg' and no such file; .* comes with: large"):
@@ -80,7 +72,7 @@ def test_a_missing_model_is_said_to_be_missing(shipped):
 
 
 def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
-    model("mine").save(tmp_path / "mine")
+    static_model("mine").save(tmp_path / "mine")
     for path in (tmp_path / "mine", str(tmp_path / "mine")):
         loaded = disent.load(path, device="cpu")
         assert isinstance(loaded, StaticModel)
@@ -90,7 +82,7 @@ def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
 
 
 def test_a_static_model_has_no_seed_and_no_encoder(shipped, tmp_path):
-    model("mine").save(tmp_path / "mine")
+    static_model("mine").save(tmp_path / "mine")
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="neither seeds nor an encoder"):
             disent.load(tmp_path / "mine", **options)
@@ -144,7 +136,7 @@ def test_the_command_lists_the_models(shipped, monkeypatch):
     from disent_assets.cli import main
 
     assert "comes without models" in CliRunner().invoke(main, ["models"]).output
-    model("small").save(shipped / "small")
+    static_model("small").save(shipped / "small")
     shown = CliRunner().invoke(main, ["models", "--format", "csv"]).output
     assert shown.splitlines()[0] == "name,languages,megabytes,licence,folder"
     assert shown.splitlines()[1].startswith("small,de en,0.0")

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from static_models import static_model
 
 import disent
 from disent import extras
 from disent import index as index_module
 from disent_assets.cli import main
 from disent_core.errors import CorpusError, EncoderError, TableError, TrainingError
-from disent_core.methods.modules.word_rows import random_rows
 from disent_core.static_model import StaticModel
 from disent_core.text import text_key
 
@@ -146,28 +146,19 @@ def test_an_index_is_made_of_a_list_of_texts_by_a_head_with_a_vector_for_each(tm
     assert not list(tmp_path.glob("index/part-*"))
 
 
-TAGGER = {"embeddings": (), "languages": {"de"}}
-
-
 @pytest.mark.parametrize(
-    ("head", "call", "message"),
+    ("call", "message"),
     [
-        ({}, lambda head: head.encode([1]), "a text is a str, and text 1 is int"),
-        ({}, lambda head: head.encode(["a", None]), "a text is a str, and text 2 is None; leave it out"),
-        (
-            TAGGER,
-            lambda tagger: tagger.encode("x"),
-            r"facet tags the slots of sentences and does not embed; call label",
-        ),
-        (TAGGER, lambda tagger: tagger.encode_all(["x"]), "facet tags the slots of sentences and does not embed"),
-        (TAGGER, lambda tagger: tagger.label("weck mich", language="de"), "a sentence to tag is a list of words"),
-        (TAGGER, lambda tagger: tagger.label(["weck mich"], language="de"), "a sentence to tag is a list of words"),
-        (TAGGER, lambda tagger: tagger.label([["wake"]], language="en"), "this head tags de only, not 'en'"),
+        (lambda tagger: tagger.encode("x"), "facet tags the slots of sentences and does not embed; call label"),
+        (lambda tagger: tagger.encode_all(["x"]), "facet tags the slots of sentences and does not embed"),
+        (lambda tagger: tagger.label("weck mich", language="de"), "a sentence to tag is a list of words"),
+        (lambda tagger: tagger.label(["weck mich"], language="de"), "a sentence to tag is a list of words"),
+        (lambda tagger: tagger.label([["wake"]], language="en"), "this head tags de only, not 'en'"),
     ],
 )
-def test_texts_are_encoded_and_lists_of_words_tagged(head, call, message):
+def test_a_head_that_tags_has_no_embeddings_and_takes_lists_of_words_of_its_languages(call, message):
     with pytest.raises(ValueError, match=message):
-        call(model(**head))
+        call(model(embeddings=(), languages={"de"}))
 
 
 # --- the head of an index ---------------------------------------------------------------------------------
@@ -327,12 +318,7 @@ def test_a_vector_that_is_not_finite_is_refused(monkeypatch):
 
 @pytest.fixture
 def static(tmp_path):
-    known = np.arange(0, 1_000, 3)
-    of_table = StaticModel.of_table(
-        known, random_rows(known, 16, 3), parts={"template": 8, "residual": 8}, seed=1, table_rows=1_000,
-        languages=["de", "en"], description={"name": "toy"},
-    )  # fmt: skip
-    of_table.save(tmp_path / "toy")
+    static_model().save(tmp_path / "toy")
     return disent.load(tmp_path / "toy")
 
 
@@ -371,12 +357,7 @@ def test_the_vectors_of_an_index_are_those_of_its_texts_scaled_to_norm_1(static,
 @pytest.mark.parametrize("changed", [{"seed": 2}, {"unseen": 0.5}, {"table": 4}])
 def test_an_index_refuses_a_static_model_of_other_weights_or_other_unseen_rows(static, tmp_path, changed):
     disent.Index.build(tmp_path / "index", static, TEXTS)
-    known = np.arange(0, 1_000, 3)
-    options = {"seed": 1, "unseen": 1.0, "table": 3} | changed
-    StaticModel.of_table(
-        known, random_rows(known, 16, options.pop("table")), parts={"template": 8, "residual": 8}, table_rows=1_000,
-        languages=["de", "en"], description={"name": "toy"}, **options,
-    ).save(tmp_path / "toy")  # fmt: skip
+    static_model(**changed).save(tmp_path / "toy")
     with pytest.raises(TrainingError, match=r"its model is not the one that made this index \(toy, de, en\)"):
         disent.Index.open(tmp_path / "index").search("wake")
     with pytest.raises(TableError, match="as it was trained before"):

@@ -6,20 +6,16 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
+from static_models import static_model
 
 import disent
-from disent_core.methods.modules.word_rows import random_rows
 from disent_core.static_model import StaticModel
 from tools.model import write_wheel
 
 
 @pytest.fixture
 def model() -> StaticModel:
-    known = np.arange(0, 1_000, 3)
-    return StaticModel.of_table(
-        known, random_rows(known, 16, 3), parts={"template": 8, "residual": 8}, seed=1, table_rows=1_000,
-        languages=["de", "en"], description={"name": "tiny", "licence": "CC-BY-4.0"},
-    )  # fmt: skip
+    return static_model("tiny")
 
 
 def test_a_model_in_a_wheel_is_listed_and_loaded_by_its_name(model, tmp_path, monkeypatch):

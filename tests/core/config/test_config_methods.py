@@ -43,6 +43,8 @@ MISTAKES = {
         "write 'zh-en' here too"),
     "pair turned round by a method": (OWN, 'pairs = ["de-en"]', "16: methods.dream.pairs",
         "'de-en' is 'en-de' turned round, the same training; write 'en-de' here too"),
+    "pair of another language in a method": (OWN, 'pairs = ["en-fr"]', "16: methods.dream.pairs",
+        "'en-fr' is not a pair of two of the languages"),
     "no pairs": (OWN, "pairs = []", "16: methods.dream.pairs", "leave it out to take the experiment's"),
     "pair given twice": (OWN, 'pairs = ["en-de", "en-de"]', "16: methods.dream.pairs", "pairs must be distinct"),
     "no seeds": (OWN, "seeds = []", "16: methods.dream.seeds", "leave it out to take the experiment's"),

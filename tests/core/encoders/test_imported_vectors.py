@@ -55,6 +55,27 @@ def write_lines(path: Path, rows) -> Path:
     return path
 
 
+def columns(**own):
+    """Make a form of these columns of a Parquet file; those below, of other files."""
+    return lambda folder: pq.write_table(pa.table(own), folder / "v.parquet") or folder / "v.parquet"
+
+
+def parquet(*given, **how):
+    return lambda folder: write(folder / "v.parquet", *given, **how)
+
+
+def json_lines(*rows):
+    return lambda folder: write_lines(folder / "v.jsonl", rows)
+
+
+def npy(*given, **how):
+    return lambda folder: write_matrix(folder / "v.npy", *given, **how)
+
+
+def damaged(name):
+    return lambda folder: (folder / name).write_bytes(b"PAR1 no more") and folder / name
+
+
 def lines(folder):
     rows = zip(TEXTS, MATRIX.tolist(), strict=True)
     return write_lines(folder / "v.jsonl", [{"text": text, "vector": vector} for text, vector in rows])
@@ -107,15 +128,15 @@ def by_column(folder):
 
 
 FORMS = {
-    "text": lambda folder: write(folder / "v.parquet"),
-    "text_key": lambda folder: write(folder / "v.parquet", column="text_key"),
-    "fixed-size lists": lambda folder: write(folder / "v.parquet", kind=pa.list_(pa.float32(), 3)),
-    "large lists": lambda folder: write(folder / "v.parquet", kind=pa.large_list(pa.float64())),
-    "half precision": lambda folder: write(folder / "v.parquet", kind=pa.list_(pa.float16())),
+    "text": parquet(),
+    "text_key": parquet(column="text_key"),
+    "fixed-size lists": parquet(kind=pa.list_(pa.float32(), 3)),
+    "large lists": parquet(kind=pa.large_list(pa.float64())),
+    "half precision": parquet(kind=pa.list_(pa.float16())),
     "JSON lines": lines,
     "JSON lines of two languages": lines_of_two_languages,
-    "matrix": lambda folder: write_matrix(folder / "v.npy"),
-    "matrix of doubles": lambda folder: write_matrix(folder / "v.npy", matrix=MATRIX.astype(np.float64)),
+    "matrix": npy(),
+    "matrix of doubles": npy(matrix=MATRIX.astype(np.float64)),
     "folder": in_a_folder,
     "language in the name": by_language_name,
     "language in the folder": by_language_folder,
@@ -177,11 +198,6 @@ def with_value(value):
     return matrix
 
 
-def columns(folder, **own):
-    pq.write_table(pa.table(own), folder / "v.parquet")
-    return folder / "v.parquet"
-
-
 def two_widths(folder):
     write(folder / "v" / "a.parquet", TEXTS[:1], MATRIX[:1])
     write(folder / "v" / "b.parquet", TEXTS[1:], MATRIX[1:, :2])
@@ -194,76 +210,53 @@ def twice_in_two_files(folder):
     return folder / "v"
 
 
-def damaged(folder, name):
-    (folder / name).write_bytes(b"PAR1 no more")
-    return folder / name
-
-
 MALFORMED = {
-    "no JSON": (lambda folder: damaged(folder, "v.jsonl"), r"v\.jsonl: no JSON lines can be read \("),
-    "JSON lines that are no objects": (lambda folder: write_lines(folder / "v.jsonl", [[1]]), "must be an object"),
-    "no JSON lines": (lambda folder: write_lines(folder / "v.jsonl", []), r"v\.jsonl: "),
+    "no JSON": (damaged("v.jsonl"), r"v\.jsonl: no JSON lines can be read \("),
+    "JSON lines that are no objects": (json_lines([1]), "must be an object"),
+    "no JSON lines": (json_lines(), r"v\.jsonl: "),
     "JSON lines without vectors": (
-        lambda folder: write_lines(folder / "v.jsonl", [{"text": "a"}]),
+        json_lines({"text": "a"}),
         r"v\.jsonl: the columns are \['text'\]\. Name them vector",
     ),
     "a JSON line without vector": (
-        lambda folder: write_lines(folder / "v.jsonl", [{"text": "a", "vector": [1, 2]}, {"text": "b"}]),
+        json_lines({"text": "a", "vector": [1, 2]}, {"text": "b"}),
         r"v\.jsonl:2: a vector of 0 dimensions",
     ),
-    "a vector of words": (
-        lambda folder: write_lines(folder / "v.jsonl", [{"text": "a", "vector": ["one"]}]),
-        r"v\.jsonl: no JSON lines can be read \(",
-    ),
-    "NaN": (
-        lambda folder: write(folder / "v.parquet", matrix=with_value(np.nan)),
-        r"v\.parquet:3: .*'wie wird das wetter'",
-    ),
-    "infinity in a matrix": (lambda folder: write_matrix(folder / "v.npy", matrix=with_value(np.inf)), r"v\.npy:3: "),
+    "a vector of words": (json_lines({"text": "a", "vector": ["one"]}), r"v\.jsonl: no JSON lines can be read \("),
+    "NaN": (parquet(matrix=with_value(np.nan)), r"v\.parquet:3: .*'wie wird das wetter'"),
+    "infinity in a matrix": (npy(matrix=with_value(np.inf)), r"v\.npy:3: "),
     "too large for float32": (
-        lambda folder: write(folder / "v.parquet", matrix=with_value(1e300), kind=pa.list_(pa.float64())),
+        parquet(matrix=with_value(1e300), kind=pa.list_(pa.float64())),
         r"v\.parquet:3: .*beyond float32",
     ),
-    "a missing number": (
-        lambda folder: columns(folder, text=TEXTS[:2], vector=[[1.0, 2.0], [1.0, None]]),
-        r"v\.parquet:2: .*not finite",
-    ),
+    "a missing number": (columns(text=TEXTS[:2], vector=[[1.0, 2.0], [1.0, None]]), r"v\.parquet:2: .*not finite"),
     "a vector of another width": (
-        lambda folder: columns(folder, text=TEXTS[:3], vector=[[1.0, 2.0], [1.0, 2.0], [1.0]]),
+        columns(text=TEXTS[:3], vector=[[1.0, 2.0], [1.0, 2.0], [1.0]]),
         r"v\.parquet:3: a vector of 1 dimensions, where the first has 2",
     ),
-    "no vector": (
-        lambda folder: columns(folder, text=TEXTS[:2], vector=[[1.0, 2.0], None]),
-        r"v\.parquet:2: a vector of 0 dimensions",
-    ),
+    "no vector": (columns(text=TEXTS[:2], vector=[[1.0, 2.0], None]), r"v\.parquet:2: a vector of 0 dimensions"),
     "empty vectors": (
-        lambda folder: columns(folder, text=TEXTS[:1], vector=pa.array([[]], pa.list_(pa.float32()))),
+        columns(text=TEXTS[:1], vector=pa.array([[]], pa.list_(pa.float32()))),
         r"v\.parquet:1: a vector of 0 dimensions",
     ),
     "files of two widths": (two_widths, r"b\.parquet: vectors have 2 dimensions, and those of .*a\.parquet have 3"),
     "a text twice": (
-        lambda folder: write(folder / "v.parquet", ["f\u00fcnf", "x", "fu\u0308nf", "y"]),
+        parquet(["f\u00fcnf", "x", "fu\u0308nf", "y"]),
         r"v\.parquet:3: text .* has a vector already, in .*v\.parquet:1\. Keep one",
     ),
     "a text in two files": (twice_in_two_files, r"b\.parquet:2: text 'spiele jazz' .*a\.parquet:2\."),
     "a text twice in a language": (
-        lambda folder: write(folder / "v.parquet", [*TEXTS[:3], TEXTS[1]], language=["en", "de", "de", "de"]),
+        parquet([*TEXTS[:3], TEXTS[1]], language=["en", "de", "de", "de"]),
         r"v\.parquet:4: text 'spiele jazz' .*v\.parquet:2\.",
     ),
-    "no text": (lambda folder: columns(folder, text=["a", None], vector=[[1.0], [2.0]]), r"v\.parquet:2: text is null"),
-    "other columns": (lambda folder: columns(folder, sentence=["a"], vector=[[1.0]]), r"Name them vector, and text"),
-    "whole numbers": (lambda folder: columns(folder, text=["a"], vector=[[1]]), r"vector has type .*int64"),
-    "numbers alone": (lambda folder: columns(folder, text=["a"], vector=[1.0]), r"vector has type double"),
-    "fewer lines than rows": (
-        lambda folder: write_matrix(folder / "v.npy", TEXTS[:3]),
-        r"3 lines in v\.txt, and 4 vectors",
-    ),
-    "a matrix of whole numbers": (
-        lambda folder: write_matrix(folder / "v.npy", matrix=np.ones((4, 2), int)),
-        r"shape \(4, 2\) and type int64",
-    ),
-    "no Parquet": (lambda folder: damaged(folder, "v.parquet"), r"v\.parquet: no Parquet can be read"),
-    "no matrix": (lambda folder: damaged(folder, "v.npy"), r"v\.npy: this matrix and its texts can't be read"),
+    "no text": (columns(text=["a", None], vector=[[1.0], [2.0]]), r"v\.parquet:2: text is null"),
+    "other columns": (columns(sentence=["a"], vector=[[1.0]]), r"Name them vector, and text"),
+    "whole numbers": (columns(text=["a"], vector=[[1]]), r"vector has type .*int64"),
+    "numbers alone": (columns(text=["a"], vector=[1.0]), r"vector has type double"),
+    "fewer lines than rows": (npy(TEXTS[:3]), r"3 lines in v\.txt, and 4 vectors"),
+    "a matrix of whole numbers": (npy(matrix=np.ones((4, 2), int)), r"shape \(4, 2\) and type int64"),
+    "no Parquet": (damaged("v.parquet"), r"v\.parquet: no Parquet can be read"),
+    "no matrix": (damaged("v.npy"), r"v\.npy: this matrix and its texts can't be read"),
 }
 
 

@@ -130,11 +130,6 @@ def test_a_finished_folder_is_left_alone_until_texts_or_configuration_change(tmp
     assert computed(pretrain(TEXTS[1:], config(max_steps=2), folder, "cpu")) == 2
 
 
-def test_the_checkpoint_of_another_run_is_not_taken_up(tmp_path, monkeypatch):
-    cut_off(tmp_path / "model")
-    assert computed(pretrain(TEXTS, config(learning_rate=1e-4), tmp_path / "model", "cpu")) == 6
-
-
 def test_steps_with_dropout_draw_other_numbers_in_every_seed_and_step(monkeypatch):
     drawn = []
     monkeypatch.setattr(steps, "seeded", lambda seed: drawn.append(seed) or nullcontext())

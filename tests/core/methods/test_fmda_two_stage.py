@@ -158,13 +158,6 @@ def test_stage_1_sees_template_pairs_only_and_stage_2_translations(whole, tmp_pa
     assert first[count] != other[count]
 
 
-def test_stage_1_has_template_pairs_of_both_languages():
-    for split in ("train", "dev"):
-        pairs = DATA.template_pairs[split]
-        assert set(pairs.language["source"].tolist()) == {0, 1}
-        assert torch.equal(pairs.language["source"], pairs.language["target"])
-
-
 def test_dev_retrieval_is_of_templates_in_stage_1_and_of_meanings_in_stage_2(tmp_path):
     settings, data = config(monitor="dev_retrieval", max_epochs=1), world("en-de", train=15, dev=40).data
     for epoch, kind, checkpoint, name, pairs in zip(

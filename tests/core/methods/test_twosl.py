@@ -203,13 +203,16 @@ def test_without_a_filter_the_classifier_has_a_class_for_no_slot(files, tmp_path
     assert labeller.classifier[-1].out_features == len(labeller.classes) + 1
 
 
-def test_a_threshold_tuned_for_recall_lets_that_share_of_the_training_slots_pass(files, tmp_path):
+def test_a_threshold_tuned_for_recall_lets_that_share_of_the_training_slots_pass_and_is_in_the_file(files, tmp_path):
     config = replace(SHORT, examples=0, filter_recall=0.9)
     labeller = train(files, tmp_path, config)
     items = span_items(TRAIN, max_span=3, mask="word")
     slots = torch.tensor([place for place, label in enumerate(items.labels) if label])
     probability = probabilities(labeller.filter, labeller.features(items), slots)[:, 1]
     assert (probability >= labeller.threshold - 1e-6).float().mean() == pytest.approx(0.9, abs=0.05)
+    save_weights(tmp_path / "weights.safetensors", labeller.state_dict(), labeller.description)
+    loaded = SpanTagger.load(tmp_path / "weights.safetensors", config, files, "cpu")
+    assert loaded.threshold == labeller.threshold != config.filter_threshold
 
 
 def test_a_labeller_loaded_from_its_file_tags_alike(files, labeller, tmp_path):
@@ -219,14 +222,6 @@ def test_a_labeller_loaded_from_its_file_tags_alike(files, labeller, tmp_path):
     assert loaded.label(sentences) == labeller.label(sentences)
     with pytest.raises(TrainingError, match="tuned from another encoder, tiny, not other"):
         SpanTagger.load(tmp_path / "weights.safetensors", QUICK, replace(files, fingerprint="other"), "cpu")
-
-
-def test_a_threshold_tuned_for_recall_is_in_the_file(files, tmp_path):
-    config = replace(SHORT, filter_recall=0.5)
-    labeller = train(files, tmp_path, config)
-    save_weights(tmp_path / "weights.safetensors", labeller.state_dict(), labeller.description)
-    loaded = SpanTagger.load(tmp_path / "weights.safetensors", config, files, "cpu")
-    assert loaded.threshold == labeller.threshold != config.filter_threshold
 
 
 def test_its_stages_are_reported_in_order_and_those_that_are_done_are_replayed(files, tmp_path):

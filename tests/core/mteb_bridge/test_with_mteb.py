@@ -19,6 +19,7 @@ from task_inputs import (
     utterance_inputs,
     utterances,
 )
+from worlds import utterance
 
 from disent_core.evaluation.mteb_results import read_results, result_files, twin_of
 from disent_core.mteb_bridge import official
@@ -153,10 +154,10 @@ def test_official_statistics_are_those_of_mteb():
 
 def test_massive_is_official_with_intents_and_scenarios_as_labels(monkeypatch, tmp_path):
     rows = [
-        {"corpus": "m", "language": "de", "utterance_id": f"{split}{row}", "split": split, "domain": "abc"[row % 3],
-         "intent": "wxyz"[row % 4], "text": f"{split} {row}", "tokens": [], "slot_tags": [], "text_key": str(row)}
-        for split in ("train", "dev", "test") for row in range(12)
-    ]  # fmt: skip
+        utterance("de", f"{split}{row}", f"{split} {row}", split=split, domain="abc"[row % 3], intent="wxyz"[row % 4])
+        for split in ("train", "dev", "test")
+        for row in range(12)
+    ]
     table = rows_table(rows, "utterances")
     assert official.massive_tasks({"de-DE": ("de", table)}) == []
     monkeypatch.setattr(official, "official_size", lambda *_: (12, 74))

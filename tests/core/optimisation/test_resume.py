@@ -16,6 +16,7 @@ from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.encoders.kinds.scratch.pretraining import PretrainingTask, pretrain
 from disent_core.methods import method
 from disent_core.methods.emu_head import ContrastiveTask, EmuTask, NPairTask, SoftmaxTask
+from disent_core.methods.facet_head import FacetTask
 from disent_core.methods.fine_tuned_encoder_head import TranslationTask
 from disent_core.methods.lexicon_head import LexiconTask
 from disent_core.methods.trainer import trainer
@@ -33,6 +34,7 @@ TWOSL = FEW_SHOT | {
     "max_span": 3, "max_positive_pairs": 5, "contrastive_epochs": 2, "filter_hidden": (8,), "filter_epochs": 1,
     "type_hidden": (8,), "type_epochs": 2, "classifier_learning_rate": 1e-3,
 }  # fmt: skip
+FACET = {"template_units": 4, "residual_units": 3, "template_words": 5, "residual_words": 2, "at_least": 1}
 TEXTS = [f"{verb} at {time}" for verb in ("wake me up", "weck mich", "call mum") for time in ("nine", "noon", "ten")]
 SCRATCH = {"vocab_size": 120, "hidden_size": 16, "heads": 2, "intermediate_size": 32, "max_length": 32}
 
@@ -82,6 +84,7 @@ CASES = {
     "npair": of_method("npair", NPairTask, **HEAD),
     "fine_tuned": of_method("fine_tuned", TranslationTask, **FINE_TUNED),
     "lexicon": of_method("lexicon", LexiconTask, **OFTEN, template_units=3, residual_units=3),
+    "facet": of_method("facet", FacetTask, **OFTEN, **FACET),
     "twosl": of_method("twosl", ExamplesTask, **TWOSL),
     "twosl_no_filter": of_method("twosl_no_filter", ExamplesTask, **TWOSL),
     "token_classification": of_method("token_classification", ExamplesTask, **FEW_SHOT, epochs=2),

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import utterance
 
 from disent_core.corpora.formats.intents import language_of, locales, read_utterances
 from disent_core.errors import CorpusError
@@ -49,18 +50,7 @@ def test_every_kind_of_file_gives_the_rows_of_a_language(tmp_path, suffix):
     table = read_utterances(path, "en", corpus="toy", language="en")
     assert table.schema == SCHEMAS["utterances"]
     assert table.num_rows == 2
-    assert table.to_pylist()[0] == {
-        "corpus": "toy",
-        "language": "en",
-        "utterance_id": "1",
-        "split": "test",
-        "domain": None,
-        "intent": "light",
-        "text": 'dim "it", now',
-        "tokens": ["dim", '"it",', "now"],
-        "slot_tags": ["O", "O", "O"],
-        "text_key": text_key('dim "it", now'),
-    }
+    assert table.to_pylist()[0] == utterance("en", "1", 'dim "it", now', intent="light")
 
 
 def test_columns_go_by_name_in_any_order_and_others_are_ignored(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 from places import needs_corpus, real_corpus
+from worlds import sentence_pair
 
 from disent_core.corpora.formats.mlqe import pairs, read_pairs
 from disent_core.errors import CorpusError
@@ -34,18 +35,7 @@ def rows(path, pair="en-de"):
 
 def test_a_line_is_a_translation_with_its_standardised_and_its_plain_score(tmp_path):
     (row,) = rows(corpus(tmp_path, line(7)))
-    assert row | {"source_key": "", "target_key": ""} == {
-        "corpus": "toy",
-        "pair": "en-de",
-        "pair_id": "test-7",
-        "split": "test",
-        "source": 'A "dog.',
-        "target": "Ein Hund.",
-        "score": -0.25,
-        "mean_score": 64.5,
-        "source_key": "",
-        "target_key": "",
-    }
+    assert row == sentence_pair("en-de", "test-7", 'A "dog.', "Ein Hund.", score=-0.25, mean_score=64.5)
 
 
 @pytest.mark.parametrize(

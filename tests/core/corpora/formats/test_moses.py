@@ -2,11 +2,11 @@
 
 import pytest
 from places import needs_corpus, real_corpus
+from worlds import sentence_pair
 
 from disent_core.corpora.formats.moses import MOSES, TATOEBA
 from disent_core.errors import AlignmentError, CorpusError
 from disent_core.storage.tables import SCHEMAS
-from disent_core.text import text_key
 
 content_hash, pairs, read_pairs = MOSES.content_hash, MOSES.pairs, MOSES.read_pairs
 
@@ -29,18 +29,7 @@ def two(tmp_path, english="a cat\na dog\n", german="eine Katze\nein Hund\n"):
 def test_line_i_of_one_file_translates_line_i_of_the_other(tmp_path):
     table = read_pairs(two(tmp_path), "en-de", corpus="toy")
     assert table.schema == SCHEMAS["sentence_pairs"]
-    assert table.to_pylist()[1] == {
-        "corpus": "toy",
-        "pair": "en-de",
-        "pair_id": "2",
-        "split": "test",
-        "source": "a dog",
-        "target": "ein Hund",
-        "score": None,
-        "mean_score": None,
-        "source_key": text_key("a dog"),
-        "target_key": text_key("ein Hund"),
-    }
+    assert table.to_pylist()[1] == sentence_pair("en-de", "2", "a dog", "ein Hund")
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ import logging
 
 import pytest
 from places import needs_corpus, real_corpus
+from worlds import utterance
 
 from disent_core.corpora.formats.xsid import content_hash, language_of, locales, read_utterances
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
-from disent_core.text import text_key, token_spans
+from disent_core.text import token_spans
 
 REAL = real_corpus("xsid-0.4")
 needs_real = needs_corpus(REAL)
@@ -35,18 +36,8 @@ def read(path, locale="de"):
 
 def test_a_block_is_an_utterance(tmp_path):
     (row,) = read(written(tmp_path, block()))
-    assert row == {
-        "corpus": "toy",
-        "language": "de",
-        "utterance_id": "test-1",
-        "split": "test",
-        "domain": "alarm",
-        "intent": "alarm/set_alarm",
-        "text": "weck mich um 7",
-        "tokens": ["weck", "mich", "um", "7"],
-        "slot_tags": ["O", "O", "B-datetime", "I-datetime"],
-        "text_key": text_key("weck mich um 7"),
-    }
+    labels = {"domain": "alarm", "intent": "alarm/set_alarm", "slot_tags": list(TAGGED.values())}
+    assert row == utterance("de", "test-1", "weck mich um 7", **labels)
 
 
 @pytest.mark.parametrize("sign", [":", " ="])
@@ -65,11 +56,8 @@ def test_blocks_without_id_are_numbered_in_the_order_of_the_file(tmp_path):
 def test_valid_is_dev_and_ids_of_splits_do_not_meet(tmp_path):
     for split in ("test", "valid", "train"):
         written(tmp_path, block(), name=f"de.{split}.conll")
-    assert [(row["split"], row["utterance_id"]) for row in read(tmp_path)] == [
-        ("train", "train-1"),
-        ("dev", "dev-1"),
-        ("test", "test-1"),
-    ]
+    found = [(row["split"], row["utterance_id"]) for row in read(tmp_path)]
+    assert found == [(split, f"{split}-1") for split in ("train", "dev", "test")]
 
 
 def test_an_intent_without_domain_is_its_own(tmp_path):

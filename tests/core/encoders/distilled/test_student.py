@@ -87,14 +87,6 @@ def test_passes_differ_and_have_equally_many_batches(start, taught):
     assert not np.array_equal(np.concatenate(first), np.concatenate(second))
 
 
-def test_the_target_of_a_text_is_the_teachers_vector_of_its_sentence(start, taught):
-    lessons = lessons_of(material(), taught, tokenise(start))
-    text = translations("de", material().training[0].pivots)
-    expected = F.normalize(torch.tensor(taught(text.pivots)), dim=-1)
-    found = lessons.teacher[lessons.target[: len(text)]]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 def test_final_punctuation_is_left_out_of_half_of_the_texts(start, taught):
     of = Material([translations("de")], [])
     lessons = lessons_of(of, taught, tokenise(start))
