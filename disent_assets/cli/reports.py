@@ -6,17 +6,23 @@ from pathlib import Path
 import click
 
 from disent_assets.cli.group import main
+from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_core.text import printable
 
 
 @main.command()
 @click.option("--all", "show_all", is_flag=True, help="Show every partition, fresh ones included.")
 @click.option("--check", is_flag=True, help="Exit with 1 if anything is not fresh, for automatic checks.")
-def status(show_all: bool, check: bool) -> None:
-    """Show which steps are fresh, stale or missing, and why."""
+@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+def status(show_all: bool, check: bool, style: Style) -> None:
+    """Show which steps are fresh, stale or missing, and why.
+
+    The formats csv, json and markdown have every partition, with the columns of asset_state.
+    """
     from disent_assets.run.status import find_states, record_states, summary
     from disent_assets.settings.environment import open_to_look
     from disent_assets.settings.instance import is_read_only, open_for_work
+    from disent_assets.warehouse.refresh import state_rows
     from disent_core.lineage.head_spec import without_mates
 
     workspace = open_to_look()
@@ -25,7 +31,10 @@ def status(show_all: bool, check: bool) -> None:
     found = find_states(workspace)
     if can_write:
         record_states(workspace, found)
-    click.echo(summary(found, show_all=show_all))
+    if style == "table":
+        click.echo(summary(found, show_all=show_all))
+    else:
+        print_table(state_rows(workspace, found), style)
     for warning in without_mates(workspace):
         click.echo(f"warning: {printable(warning)}", err=True)
     if check and any(state.status != "fresh" for state in found):

@@ -1,5 +1,6 @@
 """One changed line of one corpus file: just what depends on it is made again."""
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,8 +106,8 @@ def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it_and_one_
     copied.change_word("de-DE", split=split)
     assert copied.materialize(GATES)["encoded"] >= 1
     assert [copied.disent("status", *more).exit_code for more in ((), ("--check",))] == [0, 1]
-    lines = copied.disent("status").stdout.splitlines()
-    stale = {line.removeprefix("stale").split("  <- ")[0].strip() for line in lines if line.startswith("stale")}
+    rows = json.loads(copied.disent("status", "--format", "json").stdout)
+    stale = {f"{row['asset']} [{row['partition']}]" for row in rows if row["state"] == "stale"}
     metrics = {f"evaluation/tiny/{name}_metrics [en-de]" for name in ("raw", "dream", "fmda", "fmda_softmax")}
     assert {name for name in stale if name.startswith(("heads/", "evaluation/"))} == OF_METHODS[split] | metrics
     if split == "test":
