@@ -48,7 +48,7 @@ def asked(group: str) -> list[str]:
     if group == "test":
         extras = PROJECT["project"]["optional-dependencies"]
         lines = [*PROJECT["project"]["dependencies"], *(line for group in LOCKED_EXTRAS for line in extras[group])]
-        return [line for line in lines if not line.startswith("disent[")]
+        return [line for line in lines if not line.startswith("disent-embeddings[")]
     return GROUPS.get(group, [])
 
 

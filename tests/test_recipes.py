@@ -37,7 +37,7 @@ def test_every_setting_of_a_recipe_is_one_that_the_code_reads_and_every_command_
 
 def test_the_image_has_the_packages_of_its_extras_and_the_recipes_name_their_locked_versions():
     packages = [package for extra in ("lineage", "s3", "postgres", "ray", "k8s") for package in EXTRAS[extra]]
-    assert {re.split(r"[\[><=]", package)[0] for package in packages} - {"disent"} <= {*LOCKED}
+    assert {re.split(r"[\[><=]", package)[0] for package in packages} - {"disent-embeddings"} <= {*LOCKED}
     assert str(CLUSTER["rayVersion"]) == LOCKED["ray"]
     text = (DEPLOY / "helm/values.yaml").read_text(encoding="utf-8")
     assert set(re.findall(r"\b1\.13\.\d+\b", text)) == {LOCKED["dagster"]}

@@ -13,6 +13,7 @@ TEST = {"method_a": "fmda", "value_a": 0.58, "value_b": 0.45, "difference": 0.13
 EVERY_NUMBER = {
     *("metrics", "seed_variance", "leaderboard", "comparisons", "significance"),
     *("parts.readings", "parts.paired_tests", "evaluation.measurements"),
+    *("dimensions", "metric_catalogue"),
 }
 NAMES = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal"
 

@@ -86,7 +86,7 @@ def test_processes_end_with_a_driver_that_is_killed(tmp_path):
 
 def test_ray_is_asked_for_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ShardError, match=r"pip install 'disent\[ray\]'"):
+    with pytest.raises(ShardError, match=r"pip install 'disent-embeddings\[ray\]'"):
         [*on_ray(square, range(2))]
 
 
