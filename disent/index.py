@@ -106,7 +106,7 @@ class Index:
     def of(
         cls,
         texts: Iterable[str],
-        model: "AnyModel | None" = None,
+        model: "AnyModel | str | Path | None" = None,
         *,
         language: str | Sequence[str | None] | None = None,
         embeddings: Sequence[str] | None = None,
@@ -115,7 +115,7 @@ class Index:
 
         Args:
             texts: a list, an array or any other iterable; a text may repeat. `Hit.row` counts them from 0.
-            model: of `load`; None: the model `small`.
+            model: of `load`, or a name or path for it; None: the model `small`.
             language: of all texts, or of each.
             embeddings: what a search may go by; None: all that the model has.
 
@@ -125,7 +125,8 @@ class Index:
         """
         from disent_core.search.memory import MemoryIndex
 
-        model = _small() if model is None else model
+        if model is None or isinstance(model, str | Path):
+            model = _small() if model is None else load(model)
         names = require_vectors(model, embeddings)
         listed = [normalise(text) for text in listed_texts(texts)]
         languages = [language] * len(listed) if isinstance(language, str | None) else [*language]
@@ -346,7 +347,7 @@ def search(
     by: str | None = None,
     k: int = 10,
     *,
-    model: "AnyModel | None" = None,
+    model: "AnyModel | str | Path | None" = None,
     **request: Unpack[SearchRequest],
 ) -> list[Hit]: ...
 @overload
@@ -356,7 +357,7 @@ def search(
     by: str | None = None,
     k: int = 10,
     *,
-    model: "AnyModel | None" = None,
+    model: "AnyModel | str | Path | None" = None,
     **request: Unpack[SearchRequest],
 ) -> list[list[Hit]]: ...
 def search(
@@ -365,7 +366,7 @@ def search(
     by: str | None = None,
     k: int = 10,
     *,
-    model: "AnyModel | None" = None,
+    model: "AnyModel | str | Path | None" = None,
     **request: Unpack[SearchRequest],
 ) -> list[Hit] | list[list[Hit]]:
     """Find, among texts, those that are nearest to a query: of the same shape, the same values or the same meaning.
@@ -377,7 +378,7 @@ def search(
         among: the texts to search.
         by: `shape`, `values` or `meaning`, as in `Index.search`.
         k: hits per query.
-        model: of `load`; None: the model `small`.
+        model: of `load`, or a name or path for it; None: the model `small`.
         **request: see `SearchRequest`.
 
     Returns:

@@ -266,6 +266,13 @@ def test_an_index_in_memory_has_the_hits_of_one_on_disk(index):
     assert (memory.folder, memory.engine, len(memory)) == (None, "exact", 11)
 
 
+def test_a_search_takes_a_model_by_its_name_or_folder(static):
+    texts = ["weck mich um neun", "spiel jazz"]
+    by_model, by_folder = (disent.search("play jazz", texts, model=model, k=1) for model in (static, static.path))
+    assert by_model == by_folder
+    assert disent.search("play jazz", texts, model="small", k=1) == disent.search("play jazz", texts, k=1)
+
+
 def test_a_repeated_text_in_memory_keeps_its_place_in_the_list():
     hits = disent.Index.of(["play jazz", "wake nine", "play jazz"], model()).search("play jazz", k=2)
     assert [hit.row for hit in hits] == [0, 2]
