@@ -70,13 +70,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
     # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
     # instance that attaches the path opens the file again.
     with storage_errors(database), duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:
-        try:
-            path = text_literal(str(database.absolute()))
-            connection.execute(f"attach {path} as warehouse (read_only)")
-        except duckdb.Error as error:
-            _raise_disk_error(error)
-            remedy = "Delete the file and materialise it again"
-            raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
+        attach_warehouse(connection, database)
         # Tables of the file, and of its views, are shadowed by what steps and commands have recorded since.
         for key in _RECORDED:
             path = table_path(database.parent, *key)
@@ -102,6 +96,28 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         if answer is not None:
             return answer
     raise DisentError("query: this statement returns no rows. Use select")
+
+
+def attach_warehouse(connection: duckdb.DuckDBPyConnection, database: Path) -> None:
+    """Attach a warehouse read-only as `warehouse`.
+
+    DuckDB opens the path twice, for the header and for the blocks. A rebuild that replaces the file in between would
+    give it the header of one file and the blocks of another, so the file is attached until it was the same throughout.
+    """
+    path = text_literal(str(database.absolute()))
+    while True:
+        before = database.stat()
+        try:
+            connection.execute(f"attach {path} as warehouse (read_only)")
+        except duckdb.Error as error:
+            if not os.path.samestat(before, database.stat()):
+                continue
+            _raise_disk_error(error)
+            remedy = "Delete the file and materialise it again"
+            raise TableError(located(database, None, f"can't be opened ({error})", remedy)) from error
+        if os.path.samestat(before, database.stat()):
+            return
+        connection.execute("detach warehouse")
 
 
 def hide_bar(connection: duckdb.DuckDBPyConnection) -> None:

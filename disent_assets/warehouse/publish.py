@@ -5,7 +5,7 @@ from pathlib import Path
 
 import duckdb
 
-from disent.query import FOLDER, NO_EXTENSIONS, file_literal, hide_bar, one_line, text_literal
+from disent.query import FOLDER, NO_EXTENSIONS, attach_warehouse, file_literal, hide_bar, one_line, text_literal
 from disent_assets.warehouse.build import CATALOGUE, STORAGE_VERSION
 from disent_core.errors import TableError, located
 from disent_core.storage.files import replacing_folder
@@ -36,7 +36,7 @@ def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[st
         hide_bar(connection)
         with one_line(f"{warehouse}"):
             connection.execute(f"set variable {FOLDER} = {text_literal(str(warehouse.parent.absolute()))}")
-            connection.execute(f"attach {text_literal(str(fetch(warehouse).absolute()))} as warehouse (read_only)")
+            attach_warehouse(connection, fetch(warehouse))
             copy = text_literal(str((new / FILE).absolute()))
             connection.execute(f"attach {copy} as published (storage_version '{STORAGE_VERSION}')")
             connection.execute("use warehouse")

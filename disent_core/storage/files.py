@@ -59,18 +59,20 @@ def atomic_path(
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path.parent)
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-        with _lock_file(_lock_of(temporary)):
-            try:
+        lock = _lock_of(temporary)
+        try:
+            with _new_lock(lock):
                 yield temporary
                 files = sorted(temporary.rglob("*")) if temporary.is_dir() else []
-                _open_to_others([temporary, *files], _lock_of(temporary).stat().st_mode)
+                _open_to_others([temporary, *files], lock.stat().st_mode)
                 for file in (*files, temporary):
                     _flush(file)
                 with publishing(temporary):
                     os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
                 _flush(path.parent)
-            finally:
-                remove_path(temporary)
+        finally:  # a signal may have stopped this process at any statement, so both are removed whatever exists
+            remove_path(temporary)
+            remove_path(lock)
 
 
 @contextmanager

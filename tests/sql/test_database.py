@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from made_warehouses import write_rows
 
-from disent.query import query
+from disent.query import attach_warehouse, query
 from disent_assets.cli.output.tables import render
 from disent_assets.warehouse.build import INPUTS, build_warehouse
 from disent_assets.warehouse.sql_files import references
@@ -25,6 +26,22 @@ def names_in(folder: Path) -> list[str]:
     """Names of the files, without their manifests."""
     names = {path.name for path in folder.iterdir() if path.is_file()}
     return sorted(name for name in names if name.removesuffix(".manifest") not in names - {name})
+
+
+class Replacing:
+    """A connection; while it first attaches the file, a rebuild replaces it, before or after DuckDB has opened it."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, swap: Callable[[], object], *, is_opened: bool) -> None:
+        self.connection, self.swap, self.is_opened, self.statements = connection, swap, is_opened, []
+
+    def execute(self, statement):
+        is_first = not self.statements
+        self.statements.append(statement.split()[0])
+        if is_first:
+            self.swap()
+            if not self.is_opened:
+                raise duckdb.IOException("Could not read enough bytes from file")
+        return self.connection.execute(statement)
 
 
 # --- building ---------------------------------------------------------------------------------------------
@@ -97,7 +114,7 @@ def test_readers_never_meet_half_a_warehouse(warehouse):
     warehouse.build(metrics=[{}])
     code = f"""
 from pathlib import Path
-from disent.query import query
+from disent.query import attach_warehouse, query
 for _ in range(40):
     rows = query(Path({str(warehouse.path)!r}), "select (select count(*) from metrics), count(*) from leaderboard")
     metrics, board = rows.to_pylist()[0].values()
@@ -244,7 +261,7 @@ def test_a_wrong_query_is_reported_in_one_line(published):
 SHOWN = """
 import sys
 from pathlib import Path
-from disent.query import query
+from disent.query import attach_warehouse, query
 from disent_assets.warehouse.build import _new_database
 shown = "select current_setting('enable_progress_bar') as shown"
 with _new_database(Path(sys.argv[1])) as connection:
@@ -317,3 +334,15 @@ def test_csv_and_json_keep_every_digit_and_json_has_times_as_text():
 def test_the_module_needs_neither_dagster_nor_torch():
     code = "import sys, disent_assets.warehouse.build; assert not {'dagster', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=SQL.parent, check=True)
+
+
+@pytest.mark.parametrize(("is_opened", "statements"), [(False, ["attach"] * 2), (True, ["attach", "detach", "attach"])])
+def test_a_file_that_is_replaced_while_it_is_attached_is_attached_again(tmp_path, is_opened, statements):
+    for name in ("old", "new"):
+        with duckdb.connect(str(tmp_path / name)) as connection:
+            connection.execute(f"create table names as select '{name}' as name")
+    with duckdb.connect() as connection:
+        replacing = Replacing(connection, lambda: (tmp_path / "new").rename(tmp_path / "old"), is_opened=is_opened)
+        attach_warehouse(replacing, tmp_path / "old")
+        assert connection.sql("from warehouse.names").fetchall() == [("new",)]
+        assert replacing.statements == statements
