@@ -116,38 +116,37 @@ def packed(rows: Float[Tensor, "m k"], times: int) -> Tensor:
     torch has no such order, it is the rows themselves. `times` is about the number of rows of the left factor.
     """
     on_cpu = _HAS_ONEDNN and rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.numel()
-    if on_cpu and hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
-        return torch.ops.mkldnn._reorder_linear_weight(rows, times)
-    return rows
+    return torch.ops.mkldnn._reorder_linear_weight(rows, times) if on_cpu else rows
 
 
-_HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_HAS_ONEDNN = torch.backends.mkldnn.is_available() and all(
+    hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight")
+)
 
 
 class OnednnLinear(nn.Linear):
-    """`nn.Linear` through oneDNN, without gradients; `product` and `pack_weights` say why."""
+    """`nn.Linear` through oneDNN, without gradients; `product` and `use_onednn` say why."""
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
         """Rows times the transposed weight, plus bias."""
         return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
 
 
-def use_onednn(model: nn.Module) -> None:
-    """Compute the products of every `nn.Linear` of a frozen model through oneDNN, where torch has it."""
-    for part in model.modules() if _HAS_ONEDNN else ():
-        if type(part) is nn.Linear and part.weight.dtype == torch.float32 and part.weight.device.type == "cpu":
-            part.__class__ = OnednnLinear
+def use_onednn(model: nn.Module, rows: int, dtype: torch.dtype) -> None:
+    """Compute every `nn.Linear` of a frozen model that has weights of this type, on a CPU, through oneDNN.
 
+    Weights are kept in the order in which oneDNN reads them; otherwise it orders them anew in every product. Products
+    have the same bits either way, except of a single row in float32, and of strided batches of bfloat16 matrices, where
+    torch rounds once more before it adds the bias. Where oneDNN lacks the type, nothing changes.
 
-def pack_weights(model: nn.Module, rows: int) -> None:
-    """Keep bfloat16 weights of every `nn.Linear` of a frozen model on a CPU in the order in which oneDNN reads them.
-
-    Otherwise it orders them anew in every product. Products are the same to the bit, except of strided batches of
-    matrices, where torch rounds once more before it adds the bias. `rows` is about the number of rows multiplied.
+    Args:
+        model: changed in place.
+        rows: about the number of rows of a product.
+        dtype: of the weights, float32 or bfloat16.
     """
-    packs = hasattr(torch.ops.mkldnn, "_reorder_linear_weight") and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    for part in model.modules() if _HAS_ONEDNN and packs else ():
-        if type(part) is nn.Linear and part.weight.dtype == torch.bfloat16 and part.weight.device.type == "cpu":
-            packed = torch.ops.mkldnn._reorder_linear_weight(part.weight, rows)
+    is_supported = dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    for part in model.modules() if _HAS_ONEDNN and is_supported else ():
+        if type(part) is nn.Linear and part.weight.dtype == dtype and part.weight.device.type == "cpu":
+            packed = torch.ops.mkldnn._reorder_linear_weight(part.weight.detach(), rows)
             part.weight = nn.Parameter(packed, requires_grad=False)
             part.__class__ = OnednnLinear

@@ -9,7 +9,7 @@ import torch
 
 from bench import costs
 from bench.products import Recorded
-from disent_core.matmul import pack_weights
+from disent_core.matmul import use_onednn
 
 ROWS = torch.ones(2, 3)
 WORKSPACE = SimpleNamespace(
@@ -84,7 +84,7 @@ def test_products_also_of_packed_weights_are_timed_alone_as_often_as_they_were_c
     assert recorded.counts.total() == 7
     assert recorded.seconds_alone() > 0
     layer = torch.nn.Linear(32, 32).bfloat16().requires_grad_(requires_grad=False)
-    pack_weights(layer, 8)
+    use_onednn(layer, 8, torch.bfloat16)
     with torch.inference_mode(), Recorded() as recorded:
         layer(torch.randn(8, 32).bfloat16())
     assert recorded.counts.total() == 1

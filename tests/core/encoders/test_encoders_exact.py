@@ -104,24 +104,46 @@ def test_windows_change_nothing(folder, monkeypatch):
     assert encode(encoder, texts) == whole
 
 
-def test_the_shapes_that_a_model_sees_are_those_of_its_texts_not_of_their_number(folder, monkeypatch):
-    encoder, texts = tiny(folder), some_texts(200)
+def shapes_of(encoder, monkeypatch):
+    """Record the shapes that the model of an encoder computes."""
     model, seen = encoder._model, []
 
     def watched(**given):
-        ids, mask = given["input_ids"], given["attention_mask"]
-        seen.append((tuple(ids.shape), bool(mask.all())))
+        seen.append(tuple(given["input_ids"].shape))
         return model(**given)
 
     monkeypatch.setattr(encoder, "_model", watched)
-    encode(encoder, texts)
-    known = set(seen)
-    assert {rows for (rows, width), _ in known if rows != 256 // width} == set()
-    for one in texts[:20]:
-        seen.clear()
-        encode(encoder, [one])
-        assert len(seen) == 1
-        assert set(seen) <= known
+    return seen
+
+
+def test_one_text_is_computed_alone_once_that_has_been_seen_to_have_the_same_bits(folder, monkeypatch):
+    encoder = tiny(folder)
+    seen = shapes_of(encoder, monkeypatch)
+    first, again = (encode(encoder, ["toy 1 2"]) for _ in range(2))
+    alone, full, *after = seen
+    width = alone[1]
+    assert alone == (1, width)
+    assert full == (256 // width, width)
+    assert first == again
+    assert set(after) <= {(rows, width) for rows in (1, 2, 4, 8, 16, 32)}
+
+
+def test_a_shape_with_other_bits_is_not_used_again(folder, monkeypatch):
+    encoder = tiny(folder)
+    seen = shapes_of(encoder, monkeypatch)
+    model = encoder._model
+
+    def rounded(**given):
+        output = model(**given)
+        if len(given["input_ids"]) < 4:
+            output.last_hidden_state += 1e-6
+        return output
+
+    monkeypatch.setattr(encoder, "_model", rounded)
+    texts = [encode(encoder, ["toy 1 2"]) for _ in range(4)]
+    assert all(text == texts[0] for text in texts)
+    assert [rows for rows, _ in seen[-1:]] == [4]
+    assert seen.count(seen[0]) == 1
 
 
 @settings(max_examples=50, deadline=None)
