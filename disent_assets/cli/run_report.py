@@ -29,7 +29,6 @@ _QUERIES = {
         order by
             task, dataset, encoder, evaluated_on, metric, rank nulls last, reads_as,
             value desc, method, trained_on, embedding, settings""",
-    "seed_values": "select * from metrics where seed is not null order by all",
     "significance": """
         select
             task, dataset, encoder, evaluated_on, metric, settings, difference, stands, lower_is_better,
@@ -41,7 +40,6 @@ _QUERIES = {
     "claim_verdicts": "select * from claim_verdicts",
     "disagreements": "select * from disagreements",
 }
-_RELATIONS = {"seed_values": "metrics"}  # the relation that a query reads, if it is not named like the query
 
 
 def write_report(workspace: Workspace, output: Path, title: str, *, t_sne: bool = False) -> None:
@@ -68,7 +66,7 @@ def write_report(workspace: Workspace, output: Path, title: str, *, t_sne: bool 
 
 def _views(warehouse: Path) -> dict[str, Rows]:
     relations = {row["table_name"] for row in _rows(warehouse, "select table_name from information_schema.tables")}
-    queries = {name: sql for name, sql in _QUERIES.items() if _RELATIONS.get(name, name) in relations}
+    queries = {name: sql for name, sql in _QUERIES.items() if name in relations}
     queries |= {name: f"select * from {name}" for name in sorted(relations) if TABLE_VIEW.fullmatch(name)}
     return {name: _rows(warehouse, sql) for name, sql in queries.items()}
 

@@ -55,7 +55,7 @@ class RunReport:
 
     `facts` are what a reader should know first, as names and values. `tasks` are in display order, `methods` in the
     order that decides their colours, as in the pictures of the UI. `views` has the rows of the warehouse's views by
-    name, and `seed_values`; the page notes a missing view.
+    name; the page notes a missing view.
     """
 
     title: str
@@ -84,7 +84,7 @@ def document(report: RunReport) -> str:
         title=report.title,
         facts=report.facts,
         boards=boards(report.rows("leaderboard"), report.rows("significance"), report.tasks),
-        pictures=list(_score_pictures(report)),
+        leakages=list(_leakages(report)),
         curves=list(_curve_pictures(report.rows("training_curve"))),
         clouds=clouds,
         papers=paper_tables(report.views, report.rows("coverage")),
@@ -103,7 +103,7 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page.filters |= {"unit": scores.unit, "count": "{:,}".format, "interval": interval}
+    page.filters |= {"unit": scores.unit, "count": "{:,}".format, "interval": interval, "bar": _bar}
     page.filters |= {"counted": _counted, "tally": lambda words: _counted(Counter(words))}
     return page.get_template("page.html.j2")
 
@@ -120,37 +120,22 @@ def _as_text(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _score_pictures(report: RunReport) -> Iterator[tuple[Group, Drawings, bool]]:
-    """Yield each group that has drawings, its drawings, and whether it is the first of all groups."""
-    board = report.rows("leaderboard")
+def _bar(row: Row) -> str:
+    """Return where the dark part of the bar in a cell ends, and the light one, as custom properties of CSS."""
+    ends = {"low": row["ci_low"], "high": row["ci_high"]}
+    shares = {name: row["value"] if end is None else end for name, end in ends.items()}
+    return "; ".join(f"--{name}: {min(max(share, 0), 1):.1%}" for name, share in shares.items())
+
+
+def _leakages(report: RunReport) -> Iterator[tuple[Group, Drawings]]:
+    """Yield, for each task, the largest group that has both embeddings, with its drawing."""
+    board, drawn_tasks = report.rows("leaderboard"), set[str]()
     marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
-    seeds = scores.groups(report.rows("seed_values"))
-    for index, (group, rows) in enumerate(scores.ordered_groups(board, report.tasks)):
-        drawings = list(_group_pictures(" ".join(filter(None, group)), rows, seeds.get(group, []), marks))
-        if drawings:
-            yield group, drawings, index == 0
-
-
-def _group_pictures(
-    name: str, rows: list[Row], seeds: Sequence[Row], marks: Mapping[str, Mark]
-) -> Iterator[tuple[Markup, str]]:
-    panels, label = scores.by_method(rows, seeds, marks), scores.axis(rows)
-    yield from _drawing(
-        scores.leakage(rows, marks),
-        f"Leakage, {name}",
-        "Leakage: what the meaning embedding finds against what the language embedding finds. Upper left is best. "
-        "Crosses are 95 % intervals.",
-    )
-    more = f" The first {scores.PANELS} of {len(panels)}." if len(panels) > scores.PANELS else ""
-    yield from _drawing(
-        scores.bars(panels, label), f"Scores, {name}", f"By language or direction, with 95 % intervals.{more}"
-    )
-    yield from _drawing(
-        scores.spread(panels, f"seed minus mean: {label.split(',')[0]}"),
-        f"Seeds, {name}",
-        "Seed spread: each dot is one training, as its distance from the mean of the method; the band is the 95 % "
-        f"interval of that mean over other queries.{more}",
-    )
+    for group, rows in scores.ordered_groups(board, report.tasks):
+        drawn = None if group.task in drawn_tasks or group.hubness else scores.leakage(rows, marks)
+        if drawings := list(_drawing(drawn, f"Leakage, {' '.join(filter(None, group))}", "")):
+            drawn_tasks.add(group.task)
+            yield group, drawings
 
 
 def _drawing(drawn: "Figure | None", name: str, caption: str) -> Iterator[tuple[Markup, str]]:

@@ -26,7 +26,7 @@ def test_the_report_shows_every_section_of_the_run(page, finished):
     tasks = {row["task"] for row in finished.ask("select distinct task from leaderboard")}
     assert tasks <= {*TASKS}
     assert all(f"<summary>{task.replace('_', ' ')} " in page for task in tasks)
-    assert page.count("<svg ") > len(tasks)
+    assert page.count("<svg ") > 1
 
 
 def test_the_report_has_the_clouds_of_every_head_every_paper_table_and_ten_case_studies(page, finished):

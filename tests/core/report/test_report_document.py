@@ -14,7 +14,7 @@ from disent_core.report.tables import standings
 HOSTILE = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>"
 IDENTITY = {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny", "evaluated_on": "en-de",
             "metric": "accuracy_at_1", "settings": "{}"}  # fmt: skip
-SECTIONS = ("leaderboard", "run", "pictures", "curves", "clouds", "papers", "coverage", "claims", "cases")
+SECTIONS = ("leaderboard", "run", "leakage", "curves", "clouds", "papers", "coverage", "claims", "cases")
 EMPTY = "Nothing of this was measured in this run."
 
 
@@ -56,7 +56,6 @@ def views():
     ]  # fmt: skip
     return {
         "leaderboard": [*board, *leaks],
-        "seed_values": [{**board[0], "seed": seed, "value": 0.59 + 0.01 * seed} for seed in (0, 1)],
         "significance": [
             compared("dream", HOSTILE, 0.01, stands=False),
             compared("raw", "dream", -0.4, stands=True),
@@ -135,7 +134,7 @@ def test_hostile_text_stays_text(page):
     tree = Tree(page)
     assert re.findall("<script[^>]*>", page) == ["<script>"]
     assert all(not name.startswith("on") for _, name, _ in tree.attributes)
-    for section in ("run", "leaderboard", "pictures", "curves", "clouds", "papers", "claims", "cases"):
+    for section in ("run", "leaderboard", "leakage", "curves", "clouds", "papers", "claims", "cases"):
         assert HOSTILE in tree.words[section], section
 
 
@@ -174,7 +173,17 @@ def test_a_section_without_anything_and_what_is_not_ranked_say_so_and_are_not_dr
     choice = {**scored("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
     tree = Tree(document(RunReport(title="mining", facts=[], methods=["dream"], views={"leaderboard": [choice]})))
     assert "No method is ranked by this" in tree.words["leaderboard"]
-    assert EMPTY in tree.words["pictures"]
+    assert EMPTY in tree.words["leakage"]
+
+
+@pytest.mark.parametrize(("changed", "bar"), [
+    ({}, "--low: 59.0%; --high: 61.0%"),
+    ({"ci_low": None, "ci_high": None}, "--low: 60.0%; --high: 60.0%"),
+    ({"value": -0.2, "ci_low": -0.3, "ci_high": 1.2}, "--low: 0.0%; --high: 100.0%"),
+], ids=["interval", "none", "outside"])  # fmt: skip
+def test_a_cell_has_a_bar_from_0_to_1_with_its_interval(changed, bar):
+    rows = [{**scored("dream", 0.6, 1), **changed}]
+    assert f'style="{bar}"' in document(RunReport(title="", facts=[], methods=["dream"], views={"leaderboard": rows}))
 
 
 def test_the_best_is_bold_its_equals_are_underlined_and_a_method_that_was_cut_short_is_marked(page):
