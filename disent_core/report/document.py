@@ -17,7 +17,6 @@ from markupsafe import Markup
 
 from disent_core.report import curves, scores, style
 from disent_core.report.scores import Group, Row
-from disent_core.report.style import Mark
 from disent_core.report.tables import boards, case_studies, interval, paper_tables
 
 if TYPE_CHECKING:
