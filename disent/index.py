@@ -160,7 +160,7 @@ class Index:
             TableError: if there is no index there.
             DamagedError: if one of its files is missing or damaged.
         """
-        with needing_extra():
+        with needing_extra("cli"):
             from disent_core.search.stored import open_index
 
         options: _Loading = {"encoder": encoder, "device": device, "methods": methods}
@@ -194,7 +194,7 @@ class Index:
             ModuleNotFoundError: if the extra `train` is not installed, or the engine needs the extra `faiss`.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
-        with needing_extra():
+        with needing_extra("cli"):
             from disent_core.search.texts import checked_texts
 
         if isinstance(texts, str):

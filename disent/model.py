@@ -166,7 +166,7 @@ def load_head(
     methods: Collection[str] = (),
 ) -> "Model":
     """Load a trained head together with its encoder; see `load`."""
-    with needing_extra():
+    with needing_extra("train"):
         if not path.is_dir():
             from disent_core.lineage.saved_heads import open_head
 

@@ -32,7 +32,7 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
     """
     from disent.home import check_owner, home_folder, open_home
 
-    with needing_extra():
+    with needing_extra("train"):
         from disent_core.config.load import load_config
         from disent_core.lineage.workspace import Workspace
 

@@ -146,7 +146,7 @@ def train(
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
     """
-    with needing_extra(), tempfile.TemporaryDirectory(prefix="disent-") as home:
+    with needing_extra("lineage"), tempfile.TemporaryDirectory(prefix="disent-") as home:
         from disent_core.config.load import load_config
         from disent_core.export.static import of_head
         from disent_core.lineage.saved_heads import open_head

@@ -71,6 +71,8 @@ assert not {"torch", "pyarrow", "pydantic"} & set(sys.modules)
 """
 BASE_BYTES = 150e6
 """Most that an installation without extras may take beside Python and pip."""
+COMMAND_BYTES = 400e6
+"""Most that the commands and the search page may take, without torch."""
 _PIN = re.compile(r"^[\w.-]+==[^\\\n]+", re.MULTILINE)
 
 
@@ -159,8 +161,18 @@ def try_without_extras(folder: Path, python: str, wheel: Path, constraints: Path
     with steps.step(f"load, encode, search, classify; {size / 1e6:.0f} MB"):
         run([base / "bin" / "python", "-c", STATIC], folder)
     done = subprocess.run([base / "bin" / "disent"], capture_output=True, text=True, check=False)
-    if done.returncode != 2 or "pip install 'disent-embeddings[train]'" not in done.stderr:
+    if done.returncode != 2 or "pip install 'disent-embeddings[cli]'" not in done.stderr:
         raise SystemExit(f"disent without extras: {done.stdout}{done.stderr}")
+    with steps.step("pip install 'disent-embeddings[serve]'"):
+        wanted = f"{DISTRIBUTION}[serve] @ {wheel.as_uri()}"
+        run([base / "bin" / "pip", "install", "--constraint", constraints, wanted], folder)
+    if (size := _bytes(packages) - before) > COMMAND_BYTES:
+        raise SystemExit(f"with the extra serve {size / 1e6:.0f} MB are installed, over {COMMAND_BYTES / 1e6:.0f}")
+    (folder / "log.txt").write_text("wake me up at nine\nspiel etwas jazz\nwake me up at ten\n", encoding="utf-8")
+    with steps.step(f"disent models, index, search, shapes; {size / 1e6:.0f} MB"):
+        for words in (["models"], ["index", "log.txt", "log"], ["search", "log", "play jazz"], ["shapes", "log.txt"]):
+            run([base / "bin" / "disent", *words], folder)
+        run([base / "bin" / "python", "-c", "import disent_assets.web.search_page.app"], folder)
 
 
 def _bytes(folder: Path) -> int:

@@ -101,7 +101,7 @@ def test_a_wheel_asks_for_numpy_safetensors_and_tqdm_alone_and_its_program_works
         cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    remedy = "install it with: pip install 'disent-embeddings[train]'"
+    remedy = "install it with: pip install 'disent-embeddings[cli]'"
     assert done.stderr == f"disent: the command line needs click; {remedy}\n"
 
 

@@ -117,10 +117,10 @@ def errors(context: click.Context) -> Iterator[None]:
         click.echo(f"disent: {printable(message)}", err=True)
         raise SystemExit(2 if isinstance(error, ConfigError | ValueError) else 1) from error
     except ModuleNotFoundError as error:
-        message = remedy(error)
+        message = str(error) if "pip install" in str(error) else remedy(error)
         if context.obj or message is None:
             raise
-        click.echo(f"disent: this command {message}", err=True)
+        click.echo(f"disent: {message}" if message == str(error) else f"disent: this command {message}", err=True)
         raise SystemExit(2) from error
     except OSError as error:
         from disent_core.storage.files import REFUSED

@@ -92,7 +92,8 @@ BASE_ALONE = f"""
 import sys
 sys.modules |= dict.fromkeys({sorted(extras.TRAIN)})  # None: an import of them fails
 import disent
-for call in (lambda: disent.load("h.safetensors"), lambda: disent.open("x.toml"), lambda: disent.Index.open("x")):
+for call in (lambda: disent.load("h.safetensors"), lambda: disent.open("x.toml"), lambda: disent.Index.open("x"),
+             lambda: disent.train("x.csv", "y")):
     try:
         call()
     except ModuleNotFoundError as error:
@@ -105,17 +106,17 @@ main()
 def test_without_the_extra_heads_results_and_the_command_line_say_what_to_install():
     run = subprocess.run([sys.executable, "-c", BASE_ALONE], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = run.stdout.splitlines()
-    assert len(lines) == 3
-    for line in lines:
-        assert line.startswith("this needs ")
-        assert line.endswith("; install it with: pip install 'disent-embeddings[train]'")
-    remedy = "install it with: pip install 'disent-embeddings[train]'"
+    assert all(line.startswith("this needs ") for line in lines)
+    assert [line.partition("; install it with: ")[2] for line in lines] == [
+        f"pip install 'disent-embeddings[{extra}]'" for extra in ("train", "train", "cli", "lineage")
+    ]
+    remedy = "install it with: pip install 'disent-embeddings[cli]'"
     assert run.stderr == f"disent: the command line needs click; {remedy}\n"
     assert run.returncode == 2
 
 
 def test_a_module_that_no_extra_has_is_reported_as_it_is():
-    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'nothing_of_ours'$"), extras.needing_extra():
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'nothing_of_ours'$"), extras.needing_extra("cli"):
         raise ModuleNotFoundError("No module named 'nothing_of_ours'", name="nothing_of_ours")
 
 
