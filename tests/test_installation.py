@@ -16,7 +16,7 @@ from tools import audit
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = PROJECT["dependency-groups"]
-LOCKED_EXTRAS = ("train", "serve", "lineage", "export", "test")
+LOCKED_EXTRAS = ("cli", "train", "serve", "lineage", "export", "test")
 LOCKS = ("test", *GROUPS, "duckdb-1.2.0")
 CUDA = re.compile(r"nvidia-|cuda-|triton")
 """What only some builds of torch need; torch pins it."""
