@@ -12,7 +12,8 @@ import json
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from disent_core.lineage.step import Step
     from disent_core.lineage.workspace import Workspace
     from disent_core.static_model import StaticModel
 
 METHOD, NAME = "facet_static", "data"
 STEPS, SMALLEST_PASS = 300, 32
 """Optimiser steps that a training takes at least, by more passes over a small table, and least steps of a pass."""
+SURE = 30  # texts below which a measure is noted as unsure
 _LOG = logging.getLogger("disent.training")
 
 CONFIGURATION = """\
@@ -93,11 +96,14 @@ class Trained:
         model: the static model.
         folder: where it lies; `disent.load` opens it.
         measured: of this model and others.
+        counts: of each language but the pivot, how many of its texts are translations, in the splits `train`, `dev`
+            (where the settings were fixed) and `test` (where it is measured).
     """
 
     model: "StaticModel"
     folder: Path
     measured: list[Measured]
+    counts: dict[str, dict[str, int]]
 
     @property
     def has_shape(self) -> bool:
@@ -113,7 +119,16 @@ class Trained:
             n = next(row.n for row in found if row is not None)
             rows.append([measure, of, str(n), *("" if row is None else _cell(row) for row in found)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        if any(row.n < SURE for row in self.measured):
+            lines += ["", f"Fewer than {SURE} texts tell little: look at the intervals."]
+        return "\n".join([_counted(self.counts), "", *lines])
+
+
+def _counted(counts: dict[str, dict[str, int]]) -> str:
+    """Return the translations of each language by split in a line."""
+    of_language = (f"{code} {', '.join(f'{n} {split}' for split, n in of.items())}" for code, of in counts.items())
+    return f"translations: {'; '.join(of_language)}"
 
 
 def _cell(row: Measured) -> str:
@@ -127,6 +142,7 @@ def train(
     extend: "StaticModel | str | Path | None" = None,
     seed: int = 0,
     bits: int = 8,
+    overwrite: bool = False,
 ) -> Trained:
     """Train a static model on a table, write it, and measure it beside untrained words and the model `small`.
 
@@ -136,12 +152,14 @@ def train(
     Args:
         data: CSV, TSV, JSONL or Parquet file, or a folder of such files, with texts of at least two languages. Rows
             without a split are drawn, 80 % for training and 10 % for the measures.
-        folder: a new folder, or one of an earlier model.
+        folder: a new folder, or with `overwrite` one of an earlier model.
         extend: a static model, or a name or folder of one.
         seed: of the training.
         bits: of a weight, 4 or 8; a model that is extended keeps its own.
+        overwrite: replace the model in the folder.
 
     Raises:
+        ValueError: if the folder has a model already, or other files.
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
@@ -152,30 +170,69 @@ def train(
         from disent_core.lineage.saved_heads import open_head
         from disent_core.lineage.steps import steps
         from disent_core.lineage.workspace import Workspace
+        from disent_core.static_folder import is_static
 
         target, path = Path(folder).expanduser(), Path(home, "disent.toml")
+        if target.exists() and any(target.iterdir()) and not (overwrite and is_static(target)):
+            remedy = "Name a new one, or overwrite it (--overwrite)" if is_static(target) else "Name a new one"
+            raise ValueError(f"{target} has {'a model' if is_static(target) else 'other files'} already. {remedy}")
         path.write_text(configuration_of(Path(data), seed=seed), encoding="utf-8")
         workspace = Workspace(load_config(path), Path(home, "data"))
-        for step in steps(workspace):
-            is_needed = step.key[0] == "corpora" if extend is not None else step.key[0] != "evaluation"
-            for partition in step.names if is_needed else ():
-                _LOG.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
-                step.make(partition or "")
-        tables = _utterances(workspace)
+        _make([step for step in steps(workspace) if step.key[0] == "corpora"])
+        tables, pivot = _utterances(workspace), workspace.config.pairs_of(NAME)[0][0]
+        counts = _translations(tables, pivot)
+        _LOG.info("%s", _counted(counts))
         if extend is not None:
-            return _extended(extend, tables, target, seed)
+            return _extended(extend, tables, target, seed, counts)
+        _require_enough(Path(data), counts)
+        _make([step for step in steps(workspace) if step.key[0] not in ("corpora", "evaluation")])
         head = open_head(workspace.head("words", METHOD, NAME), device="cpu")
-        rows = [{"language": code, "rows": table.num_rows} for code, table in tables.items()]
+        rows = [{"language": code, "rows": table.num_rows, **counts.get(code, {})} for code, table in tables.items()]
         facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
         trained = of_head(head, seed, **facts)
-        measured = _measured(tables, workspace.config.pairs_of(NAME)[0][0], _others(trained) | {"trained": trained})
+        measured = _measured(tables, pivot, _others(trained) | {"trained": trained})
         model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
     model.save(target)
     model.path = target
-    return Trained(model, target, measured)
+    return Trained(model, target, measured, counts)
 
 
-def _extended(extend: "StaticModel | str | Path", tables: "dict[str, pa.Table]", target: Path, seed: int) -> Trained:
+def _make(needed: "Sequence[Step]") -> None:
+    """Run steps in order."""
+    for step in needed:
+        for partition in step.names:
+            _LOG.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
+            step.make(partition or "")
+
+
+def _translations(tables: "dict[str, pa.Table]", pivot: str) -> dict[str, dict[str, int]]:
+    """Count the texts of each other language that are translations of the pivot's, by split."""
+    import pyarrow.compute as pc
+
+    counts: dict[str, dict[str, int]] = {}
+    for code in (code for code in tables if code != pivot):
+        is_translation = pc.is_in(tables[code]["utterance_id"], tables[pivot]["utterance_id"])
+        known = Counter(tables[code]["split"].filter(is_translation).to_pylist())
+        counts[code] = {split: known[split] for split in ("train", "dev", "test")}
+    return counts
+
+
+def _require_enough(data: Path, counts: dict[str, dict[str, int]]) -> None:
+    from disent_core.errors import TrainingError, located
+
+    for split in ("train", "dev", "test"):
+        if not any(of_language[split] for of_language in counts.values()):
+            remedy = "Add rows: 80 % are drawn for train, 10 % for dev and for test; or a column split"
+            raise TrainingError(located(data, None, f"no {split} rows ({_counted(counts)})", remedy))
+
+
+def _extended(
+    extend: "StaticModel | str | Path",
+    tables: "dict[str, pa.Table]",
+    target: Path,
+    seed: int,
+    counts: dict[str, dict[str, int]],
+) -> Trained:
     """Add the languages of a table that a model lacks, write it, and measure it beside the model as it was."""
     from disent.model import load
     from disent_core.errors import TrainingError
@@ -212,7 +269,7 @@ def _extended(extend: "StaticModel | str | Path", tables: "dict[str, pa.Table]",
     extended = extended.described(name=target.name, **facts)
     extended.save(target)
     extended.path = target
-    return Trained(extended, target, measured)
+    return Trained(extended, target, measured, counts)
 
 
 def _keyed(table: "pa.Table") -> list[list[str]]:
@@ -234,6 +291,8 @@ def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
     from disent_core.errors import CorpusError, located
 
     source = data.expanduser().resolve()
+    if not source.exists():
+        raise CorpusError(located(data, None, "there is no such file or folder", "Check the path"))
     locales = intents.locales(source)
     if len(locales) < 2:
         problem = f"all its texts are in {locales[0]}, and a model is trained on translations"

@@ -10,7 +10,7 @@ import disent
 from disent.training import Measured, Trained
 from disent_assets.cli import main
 from disent_core.config.load import load_config
-from disent_core.errors import CorpusError
+from disent_core.errors import CorpusError, DisentError, TrainingError
 
 TIMES = {"nine": "neun", "ten": "zehn", "six": "sechs", "noon": "mittag", "four": "vier", "two": "zwei", "one": "eins"}
 SONGS = {"jazz": "jazz", "rock": "rock", "some songs": "ein paar lieder", "the news": "die nachrichten"}
@@ -73,7 +73,10 @@ def test_the_card_has_the_measures(trained):
 
 
 def test_the_table_of_measures_has_a_column_for_each_model(trained):
-    header, first, *_ = str(trained).splitlines()
+    counted, _, header, first, *_, note = str(trained).splitlines()
+    assert counted == "translations: de 18 train, 6 dev, 5 test"
+    assert trained.counts == {"de": {"train": 18, "dev": 6, "test": 5}}
+    assert note == "Fewer than 30 texts tell little: look at the intervals."
     assert header.split() == ["measure", "from-to", "n", "untrained", "small", "trained"]
     assert first.startswith("translation  en-de")
 
@@ -92,6 +95,38 @@ def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
     with pytest.raises(CorpusError, match=r"t.csv: all its texts are in en.*Add texts of another language"):
         disent.train(path, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(("lines", "problem"), [
+    (None, r"t.csv: there is no such file or folder. Check the path"),
+    (["en,de", "stop,halt"], r"t.csv: no dev rows \(translations: de 1 train, 0 dev, 0 test\)"),
+    (["en;de", "play some; jazz", "stop;halt;x"], r"t.csv:3: 2 columns expected, 3 found"),
+    (["en\tde", "stop\thalt"], r"parted by tabs: name it .tsv"),
+])  # fmt: skip
+def test_a_table_that_is_not_enough_is_refused_with_its_reason_before_anything_is_trained(tmp_path, lines, problem):
+    if lines:
+        (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(DisentError, match=problem):
+        disent.train(tmp_path / "t.csv", tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_table_with_semicolons_is_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "en;de;split\n" + "".join(f"stop at {n};halt, um {n};train\n" for n in range(3)), encoding="utf-8-sig"
+    )
+    with pytest.raises(TrainingError, match="de 3 train, 0 dev, 0 test"):
+        disent.train(path, tmp_path / "mine")
+
+
+def test_a_model_is_replaced_and_other_files_are_kept_only_if_that_is_asked_for(trained, tmp_path):
+    weights = (trained.folder / "README.md").read_bytes()
+    with pytest.raises(ValueError, match=r"has a model already. Name a new one, or overwrite it \(--overwrite\)"):
+        disent.train(table(tmp_path / "t.csv"), trained.folder)
+    assert (trained.folder / "README.md").read_bytes() == weights
+    with pytest.raises(ValueError, match="has other files already"):
+        disent.train(tmp_path / "t.csv", tmp_path, overwrite=True)
 
 
 def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monkeypatch):

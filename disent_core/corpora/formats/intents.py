@@ -185,7 +185,9 @@ def _columns(record: Mapping[str, object]) -> _Columns:
         return _Columns(columns, ())
     languages = tuple(name for name in record if name not in columns.values() and is_language(name))
     if len(languages) < 2 or columns.keys() & {"language", "text", "annotated"}:
-        raise ValueError(f"this needs columns {_LONG}; it has {', '.join(record)}")
+        has_tabs = any("\t" in name for name in record)
+        remedy = ". Its columns are parted by tabs: name it .tsv" if has_tabs else ""
+        raise ValueError(f"this needs columns {_LONG}; it has {', '.join(record)}{remedy}")
     return _Columns(columns, languages)
 
 
@@ -200,7 +202,7 @@ def _field(name: str, value: object) -> str:
 
 
 def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read CSV as in RFC 4180, and TSV without quotes."""
+    """Read CSV as in RFC 4180, with commas or, as some programs write it, semicolons; and TSV without quotes."""
     unquoted = ((number, line.split("\t")) for number, line in enumerate(read_lines(file), start=1))
     numbered = _quoted(file) if file.suffix == ".csv" else unquoted
     _, header = next(numbered, (1, []))
@@ -216,7 +218,9 @@ def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _quoted(file: Path) -> Iterator[tuple[int, list[str]]]:
-    rows = csv.reader(io.StringIO("\n".join(read_lines(file))), strict=True)
+    lines = list(read_lines(file))
+    has_commas = not lines or "," in lines[0] or ";" not in lines[0]
+    rows = csv.reader(io.StringIO("\n".join(lines)), strict=True, delimiter="," if has_commas else ";")
     try:
         for row in rows:
             yield rows.line_num, row
