@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Set
@@ -259,6 +260,15 @@ def filled(folder: Path, names: Set[str]) -> Iterator[Path]:
             shutil.rmtree(temporary)
 
 
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|#&]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters that Markdown reads as marks; an underscore inside a word is none."""
+_MEASURES = {
+    "translation": "*translation*: how often the nearest text of the other language is the translation, over `n`\n"
+    "texts of the test split; `low` and `high` are its 95 % interval.",
+    "label": "*label*: how often a classifier that has learned labels in the first language is right in the second.",
+}
+
+
 def card(header: Header, size: int) -> str:
     """Return the card of a model as Markdown, with what the hub reads at its head."""
     description = header.description
@@ -289,6 +299,8 @@ def card(header: Header, size: int) -> str:
     ]
     if measured := description.get("measured"):
         lines += ["", "## Measured", "", *_table(measured)]
+        named = str(measured)
+        lines += [line for measure, what in _MEASURES.items() if f"'{measure}'" in named for line in ("", what)]
     if packed := description.get("measured_packed"):
         above = "The figures above are of the trained table, the mean where there are several seeds."
         lines += ["", f"{above} Translation by these weights, in {header.bits} bits:", "", *_table(packed)]
@@ -308,11 +320,14 @@ def _table(rows: Any) -> list[str]:
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         return [f"    {line}" for line in json.dumps(rows, indent=2, ensure_ascii=False).splitlines()]
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    body = [[_plain(str(row.get(column, ""))) for column in columns] for row in rows]
+    body = [[_plain(_shown(row.get(column, ""))) for column in columns] for row in rows]
     return [f"| {' | '.join(cells)} |" for cells in (list(map(_plain, columns)), ["---"] * len(columns), *body)]
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _plain(text: str) -> str:
     """Return a text as one line that Markdown shows as it is."""
-    flat = " ".join(str(text).split())
-    return "".join(f"\\{character}" if character in "\\`*_[]<>|#&" else character for character in flat)
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(str(text).split()))

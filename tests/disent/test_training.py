@@ -1,6 +1,7 @@
 """`disent.train` and `disent train`: from a table of translations to a static model."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -69,7 +70,10 @@ def test_it_is_measured_beside_untrained_words_on_the_test_split(trained):
 def test_the_card_has_the_measures(trained):
     measured = disent.load(trained.folder).description["measured"]
     assert [Measured(**row) for row in measured] == trained.measured
-    assert "| trained | translation | en-de |" in (trained.folder / "README.md").read_text()
+    card = (trained.folder / "README.md").read_text()
+    assert "| trained | translation | en-de |" in card
+    assert all(re.fullmatch(r"[01]\.\d{3}", number) for number in re.findall(r"(?<=\| )\d\.\d+", card))
+    assert "*label*: how often a classifier" in card
 
 
 def test_the_table_of_measures_has_a_column_for_each_model(trained):
