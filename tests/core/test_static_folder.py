@@ -95,7 +95,9 @@ def test_the_card_has_licence_attribution_and_measures_as_text(folder):
     assert 'license: "cc-by-4.0"' in front
     assert 'language: ["en", "de"]' in front
     assert "MASSIVE 1.1, \\<b\\>Amazon\\</b\\> \\| CC BY 4.0" in card
-    assert "| task | en-de | de-en |\n| --- | --- | --- |\n| translation | 0.880 |  |\n| template\\|s |  | 0.9 |" in card
+    assert (
+        "| task | en-de | de-en |\n| --- | --- | --- |\n| translation | 0.880 |  |\n| template\\|s |  | 0.9 |" in card
+    )
     assert '"massive": "0123"' in card
 
 
