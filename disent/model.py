@@ -134,7 +134,24 @@ def load(
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
         return StaticModel.load(folder)
     assert path is not None
+    _require_model(Path(path).expanduser())
     return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder, methods=methods)
+
+
+_OTHERS = {
+    "classifier.json": ("a classifier", "Open it with disent.Classifier.load"),
+    "index.json": ("an index of texts", "Open it with disent.Index.open"),
+}
+"""What other folders of disent are, by a file that they have, and what opens them."""
+
+
+def _require_model(path: Path) -> None:
+    """Reject a folder of another kind with a message that names it."""
+    from disent_core.errors import TrainingError, located
+
+    for name, (what, remedy) in _OTHERS.items():
+        if (path / name).is_file():
+            raise TrainingError(located(path, None, f"this is {what}, not a model", remedy))
 
 
 def _static_folder(path: str | Path | None) -> Path | None:

@@ -75,9 +75,10 @@ def open_head(
     # Without a manifest the file is a copy or somebody else's, which must not be quarantined as a damaged head.
     described = describe_head(path) if has_manifest(path) else describe_copy(path)
     if described is None:
-        remedy = "Name the .safetensors file of a trained head, or an exported folder"
-        remedy += "; commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
-        raise TrainingError(located(path, None, "no trained head at this path", remedy))
+        problem = "no trained head at this path" if path.exists() else "there is no such file"
+        remedy = "Name the .safetensors file of a trained head, an exported folder, or the folder of a static model "
+        remedy += "(not its weights alone); commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
+        raise TrainingError(located(path, None, problem, remedy))
     description, content = described
     check_description(path, description)
     if description.get(ENCODER_CONFIG) is None:

@@ -1,6 +1,7 @@
 """`disent.load` and `disent.models`: the models that disent comes with, folders, and what an extra is needed for."""
 
 import hashlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_a_missing_model_is_said_to_be_missing(shipped):
         disent.load()
     with pytest.raises(ValueError, match=r"there is no model 'larg' and no such file; .* comes with: large"):
         disent.load("larg")
-    with pytest.raises(TrainingError, match="no trained head at this path"):
+    with pytest.raises(TrainingError, match="there is no such file"):
         disent.load(Path("larg"))
 
 
@@ -86,6 +87,17 @@ def test_a_static_model_has_no_seed_and_no_encoder(shipped, tmp_path):
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="neither seeds nor an encoder"):
             disent.load(tmp_path / "mine", **options)
+
+
+@pytest.mark.parametrize(("name", "problem"), [
+    ("classifier.json", "mine: this is a classifier, not a model. Open it with disent.Classifier.load"),
+    ("index.json", "mine: this is an index of texts, not a model. Open it with disent.Index.open"),
+])  # fmt: skip
+def test_a_folder_of_another_kind_is_named(tmp_path, name, problem):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("{}")
+    with pytest.raises(TrainingError, match=re.escape(problem)):
+        disent.load(tmp_path / "mine")
 
 
 BASE_ALONE = f"""

@@ -69,7 +69,7 @@ def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings
 def test_a_folder_of_results_can_be_moved_and_a_file_that_is_not_there_is_told(finished, copied, tmp_path):
     before = disent.load(head_file(finished, "dream")).encode(TEXTS)
     np.testing.assert_array_equal(disent.load(head_file(copied, "dream")).encode(TEXTS), before)
-    with pytest.raises(TrainingError, match="no trained head at this path"):
+    with pytest.raises(TrainingError, match="there is no such file"):
         disent.load(tmp_path / "none.safetensors")
 
 
