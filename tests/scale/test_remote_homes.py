@@ -93,7 +93,7 @@ def test_what_belongs_to_a_machine_stays_there(shared, name):
     here = shared.new()
     write_text_result(here / name, "content")
     assert read_result(here / name) == b"content"
-    assert list(shared.bucket.listed()) == []
+    assert shared.bucket.listed() == []
 
 
 def test_only_the_folder_of_a_home_is_in_its_bucket(shared, tmp_path):
