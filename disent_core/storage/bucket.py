@@ -211,7 +211,7 @@ def _is_without_bucket(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error without the request, whose key the message has; the rest describes the client."""
+    """Return the first line of an error, without the request; the rest describes the client."""
     return shortened(_REQUEST.sub("", str(error).strip().split("\n", 1)[0], count=1), 200)
 
 

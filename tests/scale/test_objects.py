@@ -4,9 +4,9 @@ import time
 from datetime import timedelta
 
 import pytest
-from stores import Proxy, busy, cut, flipped, lost_answer, refused, silent
+from stores import Proxy, busy, cut, flipped, gone, lost_answer, refused, silent
 
-from disent_core.errors import StorageError
+from disent_core.errors import StorageError, TransientError
 from disent_core.storage.bucket import CHUNK, Bucket, check_bucket
 from disent_core.storage.patience import Patience
 from disent_core.storage.remote import RemoteHome, attach, detach
@@ -118,6 +118,28 @@ def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
     assert proxy.met == 6
 
 
+@pytest.mark.parametrize("fault", [busy, gone])
+def test_a_store_that_is_away_for_8_seconds_is_waited_for(fault, proxy, address, tmp_path, caplog):
+    home = RemoteHome(Bucket(address, {"endpoint": proxy.address}), tmp_path)
+    attach(home)
+    write_text_result(tmp_path / RESULT, "old")
+    with proxy.away(fault, 8.0):
+        write_text_result(tmp_path / RESULT, "new")
+    assert read_result(tmp_path / RESULT) == b"new"
+    detach(tmp_path)
+    assert [message.split(address)[1].split(",")[0] for message in caplog.messages] == [
+        " does not answer: waiting for it",
+        " answers again",
+    ]
+
+
+def test_a_store_that_has_never_answered_is_not_waited_for(proxy, address):
+    proxy.usual = lambda _: gone
+    bucket = Bucket(address, {**IMPATIENT, "endpoint": proxy.address}, patience=Patience("", pause=pytest.fail))
+    with pytest.raises(TransientError, match="start the same run again"):
+        bucket.read("key")
+
+
 def test_a_refusal_that_is_cut_is_asked_for_again(proxy, home):
     bucket = home.bucket
     version = bucket.create("key", b"first")
@@ -188,6 +210,6 @@ def test_bytes_that_changed_on_their_way_are_fetched_again(proxy, home, tmp_path
 
 def test_a_bucket_that_does_not_exist_is_one_line(s3):
     bucket = Bucket("s3://no-such-bucket/prefix", IMPATIENT)
-    for ask in (lambda: bucket.read("key"), lambda: bucket.create("key", b""), lambda: bucket.listed()):
+    for ask in (lambda: bucket.read("key"), lambda: bucket.create("key", b""), bucket.listed):
         with pytest.raises(StorageError, match=r"^s3://no-such-bucket/prefix/.*this bucket does not exist. Create it"):
             ask()

@@ -7,7 +7,7 @@ A query that is running when the connection is lost fails. `retried` repeats it;
 import sys
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import dagster as dg
@@ -26,7 +26,8 @@ def connect(patience: Patience, dialect: Any, arguments: Any, options: Any) -> A
     if dialect.name != "postgresql":
         return None
     away = dialect.loaded_dbapi.OperationalError
-    return patience.ask(lambda: dialect.loaded_dbapi.connect(*arguments, **options), lambda error: isinstance(error, away))
+    request = partial(dialect.loaded_dbapi.connect, *arguments, **options)
+    return patience.ask(request, lambda error: isinstance(error, away))
 
 
 @cache
