@@ -7,6 +7,7 @@
     |-- TableError       a stored table is missing, damaged or of another schema
     |   `-- DamagedError    a stored file is not as it was written
     |-- StorageError     the disk is full or fails
+    |   `-- TransientError  a store or a lease is lost for now: the same step may succeed later
     |-- EncoderError     an encoder can't be loaded or gives unusable vectors
     |-- TrainingError    training can't go on
     `-- ShardError       processes or nodes that compute the shards of a step are lost
@@ -44,6 +45,10 @@ class DamagedError(TableError):
 
 class StorageError(DisentError):
     """Results can't be stored: the disk is full or fails."""
+
+
+class TransientError(StorageError):
+    """The store is away or the lease is lost: nothing is wrong with the data, and the same step may succeed later."""
 
 
 class EncoderError(DisentError):

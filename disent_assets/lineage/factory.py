@@ -84,8 +84,9 @@ def _tags(gpus: float, memory: float) -> dict[str, Any]:
 
 OWNERS = ["team:disent"]
 LOST_PROCESS = dg.RetryPolicy(max_retries=4, delay=20, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-"""A step whose process was lost, with its machine for instance, runs again. It waits, as an executor notices a lost
-machine late and may send the next attempt there too. `user_errors` keeps every other failure from being repeated."""
+"""A step whose process or store was lost, with its machine for instance, runs again. It waits, as an executor notices a
+lost machine late and may send the next attempt there too. `user_errors` keeps every other failure from being
+repeated."""
 
 Show = Callable[[str, StepResult], Mapping[str, Any]]
 """Returns metadata of a result beside its figures, such as pictures."""

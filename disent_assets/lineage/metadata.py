@@ -16,6 +16,7 @@ import dagster as dg
 from disent_assets.run.error_messages import description_of
 from disent_assets.settings.environment import value
 from disent_assets.settings.profiles.retry_database import database_errors
+from disent_core.errors import TransientError
 from disent_core.lineage.result import CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
 from disent_core.storage.results import fetch, open_result, remove_result, sha256_of, write_result
@@ -30,17 +31,18 @@ INLINE = 1000  # characters from which the UI hides Markdown behind a click
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Let no error be retried; one about data, configuration or a full device becomes one message without traceback.
+    """Let few errors be retried; one about data, configuration or a full device becomes one message without traceback.
 
-    `factory.LOST_PROCESS` retries a step that has lost its process or the database of events. The same data or the same
-    bug would fail again.
+    `factory.LOST_PROCESS` retries a step that has lost its process, its store or the database of events. The same data
+    or the same bug would fail again.
     """
     try:
         yield
     except (dg.Failure, *database_errors()):
         raise
     except Exception as error:
-        raise dg.Failure(description=description_of(error), allow_retries=False) from error
+        is_transient = isinstance(error, TransientError)
+        raise dg.Failure(description=description_of(error), allow_retries=is_transient) from error
 
 
 def materialized(

@@ -105,7 +105,8 @@ class Submitted:
                 self.log(followed.step, int(entry.level), entry.user_message)
             elif entry.dagster_event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY:
                 seconds = entry.dagster_event.step_retry_data.seconds_to_wait or 0.0
-                text = f"the process of {entry.dagster_event.step_key} was lost; it is tried again in {seconds:.1f} s"
+                lost = f"{entry.dagster_event.step_key} lost its process or its store"
+                text = f"{lost}; it is tried again in {seconds:.1f} s"
                 self.log(followed.step, logging.WARNING, text)  # an equal line would not be shown
 
     def _outcome(self, run: dg.DagsterRun, followed: _Run) -> Outcome:

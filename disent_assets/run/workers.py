@@ -34,6 +34,7 @@ from disent_core.config.model import signature
 from disent_core.errors import ConfigError, DisentError
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
+from disent_core.storage.remote import bucket_of
 
 PRELOADED = [
     "disent_assets.run.fork_server",
@@ -247,6 +248,8 @@ def _serve(connection: Connection, work: Work) -> None:
 
     try:
         workspace = work.workspace()
+        if (bucket := bucket_of(workspace.home)) is not None:
+            bucket.patience.has_answered = True  # to the command, which has planned these steps
         steps = {step.key: step for step in steps_of(workspace, work.load(workspace))}
         command.set(work.command)
         with suppress(EOFError, ConnectionResetError), swallowed_silently():

@@ -1,31 +1,38 @@
 """Read and write the objects of a bucket: S3, Google Cloud Storage, Azure, or memory in tests.
 
 A write is refused if it should create an object that exists, or replace one that has changed meanwhile. All of
-`disent_core.storage.remote` depends on this. obstore repeats requests that fail for a moment, for up to three minutes.
+`disent_core.storage.remote` depends on this. obstore repeats requests that fail for a moment: ten times, which takes 2
+to 6 seconds. `Patience` waits for a store that is away for longer.
 """
 
 import hashlib
 import os
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from disent_core.errors import StorageError, located, shortened
+from disent_core.errors import StorageError, TransientError, located, shortened
+from disent_core.storage.patience import Patience
 
 SCHEMES = ("s3", "gs", "az")
 CHUNK = 1 << 26  # bytes of one request for a large object, which must be answered within half a minute
 _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
 _CREDENTIALS = "Give this process credentials that may list, read, write and delete there"
-_TRIES = 4
+_RETRY = {"retry_timeout": timedelta(minutes=1)}  # of obstore; it waits half a minute for each answer
+_REQUEST = re.compile(r"(Generic \w+ error: )?(Error performing \w+ \S+ in .*? - )?")
+_REFUSED = re.compile(r"status code: 4(?!08|29)")  # the request is wrong, and would be again
 
+Answer = TypeVar("Answer")
 Version = Mapping[str, str]  # which version of an object was read or written; opaque
 
 
@@ -59,7 +66,16 @@ class Bucket:
 
     address: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    _stores: dict[int, Any] = field(default_factory=dict, repr=False)
+    _stores: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+    patience: Patience = field(default_factory=lambda: Patience(""), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.patience.server = self.address
+
+    @property
+    def hasty(self) -> "Bucket":
+        """The same bucket, which does not wait for a store that is away."""
+        return replace(self, patience=Patience(self.address, 0.0))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_stores": {}}  # another process opens its own
@@ -68,16 +84,18 @@ class Bucket:
     def _store(self) -> Any:
         """Client of this process: a fork can't use that of its parent, whose threads it does not have."""
         if os.getpid() not in self._stores:
-            with self._errors(""):
-                self._stores[os.getpid()] = _obstore().store.from_url(self.address, **self.options)
+            options = {"retry_config": _RETRY, **self.options}
+            self._stores[os.getpid()] = _obstore().store.from_url(self.address, **options)
         return self._stores[os.getpid()]
 
     def read(self, key: str) -> StoredObject | None:
         """Read an object; None if it does not exist."""
-        with self._errors(key), _none_if_absent():
-            answer = _request("get", self._store, key)
+
+        def request() -> StoredObject:
+            answer = _obstore().get(self._store, key)
             return StoredObject(bytes(answer.bytes()), _version(answer.meta))
-        return None
+
+        return self._existing(key, request)
 
     def create(self, key: str, data: bytes) -> Version | None:
         """Write an object that does not exist, and return its version; None if there is another one."""
@@ -89,51 +107,71 @@ class Bucket:
 
     def _put(self, key: str, data: bytes, mode: Any) -> Version | None:
         refused = (_obstore().exceptions.AlreadyExistsError, _obstore().exceptions.PreconditionError)
-        with self._errors(key):
-            try:
-                return _version(_request("put", self._store, key, data, mode=mode))
-            except refused:
-                pass
-        # If an answer is lost, obstore repeats the request, which its own first success then refuses.
+
+        def request() -> Version | None:
+            with suppress(*refused):
+                return _version(_obstore().put(self._store, key, data, mode=mode))
+            return None
+
+        if (version := self._ask(key, request)) is not None:
+            return version
+        # If an answer is lost, the request is repeated, which its own first success then refuses.
         now = self.read(key)
         return now.version if now is not None and now.data == data else None
 
     def delete(self, key: str) -> None:
         """Delete an object, if there is one."""
-        with self._errors(key), _none_if_absent():
-            _request("delete", self._store, key)
+        self._existing(key, lambda: _obstore().delete(self._store, key))
 
-    def listed(self, prefix: str = "") -> Iterator[ListedObject]:
-        """Yield all objects below a prefix. A listing may be out of date: only clean-up may depend on it."""
-        with self._errors(prefix):
-            for batch in _obstore().list(self._store, prefix or None):
-                for entry in batch:
-                    yield ListedObject(entry["path"], entry["size"], entry["last_modified"])
+    def listed(self, prefix: str = "") -> list[ListedObject]:
+        """Return all objects below a prefix. A listing may be out of date: only clean-up may depend on it."""
+        entries = self._ask(prefix, lambda: _obstore().list(self._store, prefix or None).collect())
+        return [ListedObject(entry["path"], entry["size"], entry["last_modified"]) for entry in entries]
 
     def size(self, key: str) -> int | None:
         """Return the bytes of an object; None if the object or the bucket does not exist."""
-        with self._errors(key), suppress(FileNotFoundError):
-            return _request("head", self._store, key)["size"]
+        return self._ask(key, lambda: self._size(key))
+
+    def _size(self, key: str) -> int | None:
+        with suppress(FileNotFoundError):
+            return _obstore().head(self._store, key)["size"]
         return None
 
     def upload(self, path: Path, key: str) -> None:
         """Write a file as an object that nobody else writes; it appears whole or not at all."""
-        with self._errors(key):
-            _request("put", self._store, key, path, chunk_size=_PART)
+        self._ask(key, lambda: _obstore().put(self._store, key, path, chunk_size=_PART))
 
     def download(self, key: str, path: Path, size: int) -> str | None:
         """Write an object of this size to a file, and return its SHA-256; None if it does not exist."""
         digest = hashlib.sha256()
         with path.open("wb") as file:
             for start in range(0, size, CHUNK):
-                part = None
-                with self._errors(key), _none_if_absent():
-                    part = _request("get_range", self._store, key, start=start, end=min(start + CHUNK, size))
+                part = self._existing(key, partial(self._range, key, start, min(start + CHUNK, size)))
                 if part is None:
                     return None
                 digest.update(part)
                 file.write(part)
         return digest.hexdigest()
+
+    def _range(self, key: str, start: int, end: int) -> Any:
+        return _obstore().get_range(self._store, key, start=start, end=end)
+
+    def _existing(self, key: str, request: Callable[[], Answer]) -> Answer | None:
+        """Return the answer of the store; None of an object that does not exist. Without its bucket it is an error."""
+
+        def asked() -> Answer | None:
+            try:
+                return request()
+            except FileNotFoundError as error:
+                if _is_without_bucket(error):
+                    raise
+            return None
+
+        return self._ask(key, asked)
+
+    def _ask(self, key: str, request: Callable[[], Answer]) -> Answer:
+        with self._errors(key):
+            return self.patience.ask(request, _is_away)
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
@@ -151,32 +189,16 @@ class Bucket:
                 raise self._error(
                     key, "this bucket does not exist", "Create it, or set DISENT_HOME to another"
                 ) from error
-            raise self._error(key, f"the store fails or does not answer ({_reason(error)})", _AGAIN) from error
+            problem = f"the store fails or does not answer ({_reason(error)})"
+            raise self._error(key, problem, _AGAIN, TransientError if _is_away(error) else StorageError) from error
 
-    def _error(self, key: str, problem: str, remedy: str) -> StorageError:
-        return StorageError(located(f"{self.address.rstrip('/')}/{key}", None, problem, remedy))
-
-
-def _request(name: str, *arguments: Any, **options: Any) -> Any:
-    """Call a function of obstore, again if the body of an answer is cut, which obstore itself does not repeat."""
-    call = getattr(_obstore(), name)
-    for _ in range(_TRIES - 1):
-        try:
-            return call(*arguments, **options)
-        except _obstore().exceptions.GenericError as error:
-            if "response body error" not in str(error):
-                raise
-    return call(*arguments, **options)
+    def _error(self, key: str, problem: str, remedy: str, kind: type[StorageError] = StorageError) -> StorageError:
+        return kind(located(f"{self.address.rstrip('/')}/{key}", None, problem, remedy))
 
 
-@contextmanager
-def _none_if_absent() -> Iterator[None]:
-    """Leave the block of an object that does not exist; a bucket that does not exist is an error."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        if _is_without_bucket(error):
-            raise
+def _is_away(error: Exception) -> bool:
+    """Whether the store does not answer, or not to the end, or with a fault of its own."""
+    return isinstance(error, _obstore().exceptions.GenericError) and not _REFUSED.search(_reason(error))
 
 
 def _version(meta: Mapping[str, Any]) -> Version:
@@ -189,8 +211,8 @@ def _is_without_bucket(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error: the rest describes the client."""
-    return shortened(str(error).strip().split("\n", 1)[0], 200)
+    """Return the first line of an error, without the request; the rest describes the client."""
+    return shortened(_REQUEST.sub("", str(error).strip().split("\n", 1)[0], count=1), 200)
 
 
 # --- check ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 
-from disent_core.errors import StorageError, located
+from disent_core.errors import StorageError, TransientError, located
 from disent_core.storage.bucket import Bucket, Version
 
 log = logging.getLogger(__name__)
@@ -61,16 +61,18 @@ class Lease:
         """How often the lease was taken, this time included."""
         return self.claim.fence
 
-    def renew(self) -> None:
-        """Replace the lease."""
+    def renew(self, bucket: Bucket | None = None) -> None:
+        """Replace the lease, in its bucket or a hasty one."""
         with self._lock:
             renewed = replace(self.claim, beat=self.claim.beat + 1)
-            version = None if self._is_lost else self.bucket.replace(self.key, renewed.text, self.version)
+            version = None
+            if not self._is_lost:
+                version = (bucket or self.bucket).replace(self.key, renewed.text, self.version)
             if version is None:
                 self._is_lost = True
                 problem = "another process has taken over this result, because this one did not renew its lease in time"
                 remedy = "Its result will be there: start the same run again"
-                raise StorageError(located(f"{self.bucket.address}/{self.key}", None, problem, remedy))
+                raise TransientError(located(f"{self.bucket.address}/{self.key}", None, problem, remedy))
             self.claim, self.version = renewed, version
 
     def release(self) -> None:
@@ -78,7 +80,7 @@ class Lease:
         with self._lock, suppress(StorageError):  # the lease then expires
             if not self._is_lost:
                 free = _Claim("", "", self.claim.fence, self.claim.beat + 1)
-                self.bucket.replace(self.key, free.text, self.version)
+                self.bucket.hasty.replace(self.key, free.text, self.version)
 
 
 @contextmanager
@@ -93,7 +95,7 @@ def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> It
     def renew() -> None:
         while not done.wait(pace.beat):
             with suppress(StorageError):  # if it lasts, the next write of a result fails
-                lease.renew()
+                lease.renew(bucket.hasty)
 
     thread = threading.Thread(target=renew, daemon=True)
     thread.start()
@@ -110,7 +112,9 @@ def _take(bucket: Bucket, key: str, pace: Pace, owner: str) -> Lease:
     seen: Version | None = None
     since = time.monotonic()
     while True:
+        asked = time.monotonic()
         lease = bucket.read(key)
+        since += time.monotonic() - asked  # its holder may have waited for the store as well
         last = _Claim("", "", 0) if lease is None else _Claim(**json.loads(lease.data))
         if lease is not None and lease.version != seen:
             seen, since = lease.version, time.monotonic()

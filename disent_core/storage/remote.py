@@ -22,11 +22,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.bucket import Bucket, ListedObject, Version
+from disent_core.storage.bucket import Bucket, ListedObject
 from disent_core.storage.files import (
     FOLDER_MANIFEST,
     LISTED_VERSIONS,
@@ -44,9 +45,11 @@ from disent_core.storage.files import (
     write_text,
 )
 from disent_core.storage.leases import Lease, Pace, leased
+from disent_core.storage.patience import backoff
 
 MANIFEST = ".manifest"
 CHECKPOINT_SECONDS = 60.0  # between two versions of a checkpoint that are published
+RIVALS = 0.1, 5.0  # seconds before a refused replacement is tried again: at first, and at most
 _TRIES = 2
 _NAMES = ".names"
 _OF_THIS_MACHINE = ("cache", "dagster", "downloads")
@@ -300,13 +303,15 @@ class RemoteHome:
 
     def _replace(self, key: str, change: Callable[[bytes | None], bytes | None]) -> None:
         """Replace an object by `change(bytes)`, and try again as long as others replace it first."""
-        version: Version | None = None
-        while version is None:
+        for tries in count():
             old = self.bucket.read(key)
             text = change(None if old is None else old.data)
             if text is None:
                 return
             version = self.bucket.create(key, text) if old is None else self.bucket.replace(key, text, old.version)
+            if version is not None:
+                return
+            time.sleep(backoff(tries, *RIVALS))
 
     @contextmanager
     def leased(self, path: Path) -> Iterator[None]:
@@ -347,6 +352,8 @@ def attach(home: RemoteHome) -> None:
     """Keep the results of a folder in a bucket from now on; leases that this process has there stay."""
     if (known := _HOMES.get(home.folder)) is not None:
         home._leases = known._leases
+        if known.bucket == home.bucket:
+            home.bucket = known.bucket  # which has connections, and knows whether its store has answered
         if known.cache == home.cache:
             home.cache = known.cache  # which knows when it last looked
     _HOMES[home.folder] = home

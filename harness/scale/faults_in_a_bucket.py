@@ -10,20 +10,23 @@ import random
 import shutil
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 
 import disturbed_runs as bench
 import faults
 from projects import Project
 from remote_projects import Fetched, RemoteProject
-from stores import Fault, Proxy, busy, cut, cut_upload, environment, lost_answer, make_bucket, moto, through
+from stores import Fault, Proxy, busy, cut, cut_upload, environment, gone, lost_answer, make_bucket, moto, through
 
 TRIES = 5
 """Of a command, whose step fails if a request was broken more often than it is tried."""
@@ -123,36 +126,91 @@ class Breaker:
         return KINDS[name][0]
 
 
-def break_requests(count: int, folder: Path, seed: int) -> str:
+def break_requests(most: int, folder: Path, seed: int) -> str:
     """Break so many requests of each kind; returns a line for people.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
     """
-    for name in ("wanted", "found"):
-        (folder / name).mkdir()
-    local = bench.new_lineage(folder / "wanted", bench.SMALLEST)
-    local.materialize()
-    wanted, breaker = bench._results(local), Breaker(random.Random(seed), count)
+    breaker = Breaker(random.Random(seed), most)
     lineages = again = 0
-    with bucket() as (endpoint, address), Proxy(endpoint, breaker) as proxy:
-        while min(breaker.met[name] for name in KINDS) < count:
-            lineages += 1
-            (place := folder / "found" / str(lineages)).mkdir()
-            project = RemoteProject(bench.new_lineage(place, bench.SMALLEST).folder, f"{address}/{lineages}")
-            again += _materialize(project, proxy) - 1
-            other = difference(project, wanted) - {"history"}  # which tells of commands that were started again
-            assert not other, f"{place}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
+    for project, proxy, compare in _lineages(folder, breaker):
+        lineages += 1
+        again += _materialize(project, proxy) - 1
+        compare()
+        if min(breaker.met[name] for name in KINDS) >= most:
+            break
     told = ", ".join(f"{breaker.met[name]} {name}" for name in KINDS)
     return f"requests broken: {told} in {lineages} lineages, {again} commands started again"
 
 
-def _materialize(project: RemoteProject, proxy: Proxy) -> int:
-    """Run a project to its end; returns how often its command was started."""
+def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
+    """Close all connections to the store, or answer all with 503, at a random moment of a lineage for each length.
+
+    Raises:
+        AssertionError: if a command fails, or a lineage does not end like the undisturbed one.
+    """
+    chance, waited = random.Random(seed), []
+    outages = [(fault, length) for length in seconds for fault in (gone, busy)]
+    for (fault, length), (project, proxy, compare) in zip(outages, _lineages(folder, through_all), strict=False):
+        began = Event()
+
+        def strike(fault: Fault = fault, length: float = length, proxy: Proxy = proxy, began: Event = began) -> None:
+            began.wait()
+            time.sleep(chance.uniform(0.0, 8.0))
+            with proxy.away(fault, length):
+                pass
+
+        def first(request: BaseHTTPRequestHandler, began: Event = began) -> Fault:
+            if request.command == "PUT" and "tables/" in request.path:  # the command has reached its store
+                began.set()
+            return through
+
+        proxy.usual = first
+        striker = Thread(target=strike)
+        striker.start()
+        tries = _materialize(project, proxy, lines := [])
+        striker.join()
+        compare()
+        assert tries == 1, f"{tries} commands for an outage of {length} s"
+        waited += [line for line in lines if "does not answer: waiting" in line][:1]
+    told = ", ".join(f"{length:g} s" for length in seconds)
+    return f"stores away, each closed and with 503, for {told}: no command failed, {len(waited)} noticed it and waited"
+
+
+def through_all(_: BaseHTTPRequestHandler) -> Fault:
+    """No request is broken."""
+    return through
+
+
+def _lineages(
+    folder: Path, usual: Callable[[BaseHTTPRequestHandler], Fault]
+) -> Iterator[tuple[RemoteProject, Proxy, Callable[[], None]]]:
+    """Yield new lineages in a bucket behind a proxy, each with a comparison to an undisturbed one in a folder."""
+    (folder / "wanted").mkdir()
+    local = bench.new_lineage(folder / "wanted", bench.SMALLEST)
+    local.materialize()
+    wanted = bench._results(local)
+    with bucket() as (endpoint, address), Proxy(endpoint, usual) as proxy:
+        for number in count():
+            (place := folder / "found" / str(number)).mkdir(parents=True)
+            project = RemoteProject(bench.new_lineage(place, bench.SMALLEST).folder, f"{address}/{number}")
+
+            def compare(project: RemoteProject = project, place: Path = place) -> None:
+                other = difference(project, wanted) - {"history"}  # which tells of commands that were started again
+                assert not other, f"{place}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
+
+            yield project, proxy, compare
+
+
+def _materialize(project: RemoteProject, proxy: Proxy, lines: list[str] | None = None) -> int:
+    """Run a project to its end; returns how often its command was started, and adds what it printed to `lines`."""
     own = {**os.environ, **project.environment, **environment(proxy.address)}
     command = [sys.executable, "-m", "disent_assets.cli", "materialize"]
     for tries in range(1, TRIES + 1):
         ran = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+        if lines is not None:
+            lines += (ran.stdout + ran.stderr).splitlines()
         if ran.returncode == 0:
             return tries
         assert "Traceback" not in ran.stdout + ran.stderr, ran.stdout + ran.stderr

@@ -49,7 +49,7 @@ class Fetched(Project):
         """Fetch it."""
         bucket = Bucket(self.address)
         attach(RemoteHome(bucket, self.home))
-        for one in list(bucket.listed()):
+        for one in bucket.listed():
             if one.key.endswith(MANIFEST) and not one.key.startswith("checkpoints/"):
                 fetch(self.home / one.key.removesuffix(MANIFEST))
         detach(self.home)

@@ -1,7 +1,7 @@
 """Cause faults beyond one machine, and compare what lineages have in the end with an undisturbed one, to the bit.
 
     OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --kills-on-ray 100 --outages 5
-    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --requests 50 --publishes 10000
+    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --requests 50 --publishes 10000 --stores-away 1
     OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --kills-in-a-bucket 60
 
 Ray runs in a network namespace, with two nodes of one processor; Postgres, and S3 by moto, on this machine. One line
@@ -30,6 +30,7 @@ SERIES = {
     "kills_on_ray": "steps killed on Ray; every fifth time, the node of a step",
     "outages": "times that Postgres is away, for 8 and 120 s in turn",
     "requests": "requests to a store broken, of each kind",
+    "stores_away": "times that the store is away, for 8 and 120 s, closed and with 503",
     "kills_in_a_bucket": "signals to lineages whose results are in a bucket",
     "publishes": "racing publishes of 4 results by 16 processes",
 }
@@ -48,6 +49,9 @@ def run(counts: dict[str, int], seed: int) -> Iterator[str]:
         yield from faults_on_ray.run(on_ray, _new(folder, "ray"), seed)
     if counts["requests"]:
         yield faults_in_a_bucket.break_requests(counts["requests"], _new(folder, "requests"), seed)
+    for number in range(counts["stores_away"]):
+        place = _new(folder, f"away-{number}")
+        yield faults_in_a_bucket.take_store_away((8, 120), place, seed + number)
     if counts["publishes"]:
         yield _race(counts["publishes"], _new(folder, "races"))
     shutil.rmtree(folder)

@@ -154,6 +154,21 @@ class Proxy:
         """Answer the next requests of these methods, whose path has the part, with a fault."""
         self.faults += [(methods, part, fault)] * times
 
+    @contextmanager
+    def away(self, fault: Fault, seconds: float) -> Iterator[None]:
+        """Answer every request with a fault, for so many seconds from now on; wait for their end."""
+        usual, self.usual = self.usual, lambda _: fault
+
+        def come_back() -> None:
+            self.usual = usual
+
+        timer = threading.Timer(seconds, come_back)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.join()
+
     def __enter__(self) -> "Proxy":
         self.thread.start()
         return self
@@ -183,6 +198,11 @@ def through(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None
 def busy(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
     """503 SlowDown, and nothing is done."""
     _send(request, 503, {}, b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>")
+
+
+def gone(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
+    """The connection is closed without an answer, and nothing is done."""
+    request.close_connection = True
 
 
 def lost_answer(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:

@@ -26,8 +26,9 @@ from disent_assets.settings.environment import (
 )
 from disent_assets.settings.instance import dagster_home, open_instance, settings_folder
 from disent_assets.settings.profiles import dagster_settings
-from disent_assets.settings.profiles.retry_database import PATIENCE_SECONDS, Patience, retried
+from disent_assets.settings.profiles.retry_database import connect, retried
 from disent_core.errors import ConfigError, DisentError
+from disent_core.storage.patience import PATIENCE_SECONDS, Patience
 
 PACKAGES = Path(__file__).resolve().parents[2]
 POSTGRES = "postgresql+psycopg2://me:secret@host/runs"
@@ -180,25 +181,14 @@ def database_away(times: int) -> SimpleNamespace:
 
 def test_a_process_that_has_reached_its_database_waits_for_it_and_another_does_not():
     pauses, away = [], database_away(120)
-    waits = Patience(pause=pauses.append)
-    assert [waits.connect(away, None, ["here"], {}) for _ in range(2)] == ["here", "here"]
+    waits = Patience("database", pause=pauses.append)
+    assert [connect(waits, away, ["here"], {}) for _ in range(2)] == ["here", "here"]
     assert len(pauses) == 120
     away = database_away(1)
     away.loaded_dbapi.connect("by another process")
     with pytest.raises(ConnectionError):
-        Patience(pause=pauses.append).connect(away, None, ["here"], {})
-    assert Patience().connect(SimpleNamespace(name="sqlite"), None, [], {}) is None
-
-
-def test_a_process_waits_ten_minutes_in_all():
-    clock = iter([0.0, PATIENCE_SECONDS, PATIENCE_SECONDS + 1, PATIENCE_SECONDS + 2])
-    waits, away = Patience(clock=lambda: next(clock), pause=lambda _: None), database_away(4)
-    waits.connect(away, None, ["here"], {})
-    for _ in range(2):
-        with pytest.raises(ConnectionError):
-            waits.connect(away, None, ["here"], {})
-    assert waits.connect(away, None, ["here"], {}) == "here"
-    assert waits.away_since is None
+        connect(Patience("database", pause=pauses.append), away, ["here"], {})
+    assert connect(waits, SimpleNamespace(name="sqlite"), [], {}) is None
 
 
 def test_the_table_of_variables_has_those_that_the_code_reads():

@@ -5,9 +5,10 @@ import pytest
 import torch
 from toy_steps import toy_step
 
+from disent_assets.lineage import factory
 from disent_assets.lineage.factory import step_asset
 from disent_assets.lineage.metadata import user_errors
-from disent_core.errors import CorpusError
+from disent_core.errors import CorpusError, TransientError
 
 
 @pytest.mark.parametrize(
@@ -40,3 +41,15 @@ def test_a_step_that_fails_is_not_tried_again(error):
     asset = step_asset(toy_step(make=run))
     assert not dg.materialize([asset], raise_on_error=False).success
     assert tries == [1]
+
+
+def test_a_step_whose_store_was_away_for_too_long_is_tried_again(monkeypatch):
+    monkeypatch.setattr(factory, "LOST_PROCESS", factory.LOST_PROCESS._replace(delay=0.01))
+    tries = []
+
+    def run(_):
+        tries.append(1)
+        raise TransientError("s3://bucket/key: the store does not answer. Start it again")
+
+    assert not dg.materialize([step_asset(toy_step(make=run))], raise_on_error=False).success
+    assert len(tries) == 1 + factory.LOST_PROCESS.max_retries

@@ -1,6 +1,7 @@
 """Leases: one holder at a time, a dead one is followed, and whoever has lost a lease publishes nothing."""
 
 import threading
+import time
 
 import pytest
 from stores import QUICK
@@ -69,6 +70,26 @@ def test_a_living_holder_is_waited_for_however_long_it_takes(bucket):
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_a_lease_is_not_taken_over_because_its_store_was_away():
+    class Away(Bucket):
+        """Its first looks last longer than a lease."""
+
+        looks = 0
+
+        def read(self, key):
+            self.looks += 1
+            if self.looks in (2, 3):
+                time.sleep(2 * DEAD.lasts)
+            elif self.looks > 3:
+                holder.release()
+            return super().read(key)
+
+    bucket = Away("memory:///")
+    holder = lease_of(Bucket("memory:///", _stores=bucket._stores))
+    with leased(bucket, KEY, DEAD) as lease:
+        assert (lease.fence, bucket.looks) == (2, 4)
 
 
 def test_a_renewed_lease_is_another_object_even_if_its_store_compares_bytes(bucket):

@@ -1,12 +1,14 @@
 """A bucket: writes that may be refused, and a store that fails, is slow, cuts its answers or loses them."""
 
+import time
 from datetime import timedelta
 
 import pytest
-from stores import Proxy, busy, cut, flipped, lost_answer, refused, silent
+from stores import Proxy, busy, cut, flipped, gone, lost_answer, refused, silent
 
-from disent_core.errors import StorageError
+from disent_core.errors import StorageError, TransientError
 from disent_core.storage.bucket import CHUNK, Bucket, check_bucket
+from disent_core.storage.patience import Patience
 from disent_core.storage.remote import RemoteHome, attach, detach
 from disent_core.storage.results import read_result, write_result, write_text_result
 
@@ -31,7 +33,8 @@ def proxy(s3):
 @pytest.fixture
 def home(proxy, address, tmp_path):
     """A home whose requests go through the proxy."""
-    found = RemoteHome(Bucket(address, {**IMPATIENT, "endpoint": proxy.address}), tmp_path)
+    patience = Patience("", 1.0, pause=lambda _: time.sleep(0.01))
+    found = RemoteHome(Bucket(address, {**IMPATIENT, "endpoint": proxy.address}, patience=patience), tmp_path)
     attach(found)
     yield found
     detach(tmp_path)
@@ -57,7 +60,7 @@ def test_only_the_version_that_was_read_is_replaced(bucket):
 
 def test_of_racing_writes_one_passes(bucket):
     check_bucket(bucket)
-    assert list(bucket.listed()) == []
+    assert bucket.listed() == []
 
 
 @pytest.mark.parametrize("careless", ["create", "replace"])
@@ -75,7 +78,7 @@ def test_a_store_that_lets_two_racing_writes_pass_is_refused_in_one_line(careles
     message = r"^memory:///: of 16 concurrent writes, \d+ created one object .* could be lost there: use one with"
     with pytest.raises(StorageError, match=message):
         check_bucket(bucket)
-    assert list(bucket.listed()) == []
+    assert bucket.listed() == []
 
 
 def test_what_a_racing_write_lacks_is_raised_where_it_was_asked_for():
@@ -115,6 +118,28 @@ def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
     assert proxy.met == 6
 
 
+@pytest.mark.parametrize("fault", [busy, gone])
+def test_a_store_that_is_away_for_8_seconds_is_waited_for(fault, proxy, address, tmp_path, caplog):
+    home = RemoteHome(Bucket(address, {"endpoint": proxy.address}), tmp_path)
+    attach(home)
+    write_text_result(tmp_path / RESULT, "old")
+    with proxy.away(fault, 8.0):
+        write_text_result(tmp_path / RESULT, "new")
+    assert read_result(tmp_path / RESULT) == b"new"
+    detach(tmp_path)
+    assert [message.split(address)[1].split(",")[0] for message in caplog.messages] == [
+        " does not answer: waiting for it",
+        " answers again",
+    ]
+
+
+def test_a_store_that_has_never_answered_is_not_waited_for(proxy, address):
+    proxy.usual = lambda _: gone
+    bucket = Bucket(address, {**IMPATIENT, "endpoint": proxy.address}, patience=Patience("", pause=pytest.fail))
+    with pytest.raises(TransientError, match="start the same run again"):
+        bucket.read("key")
+
+
 def test_a_refusal_that_is_cut_is_asked_for_again(proxy, home):
     bucket = home.bucket
     version = bucket.create("key", b"first")
@@ -150,7 +175,7 @@ def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, t
 )
 def test_a_fault_that_stays_is_one_line_and_leaves_the_last_result(fault, message, proxy, home, tmp_path):
     write_text_result(tmp_path / RESULT, "old")
-    proxy.break_next(fault, times=10, methods=("PUT",))
+    proxy.break_next(fault, times=1_000, methods=("PUT",))
     with pytest.raises(StorageError, match=rf"^s3://bucket-[^\n]*{message}[^\n]*$"):
         write_text_result(tmp_path / RESULT, "new")
     proxy.faults.clear()
@@ -166,7 +191,7 @@ def test_an_upload_of_many_parts_that_is_cut_leaves_the_last_result(proxy, home,
         with write_result(tmp_path / RESULT) as beside, beside.open("wb") as file:
             file.truncate(20 << 20)
 
-    proxy.break_next(busy, times=20, methods=("PUT",), part="partNumber=2")
+    proxy.break_next(busy, times=1_000, methods=("PUT",), part="partNumber=2")
     with pytest.raises(StorageError, match="the store fails"):
         write()
     proxy.faults.clear()
@@ -185,6 +210,6 @@ def test_bytes_that_changed_on_their_way_are_fetched_again(proxy, home, tmp_path
 
 def test_a_bucket_that_does_not_exist_is_one_line(s3):
     bucket = Bucket("s3://no-such-bucket/prefix", IMPATIENT)
-    for ask in (lambda: bucket.read("key"), lambda: bucket.create("key", b""), lambda: list(bucket.listed())):
+    for ask in (lambda: bucket.read("key"), lambda: bucket.create("key", b""), bucket.listed):
         with pytest.raises(StorageError, match=r"^s3://no-such-bucket/prefix/.*this bucket does not exist. Create it"):
             ask()

@@ -18,7 +18,7 @@ from disent_core.errors import DamagedError
 from disent_core.shards.backend import ShardBackend, map_shards, sharded
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.files import manifest_path, remove_path
-from disent_core.storage.remote import LruCache, delete_orphans, find_orphans, remote_of
+from disent_core.storage.remote import RIVALS, LruCache, delete_orphans, find_orphans, remote_of
 from disent_core.storage.results import (
     fetch,
     list_results,
@@ -88,12 +88,24 @@ def test_the_folder_of_copies_is_a_home_that_can_be_copied(shared, tmp_path):
     assert read_result(tmp_path / "plain" / RESULT) == b"content"
 
 
+def test_a_refused_replacement_is_tried_again_after_a_pause_that_grows(shared, monkeypatch):
+    path = shared.new() / RESULT
+    write_text_result(path, "content")
+    home, pauses, replace = remote_of(path), [], Bucket.replace
+    monkeypatch.setattr("disent_core.storage.remote.backoff", lambda tries, first, longest: (tries, first, longest))
+    monkeypatch.setattr("disent_core.storage.remote.time.sleep", pauses.append)
+    monkeypatch.setattr(Bucket, "replace", lambda *given: replace(*given) if len(pauses) == 5 else None)
+    home._change_names(path, lambda names: names | {"other"})
+    assert pauses == [(tries, *RIVALS) for tries in range(5)]
+    assert home.names(path.parent) == ["en.parquet", "other"]
+
+
 @pytest.mark.parametrize("name", ["cache/arrays/one", "dagster/one", "encoders/.tiny.pretraining/one", ".one"])
 def test_what_belongs_to_a_machine_stays_there(shared, name):
     here = shared.new()
     write_text_result(here / name, "content")
     assert read_result(here / name) == b"content"
-    assert list(shared.bucket.listed()) == []
+    assert shared.bucket.listed() == []
 
 
 def test_only_the_folder_of_a_home_is_in_its_bucket(shared, tmp_path):

@@ -7,54 +7,38 @@ A query that is running when the connection is lost fails. `retried` repeats it;
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import dagster as dg
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DBAPIError
 
-PATIENCE_SECONDS = 600.0  # how long the database may be unreachable
+from disent_core.storage.patience import PATIENCE_SECONDS, Patience
+
 LOOK_SECONDS = 1.0
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
-@dataclass
-class Patience:
-    """Connects to Postgres, and waits for a database to which this process has connected before; else it fails at once.
-
-    `away_since` is when the first attempt failed.
-    """
-
-    clock: Callable[[], float] = time.monotonic
-    pause: Callable[[float], None] = time.sleep
-    has_connected: bool = False
-    away_since: float | None = None
-
-    def connect(self, dialect: Any, _: object, arguments: Any, options: Any) -> Any:
-        """Return a connection; None for other databases, to which SQLAlchemy connects itself."""
-        if dialect.name != "postgresql":
-            return None
-        while True:
-            try:
-                connection = dialect.loaded_dbapi.connect(*arguments, **options)
-            except dialect.loaded_dbapi.OperationalError:
-                now = self.clock()
-                self.away_since = now if self.away_since is None else self.away_since
-                if not self.has_connected or now - self.away_since > PATIENCE_SECONDS:
-                    raise
-                self.pause(LOOK_SECONDS)
-            else:
-                self.has_connected, self.away_since = True, None
-                return connection
+def connect(patience: Patience, dialect: Any, arguments: Any, options: Any) -> Any:
+    """Return a connection to Postgres; None for other databases, to which SQLAlchemy connects itself."""
+    if dialect.name != "postgresql":
+        return None
+    away = dialect.loaded_dbapi.OperationalError
+    request = partial(dialect.loaded_dbapi.connect, *arguments, **options)
+    return patience.ask(request, lambda error: isinstance(error, away))
 
 
 @cache
 def wait_for_database() -> None:
     """Let all connections of this process to Postgres be retried; Dagster itself gives up after 6 s."""
-    event.listen(Engine, "do_connect", Patience().connect)
+    patience = Patience("the database of DISENT_POSTGRES")
+
+    def connected(dialect: Any, _: object, arguments: Any, options: Any) -> Any:
+        return connect(patience, dialect, arguments, options)
+
+    event.listen(Engine, "do_connect", connected)
 
 
 def database_errors() -> tuple[type[Exception], ...]:
