@@ -34,9 +34,10 @@ class Classifier:
         embedding: name of the embedding, the second argument of `encode`; None: the model's default.
         C: inverse of the strength of the penalty on the weights, as in scikit-learn's LogisticRegression.
         unknown: label of a text that is of none of the classes, of the same type as the labels; None: every text gets
-            the likeliest of the classes. A text is unknown if its highest probability is below `threshold_`.
+            the likeliest of the classes. A text is unknown if its nearness, the highest probability times the cosine
+            of the nearest text of `fit`, is below `threshold_`.
         refused: share of texts of known classes that may be called unknown. `fit` holds out one text of five in turn,
-            and the threshold is the probability below which this share of them lies.
+            and the threshold is the nearness below which this share of them lies.
 
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
@@ -82,6 +83,9 @@ class Classifier:
             ValueError: if a text is not a str, the numbers of texts and labels differ, there is one label only, or a
                 parameter is out of range.
             EncoderError: if the model gives no finite vector for a text.
+
+        Warns:
+            FewExamplesWarning: if the texts are too few for `unknown`: fewer than 20, or than 4 a label in the mean.
         """
         from disent_core.classifier import fitted
 
@@ -108,14 +112,25 @@ class Classifier:
         """
         import numpy as np
 
-        probabilities = self.predict_proba(texts)
+        probabilities, nearness = self.judge(texts)
         labels = self.classes_[probabilities.argmax(axis=1)]
-        if self.threshold_ is None or self.unknown is None:
+        if nearness is None:
             return labels
-        return np.where(probabilities.max(axis=1) < self.threshold_, self.unknown, labels).astype(labels.dtype)
+        return np.where(nearness < self.threshold_, self.unknown, labels).astype(labels.dtype)
 
     def predict_proba(self, texts: Iterable[str]) -> "np.ndarray":
         """Return the probability of each of `classes_`, float64 [texts, classes].
+
+        Raises:
+            ValueError, EncoderError: as `predict`.
+        """
+        return self.judge(texts)[0]
+
+    def judge(self, texts: Iterable[str]) -> "tuple[np.ndarray, np.ndarray | None]":
+        """Return the probability of each of `classes_`, and the nearness of each text, which the threshold bounds.
+
+        Returns:
+            Probabilities, float64 [texts, classes]; nearness, float64 [texts], None without a threshold.
 
         Raises:
             ValueError, EncoderError: as `predict`.
@@ -124,8 +139,12 @@ class Classifier:
 
         if not self.__sklearn_is_fitted__():
             raise ValueError("this classifier is not fitted; call fit(texts, labels) first")
-        listed = _texts(texts)
-        return self._fitted.probabilities(self._vectors(listed)) if listed else np.zeros((0, len(self.classes_)))
+        listed, is_bounded = _texts(texts), self.threshold_ is not None
+        if not listed:
+            return np.zeros((0, len(self.classes_))), np.zeros(0) if is_bounded else None
+        vectors = self._vectors(listed)
+        probabilities = self._fitted.probabilities(vectors)
+        return probabilities, self._fitted.nearness(vectors, probabilities) if is_bounded else None
 
     def score(self, texts: Iterable[str], labels: Iterable[str | int]) -> float:
         """Return the share of texts whose predicted label is right.

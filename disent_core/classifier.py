@@ -7,8 +7,9 @@ formed. Nothing is drawn at random: equal vectors give equal weights.
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,23 @@ from disent_core.static_folder import filled
 
 RECORD, WEIGHTS = "classifier.json", "classifier.safetensors"
 """Files of the folder of a classifier."""
-_FORMAT = 1
+_FORMAT = 2
 _TOLERANCE = 1e-7  # largest gradient of the mean loss of a solution
 _STEPS = 100  # Newton steps; some 10 are needed
 _PRODUCTS = 250  # products with the Hessian in one step
 _FOLDS = 5
+_FEW, _FEW_OF_CLASS = 20, 4
+"""Examples, and examples of a class in the mean, below which a threshold separates little."""
+_SAME = 1 - 1e-6  # cosine from which on two examples count as one text that was given twice
+_BLOCK = 1 << 22  # cosines that are computed at once: 32 MB
 
 Vectors = NDArray[np.floating[Any]]
 """[texts, dim]. No type of jaxtyping, which an installation without extras lacks."""
 Label = str | int
+
+
+class FewExamplesWarning(UserWarning):
+    """There are few examples to tell texts of the classes from others."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,14 @@ class Fitted:
     Attributes:
         classes: labels, in order.
         weights: of the classes, [classes, dim + 1]; the last column is the intercept.
-        threshold: highest probability from which on a vector is of one of the classes; None if every vector is.
+        threshold: nearness from which on a vector is of one of the classes; None if every vector is.
+        examples: unit vectors that it was fitted on, [examples, dim]; none without a threshold.
     """
 
     classes: tuple[Label, ...]
     weights: NDArray[np.float64]
     threshold: float | None = None
+    examples: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def probabilities(self, vectors: Vectors) -> NDArray[np.float64]:
         """Return the probability of each class."""
@@ -52,6 +63,13 @@ class Fitted:
             problem = f"vectors have {vectors.shape[1]} dimensions, and the classifier reads {dim}"
             raise ValueError(f"{problem}; use the model that it was fitted on")
         return _softmax(_with_one(vectors) @ self.weights.T)
+
+    def nearness(self, vectors: Vectors, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the highest probability times the cosine of the nearest example, at least 0, [texts].
+
+        A probability alone compares the classes with each other: words that nobody has written are of one of them too.
+        """
+        return probabilities.max(axis=1) * _nearest(unit(vectors).astype(np.float32), self.examples)
 
 
 def fitted(
@@ -63,39 +81,63 @@ def fitted(
 ) -> Fitted:
     """Return the classifier of vectors of which `targets` are the numbers of their classes.
 
-    With `refused` it has a threshold: so large a share of the given vectors lies below it, each with the probability
-    that a classifier of the other folds gives.
+    With `refused` it has a threshold: so large a share of the given vectors lies below it, each by the probability
+    that a classifier of the other folds gives, and by its nearest among all others.
+
+    Warns:
+        FewExamplesWarning: if there are fewer than 20 vectors, or than 4 of a class in the mean, to take a threshold
+            from; or so few that none lies below it.
     """
     rows, is_class = _with_one(vectors), np.eye(len(classes))[targets]
     weights = _solution(rows, is_class, c, np.zeros((len(classes), rows.shape[1])))
-    threshold = None if refused is None else _threshold(rows, targets, is_class, c, refused, weights)
-    return Fitted(classes, weights, threshold)
+    if refused is None:
+        return Fitted(classes, weights)
+    held_out = _held_out_nearness(rows, targets, is_class, c, weights)
+    least = max(_FEW, _FEW_OF_CLASS * len(classes), int(np.ceil(1 / refused)))
+    if len(rows) < least:
+        problem = f"{len(rows)} texts of {len(classes)} labels tell little of what is near none of them"
+        remedy = f"give {least} or more, or check predictions of texts that should be unknown"
+        warnings.warn(f"{problem}; {remedy}", FewExamplesWarning, stacklevel=3)
+    threshold = float(np.quantile(held_out, refused, method="lower"))
+    return Fitted(classes, weights, threshold, rows[:, :-1].astype(np.float32))
 
 
-def _threshold(
+def _held_out_nearness(
     rows: NDArray[np.float64],
     targets: NDArray[np.int64],
     is_class: NDArray[np.float64],
     c: float,
-    refused: float,
     weights: NDArray[np.float64],
-) -> float:
-    """Return the probability below which this share of held-out vectors lies; a class never loses its only vector.
+) -> NDArray[np.float64]:
+    """Return the nearness of vectors that are held out; a class never loses its only vector.
 
-    The weights of each fold are sought from those of all vectors, which are near.
+    Classifiers are those of the other folds. The nearest is sought among all other vectors: without a fold, a class of
+    a few examples would lose those that are near. The weights of each fold are sought from those of all vectors.
     """
     number_in_class = np.empty(len(targets), np.int64)
     for target in range(is_class.shape[1]):
         of_class = np.flatnonzero(targets == target)
         number_in_class[of_class] = np.arange(len(of_class)) if len(of_class) > 1 else -1
     folds = np.where(number_in_class < 0, -1, number_in_class % _FOLDS)
-    held_out: list[np.ndarray] = []
+    units = rows[:, :-1]
+    nearest, held_out = _nearest(units, units, is_itself=True), []
     for fold in range(folds.max() + 1):
         of_others = _solution(rows[folds != fold], is_class[folds != fold], c, weights)
-        held_out.append(_softmax(rows[folds == fold] @ of_others.T).max(axis=1))
+        held_out.append(_softmax(rows[folds == fold] @ of_others.T).max(axis=1) * nearest[folds == fold])
     if not held_out:
         raise ValueError("no label has two texts, so none can be held out; give more texts, or leave unknown out")
-    return float(np.quantile(np.concatenate(held_out), refused, method="lower"))
+    return np.concatenate(held_out)
+
+
+def _nearest(vectors: Vectors, examples: Vectors, *, is_itself: bool = False) -> NDArray[np.float64]:
+    """Return the cosine of the nearest example of each unit vector, at least 0; `is_itself`: no copy of it counts."""
+    nearest, size = np.zeros(len(vectors)), max(1, _BLOCK // max(len(examples), 1))
+    for start in range(0, len(vectors), size):
+        cosines = vectors[start : start + size] @ examples.T
+        if is_itself:
+            cosines[cosines >= _SAME] = 0
+        nearest[start : start + size] = cosines.max(axis=1, initial=0)
+    return nearest
 
 
 # --- the regression ---------------------------------------------------------------------------------------
@@ -183,7 +225,7 @@ def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: 
     if folder.exists() and not (folder / RECORD).is_file():
         remedy = "Choose a folder that does not exist yet, or that of a classifier, which is replaced"
         raise TrainingError(located(folder, None, "this exists and is no classifier", remedy))
-    weights = save({"weights": fitted.weights, "probe": probe.astype(np.float32)})
+    weights = save({"weights": fitted.weights, "probe": probe.astype(np.float32), "examples": fitted.examples})
     own = {
         "format": _FORMAT,
         "classes": list(fitted.classes),
@@ -211,12 +253,14 @@ def read_classifier(folder: Path) -> tuple[Fitted, NDArray[Any], dict[str, Any]]
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
         if record["format"] != _FORMAT:
-            raise TrainingError(located(file, None, f"format {record['format']!r} is unknown", "Update disent"))
+            remedy = "Fit and save it again" if record["format"] == 1 else "Update disent"
+            raise TrainingError(located(file, None, f"this disent can't read format {record['format']!r}", remedy))
         content = (folder / WEIGHTS).read_bytes()
         if hashlib.sha256(content).hexdigest() != record["sha256"]:
             raise ValueError(f"{WEIGHTS} does not match its checksum")
         tensors, threshold = load(content), record["threshold"]
-        fitted = Fitted(tuple(record["classes"]), tensors["weights"], None if threshold is None else float(threshold))
+        threshold = None if threshold is None else float(threshold)
+        fitted = Fitted(tuple(record["classes"]), tensors["weights"], threshold, tensors["examples"])
         if len(fitted.classes) != len(fitted.weights):
             raise ValueError(f"{len(fitted.classes)} classes have {len(fitted.weights)} rows of weights")
         return fitted, tensors["probe"], record

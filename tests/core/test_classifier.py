@@ -1,10 +1,12 @@
 """The regression is that of scikit-learn, and its threshold refuses the share of held-out texts that was asked for."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from disent_core.classifier import fitted, unit
+from disent_core.classifier import FewExamplesWarning, fitted, unit
 
 
 def world(texts: int, dim: int, classes: int, spread: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
@@ -47,15 +49,50 @@ def test_that_share_of_new_texts_of_known_classes_is_below_the_threshold(refused
     vectors, targets = world(4_000, 10, 4, spread=1.0)
     half = fitted(vectors[:2_000], targets[:2_000], tuple("abcd"), 1.0, refused)
     assert half.threshold is not None
-    below = (half.probabilities(vectors[2_000:]).max(axis=1) < half.threshold).mean()
+    new = vectors[2_000:]
+    below = (half.nearness(new, half.probabilities(new)) < half.threshold).mean()
     assert below == pytest.approx(refused, abs=0.03)
+
+
+def test_what_is_far_from_all_examples_is_below_the_threshold_however_probable_a_class_is():
+    vectors, targets = world(20, 50, 2, spread=3.0)
+    classifier = fitted(vectors, targets, ("a", "b"), 10.0, refused=0.05)
+    far = np.random.default_rng(1).normal(size=(20, 50)) + 0.5 * vectors[targets == 0].mean(axis=0)
+    probabilities = classifier.probabilities(far)
+    assert classifier.threshold is not None
+    assert (probabilities.max(axis=1) > classifier.threshold).mean() > 0.9
+    assert (classifier.nearness(far, probabilities) < classifier.threshold).mean() > 0.9
+
+
+def test_an_example_that_was_given_twice_is_not_its_nearest():
+    vectors, targets = world(40, 10, 2)
+    once = fitted(vectors, targets, ("a", "b"), 1.0, refused=0.2).threshold
+    twice = fitted(np.tile(vectors, (2, 1)), np.tile(targets, 2), ("a", "b"), 0.5, refused=0.2).threshold
+    assert once == pytest.approx(twice, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("texts", "classes", "refused", "least"),
+    [(12, 3, 0.05, 20), (30, 10, 0.05, 40), (50, 2, 0.01, 100), (40, 10, 0.05, 0)],
+)
+def test_a_threshold_from_few_texts_warns_of_the_number_that_suffices(texts, classes, refused, least):
+    vectors, targets = world(texts, 10, classes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted(vectors, targets, tuple(range(classes)), 1.0)
+        assert not caught
+        fitted(vectors, targets, tuple(range(classes)), 1.0, refused)
+    expected = [f"{texts} texts of {classes} labels tell little", f"give {least} or more"] if least else []
+    assert [warning.category for warning in caught] == [FewExamplesWarning] * bool(least)
+    assert all(part in str(caught[0].message) for part in expected)
 
 
 def test_the_threshold_is_chosen_on_texts_that_are_held_out():
     vectors, targets = world(40, 100, 4)
     memorised = fitted(vectors, targets, tuple("abcd"), 1e4, refused=0.2)
     assert memorised.threshold is not None
-    assert memorised.threshold < np.quantile(memorised.probabilities(vectors).max(axis=1), 0.2) - 0.1
+    of_itself = memorised.nearness(vectors, memorised.probabilities(vectors))
+    assert memorised.threshold < np.quantile(of_itself, 0.2) - 0.1
 
 
 def test_the_only_text_of_a_class_is_never_held_out():

@@ -16,7 +16,9 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from disent import Classifier
+from disent import Classifier, load
+from disent_assets.web.search_page.noise import made_up
+from disent_core.classifier import FewExamplesWarning
 from disent_core.encoders.kinds.words import WordsConfig
 from disent_core.errors import DamagedError, EncoderError, TrainingError
 
@@ -48,6 +50,38 @@ def test_new_texts_get_the_label_of_texts_like_them(fitted):
     assert fitted.classes_[probabilities[0].argmax()] == "alarm"
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     assert fitted.score(TEXTS, LABELS) == 1
+
+
+MOST_MADE_UP = 0.6
+"""Of texts of random letters, the share that 12 examples suffice to refuse; by the probability it is 0.25."""
+
+
+def test_a_dozen_examples_refuse_most_words_that_do_not_exist_and_no_request_like_them():
+    examples = {"alarm": "wake me up at {}", "lights": "turn {} the lights", "music": "play {} for me"}
+    fillings = {
+        "alarm": ("six", "seven", "nine", "noon"),
+        "lights": ("on", "off", "down", "up"),
+        "music": ("jazz", "rock", "blues", "soul"),
+    }
+    texts = [examples[label].format(filling) for label in examples for filling in fillings[label]]
+    labels = [label for label in examples for _ in fillings[label]]
+    with pytest.warns(FewExamplesWarning, match="12 texts of 3 labels"):
+        classifier = Classifier(load(), unknown="other").fit(texts, labels)
+    print((classifier.predict(made_up()) == "other").mean(), classifier.threshold_)
+    p = classifier.predict_proba(made_up()).max(1)
+    print(np.sort(p)[::10])
+    print(
+        classifier.predict(
+            [
+                "wake me up at ten",
+                "play funk for me",
+                "turn the lights off",
+                "what is the capital of france",
+                "how many calories are in an apple",
+                "the cat sat on the mat",
+            ]
+        )
+    )
 
 
 def test_what_is_near_no_label_is_unknown_only_if_that_has_a_label():
@@ -131,11 +165,12 @@ def test_a_model_whose_vectors_depend_on_the_other_texts_is_refused():
 
 def test_a_saved_classifier_predicts_the_same_to_the_bit_and_a_later_one_replaces_it(tmp_path):
     model = Words(fingerprint="words 0")
-    for unknown in (None, "other"):
+    for unknown in ("other", None, "other"):
         saved = Classifier(model, C=3, unknown=unknown).fit(TEXTS, LABELS)
         saved.save(tmp_path / "intents")
         loaded = Classifier.load(tmp_path / "intents", model)
         assert np.array_equal(loaded.predict_proba(TEXTS), saved.predict_proba(TEXTS))
+        assert np.array_equal(loaded.predict(["play quantum"]), saved.predict(["play quantum"]))
         assert loaded.get_params() == saved.get_params()
         assert loaded.threshold_ == saved.threshold_
     assert sorted(path.name for path in (tmp_path / "intents").iterdir()) == [
@@ -157,6 +192,16 @@ def test_a_model_without_a_fingerprint_is_known_by_its_vectors(tmp_path, fitted)
         Classifier.load(tmp_path / "c", Words(seed=1))
     with pytest.raises(TrainingError, match=r"its model has no file\. Name the model as model="):
         Classifier.load(tmp_path / "c")
+
+
+def test_a_classifier_of_an_earlier_format_is_to_be_fitted_again(tmp_path, fitted):
+    fitted.save(tmp_path / "c")
+    record = tmp_path / "c" / "classifier.json"
+    content = json.loads(record.read_text(encoding="utf-8"))
+    for number, remedy in ((1, "Fit and save it again"), (99, "Update disent")):
+        record.write_text(json.dumps(content | {"format": number}), encoding="utf-8")
+        with pytest.raises(TrainingError, match=f"can't read format {number}. {remedy}"):
+            Classifier.load(tmp_path / "c", Words())
 
 
 def test_what_is_no_classifier_is_neither_read_nor_replaced(tmp_path, fitted):

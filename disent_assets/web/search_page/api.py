@@ -109,7 +109,8 @@ class Prediction(BaseModel):
     label: str | int | None = Field(description="The likeliest label, or that for unknown texts.")
     probability: float = Field(description="Of the likeliest label.")
     likeliest: str | int
-    is_near: bool = Field(description="Whether the probability reaches the threshold; true if there is none.")
+    nearness: float | None = Field(description="Probability times cosine of the nearest example; null: no threshold.")
+    is_near: bool = Field(description="Whether the nearness reaches the threshold; true if there is none.")
 
 
 class ClassifyResponse(BaseModel):
@@ -234,13 +235,16 @@ async def _content(request: Request) -> bytes:
 
 def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str, Any]]:
     """Classify texts; what is below the threshold of the classifier is near none of its classes."""
-    probabilities = classifier.predict_proba(texts)
+    probabilities, nearness = classifier.judge(texts)
     labels = classifier.classes_[probabilities.argmax(axis=1)].tolist()
     found = []
-    for label, probability in zip(labels, probabilities.max(axis=1).tolist(), strict=True):
-        is_near = classifier.threshold_ is None or probability >= classifier.threshold_
+    for number, (label, probability) in enumerate(zip(labels, probabilities.max(axis=1).tolist(), strict=True)):
+        near = None if nearness is None else float(nearness[number])
+        is_near = near is None or classifier.threshold_ is None or near >= classifier.threshold_
         shown = label if is_near else classifier.unknown
-        found.append({"label": shown, "probability": probability, "likeliest": label, "is_near": is_near})
+        found.append(
+            {"label": shown, "probability": probability, "likeliest": label, "nearness": near, "is_near": is_near}
+        )
     return found
 
 

@@ -35,7 +35,7 @@ from disent_assets.web.search_page.api import (
     predictions,
     refused,
 )
-from disent_assets.web.search_page.noise import noise_levels
+from disent_assets.web.search_page.noise import noise_levels, written_apart
 from disent_assets.web.search_page.shapes import LONGEST as LONGEST_OF_SHAPES
 from disent_assets.web.search_page.shapes import LazyShapes
 from disent_assets.web.turns import Turns
@@ -319,7 +319,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     pages.filters |= {"address": _address, "cut": cut}
-    pages.globals |= {"pieces": pieces}
+    pages.globals |= {"pieces": pieces, "written_apart": written_apart}
     return pages
 
 

@@ -35,6 +35,12 @@ def noise_levels(index: "Index", names: Sequence[str]) -> Mapping[str, float]:
     return {name: float(np.quantile(scores, SHARE)) for name, scores in best.items()}
 
 
+def written_apart(value: float, bound: float) -> tuple[str, str]:
+    """Write two numbers with two decimals, or as many as show that they differ, at most six."""
+    digits = next((digits for digits in range(2, 6) if f"{value:.{digits}f}" != f"{bound:.{digits}f}"), 6)
+    return f"{value:.{digits}f}", f"{bound:.{digits}f}"
+
+
 def made_up() -> list[str]:
     draw = random.Random(0)
 

@@ -1,0 +1,120 @@
+"""Measure how well a classifier tells texts of none of its labels from others, by the number of examples of a label.
+
+python -m bench.unknown [MASSIVE_TARBALL] [--split test] [--draws 20]
+
+A draw keeps some of the 60 intents of MASSIVE, and takes its examples of each from the English train split. Texts of
+the other intents are out of scope. Intervals are those of the mean over draws, by Student's t.
+"""
+
+import argparse
+import json
+import random
+import tarfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import disent
+from bench.negatives import DEFAULT_MASSIVE
+from disent_assets.web.search_page.noise import made_up
+from disent_core.classifier import FewExamplesWarning
+
+SIZES = ((3, 4), (3, 8), (40, 2), (40, 8))
+"""Intents that are kept, and examples of each."""
+KEPT = 0.95
+_T = {3: 4.303, 10: 2.262, 20: 2.093}
+"""Student's t of two-sided 95 % intervals, by the number of draws."""
+SCORES = ("highest probability", "cosine of the nearest", "nearness, their product")
+
+
+class Texts(NamedTuple):
+    texts: list[str]
+    intents: list[str]
+
+
+class Measured(NamedTuple):
+    """What a draw gives, a dictionary by score, then shares by the threshold of `fit`."""
+
+    found: dict[str, float]  # of texts out of scope, where 0.95 of the others are kept
+    auroc: dict[str, float]
+    refused: Mapping[str, float]  # of texts out of scope, of random letters, and of texts in scope by language
+
+
+def read(tarball: Path, locale: str, split: str) -> Texts:
+    with tarfile.open(tarball) as archive:
+        name = next(name for name in archive.getnames() if name.endswith(f"/{locale}.jsonl"))
+        rows = [json.loads(line) for line in archive.extractfile(name)]
+    rows = [row for row in rows if row["partition"] == split]
+    return Texts([row["utt"] for row in rows], [row["intent"] for row in rows])
+
+
+def draw(seed: int, labels: int, examples: int, train: Texts, tested: Mapping[str, Texts]) -> Measured:
+    """Fit with the examples of a seed, and measure on texts by language."""
+    chosen, of_intent = random.Random(seed), {}
+    for text, intent in zip(*train, strict=True):
+        of_intent.setdefault(intent, []).append(text)
+    kept = set(chosen.sample(sorted(of_intent), labels))
+    few = [
+        (text, intent)
+        for intent in sorted(kept)
+        for text in chosen.sample(of_intent[intent], min(examples, len(of_intent[intent])))
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewExamplesWarning)
+        classifier = disent.Classifier(disent.load(), unknown="none").fit(*zip(*few, strict=True))
+    refused, sides = {}, {}
+    for language, (texts, intents) in tested.items():
+        probabilities, nearness = classifier.judge(texts)
+        assert nearness is not None
+        is_out = np.array([intent not in kept for intent in intents])
+        assert classifier.threshold_ is not None
+        refused[language] = (nearness[~is_out] < classifier.threshold_).mean()
+        if language == "en":
+            refused["out of scope"] = (nearness[is_out] < classifier.threshold_).mean()
+            highest = probabilities.max(axis=1)
+            scores = dict(zip(SCORES, (highest, nearness / highest, nearness), strict=True))
+            sides = {name: (score[~is_out], score[is_out]) for name, score in scores.items()}
+    refused["letters"] = (classifier.predict(made_up()) == "none").mean()
+    found = {name: float((out < np.quantile(known, 1 - KEPT)).mean()) for name, (known, out) in sides.items()}
+    return Measured(found, {name: auroc(*both) for name, both in sides.items()}, refused)
+
+
+def auroc(high: np.ndarray, low: np.ndarray) -> float:
+    """Return how often one of `high` is above one of `low`; equal ones count half."""
+    ordered = np.sort(low)
+    return float((np.searchsorted(ordered, high) + np.searchsorted(ordered, high, "right")).mean() / 2 / len(low))
+
+
+def interval(values: Sequence[float]) -> str:
+    half = _T[len(values)] * np.std(values, ddof=1) / len(values) ** 0.5
+    return f"{np.mean(values):.3f} ± {half:.3f}"
+
+
+def main() -> None:
+    """Print the table of docs/classify.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("massive", type=Path, nargs="?", default=DEFAULT_MASSIVE)
+    parser.add_argument("--split", choices=["dev", "test"], default="test")
+    parser.add_argument("--draws", type=int, choices=[*_T], default=20)
+    given = parser.parse_args()
+    train = read(given.massive, "en-US", "train")
+    tested = {code: read(given.massive, locale, given.split) for code, locale in (("en", "en-US"), ("de", "de-DE"))}
+    print("| labels | examples | score | AUROC | found at 0.95 kept | refused: out of scope | letters", end="")
+    print(" | in scope, en | in scope, de |\n|---|---|---|---|---|---|---|---|---|")
+    for labels, examples in SIZES:
+        measured = [draw(seed, labels, examples, train, tested) for seed in range(given.draws)]
+        for name in SCORES:
+            cells = [str(labels), str(examples), name]
+            cells += [interval([each.auroc[name] for each in measured])]
+            cells += [interval([each.found[name] for each in measured])]
+            shares = ("out of scope", "letters", "en", "de") if name == SCORES[-1] else ()
+            cells += [interval([each.refused[share] for each in measured]) for share in shares] or [""] * 4
+            print(f"| {' | '.join(cells)} |", flush=True)
+    print(f"\nn = {len(tested['en'].texts):,} texts of {given.split} in each language, {given.draws} draws")
+
+
+if __name__ == "__main__":
+    main()
