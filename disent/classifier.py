@@ -114,7 +114,7 @@ class Classifier:
 
         probabilities, nearness = self.judge(texts)
         labels = self.classes_[probabilities.argmax(axis=1)]
-        if nearness is None:
+        if nearness is None or self.unknown is None:
             return labels
         return np.where(nearness < self.threshold_, self.unknown, labels).astype(labels.dtype)
 
