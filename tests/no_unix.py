@@ -1,0 +1,22 @@
+"""Make this process look like one of Windows: no module or function that only Unix has. Imported first by `python -c`."""
+
+import errno
+import os
+import sys
+
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in ("fork", "forkpty", "killpg", "sched_getaffinity", "statvfs", "O_DIRECTORY", "setsid"):
+    if hasattr(os, name):
+        delattr(os, name)
+
+_open, _replace = os.open, os.replace
+
+
+def _open_files_only(path, flags, *rest, **named):
+    if not flags & os.O_CREAT and os.path.isdir(path) and "dir_fd" not in named:
+        raise PermissionError(errno.EACCES, "a folder can't be opened", path)
+    return _open(path, flags, *rest, **named)
+
+
+os.open = _open_files_only
