@@ -1,8 +1,9 @@
-"""Make this process look like one of Windows: no module or function that only Unix has. Imported first by `python -c`."""
+"""Make this process look as on Windows: without the modules and functions of Unix. `python -c` imports it first."""
 
 import errno
 import os
 import sys
+from pathlib import Path
 
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
@@ -14,7 +15,7 @@ _open, _replace = os.open, os.replace
 
 
 def _open_files_only(path, flags, *rest, **named):
-    if not flags & os.O_CREAT and os.path.isdir(path) and "dir_fd" not in named:
+    if not flags & os.O_CREAT and Path(path).is_dir() and "dir_fd" not in named:
         raise PermissionError(errno.EACCES, "a folder can't be opened", path)
     return _open(path, flags, *rest, **named)
 

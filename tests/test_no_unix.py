@@ -38,18 +38,21 @@ MAIN = "from disent_assets.cli import main\nmain({}, standalone_mode=False)\n"
 
 
 def test_a_model_is_trained_loaded_and_searched_and_classifies(tmp_path, table):
-    code = MAIN.format(["train", str(table), "mine"]) + """
+    code = (
+        MAIN.format(["train", str(table), "mine"])
+        + """
 import disent
 model = disent.load("mine")
 assert model.encode(["wake me at six"]).shape[0] == 1
 for _ in range(2):  # the second takes the place of the first, which may be open
     index = disent.Index.build("index", model, ["play jazz", "wake me at nine"], language="en")
 again = disent.Index.open("index", head=model)
-assert again.search("play rock", 1)[0].text == "play jazz"
+assert again.search("play rock", k=1)[0].text == "play jazz"
 classifier = disent.Classifier(model).fit(["play jazz", "wake me", "play rock", "wake bob"], ["music", "alarm"] * 2)
 classifier.save("labels")
 assert list(disent.Classifier.load("labels", model).predict(["play blues"])) == ["music"]
 """
+    )
     without_unix(tmp_path, code)
 
 
@@ -66,7 +69,9 @@ def test_files_are_written_whole_and_leftovers_of_killed_processes_are_removed(t
     leftovers[0].parent.mkdir()
     for file in leftovers:
         file.write_text("half")
-    code = WRITES + f"""
+    code = (
+        WRITES
+        + f"""
 with take(Path("folder", "{leftovers[1].name}.lock")):  # its writer lives
     with files.recorded_path(path) as temporary:
         temporary.write_text("whole")
@@ -76,13 +81,16 @@ with take(Path("folder", "{leftovers[1].name}.lock")):  # its writer lives
         (many / "a").write_text("a")
 files.check_locks(Path())
 """
+    )
     without_unix(tmp_path, code)
     assert [file.exists() for file in leftovers] == [False, True]
     assert not [*tmp_path.rglob("*.lock")]
 
 
 def test_locks_keep_others_out_and_end_with_their_process(tmp_path):
-    code = WRITES + """
+    code = (
+        WRITES
+        + """
 import multiprocessing, os, subprocess, sys
 other = [sys.executable, "-W", "ignore", "-c", '''import no_unix, os
 from pathlib import Path
@@ -103,11 +111,14 @@ subprocess.check_call(other)
 with take(Path("lock")):
     pass
 """
+    )
     without_unix(tmp_path, code)
 
 
 def test_a_file_that_is_in_use_is_tried_again_for_a_moment_and_then_named(tmp_path):
-    code = WRITES + """
+    code = (
+        WRITES
+        + """
 import os
 from disent_core.errors import StorageError
 real, tries = os.replace, []
@@ -127,6 +138,7 @@ else:
     raise AssertionError
 assert path.read_text() == "text" and [*Path("folder").iterdir()] == [path]
 """
+    )
     without_unix(tmp_path, code)
 
 
