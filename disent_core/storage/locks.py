@@ -14,11 +14,13 @@ from disent_core.errors import StorageError, located
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    HAS_FLOCK = False
+else:
+    HAS_FLOCK = True
 
 SECONDS_IN_USE = 2.0  # for which a file that another program has open is tried again; scanners of viruses take less
 
-if fcntl is not None:
+if HAS_FLOCK:
 
     def take(path: Path, *, wait: bool = True, is_new: bool = True) -> AbstractContextManager[object]:
         """Hold a file that exists or `is_new`, alone; raise BlockingIOError if it is held and this may not `wait`."""
@@ -69,7 +71,7 @@ if fcntl is not None:
         finally:
             os.close(descriptor)
 
-    def in_use_for_a_moment(_: Path, change: Callable[[], object]) -> None:
+    def in_use_for_a_moment(path: Path, change: Callable[[], object]) -> None:  # noqa: ARG001
         """Replace or remove a file that another process may have open, which does no harm here."""
         change()
 

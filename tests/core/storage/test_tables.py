@@ -172,7 +172,7 @@ def test_a_name_that_windows_refuses_is_refused_there_only(monkeypatch):
     assert [safe_part(name) for name in names] == names
     monkeypatch.setattr("sys.platform", "win32")
     for name in names:
-        with pytest.raises(ValueError, match="can't be a file of Windows.*rename it"):
+        with pytest.raises(ValueError, match=r"can't be a file of Windows.*rename it"):
             safe_part(name)
     assert safe_part("console.v2") == "console.v2"
 
