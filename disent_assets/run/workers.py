@@ -160,7 +160,7 @@ class Processes:
     def __init__(self, work: Work, count: int, log: Log) -> None:
         if not HAS_WORKERS:
             raise DisentError(NO_FORK)
-        from multiprocessing import forkserver  # noqa: PLC0415 - absent on Windows
+        from multiprocessing import forkserver
 
         self.work, self.log = work, log
         self.context = multiprocessing.get_context("forkserver")

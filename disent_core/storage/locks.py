@@ -3,6 +3,8 @@
 A killed process leaves no lock. Folders can be flushed, and open files replaced, only where there is `flock`.
 """
 
+# pyright: reportPossiblyUnboundVariable=false - fcntl is used only where HAS_FLOCK
+
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -71,7 +73,7 @@ if HAS_FLOCK:
         finally:
             os.close(descriptor)
 
-    def in_use_for_a_moment(path: Path, change: Callable[[], object]) -> None:  # noqa: ARG001
+    def in_use_for_a_moment(path: Path, change: Callable[[], object]) -> None:
         """Replace or remove a file that another process may have open, which does no harm here."""
         change()
 
@@ -87,7 +89,7 @@ else:
         except Timeout as error:
             raise BlockingIOError(f"{path} is locked") from error
 
-    def drop(path: Path) -> None:  # noqa: ARG001
+    def drop(path: Path) -> None:
         return
 
     @contextmanager
