@@ -3,7 +3,8 @@
 A killed process leaves no lock. Folders can be flushed, and open files replaced, only where there is `flock`.
 """
 
-# pyright: reportPossiblyUnboundVariable=false - fcntl is used only where HAS_FLOCK
+# fcntl is used only where HAS_FLOCK
+# pyright: reportPossiblyUnbound=false
 
 import os
 import time
