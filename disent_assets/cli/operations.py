@@ -1,11 +1,13 @@
 """Commands that operate a home: the UI, checks, clean-up, shell completion."""
 
+import os
 import shutil
 from datetime import timedelta
 
 import click
 
 from disent_assets.cli.group import main
+from disent_core.errors import DisentError
 
 
 @main.command()
@@ -14,6 +16,8 @@ from disent_assets.cli.group import main
 )
 def dev(port: int) -> None:
     """Start the UI, and refresh results after each change, until Ctrl-C."""
+    if not hasattr(os, "killpg"):
+        raise DisentError("`disent dev` needs Linux or macOS; `disent materialize --workers 1` works here")
     from disent.home import home_folder
     from disent_assets.settings.instance import open_for_work
     from disent_assets.web.dev import serve

@@ -3,7 +3,6 @@
 The command `disent materialize` runs the same job. `docs/operations.md`, section Refresh, describes it for users.
 """
 
-import fcntl
 import json
 import re
 import shlex
@@ -40,6 +39,7 @@ from disent_core.errors import DisentError, TableError
 from disent_core.lineage.state import State, missing_input, name_of, stale_inputs
 from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.locks import is_shared
 from disent_core.storage.tables import fingerprint
 
 Load = Callable[[Workspace], dg.Definitions]
@@ -336,14 +336,7 @@ def _reason_to_wait(
 def _is_busy(workspace: Workspace) -> bool:
     """Return whether a refresh or a command has opened the results; the system notices if it is killed."""
     lock = workspace.home / "dagster" / "processes.lock"
-    if not lock.is_file():
-        return False
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+    return lock.is_file() and is_shared(lock)
 
 
 def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts: bool = True) -> dg.ScheduleDefinition:

@@ -1,7 +1,7 @@
 """Measure the seconds, processor seconds and memory of a step, and record them as a table of the warehouse."""
 
+import os
 import re
-import resource
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -57,8 +57,8 @@ class Meter:
 
 
 def _processor_seconds() -> float:
-    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+    children = os.times()  # 0 on Windows
+    return time.process_time() + children.children_user + children.children_system
 
 
 def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Table:

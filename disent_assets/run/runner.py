@@ -1,6 +1,5 @@
 """Run the steps of a plan, independent ones side by side; past a failure, go on with what does not depend on it."""
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,9 +9,10 @@ import dagster as dg
 
 from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.run.step import Outcome, record_failure
-from disent_assets.run.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
+from disent_assets.run.workers import HAS_WORKERS, Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace
+from disent_core.methods.spec import usable_cores
 
 AT_ONCE = 16  # steps that are submitted at once, by default
 STARTING_WORKERS = 6.0  # seconds of processor time that starting two workers takes, which one process does not need
@@ -71,10 +71,6 @@ class Result:
             for text in outcome.warnings:
                 warnings.setdefault(text, []).append(step)
         return warnings
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def run_steps(
@@ -173,7 +169,7 @@ def expected_seconds(
 
 def worthwhile_workers(seconds: Mapping[str, float]) -> int:
     """Return one worker for each core, or one if those would take longer to start than they save."""
-    cores = usable_cores()
+    cores = usable_cores() if HAS_WORKERS else 1
     return cores if sum(seconds.values()) * (1 - 1 / cores) > STARTING_WORKERS else 1
 
 

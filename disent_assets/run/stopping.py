@@ -72,7 +72,7 @@ class Stop:
 
 def kill(worker: BaseProcess) -> None:
     """Kill a worker, with the processes of its group if it has one of its own."""
-    if worker.pid is not None:
+    if worker.pid is not None and hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):  # it has none, or has ended
             os.killpg(worker.pid, signal.SIGKILL)
     worker.kill()

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -46,6 +45,8 @@ PRELOADED = [
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
 READY = "ready"
 NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
+HAS_WORKERS = hasattr(os, "fork")
+NO_FORK = "several workers need Linux or macOS; `--workers 1` works here"
 SECONDS_TO_STOP = 0.7  # time that workers have to remove what they were writing before they are killed
 
 Load = Callable[[Workspace], dg.Definitions]
@@ -158,6 +159,10 @@ class Processes:
     """Runs steps in processes, one at a time in each."""
 
     def __init__(self, work: Work, count: int, log: Log) -> None:
+        if not HAS_WORKERS:
+            raise DisentError(NO_FORK)
+        from multiprocessing import forkserver
+
         self.work, self.log = work, log
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(PRELOADED)

@@ -168,12 +168,13 @@ def serve_token(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def shard_backend(environment: Mapping[str, str] = os.environ) -> "ShardBackend":
+    from disent_core.methods.spec import usable_cores
     from disent_core.shards.backend import ShardBackend
 
     usual = "ray" if profile_of(environment) in ("ray", "slurm") else "inline"
     name, _, count = (value("DISENT_SHARDS", environment) or usual).partition(":")
     if name == "processes":
-        return ShardBackend("processes", int(count) if count else len(os.sched_getaffinity(0)))
+        return ShardBackend("processes", int(count) if count else usable_cores())
     return ShardBackend("ray" if name == "ray" else "inline")
 
 

@@ -3,7 +3,6 @@
 The UI reads the same folder.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import dagster as dg
@@ -27,6 +26,7 @@ from disent_core.config.model import Config
 from disent_core.errors import StorageError, located
 from disent_core.storage.bucket import check_bucket
 from disent_core.storage.files import is_allowed, locked, storage_errors, write_text
+from disent_core.storage.locks import shared
 from disent_core.storage.remote import bucket_of
 from disent_core.storage.results import write_text_result
 
@@ -142,9 +142,7 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 def used(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
     """Show other processes that this one uses a folder of results; end the runs of killed ones if no other does."""
     folder = _STATE_OF[instance] = dagster_home(home)
-    with (folder / "processes.lock").open("w") as lock:
-        _end_killed_runs(instance, lock)
-        fcntl.flock(lock, fcntl.LOCK_SH)  # the system releases it when this process ends, also if it is killed
+    with shared(folder / "processes.lock", lambda: _end_killed_runs(instance)):
         yield
 
 
@@ -190,12 +188,8 @@ def _state_errors(folder: Path) -> Iterator[None]:
             raise StorageError(located(folder, None, problem, remedy)) from error
 
 
-def _end_killed_runs(instance: dg.DagsterInstance, lock: TextIO) -> None:
+def _end_killed_runs(instance: dg.DagsterInstance) -> None:
     """End the runs of killed processes: each still occupies its place in a pool, for which later runs would wait."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # another process is alive, so its runs may be too
-        return
     here = home_tag(instance)
     for run in instance.get_runs(dg.RunsFilter(tags=FACE, statuses=UNFINISHED)):
         if run.tags.get(HOME, here[HOME]) != here[HOME]:  # the lock says nothing of processes with another folder

@@ -201,5 +201,9 @@ def machine(device: str) -> str:
     text = listed.read_text(encoding="utf-8") if listed.is_file() else ""
     model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     name = model[1].strip() if model else platform.processor() or platform.machine()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores"
+    return f"{name}, {usable_cores()} cores"
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use; macOS and Windows do not bind processes to some."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

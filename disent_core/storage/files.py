@@ -5,7 +5,6 @@ readers see either the old file or the complete new one.
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -15,14 +14,16 @@ import shutil
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from safetensors import SafetensorError
 
 from disent_core.errors import StorageError, located
+from disent_core.storage.locks import drop, flush, in_use_for_a_moment, take
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +62,15 @@ def atomic_path(
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         lock = _lock_of(temporary)
         try:
-            with _new_lock(lock):
+            with take(lock):
                 yield temporary
                 files = sorted(temporary.rglob("*")) if temporary.is_dir() else []
                 _open_to_others([temporary, *files], lock.stat().st_mode)
                 for file in (*files, temporary):
-                    _flush(file)
+                    flush(file)
                 with publishing(temporary):
-                    os.replace(temporary, path)  # noqa: PTH105 - the atomicity of os.replace is the point
-                _flush(path.parent)
+                    in_use_for_a_moment(path, partial(os.replace, temporary, path))  # atomic
+                flush(path.parent)
         finally:  # a signal may have stopped this process at any statement, so both are removed whatever exists
             remove_path(temporary)
             remove_path(lock)
@@ -100,7 +101,7 @@ def remove_path(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        in_use_for_a_moment(path, partial(path.unlink, missing_ok=True))
 
 
 @contextmanager
@@ -160,14 +161,14 @@ def _remove_leftovers(folder: Path) -> None:
     """Remove each under the lock of its writer, which may be about to take it, and then writes a new file."""
     for file in os.scandir(folder):
         if match := _TEMPORARY.fullmatch(file.name):
+            path, lock = Path(file.path), _lock_of(folder / match["temporary"])
             try:
-                lock = _lock_of(folder / match["temporary"]).open("r+")
+                with take(lock, wait=False, is_new=False):
+                    (drop if path == lock else remove_path)(path)
             except FileNotFoundError:
-                remove_path(Path(file.path))
+                remove_path(path)
+            except BlockingIOError:  # its writer lives
                 continue
-            with lock, suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_path(Path(file.path))
 
 
 def _open_to_others(files: Sequence[Path], usual: int) -> None:
@@ -181,47 +182,30 @@ def _open_to_others(files: Sequence[Path], usual: int) -> None:
             file.chmod(stat.S_IMODE(mode | usual))
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 # --- locks ------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _lock_file(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a temporary file; a second process waits. A killed process leaves no lock."""
-    with _new_lock(path):
+    with take(path):
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)
-
-
-def _new_lock(path: Path) -> IO[str]:
-    while True:
-        lock = path.open("a")  # NFS locks only files that are open for writing
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(path.stat(), os.fstat(lock.fileno())):
-                return lock
-        lock.close()  # its holder has removed it
+            drop(path)
 
 
 def check_locks(folder: Path) -> None:
     """Take a lock twice in a folder of this machine or of a file server; raise StorageError if both succeed."""
     path = folder / f".doctor-{uuid.uuid4().hex}"
-    with storage_errors(path), path.open("a") as first, path.open("a") as second:
-        path.unlink()
-        fcntl.flock(first, fcntl.LOCK_EX)
+    with storage_errors(path), take(path):
         try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with take(path, wait=False, is_new=False):
+                pass
         except BlockingIOError:
             return
+        finally:
+            drop(path)
     problem = "locks are not kept here, so two processes could make the same result at once"
     raise StorageError(located(folder, None, problem, "Mount the folder with locks, or set DISENT_HOME to another"))
 
@@ -230,12 +214,13 @@ def check_locks(folder: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on the file; a second process waits. A killed process leaves no lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log.info("another run is making %s: waiting for it", path)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        held = take(lock, wait=False)
+    except BlockingIOError:
+        log.info("another run is making %s: waiting for it", path)
+        held = take(lock)
+    with held:
         yield
 
 

@@ -7,4 +7,4 @@ from disent_core.storage import files
 
 @pytest.fixture(autouse=True)
 def unflushed(monkeypatch):
-    monkeypatch.setattr(files, "_flush", lambda path: None)
+    monkeypatch.setattr(files, "flush", lambda path: None)

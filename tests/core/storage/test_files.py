@@ -116,7 +116,7 @@ def test_a_lock_is_removed_only_by_who_holds_it_so_that_a_writer_about_to_take_i
             held.append(path)
         path.unlink(missing_ok=True)
 
-    monkeypatch.setattr(files, "remove_path", remove)
+    monkeypatch.setattr(files, "drop", remove)
     write_text(tmp_path / "other", "text")
     assert held == [lock]
 

@@ -167,6 +167,16 @@ def test_a_part_that_could_leave_its_folder_is_rejected(name):
         safe_part(name)
 
 
+def test_a_name_that_windows_refuses_is_refused_there_only(monkeypatch):
+    names = ["con", "NUL", "com1", "aux.v2", "facet."]
+    assert [safe_part(name) for name in names] == names
+    monkeypatch.setattr("sys.platform", "win32")
+    for name in names:
+        with pytest.raises(ValueError, match=r"can't be a file of Windows.*rename it"):
+            safe_part(name)
+    assert safe_part("console.v2") == "console.v2"
+
+
 @given(st.text())
 def test_a_safe_part_is_one_component_of_a_path(tmp_path_factory, name):
     base = tmp_path_factory.getbasetemp()
