@@ -64,6 +64,11 @@ class Header:
         """Units of all parts."""
         return sum(self.parts.values())
 
+    @property
+    def named_parts(self) -> dict[str, int]:
+        """Parts that are embeddings: a name that begins with _ is of one that has learned nothing of its own."""
+        return {name: width for name, width in self.parts.items() if not name.startswith("_")}
+
     def check(self) -> None:
         """Raise ValueError, naming the value, if the header is not one of a model."""
         _require_number("table_rows", self.table_rows, 1, _MOST_ROWS)
@@ -273,7 +278,8 @@ def card(header: Header, size: int) -> str:
     """Return the card of a model as Markdown, with what the hub reads at its head."""
     description = header.description
     name = str(description.get("name", "a static model"))
-    parts = ", ".join(f"`{part}` ({width})" for part, width in header.parts.items())
+    parts = ", ".join(f"`{part}` ({width})" for part, width in header.named_parts.items())
+    made_of = f"is made of its parts side by side: {parts}" if parts else "has no parts: its training had no slots"
     licence = str(description.get("licence", "")).strip()
     front = {"library_name": "disent", "language": list(header.languages), "tags": ["sentence-similarity", "static"]}
     if licence:
@@ -285,7 +291,7 @@ def card(header: Header, size: int) -> str:
         f"# {_plain(name)}",
         "",
         f"Embeds texts by their words and the n-grams of these: {size / 1e6:.1f} MB, numpy alone, no transformer.",
-        f"The `meaning` ({header.dim}) is made of its parts side by side: {parts}. Languages: "
+        f"The `meaning` ({header.dim}) {made_of}. Languages: "
         f"{', '.join(map(_plain, header.languages)) or 'not stated'}.",
         "",
         "```python",

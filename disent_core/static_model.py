@@ -80,7 +80,7 @@ class StaticModel:
         """Take the rows as they are stored: `known` their numbers, sorted; `of_table` makes them from floats."""
         self.header = header
         self.widths: dict[str, int] = {MEANING: header.dim, **header.parts}
-        self.names: tuple[str, ...] = tuple(self.widths)
+        self.names: tuple[str, ...] = (MEANING, *header.named_parts)
         self.embeddings = self.names
         self.dim: int = header.dim
         self.languages: tuple[str, ...] = header.languages
@@ -92,10 +92,11 @@ class StaticModel:
         self._words = _Words(header.dim, cached_words)
 
     def __repr__(self) -> str:
-        parts = " + ".join(f"{name} {width}" for name, width in self.header.parts.items())
+        parts = " + ".join(f"{name} {width}" for name, width in self.header.named_parts.items())
         name, languages = str(self.description.get("name", "unnamed")), ", ".join(self.languages) or "any"
         size = (self._rows.nbytes + self._scales.nbytes) / 1e6
-        what = f"{MEANING} {self.dim} = {parts}; int{self.header.bits}, {size:.1f} MB; languages: {languages}"
+        meaning = " = ".join(filter(None, (f"{MEANING} {self.dim}", parts)))
+        what = f"{meaning}; int{self.header.bits}, {size:.1f} MB; languages: {languages}"
         return f"StaticModel({name!r}, {what})"
 
     @classmethod

@@ -56,7 +56,7 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     if seed not in trained.words:
         raise ValueError(f"the head has no seed {seed}; choose one of {', '.join(map(str, trained.words))}")
     config, has_template = trained.config, "template" in learned(head.method.embeddings, facts)
-    names = ("template", "residual") if has_template else ("part_1", "part_2")
+    names = ("template", "residual") if has_template else ("_1", "_2")  # halves of a meaning, which mean nothing
     described: dict[str, Any] = {
         "name": facts["name"],
         "method": facts[METHOD_REFERENCE],

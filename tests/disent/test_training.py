@@ -88,7 +88,7 @@ def test_the_table_of_measures_has_a_column_for_each_model(trained):
 def test_without_slots_the_model_has_a_meaning_and_no_shape(tmp_path):
     trained = disent.train(table(tmp_path / "t.csv", slots=False), tmp_path / "mine")
     assert not trained.has_shape
-    assert trained.model.names == ("meaning", "part_1", "part_2")
+    assert trained.model.names == ("meaning",)
     with pytest.raises(ValueError, match="no embedding 'shape'"):
         trained.model.encode(["wake me up"], "shape")
 

@@ -206,7 +206,7 @@ def test_a_head_without_mates_is_exported_without_template_and_residual_and_its_
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "It was trained on texts without slots, so it has no template and no residual." in card
     static = of_head(head)
-    assert static.names == ("meaning", "part_1", "part_2")
+    assert static.names == ("meaning",)
     assert np.array_equal(static.encode(TEXTS), meaning)
 
 
