@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables model test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit lint bench docs release clean
+.PHONY: setup lock demo results tables model test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit sbom lint bench docs release clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -102,11 +102,15 @@ ui-read-only: setup ## start a read-only UI on http://127.0.0.1:3000
 fuzz: setup ## give 147,000 mutated files to the readers; SEED=1 for other files
 	$(BIN)/python -m harness.fuzz --inputs $(or $(INPUTS),7000) --seed $(or $(SEED),0)
 
-audit: setup ## list known vulnerabilities of the installed packages; needs the network
-	$(LOCKED) --requirement requirements/audit.txt
+sbom: setup ## write what all extras install, as CycloneDX, to build/sbom.json
+	mkdir -p build
+	$(BIN)/python -m tools.supply_chain sbom > build/sbom.json
+
+audit: setup ## list known vulnerabilities of the installed packages; needs the network, or OSV=all.zip, an export of osv.dev
+	$(if $(OSV),,$(LOCKED) --requirement requirements/audit.txt)
 	mkdir -p build
 	$(BIN)/pip freeze --all --exclude-editable | sed 's/+[a-z0-9.]*$$//' > build/installed.txt
-	$(BIN)/python -m tools.audit build/installed.txt
+	$(BIN)/python -m tools.audit build/installed.txt $(OSV)
 
 lint: setup ## run ruff, basedpyright and sqlfluff
 	$(LOCKED) --requirement requirements/lint.txt

@@ -6,12 +6,13 @@ import subprocess
 import tomllib
 from importlib.metadata import distribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name as canonical
 
-from tools import audit
+from tools import audit, supply_chain
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -151,3 +152,61 @@ def test_an_audit_without_a_service_says_so_and_fails(monkeypatch, capsys):
     assert capsys.readouterr().out == (
         "no package was audited, the service that knows vulnerabilities did not answer: ConnectionError: no route\n"
     )
+
+
+ADVISORY = {
+    "id": "GHSA-1",
+    "modified": "2026-11-01T00:00:00Z",
+    "affected": [
+        {
+            "package": {"ecosystem": "PyPI", "name": "Some_Package"},
+            "ranges": [
+                {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.2"}]},
+                {"type": "ECOSYSTEM", "events": [{"introduced": "2.0"}, {"last_affected": "2.3"}]},
+            ],
+            "versions": ["3.0rc1"],
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "is_sound"),
+    [("1.1", False), ("1.2", True), ("1.10", True), ("2.0", False), ("2.3", False), ("2.3.1", True), ("3.0rc1", False)],
+)
+def test_an_audit_without_network_finds_the_versions_that_an_advisory_names(version, is_sound, tmp_path, capsys):
+    (tmp_path / "GHSA-1.json").write_text(json.dumps(ADVISORY))
+    (tmp_path / "installed.txt").write_text(f"some-package=={version}\nother==1.1 ; python_version > '3'\n")
+    assert audit.main(str(tmp_path / "installed.txt"), str(tmp_path)) == (0 if is_sound else 1)
+    assert ("some-package" in capsys.readouterr().out) == (not is_sound)
+
+
+@pytest.mark.parametrize(
+    ("pins", "advisories"), [("", [ADVISORY]), ("a==1\n", []), ("a==1\n", [{**ADVISORY, "withdrawn": "2026"}])]
+)
+def test_an_audit_that_has_checked_nothing_fails(pins, advisories, tmp_path, capsys):
+    with ZipFile(tmp_path / "all.zip", "w") as archive:
+        for number, advisory in enumerate(advisories):
+            archive.writestr(f"{number}.json", json.dumps(advisory))
+    (tmp_path / "installed.txt").write_text(pins)
+    assert audit.main(str(tmp_path / "installed.txt"), str(tmp_path / "all.zip")) == 1
+    assert "no package was audited" in capsys.readouterr().out
+
+
+def test_the_bill_of_materials_has_every_locked_package_with_its_hashes():
+    bill = supply_chain.bill()
+    every = {(canonical(name), version) for lock in supply_chain.LOCKS for name, version in all_pins(lock)}
+    assert {(part["name"], part["version"]) for part in bill["components"]} == every
+    assert [part["name"] for part in bill["components"] if not part["hashes"]] == ["torch"]
+    assert supply_chain.bill() == bill
+
+
+def test_the_page_of_licences_has_what_the_locks_install():
+    page = supply_chain.PAGE.read_text(encoding="utf-8")
+    rows = [row.split(" | ") for row in page.splitlines() if row.startswith("| ") and not row.startswith("| package")]
+    assert [(name.removeprefix("| "), version) for name, version, _ in rows] == list(supply_chain.on_linux())
+    assert [row for row in rows if row[2] in ("", "not stated |")] == []
+
+
+def all_pins(lock: str) -> list[tuple[str, str]]:
+    return re.findall(r"(?m)^([\w.-]+)==([^\s;\\]+)", text(lock))
