@@ -89,7 +89,7 @@ def licences() -> str:
 
 
 def licence(package: PackageMetadata) -> str:
-    """Return the licence as its metadata has it: an SPDX expression, else classifiers, else the first line of a text."""
+    """Return the licence by the metadata: an SPDX expression, else classifiers, else the first line of a text."""
     if expression := package.get("License-Expression"):
         return expression
     classifiers = package.get_all("Classifier") or ()
