@@ -35,6 +35,7 @@ OUR_OWN = {
     "disent_core.methods.spec": "what Linux says of the processor",
     "disent_core.report.tables": "names of views",
     "disent_core.report.style": "pictures of matplotlib",
+    "disent_core.storage.bucket": "errors of obstore",
     "disent_core.storage.files": "names of files and errors of the system",
     "disent_core.storage.remote": "keys of our objects",
 }
@@ -44,7 +45,7 @@ OF_OTHERS = {
     "disent_core.corpora.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
     "disent_core.corpora.lines", "disent_core.config.sections",
     "disent_core.encoders.kinds.distilled.pairs", "disent_core.encoders.kinds.distilled.vocabulary",
-    "disent_core.encoders.tokens", "disent_core.registry", "disent_core.storage.tables",
+    "disent_core.encoders.tokens", "disent_core.registry", "disent_core.static_folder", "disent_core.storage.tables",
     "disent_core.targets.code_switching", "disent_core.text",
 }  # fmt: skip
 _CALLS = {f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub")}
