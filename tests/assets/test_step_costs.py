@@ -84,7 +84,7 @@ def test_the_time_of_a_process_that_the_step_started_counts(run, workspace):
     spin = "import time\nwhile time.process_time() < 0.1: pass"
     run(work=lambda: subprocess.run([sys.executable, "-c", spin], check=True))
     (row,) = rows(workspace)
-    assert row["processor_seconds"] >= 0.1
+    assert row["processor_seconds"] >= 0.08  # the system counts children in ticks of 10 ms
 
 
 def test_the_peak_is_that_of_the_step_and_not_of_an_earlier_one(run, workspace):
