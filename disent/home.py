@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from disent_core.config.model import Config
 
 CONFIG = "disent.toml"
+_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which no message shows"
 OWNER = "configuration.json"  # record, in a folder of results, of the configuration that made them
 _BUNDLED = Path(__file__).resolve().parents[1] / "disent_assets" / "project"
 """In an installed package: what a checkout has beside the packages."""
@@ -33,7 +34,7 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of results; if these are in a bucket (`s3://bucket/prefix`), the folder of their local copies.
 
     Raises:
-        ConfigError: if DISENT_HOME names an unknown user or store, or DISENT_CACHE_SIZE is not a number.
+        ConfigError: if DISENT_HOME names an unknown user or store, or keys, or DISENT_CACHE_SIZE is not a number.
     """
     home = environment.get("DISENT_HOME") or PROJECT / "data"
     if ":" in str(home):
@@ -60,6 +61,11 @@ def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
     if not 0 <= gigabytes < math.inf:
         raise ConfigError(f"DISENT_CACHE_SIZE must be a number >= 0, got {size!r}")
     scheme, _, prefix = address.rstrip("/").partition("://")
+    if "@" in prefix.split("/")[0]:
+        raise ConfigError(f"DISENT_HOME must not have keys: {_KEYS}")
+    for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        if "@" in environment.get(variable, ""):
+            raise ConfigError(f"{variable} must not have a name and a password: {_KEYS}")
     if scheme not in SCHEMES or not prefix:
         known = ", ".join(f"{name}://bucket/prefix" for name in SCHEMES)
         raise ConfigError(f"DISENT_HOME: {address!r} is neither a folder nor one of {known}")

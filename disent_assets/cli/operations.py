@@ -53,15 +53,16 @@ def doctor() -> None:
     from disent.home import home_folder
     from disent_assets.settings.environment import database, run_settings, shard_backend
     from disent_assets.settings.instance import prepare
-    from disent_assets.settings.profiles.retry_database import wait_for_database
+    from disent_assets.settings.profiles.retry_database import check_database, wait_for_database
     from disent_core.storage.bucket import RACERS, check_bucket
     from disent_core.storage.files import check_locks
     from disent_core.storage.remote import bucket_of
 
     settings, shards = run_settings(), shard_backend()
     click.echo(f"profile: {settings.profile}, shards: {shards.name}")
-    if database():
+    if (address := database()) is not None:
         wait_for_database()
+        check_database(address)
         click.echo("database: it answers")
     home = home_folder()
     prepare(home)

@@ -66,6 +66,17 @@ def _is_address(text: str) -> bool:
         return False
 
 
+def _is_database(text: str) -> bool:
+    if not text.startswith(_POSTGRES):
+        return False
+    from sqlalchemy.engine import make_url
+
+    try:
+        return bool(make_url(text))
+    except ValueError:  # its message has the part of a password behind a `:`
+        return False
+
+
 _SHORTEST_TOKEN = 16
 _NUMBER = "a number >= 0"
 VARIABLES = {
@@ -88,8 +99,8 @@ VARIABLES = {
         Variable("DISENT_MEMORY", "1", "factor of the memory that steps ask for", "a number > 0",
                  lambda text: _is_number(text) and float(text) > 0),
         Variable("DISENT_POSTGRES", "", "database of Dagster's runs and events; default: SQLite in the home",
-                 f"an address that begins with {_POSTGRES} (postgresql:// names another driver)",
-                 lambda text: text.startswith(_POSTGRES), is_secret=True),
+                 f"an address that begins with {_POSTGRES} (postgresql:// names another driver) and has / @ : # ? of a "
+                 "password as %2F %40 %3A %23 %3F", _is_database, is_secret=True),
         Variable("DISENT_WORKSPACE", str(SHARED / "workspace.yaml"), "workspace.yaml through which runs are submitted"),
         Variable("DISENT_UI", "", "address of the web server, for links to runs"),
         Variable("DISENT_PICTURES", "/pictures", "address at which browsers find the plots of the home"),

@@ -40,12 +40,19 @@ _PARTIAL_CONTENT, _RANGE_NOT_SATISFIABLE = 206, 416
 def file_name(url: str) -> str:
     """Return the file name of a download: the last part of the address, without query and fragment."""
     parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError("url has a name and a password, which are not sent; sign the address, or download it yourself")
     if parts.scheme not in SCHEMES:
-        raise ValueError(f"url {url!r} can't be downloaded; use {', '.join(SCHEMES)}")
+        raise ValueError(f"url {shown(url)!r} can't be downloaded; use {', '.join(SCHEMES)}")
     try:
         return safe_part(parts.path.rpartition("/")[2])
     except ValueError as error:
-        raise ValueError(f"url {url!r} does not end in the name of a file: {error}") from error
+        raise ValueError(f"url {shown(url)!r} does not end in the name of a file: {error}") from error
+
+
+def shown(url: str) -> str:
+    """Return the address as messages show it: its query may be a signature, which lets anyone download the file."""
+    return url.partition("?")[0]
 
 
 def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int | None = None) -> Path:
@@ -57,7 +64,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
     destination wait for each other.
     """
     if urlsplit(url).scheme not in SCHEMES:
-        raise CorpusError(located(url, None, "can't be downloaded", f"Use {', '.join(SCHEMES)}"))
+        raise CorpusError(located(shown(url), None, "can't be downloaded", f"Use {', '.join(SCHEMES)}"))
     with locked(destination):
         if destination.is_file():
             problem = _problem(destination, sha256, size)
@@ -79,7 +86,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
 
 def _unexpected(url: str, problem: str) -> CorpusError:
     remedy = "Try again, or correct the expected value in the configuration"
-    return CorpusError(located(url, None, f"this is not the expected file: {problem}", remedy))
+    return CorpusError(located(shown(url), None, f"this is not the expected file: {problem}", remedy))
 
 
 def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
@@ -99,7 +106,7 @@ def _receive_object(url: str, part: Path, size: int | None) -> None:
     bucket = Bucket(address)
     actual = bucket.size(key)
     if actual is None:
-        raise CorpusError(located(url, None, "there is no such object", "Check bucket and key"))
+        raise CorpusError(located(shown(url), None, "there is no such object", "Check bucket and key"))
     most = MOST_BYTES if size is None else size
     if actual > most:
         raise _unexpected(url, f"it has {actual:,} bytes, where {most:,} is the most")
@@ -122,9 +129,9 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             if size is not None:
                 raise _unexpected(url, f"{error}, expected {size:,}") from error
             problem, remedy = f"{error}, where {MOST_BYTES:,} is the most", "If it is the right file, set its `size`"
-            raise CorpusError(located(url, None, problem, remedy)) from error
+            raise CorpusError(located(shown(url), None, problem, remedy)) from error
         except _RefusedError as error:
-            raise CorpusError(located(url, None, str(error), by_hand)) from error
+            raise CorpusError(located(shown(url), None, str(error), by_hand)) from error
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == _RANGE_NOT_SATISFIABLE and size_before:
@@ -134,13 +141,13 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             problem = f"the server says {error.code} {error.reason}"
         except (OSError, HTTPException) as error:
             if _size_of(part) - size_before >= _LEAST_BYTES:
-                _LOG.warning("%s: interrupted after %s bytes (%s); resuming", url, f"{_size_of(part):,}", error)
+                _LOG.warning("%s: interrupted after %s bytes (%s); resuming", shown(url), f"{_size_of(part):,}", error)
                 continue
             is_transient = urlsplit(url).scheme != "file"
             pause, problem = next(pauses, None) if is_transient else None, f"the download failed ({error})"
         if pause is None:
-            raise CorpusError(located(url, None, problem, by_hand))
-        _LOG.warning("%s: %s; trying again in %.0f s", url, problem, pause)
+            raise CorpusError(located(shown(url), None, problem, by_hand))
+        _LOG.warning("%s: %s; trying again in %.0f s", shown(url), problem, pause)
         time.sleep(pause)
 
 
@@ -164,7 +171,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         with suppress(ValueError):  # no address
             new = urlsplit(urljoin(req.full_url, address)).scheme
         if new not in {old, "https"}:
-            raise _RefusedError(f"the server redirects from {old} to {quoted(address)}, which is not followed")
+            raise _RefusedError(f"the server redirects from {old} to {quoted(shown(address))}, which is not followed")
         return super().http_error_302(req, fp, code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302

@@ -154,6 +154,17 @@ def test_a_plan_has_every_partition_of_every_step_once_and_nothing_before_what_i
     assert [(parent, node) for parent, node in uses if place.get(parent, 0) > place[node]] == []
 
 
+@pytest.mark.parametrize("environment", [
+    {"DISENT_HOME": "s3://key:planted@bucket/home"},
+    {"DISENT_HOME": "s4://key:planted@bucket/home"},
+    {"DISENT_HOME": "s3://bucket/home", "AWS_ENDPOINT_URL": "http://me:planted@host"},
+    {"DISENT_HOME": "s3://bucket/home", "AWS_ENDPOINT": "http://me:plan/ted@host"},
+])  # fmt: skip
+def test_keys_in_an_address_are_refused_and_not_shown(environment):
+    with pytest.raises(ConfigError, match=r"^[A-Z_]+ must not have [a-z ]+: set AWS_ACCESS_KEY_ID and [^/]*$"):
+        home_folder(environment)
+
+
 def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
     assert home_folder({"DISENT_HOME": str(tmp_path)}) == tmp_path
     assert home_folder({}) == PROJECT / "data"

@@ -25,7 +25,7 @@ from disent_assets.settings.environment import (
     step_share,
 )
 from disent_assets.settings.instance import dagster_home, open_instance, settings_folder
-from disent_assets.settings.profiles import dagster_settings
+from disent_assets.settings.profiles import dagster_settings, retry_database
 from disent_assets.settings.profiles.retry_database import connect, retried
 from disent_core.errors import ConfigError, DisentError
 from disent_core.storage.patience import PATIENCE_SECONDS, Patience
@@ -44,6 +44,7 @@ def test_steps_run_on_this_machine_with_default_settings_unless_the_environment_
 @pytest.mark.parametrize(("ask", "variable", "text", "message"), [
     (profile_of, "DISENT_PROFILE", "spark", "one of local, ray, k8s, slurm, got 'spark'"),
     (database, "DISENT_POSTGRES", "postgresql://host/runs", r"an address that begins with postgresql\+psycopg2://[^,]*$"),
+    (database, "DISENT_POSTGRES", "postgresql+psycopg2://me:a@b:c#d?@host/d", r"an address .* as %2F %40 %3A %23 %3F$"),
     (step_share, "DISENT_GPU", "one", "a number >= 0, got 'one'"),
     (step_share, "DISENT_GPU", "-1", "a number >= 0, got '-1'"),
     (step_share, "DISENT_MEMORY", "nan", "a number > 0, got 'nan'"),
@@ -189,6 +190,12 @@ def test_a_process_that_has_reached_its_database_waits_for_it_and_another_does_n
     with pytest.raises(ConnectionError):
         connect(Patience("database", pause=pauses.append), away, ["here"], {})
     assert connect(waits, SimpleNamespace(name="sqlite"), [], {}) is None
+
+
+def test_a_missing_driver_is_one_line(monkeypatch):
+    monkeypatch.setattr(retry_database, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"^DISENT_POSTGRES needs an extra: pip install .*postgres\]'$"):
+        retry_database.wait_for_database.__wrapped__()
 
 
 def test_the_table_of_variables_has_those_that_the_code_reads():

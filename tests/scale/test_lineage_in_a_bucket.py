@@ -10,7 +10,7 @@ from disent_core.errors import CorpusError
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.results import sha256_of
 
-import bench  # isort: skip - remote_projects says where it is
+import disturbed_runs as bench  # isort: skip - remote_projects says where it is
 import rebuilds  # isort: skip
 
 

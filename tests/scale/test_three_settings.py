@@ -10,7 +10,7 @@ from projects import counts
 from remote_projects import Fetched, RemoteProject
 from stores import environment, moto
 
-import bench  # isort: skip - remote_projects says where it is
+import disturbed_runs as bench  # isort: skip - remote_projects says where it is
 import rebuilds  # isort: skip
 
 pytestmark = pytest.mark.timeout(3600)  # Ray takes minutes to start on a machine with other work

@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache, partial
+from importlib.util import find_spec
 from typing import Any, ParamSpec, TypeVar, cast
 
 import dagster as dg
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
+from disent_core.errors import ConfigError, StorageError, located
 from disent_core.storage.patience import PATIENCE_SECONDS, Patience
 
 LOOK_SECONDS = 1.0
@@ -33,12 +35,28 @@ def connect(patience: Patience, dialect: Any, arguments: Any, options: Any) -> A
 @cache
 def wait_for_database() -> None:
     """Let all connections of this process to Postgres be retried; Dagster itself gives up after 6 s."""
+    if find_spec("dagster_postgres") is None:
+        raise ConfigError("DISENT_POSTGRES needs an extra: pip install 'disent-embeddings[lineage,postgres]'")
     patience = Patience("the database of DISENT_POSTGRES")
 
     def connected(dialect: Any, _: object, arguments: Any, options: Any) -> Any:
         return connect(patience, dialect, arguments, options)
 
     event.listen(Engine, "do_connect", connected)
+
+
+def check_database(address: str) -> None:
+    """Connect to the database once.
+
+    Raises:
+        StorageError: if it does not answer.
+    """
+    try:
+        create_engine(address).connect().close()
+    except DBAPIError as error:
+        reason = str(error.orig).strip().split("\n", 1)[0]
+        problem, remedy = f"the database does not answer ({reason})", "Start it, or correct the address"
+        raise StorageError(located("DISENT_POSTGRES", None, problem, remedy)) from error
 
 
 def database_errors() -> tuple[type[Exception], ...]:

@@ -226,6 +226,16 @@ def test_a_server_that_is_busy_is_asked_again(site, tmp_path):
     assert len(site.asked) == 3
 
 
+def test_the_signature_of_an_address_is_not_shown(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(download.time, "sleep", lambda _: None)
+    with pytest.raises(CorpusError, match=r"^http://127\.0\.0\.1:9/file\.zip: the download failed"):
+        fetch("http://127.0.0.1:9/file.zip?X-Amz-Signature=planted", tmp_path / "file.zip")
+    with pytest.raises(ValueError, match="url has a name and a password, which are not sent"):
+        download.file_name("http://me:planted@host/file.zip")
+    assert len(caplog.messages) == 3
+    assert "planted" not in caplog.text
+
+
 def test_other_schemes_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="Use http, https, file, s3, gs, az"):
         fetch("ftp://127.0.0.1/file", tmp_path / "f")
