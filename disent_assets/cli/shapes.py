@@ -19,7 +19,7 @@ _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are show
 @click.argument("texts", metavar="LOG")
 @click.option("--since", metavar="OLD", help="An earlier log: shapes that it lacks are new.")
 @click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Cosine of texts of one shape, 0.75.")
+@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Mean cosine of one shape, 0.7.")
 @click.option("--most", type=click.IntRange(1), default=30, show_default=True, help="Shapes that a table shows.")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
 @click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
