@@ -412,6 +412,8 @@ def search(
     """
     if (text is None) == (queries is None):
         raise ValueError("name either a TEXT or --queries FILE")
+    from disent_core.embedding_names import embedding_of
+
     opened = open_index(index, head, encoder, methods)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
@@ -421,7 +423,10 @@ def search(
         answers = opened.search(texts, by, hits, language=code, **request)
         for number, answer in zip(numbers, answers, strict=True):
             results[number] = answer
-    print_table(_table([query.text for query in asked], results, style), style)
+    noise = opened.noise[embedding_of(by, opened.embeddings, "this index")]
+    print_table(_table([query.text for query in asked], results, noise, style), style)
+    if style == "table" and (note := _note([hits[0].score for hits in results if hits], noise)):
+        click.echo(f"\n{note}")
 
 
 def _queries(text: str | None, queries: str | None, column: str, language: str | None) -> list["Text"]:
@@ -434,16 +439,34 @@ def _queries(text: str | None, queries: str | None, column: str, language: str |
         return list(file)
 
 
-def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", style: Style) -> "pa.Table":
+def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", noise: float, style: Style) -> "pa.Table":
     import pyarrow as pa
 
-    rows = [{"query": query, **hit._asdict()} for query, hits in zip(queries, results, strict=True) for hit in hits]
-    names = ["query", "score", "language", "text", "row", "text_key"]
+    rows = [
+        {"query": query, **hit._asdict(), "is_near": hit.score > noise}
+        for query, hits in zip(queries, results, strict=True)
+        for hit in hits
+    ]
+    names = ["query", "score", "is_near", "language", "text", "row", "text_key"]
     if style in ("table", "markdown"):
-        names = ["score", "language", "text"] if len(queries) == 1 else names[:4]
-    fields = {"score": pa.float32(), "row": pa.int64()}
+        names = names[len(queries) == 1 : 5]
+        if all(row["is_near"] for row in rows):
+            names.remove("is_near")
+    fields = {"score": pa.float32(), "row": pa.int64(), "is_near": pa.bool_()}
     schema = pa.schema([(name, fields.get(name, pa.string())) for name in names])
     return pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
+
+
+def _note(best: Sequence[float], noise: float) -> str:
+    """Say that queries match nothing, by the scores of their nearest texts; empty if all match."""
+    from disent_core.search.noise import written_apart
+
+    if not (unmatched := [score for score in best if score <= noise]):
+        return ""
+    near, reached = written_apart(max(unmatched), noise)
+    if len(best) == 1:
+        return f"Nothing matches: the nearest text has the cosine {near}; words that do not exist reach {reached} here"
+    return f"{len(unmatched):,} of {len(best):,} queries match nothing: words that do not exist reach {reached} here"
 
 
 # --- input ------------------------------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from disent_assets.web.search_page.api import (
     PUBLIC,
 )
 from disent_assets.web.search_page.app import application
-from disent_assets.web.search_page.noise import MADE_UP, made_up, noise_levels
 from disent_assets.web.search_page.shapes import index_shapes
 from disent_assets.web.turns import Busy, Turns
+from disent_core.search.noise import MADE_UP, made_up
 
 TIMES = ("six", "seven", "eight", "nine", "ten")
 MUSIC = ("jazz", "rock", "blues", "soul", "funk")
@@ -90,12 +90,12 @@ def test_a_query_that_nothing_matches_says_so_and_another_of_the_batch_does_not(
 
 
 def test_the_level_of_noise_is_what_most_made_up_texts_reach_in_this_index(index):
-    levels = noise_levels(index, ["meaning", "template"])
+    levels = index.noise
     hits = index.search(made_up(), "template", 1)
     above = sum(hit.score > levels["template"] for (hit,) in hits)
     assert above == 5
     assert len(hits) == MADE_UP
-    assert noise_levels(disent.Index.of([]), []) == {}
+    assert set(disent.Index.of([]).noise.values()) == {0.0}
 
 
 def test_labels_are_those_of_the_classifier_with_its_probabilities(service, classifier):

@@ -138,10 +138,8 @@ class ErrorResponse(BaseModel):
 class Service:
     """Answers batches about one index and, if there is one, by a classifier."""
 
-    def __init__(
-        self, index: "Index", noise: Mapping[str, float], turns: Turns, classifier: "Classifier | None" = None
-    ) -> None:
-        self.index, self.noise, self.turns, self.classifier = index, noise, turns, classifier
+    def __init__(self, index: "Index", turns: Turns, classifier: "Classifier | None" = None) -> None:
+        self.index, self.turns, self.classifier = index, turns, classifier
 
     def embed(self, asked: EmbedRequest) -> dict[str, Any]:
         model: Any = self.index.model
@@ -154,7 +152,7 @@ class Service:
         name = embedding_of(asked.by, self.index.embeddings, "this index")
         options = asked.model_dump(exclude={"queries", "by", "k"})
         answers = self.index.search_each(asked.queries, [name], asked.k, **options)[name]
-        noise = self.noise.get(name, 0.0)
+        noise = self.index.noise[name]
         return {
             "by": name,
             "noise": noise,
