@@ -1,6 +1,7 @@
 """The group of commands, and how they report errors."""
 
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from disent.extras import remedy
-from disent_core.errors import ConfigError, DisentError
+from disent_core.errors import ConfigError, DisentError, Notice
 from disent_core.text import printable
 
 START = """\
@@ -41,7 +42,9 @@ class Command(click.Command):
     """A command that reports errors as one line; its line in the list of commands is its whole first sentence."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with errors(ctx):
+        with errors(ctx), warnings.catch_warnings():
+            if not ctx.obj:
+                warnings.showwarning = _show
             return super().invoke(ctx)
 
     def get_short_help_str(self, limit: int = 0) -> str:
@@ -91,6 +94,21 @@ class Printable(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
+
+
+def _show(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
+    """Print a warning as one line, without its place in the code; that of another library with its kind."""
+    kind = "" if issubclass(category, Notice) else f"{category.__name__}: "
+    click.echo(f"disent: {printable(kind + ' '.join(str(message).split()))}", err=True)
+
+
+@contextmanager
+def after_the_bar() -> Iterator[None]:
+    """Print the warnings of what shows a bar when that has ended, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for warning in {str(warning.message): warning for warning in caught}.values():
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 _OPTIONS = {

@@ -3,7 +3,6 @@
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from disent_assets.cli.group import main, short
+from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_core.errors import DamagedError, located
 
@@ -463,10 +462,10 @@ def _note(best: Sequence[float], noise: float) -> str:
 
     if not (unmatched := [score for score in best if score <= noise]):
         return ""
-    near, reached = written_apart(max(unmatched), noise)
     if len(best) == 1:
+        near, reached = written_apart(best[0], noise)
         return f"Nothing matches: the nearest text has the cosine {near}; words that do not exist reach {reached} here"
-    return f"{len(unmatched):,} of {len(best):,} queries match nothing: words that do not exist reach {reached} here"
+    return f"{len(unmatched):,} of {len(best):,} queries match nothing: words that do not exist reach {noise:.2f} here"
 
 
 # --- input ------------------------------------------------------------------------------------------------
@@ -494,10 +493,9 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
     """
     from dataclasses import replace
 
-    from tqdm import tqdm
-
     from disent import Model
     from disent.index import needed_languages
+    from disent_core.progress import text_bar
 
     checked = replace(file, languages=needed_languages(model))
     seconds = 0.1 if sys.stderr.isatty() else _LOG_SECONDS
@@ -505,13 +503,8 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
     seen = model.description.get("languages") if isinstance(model, Model) else model.languages
     if seen and (unseen := sorted({language for language in counts if language} - {*seen})):
         click.echo(f"The model has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar,
-    ):
+    with after_the_bar(), text_bar(counts.total(), mininterval=seconds) as bar:
         yield checked, bar
-    for text in {str(warning.message): None for warning in caught}:
-        click.echo(text, err=True)
 
 
 _SHARED = """\
@@ -558,11 +551,11 @@ def serve(
     classifier = None if labels is None else _classifier(labels, opened.model)
     if is_shared(host) and token is None:
         click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
-    about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+    about = {"model": opened.head_title, "texts": f"{len(opened):,}", "index": str(short(index.resolve()))}
     if labels is not None:
         about["classifier"] = str(short(labels.resolve()))
     if opened.model.description.get("mates") == 0:
-        about["shape and values"] = "the head was trained on texts without slots and knows neither"
+        about["shape and values"] = "the model was trained on texts without slots and knows neither"
     run(
         opened,
         about,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from disent_assets.cli.group import main, short
+from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_assets.cli.search import HEAD_HELP, input_file, open_model
 
@@ -50,7 +50,8 @@ def shapes(
     if since is not None:
         with input_file(since, column, None) as old:
             earlier = [text.text for text in old]
-    found = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
+    with after_the_bar():
+        found = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
     shown = found[:most] if style == "table" else found
     wordings = _WORDINGS if style == "table" else None
     rows = [

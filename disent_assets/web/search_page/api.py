@@ -253,9 +253,9 @@ def failed(status: int, problem: str, headers: Mapping[str, str] | None = None) 
     return JSONResponse({"error": problem}, status_code=status, headers={**HEADERS, **(headers or {})})
 
 
-def refused(reason: str) -> JSONResponse:
+def refused(status: int, reason: str) -> JSONResponse:
     """Return the answer of the guard."""
-    return failed(403, f"refused: {reason}")
+    return failed(status, f"refused: {reason}")
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -303,8 +303,9 @@ class Endpoint:
 _INVALID = {
     400: "The request is malformed or exceeds a limit.",
     401: "The token is missing or wrong.",
-    403: "Another web page or machine has sent it, or it is not application/json.",
+    403: "Another web page or machine has sent it.",
     413: f"The content is larger than {MOST_BYTES:,} bytes.",
+    415: "The content is not application/json.",
     503: f"{MOST_WAITING} requests wait already: ask again after the seconds of Retry-After.",
 }
 ENDPOINTS = (
