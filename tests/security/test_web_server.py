@@ -343,7 +343,8 @@ def text_with(word: str, debugger: Path) -> str:
 
         def text() -> str:
             connection.send(json.dumps(asked))
-            return json.loads(connection.recv(timeout=60))["result"]["result"].get("value", "")
+            answer = json.loads(connection.recv(timeout=60))  # an error between two documents
+            return answer.get("result", {}).get("result", {}).get("value", "")
 
         until(lambda: word in text())
         return text()
