@@ -13,7 +13,7 @@ from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError
 from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
-from disent_core.methods.fine_tuned_encoder import TunedConfig
+from disent_core.methods.infonce import TunedConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import Terms

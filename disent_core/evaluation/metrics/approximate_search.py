@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from disent_core.evaluation.contract import SearchBackend
-from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
-from disent_core.exact import blocks
+from disent_core.exact import Found, PoolRows, Queries, blocks
 
 FROM_ROWS = 1_000_000
 """Rows from which on an engine of faiss is worth what it may miss."""

@@ -20,7 +20,7 @@ from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
 from disent_core.evaluation.runner import evaluate
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.methods import bertscore_head
-from disent_core.methods.bertscore import BertscoreConfig
+from disent_core.methods.untrained import BertscoreConfig
 from disent_core.training.data import StateBank, TextFeatures, VectorBank
 
 DIM = 6

@@ -16,7 +16,7 @@ from synthetic import DIM, random_rows, state_table, vector_table, world
 from disent_core import methods
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.errors import TableError, TrainingError
-from disent_core.methods import dream, fine_tuned_encoder_head, fmda, raw
+from disent_core.methods import dream, fine_tuned_encoder_head, fmda, untrained
 from disent_core.methods.families.frozen import FrozenHeadTrainer
 from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
 from disent_core.methods.train import train_head
@@ -324,7 +324,7 @@ def test_features_of_texts_in_several_tables_are_those_of_one_and_need_every_tex
 
 def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
     toy_world, keys, found = features()
-    embedded = trainer(raw.METHOD).load(tmp_path, raw.RawConfig(), "cpu").embed(found, None)
+    embedded = trainer(untrained.RAW).load(tmp_path, untrained.RawConfig(), "cpu").embed(found, None)
     assert np.array_equal(embedded["sentence"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
 
 
