@@ -151,8 +151,7 @@ def settings(method: str | None, *, environment: bool, schema: bool) -> None:
     METHOD is a method of disent, one of your own, or a name of the configuration.
     """
     from disent_assets.settings.environment import described_variables
-    from disent_core.config.reference import reference
-    from disent_core.config.schema import schema_text
+    from disent_core.config.reference import reference, schema_text
 
     if environment:
         click.echo(described_variables(), nl=False)

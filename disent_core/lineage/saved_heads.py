@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Device, Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import DamagedError, EncoderError, TrainingError, located

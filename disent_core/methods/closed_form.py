@@ -35,7 +35,7 @@ class CenteredConfig(Settings):
 CENTERED = ClosedFormMethod(
     name="centered",
     presets={"paper": CenteredConfig(), "official_code": CenteredConfig(source="test")},
-    solve="disent_core.methods.closed_form_head:means",
+    solve="disent_core.methods.closed_form_head:language_means",
     apply="disent_core.methods.closed_form_head:subtract_mean",
     transductive=("source", "test"),
 )

@@ -15,7 +15,7 @@ from disent_core.training.blocks import in_fixed_shapes
 from disent_core.training.data import TrainingData, VectorBank
 
 
-def means(data: TrainingData, config: CenteredConfig) -> Solution:
+def language_means(data: TrainingData, config: CenteredConfig) -> Solution:
     """Return `mean.<language>`, the mean of each language's training texts."""
     return {
         f"mean.{language}": mean_vector(data.vectors, rows)

@@ -14,8 +14,8 @@ import torch
 from tiny_encoder import tiny_encoder
 
 from disent_core import methods
+from disent_core.encoders import LazyEncoder, describe_config
 from disent_core.encoders.checkpoint import DensePooler, save_dense
-from disent_core.encoders.configured import LazyEncoder, describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import VectorMap
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
