@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from disent import train as train_model
 from disent.home import SHARED
 from disent_assets.cli.group import main, short
 from disent_core.errors import ConfigError, located
@@ -157,8 +158,6 @@ def train(data: Path, folder: Path, extend: str | None, seed: int, bits: str, *,
     text and id; slots in brackets ("at [time : nine]") teach it shape and values, a column intent is measured. The
     model is written to FOLDER, which disent.load opens. `disent init --from DATA` makes a project of the same table.
     """
-    from disent import train as train_model
-
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
     trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), overwrite=overwrite)

@@ -171,7 +171,6 @@ def save_model(model: Any, tokeniser: Any, folder: Path, records: Mapping[str, s
 
 
 def load_tokeniser(folder: Path) -> Any:
-    """Load the model's fast tokeniser."""
     from transformers import AutoTokenizer
 
     try:

@@ -79,12 +79,10 @@ class EncoderWorkspace:
 
     @property
     def config(self) -> Config:
-        """The configuration."""
         return self.workspace.config
 
     @property
     def device(self) -> Device:
-        """Where models are trained."""
         return self.config.experiment.device
 
     def folder(self, encoder: str, part: str = "encoder") -> Path:

@@ -45,12 +45,10 @@ class SavedHead:
 
     @property
     def encoder_config(self) -> EncoderConfig:
-        """Settings of its encoder."""
         return self.source.config
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The encoder, loaded."""
         encoder = self.source.load("")
         if encoder.dim != self.description["dim"]:
             problem = f"its encoder is {encoder.dim} wide, and it was trained on {self.description['dim']}"

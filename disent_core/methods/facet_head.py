@@ -23,7 +23,7 @@ from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine, set_precision
 from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetMethod, FacetStaticConfig, draws
 from disent_core.methods.families.seed_by_seed import TaskTrainer
-from disent_core.methods.fine_tuned_encoder_head import shares_a_text
+from disent_core.methods.infonce_head import shares_a_text
 from disent_core.methods.lexicon_head import (
     EMBED_BLOCK,
     LexiconTask,
@@ -452,11 +452,7 @@ class LanguageGroups:
 
     @classmethod
     def of(cls, data: TrainingData, bags: PairBags) -> "LanguageGroups":
-        """Group the training pairs of a mixture, all of one source language, by utterance.
-
-        Raises:
-            TrainingError: if the pairs have several source languages, or mates that are no translations of each other.
-        """
+        """Group the training pairs of a mixture, all of one source language, by utterance."""
         pairs, group = data.splits["train"], data.groups["train"]
         sources = pairs.language["source"].unique()
         if len(sources) > 1:

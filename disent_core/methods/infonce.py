@@ -80,7 +80,7 @@ FINE_TUNED = FineTunedMethod(
             precision="bfloat16", learning_rate=2e-4, batch_size=512, gradient_cache=True, epochs=100, patience=3
         ),
     },
-    tasks="disent_core.methods.fine_tuned_encoder_head:tasks",
+    tasks="disent_core.methods.infonce_head:tasks",
     embeddings=("meaning",),
     ranks_dev_pairs=True,
 )

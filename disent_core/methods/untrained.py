@@ -50,6 +50,6 @@ class BertscoreConfig(Settings):
 BERTSCORE = UntrainedMethod(
     name="bertscore",
     presets={"paper": BertscoreConfig(), "centered": BertscoreConfig(center=True)},
-    sentence="disent_core.methods.bertscore_head:token_matrix",
+    sentence="disent_core.methods.untrained_head:token_matrix",
     needs=frozenset({Need.TOKEN_STATES}),
 )

@@ -39,7 +39,6 @@ class Picture:
 
     @property
     def alternative(self) -> str:
-        """Alternative text of the picture."""
         return f"{PICTURES[self.name]} of {self.method} on {self.encoder}, trained on {self.trained_on}"
 
     @property

@@ -16,7 +16,7 @@ from synthetic import DIM, random_rows, state_table, vector_table, world
 from disent_core import methods
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.errors import TableError, TrainingError
-from disent_core.methods import dream, fine_tuned_encoder_head, fmda, untrained
+from disent_core.methods import dream, fmda, infonce_head, untrained
 from disent_core.methods.families.frozen import FrozenHeadTrainer
 from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
 from disent_core.methods.train import train_head
@@ -221,7 +221,7 @@ def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
     none, vectors = [toy_world.aligned[0].slice(0, 0)], {"en": toy_world.vectors["en"]}
     texts = toy_world.utterances[:1] if reads_texts else None
     with pytest.raises(TrainingError, match="en is one language, and the method trains on pairs of two"):
-        fine_tuned_encoder_head.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
+        infonce_head.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
 
 
 def without_text(table, key):
