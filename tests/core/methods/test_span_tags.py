@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
-from disent_core.evaluation.metrics.tagging import span_agreement, token_agreement
+from disent_core.evaluation.tasks.slot_labelling import span_agreement, token_agreement
 from disent_core.methods.twosl_head import Prediction, decode
 
 TAG = st.sampled_from(["O", "B-x", "I-x", "B-y", "I-y"])

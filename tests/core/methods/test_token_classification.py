@@ -8,7 +8,7 @@ import torch
 from slot_sentences import tagged_sentences, tiny_bert
 from slot_sentences import train as train_tagger
 
-from disent_core.evaluation.metrics.tagging import token_agreement
+from disent_core.evaluation.tasks.slot_labelling import token_agreement
 from disent_core.methods.families.tagger import Tagged
 from disent_core.methods.twosl import TOKEN_CLASSIFICATION as METHOD
 from disent_core.methods.twosl import TokenClassificationConfig
