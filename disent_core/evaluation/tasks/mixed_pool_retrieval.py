@@ -183,9 +183,7 @@ def translated(text_of: Int[np.ndarray, "languages utterances"]) -> Int[np.ndarr
 
 def set_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of the languages; none without a query."""
-    where = f"{inputs.corpus} {inputs.pair} {config.split}"
-    ordered = same_order(split_utterances(inputs, config.split), where, inputs.parallel)
-    sides = list(map(utterance_texts, inputs.languages, ordered))
+    sides = _sides(inputs, config)
     keys = [key for side in sides for key in side.keys]
     text_of = np.unique(keys, return_inverse=True)[1].reshape(len(sides), -1)
     if not len(translated(text_of)):

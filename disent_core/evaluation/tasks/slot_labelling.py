@@ -41,12 +41,12 @@ class Agreement:
         return 2 * self.correct / (self.predicted + self.gold) if self.predicted + self.gold else 0.0
 
 
-def token_agreement(gold: Tags, predicted: Tags, *, tags: Literal["bio", "type"] = "bio") -> Agreement:
-    """Count words that have a slot (no O); `bio` distinguishes B- from I-, `type` does not."""
+def token_agreement(gold: Tags, predicted: Tags) -> Agreement:
+    """Count words that have a slot (no O)."""
     correct = predicted_count = gold_count = 0
     for gold_tags, predicted_tags in _sentences(gold, predicted):
         for gold_tag, predicted_tag in zip(gold_tags, predicted_tags, strict=True):
-            correct += gold_tag != OUTSIDE and _kind(gold_tag, tags) == _kind(predicted_tag, tags)
+            correct += gold_tag != OUTSIDE and gold_tag == predicted_tag
             predicted_count += predicted_tag != OUTSIDE
             gold_count += gold_tag != OUTSIDE
     return Agreement(correct, predicted_count, gold_count)
@@ -81,10 +81,6 @@ def opened_slots(tags: Sequence[str]) -> list[Slot]:
         elif prefix == "I" and slots and slots[-1].end == position:
             slots[-1] = slots[-1]._replace(end=position + 1)
     return slots
-
-
-def _kind(tag: str, tags: Literal["bio", "type"]) -> str:
-    return tag if tags == "bio" else tag.partition("-")[2] or tag
 
 
 def _sentences(gold: Tags, predicted: Tags) -> list[tuple[Sequence[str], Sequence[str]]]:

@@ -59,13 +59,6 @@ def test_token_f1_equals_a_loop_over_words(pairs):
     assert isclose(found.f1, 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
 
 
-@settings(deadline=None)
-@given(TWO_TAGGINGS)
-def test_token_f1_by_type_is_that_of_tags_without_their_prefix(pairs):
-    plain = [[tuple(tag if tag == "O" else f"B-{tag[2:]}" for tag in word) for word in one] for one in pairs]
-    assert token_agreement(*taggings(pairs), tags="type") == token_agreement(*taggings(plain))
-
-
 def chunks(tags):
     """As seqeval reads chunks, written another way: a chunk is a run of one key."""
     key, count = [], 0
