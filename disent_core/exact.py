@@ -7,14 +7,7 @@ faster for many queries and takes seconds to be imported.
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Float32, Int64
 from numpy.typing import NDArray
-
-Queries = Float32[np.ndarray, "queries dim"]
-PoolRows = Float32[np.ndarray, "pool dim"]
-Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
-"""Scores and indices of the k nearest candidates of each query, the best first."""
-
 
 _GRID = np.float32(1 << 26)
 _BLOCK = 4_096  # candidates that are converted to float64 at once: 8 MB at 256 dimensions

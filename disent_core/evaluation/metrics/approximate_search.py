@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from disent_core.evaluation.contract import SearchBackend
-from disent_core.exact import Found, PoolRows, Queries, blocks
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
+from disent_core.exact import blocks
 
 FROM_ROWS = 1_000_000
 """Rows from which on an engine of faiss is worth what it may miss."""

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float32, Int, Int64
 from torch import Tensor
 
-from disent_core.exact import Found, PoolRows, Queries, blocks
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
+from disent_core.exact import blocks
 from disent_core.matmul import packed, product
 from disent_core.progress import Progress
 from disent_core.shards.backend import map_shards, ranges

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, LateInteraction, SearchBackend, Ties
+from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
 from disent_core.evaluation.metrics.shared import is_shared, recent, shared
-from disent_core.exact import Found, PoolRows, Queries, blocks, on_grid
+from disent_core.exact import blocks, on_grid
 from disent_core.exact import unit as exact_unit
 
 Golds = Int[np.ndarray, "queries golds"]
