@@ -24,7 +24,7 @@ from disent_assets.settings.environment import shard_backend
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.store import EmbeddingStore
 from disent_core.embeddings.texts import Texts
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.negatives.config import BleuConfig

@@ -38,7 +38,7 @@ from disent_core.corpora.formats.moses import MOSES
 from disent_core.corpora.rows import draw_splits, limited
 from disent_core.lineage.corpora import _in_two_splits
 from disent_core.negatives.config import BleuConfig
-from disent_core.negatives.state import _previous_witnesses, bleu_state, pool
+from disent_core.negatives.nearest import _previous_witnesses, bleu_state, pool
 from disent_core.storage.tables import content_fingerprint
 from disent_core.targets import code_switching
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs

@@ -13,6 +13,9 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from disent.model import load
+from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -197,7 +200,6 @@ class Classifier:
         """
 
         from disent_core.classifier import read_classifier, unit
-        from disent_core.errors import DamagedError, TrainingError, located
 
         folder = Path(folder).expanduser()
         fitted, probe, record = read_classifier(folder)
@@ -276,8 +278,6 @@ class Classifier:
         """Return the vectors of texts, float [texts, dim]."""
         import numpy as np
 
-        from disent_core.errors import EncoderError, quoted
-
         encode: Callable[..., Any] = getattr(self.model_, "encode", self.model_)
         vectors = np.asarray(encode(texts) if self.embedding is None else encode(texts, self.embedding))
         if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.dtype.kind != "f":
@@ -325,8 +325,6 @@ def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int,
 
 def _opened(model: Any, seed: int | None = None) -> Any:
     """Return a model, loaded if it is a path."""
-    from disent.model import load
-
     return load(model, seed=seed) if isinstance(model, str | Path) else model
 
 
@@ -337,8 +335,6 @@ def _identity(model: Any) -> dict[str, Any]:
 
 def _place(folder: Path, places: Sequence[str]) -> Path | str:
     """Return where the model of a classifier lies; or its name, which `disent.load` knows."""
-    from disent_core.errors import TrainingError, located
-
     for place in places:
         if (folder / place).exists():
             return (folder / place).resolve()

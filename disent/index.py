@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, over
 from disent.extras import needing_extra
 from disent.model import Model, load, shipped_models
 from disent_core.embedding_names import embedding_of
+from disent_core.errors import TrainingError, located
 from disent_core.text import listed_texts, normalise, text_keys
 
 if TYPE_CHECKING:
@@ -461,7 +462,6 @@ def _model(
     folder: Path, record: "HeadRecord", model: "str | Path | AnyModel | None", **options: Unpack[_Loading]
 ) -> "AnyModel":
     """Load the model of an index, if it is not loaded yet, and check that it is the one."""
-    from disent_core.errors import TrainingError, located
     from disent_core.lineage.head_records import is_there
 
     what = "head" if record.encoder else "model"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from disent.extras import needing_extra
 from disent_core.embedding_names import embedding_of
+from disent_core.errors import TrainingError, located
 from disent_core.progress import text_bar
 from disent_core.text import listed_texts
 
@@ -148,8 +149,6 @@ _OTHERS = {
 
 def _require_model(path: Path) -> None:
     """Reject a folder of another kind with a message that names it."""
-    from disent_core.errors import TrainingError, located
-
     for name, (what, remedy) in _OTHERS.items():
         if (path / name).is_file():
             raise TrainingError(located(path, None, f"this is {what}, not a model", remedy))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from disent.extras import needing_extra
 from disent.model import Model, load_head
+from disent_core.errors import DamagedError, EncoderError, TableError, TrainingError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,8 +166,6 @@ class Run:
     @contextmanager
     def _missing_results(self) -> Iterator[None]:
         """Name the folder of results in the error of a missing result: it may be that of another configuration."""
-        from disent_core.errors import DamagedError, EncoderError, TableError, TrainingError
-
         try:
             yield
         except DamagedError:
@@ -217,8 +216,6 @@ class Head(Model):
         licence: str | None = None,
     ) -> "Exported":
         """See `Model.save`; an untrained method has nothing to save."""
-        from disent_core.errors import TrainingError
-
         if not self._head.method.is_trained:
             raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
         path = self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)

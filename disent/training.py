@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disent.extras import needing_extra
+from disent.model import SMALL, load, models
+from disent_core.errors import CorpusError, TrainingError, located
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,8 +220,6 @@ def _translations(tables: "dict[str, pa.Table]", pivot: str) -> dict[str, dict[s
 
 
 def _require_enough(data: Path, counts: dict[str, dict[str, int]]) -> None:
-    from disent_core.errors import TrainingError, located
-
     for split in ("train", "dev", "test"):
         if not any(of_language[split] for of_language in counts.values()):
             remedy = "Add rows: 80 % are drawn for train, 10 % for dev and for test; or a column split"
@@ -234,8 +234,6 @@ def _extended(
     counts: dict[str, dict[str, int]],
 ) -> Trained:
     """Add the languages of a table that a model lacks, write it, and measure it beside the model as it was."""
-    from disent.model import load
-    from disent_core.errors import TrainingError
     from disent_core.export.added_language import AddedLanguageConfig, with_language
     from disent_core.static_model import StaticModel
 
@@ -288,7 +286,6 @@ def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
         CorpusError: if the table can't be read, or has one language only.
     """
     from disent_core.corpora.formats import intents
-    from disent_core.errors import CorpusError, located
 
     source = data.expanduser().resolve()
     if not source.exists():
@@ -330,7 +327,6 @@ def _others(trained: "StaticModel") -> "dict[str, StaticModel]":
     """Return the words of a model before the training, and the model `small` where it is installed."""
     import numpy as np
 
-    from disent.model import SMALL, load, models
     from disent_core.static_model import StaticModel
 
     header = trained.header

@@ -238,12 +238,7 @@ def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: 
 
 
 def read_classifier(folder: Path) -> tuple[Fitted, NDArray[Any], dict[str, Any]]:
-    """Return what `write_classifier` wrote.
-
-    Raises:
-        TrainingError: if there is no classifier, or one of a later version.
-        DamagedError: if its files are not as they were written.
-    """
+    """Return what `write_classifier` wrote."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -8,11 +8,7 @@ ALIASES = {"shape": "template", "values": "residual"}
 
 
 def embedding_of(name: str | None, names: Iterable[str], what: str) -> str:
-    """Return the name among `names` that is meant; None means the meaning or, without it, the first.
-
-    Raises:
-        ValueError: if `what`, such as `this head`, has no such embedding.
-    """
+    """Return the name among `names` that is meant; None means the meaning or, without it, the first."""
     known = tuple(names)
     if name is None and known:
         return MEANING if MEANING in known else known[0]

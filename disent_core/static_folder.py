@@ -32,7 +32,6 @@ from disent_core.text import parsed_json
 WEIGHTS, RECORD, CARD = "model.safetensors", "model.json", "README.md"
 FORMAT, VERSION = "disent-static-model", 1
 _MOST_ROWS, _MOST_WIDTH, _MOST_RECORD = 1 << 26, 1 << 14, 1 << 24  # rows of a table, units of a part, bytes of a record
-_NUMPY = {"U8": np.uint8, "I8": np.int8, "F16": np.float16}
 
 
 @dataclass(frozen=True)

@@ -386,7 +386,6 @@ class _Words:
         return type(self), (self.dim, self.most)
 
     def drop(self) -> None:
-        """Forget all words."""
         self.numbers: dict[str, int] = {}
         self.chunks: dict[str, tuple[int, ...]] = {}
         self.characters = 0
@@ -502,11 +501,7 @@ def _unpacked(rows: NDArray[Any], scales: NDArray[np.float16], bits: int, dim: i
 
 
 def _blocks(texts: Iterable[str], size: int) -> Iterator[_Block]:
-    """Yield texts in blocks of `size`, or fewer if they are long.
-
-    Raises:
-        ValueError: if a text is no str.
-    """
+    """Yield texts in blocks of `size`, or fewer if they are long."""
     block, characters, first = [], 0, 1
     for number, text in enumerate(texts, 1):
         require_text(text, number)

@@ -12,7 +12,7 @@ from bench.gpu.measuring import Products, Row, epochs_in_turns, recorded
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.encoders.kinds.scratch.pretraining import _new_model, pretrain, read_sequences, train_tokeniser
-from disent_core.methods import dream, facet, fine_tuned_encoder, fmda
+from disent_core.methods import dream, facet, fmda, infonce
 from disent_core.methods.contract import Method
 from disent_core.methods.trainer import trainer
 from disent_core.optimisation.seeds import seeded
@@ -122,7 +122,7 @@ def tuned_encoder(data: TrainingData, folder: Path, device: str, batch: int, epo
                for row, text in zip(part.rows.tolist(), part.texts, strict=True)}  # fmt: skip
     sides = (data.splits["train"].text[side].tolist() for side in SIDES)
     pairs = [(text_of[left], text_of[right]) for left, right in zip(*sides, strict=True)]
-    method = fine_tuned_encoder.METHOD
+    method = infonce.FINE_TUNED
     few = replace(data, splits={**splits, "train": splits["train"].select(_first(min(4 * batch, len(pairs))))})
     different = apart(few, method, device, batch_size=batch)
     for precision in ("float32", "bfloat16"):

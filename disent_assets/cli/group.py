@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from disent.extras import remedy
+from disent.home import home_folder
+from disent_assets.settings.environment import configuration, use_utf8
 from disent_core.errors import ConfigError, DisentError, Notice
 from disent_core.text import printable
 
@@ -56,8 +58,6 @@ class _Group(click.Group):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if args is None:
-            from disent_assets.settings.environment import use_utf8
-
             use_utf8()
         return super().main(args, *rest, **named)
 
@@ -78,9 +78,6 @@ def main(context: click.Context, debug: bool) -> None:
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)  # of Dagster's storage, with a line for each of its plugins
     if context.invoked_subcommand is None:
-        from disent.home import home_folder
-        from disent_assets.settings.environment import configuration
-
         click.echo(START.format(configuration=short(configuration()), home=short(home_folder())))
 
 

@@ -1,11 +1,13 @@
-"""The command that writes a new project: a configuration with its corpora, and what Dagster needs."""
+"""The commands to begin with: one writes a new project, one trains a static model on a table of translations."""
 
+import logging
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
 
+from disent import train as train_model
 from disent.home import SHARED
 from disent_assets.cli.group import main, short
 from disent_core.errors import ConfigError, located
@@ -79,7 +81,7 @@ def write_project(folder: Path, *, real: bool = False, data: Path | None = None)
 
 
 def _files(configuration: str) -> dict[str, str]:
-    from disent_core.config.schema import FILE_NAME, schema_text
+    from disent_core.config.reference import FILE_NAME, schema_text
 
     workspace = (SHARED / "workspace.yaml").read_text(encoding="utf-8").replace("disent_assets.", "lineage.")
     return {
@@ -140,3 +142,26 @@ def init(folder: Path, real: bool, data: Path | None) -> None:
     of_samples = (" on the sample corpora", "") if data is None else (f" on {data.name}", "")
     what, needs = (" on MASSIVE", _DOWNLOADS) if real else of_samples
     click.echo(_NEXT.format(folder=short(folder.resolve()), what=what, needs=needs))
+
+
+@main.command()
+@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--extend", metavar="MODEL", help="Add the languages that this model lacks: a name or a folder.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--bits", type=click.Choice(["4", "8"]), default="8", show_default=True, help="Of a weight.")
+@click.option("--overwrite", is_flag=True, help="Replace the model in FOLDER.")
+def train(data: Path, folder: Path, extend: str | None, seed: int, bits: str, *, overwrite: bool) -> None:
+    """Train a model on a table of translations, without a project, and measure it beside others.
+
+    DATA is a CSV, TSV, JSONL or Parquet file with a column for each language (en, de, ...), or with columns language,
+    text and id; slots in brackets ("at [time : nine]") teach it shape and values, a column intent is measured. The
+    model is written to FOLDER, which disent.load opens. `disent init --from DATA` makes a project of the same table.
+    """
+    for name in ("disent.training", "disent_core"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), overwrite=overwrite)
+    click.echo(f"\n{trained}\n")
+    if not trained.has_shape:
+        click.echo("The table has no slots in brackets, so the model has a meaning and neither shape nor values.")
+    click.echo(f'{short(folder.resolve())}: disent.load("{short(folder.resolve())}")')

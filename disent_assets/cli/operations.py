@@ -6,7 +6,9 @@ from datetime import timedelta
 
 import click
 
+from disent.home import home_folder
 from disent_assets.cli.group import main
+from disent_assets.settings.environment import database, run_settings, shard_backend
 from disent_core.errors import DisentError
 
 
@@ -18,7 +20,6 @@ def dev(port: int) -> None:
     """Start the UI, and refresh results after each change, until Ctrl-C."""
     if not hasattr(os, "killpg"):
         raise DisentError("`disent dev` needs Linux or macOS; `disent materialize --workers 1` works here")
-    from disent.home import home_folder
     from disent_assets.settings.instance import open_for_work
     from disent_assets.web.dev import serve
 
@@ -50,8 +51,6 @@ def doctor() -> None:
     In a bucket, one of 16 simultaneous writes must create an object and one replace it. A folder must be writable and
     have locks. The profile must exist and its database must answer.
     """
-    from disent.home import home_folder
-    from disent_assets.settings.environment import database, run_settings, shard_backend
     from disent_assets.settings.instance import prepare
     from disent_assets.settings.profiles.retry_database import check_database, wait_for_database
     from disent_core.storage.bucket import RACERS, check_bucket
@@ -86,7 +85,6 @@ def gc(older: timedelta, dry_run: bool) -> None:
     These are bytes that no result refers to, checkpoints of unfinished work, and quarantined results. A folder needs no
     clean-up: every write to it removes orphans.
     """
-    from disent.home import home_folder
     from disent_core.storage.remote import bucket_of, delete_orphans, find_orphans
 
     home = home_folder()

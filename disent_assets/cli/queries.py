@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from disent.home import SHARED, home_folder
 from disent_assets.cli.group import Command, main, short
+from disent_assets.settings.environment import SQL, configuration, described_variables, open_workspace
 from disent_core.errors import ConfigError, DisentError
+from disent_core.registry import nearest
 from disent_core.text import printable
 
 if TYPE_CHECKING:
@@ -26,7 +29,6 @@ MEMORY = 6 << 30  # bytes that a query may take: the 4 GB of DuckDB, and the ans
 
 def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) -> "pa.Table":
     """Return the answer of the warehouse to one query; arguments as `disent.query.query`."""
-    from disent.home import home_folder
     from disent.query import query
 
     return query(home_folder() / "warehouse.duckdb", sql, limit=limit, seconds=seconds)
@@ -34,8 +36,6 @@ def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) 
 
 def require_views() -> None:
     """Refuse a warehouse without the views that this version asks."""
-    from disent.home import home_folder
-    from disent_assets.settings.environment import SQL
     from disent_assets.warehouse.sql_files import require_same_sql
 
     require_same_sql(home_folder() / "warehouse.duckdb", SQL)
@@ -122,8 +122,6 @@ def sql(query: str, style: Style, limit: int, timeout: float) -> None:
 
 def _file(name: str) -> Path:
     """Return an SQL file of the user or, without one of this name, of disent."""
-    from disent.home import SHARED
-
     if (own := Path(name)).is_file():
         return own
     shipped = sorted((SHARED / "docs").glob("*.sql"))
@@ -150,9 +148,7 @@ def settings(method: str | None, *, environment: bool, schema: bool) -> None:
 
     METHOD is a method of disent, one of your own, or a name of the configuration.
     """
-    from disent_assets.settings.environment import described_variables
-    from disent_core.config.reference import reference
-    from disent_core.config.schema import schema_text
+    from disent_core.config.reference import reference, schema_text
 
     if environment:
         click.echo(described_variables(), nl=False)
@@ -161,7 +157,6 @@ def settings(method: str | None, *, environment: bool, schema: bool) -> None:
 
 
 def _method_settings(name: str) -> str:
-    from disent_assets.settings.environment import configuration, open_workspace
     from disent_core.config.reference import configured_reference, method_reference
 
     try:
@@ -290,11 +285,9 @@ def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
 def _check(task: str | None) -> None:
     """Refuse a name that is no task, as it would become part of a query."""
     from disent_core.evaluation.contract import TASKS
-    from disent_core.registry import nearest
 
     if task is None or task in TASKS:
         return
-    from disent_assets.settings.environment import open_workspace
     from disent_core.lineage.evaluation_inputs import task_names
 
     known = task_names(open_workspace().config)
@@ -303,7 +296,6 @@ def _check(task: str | None) -> None:
 
 
 def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
-    from disent.home import home_folder
     from disent_assets.cli.output.leaderboards import boards, shown_tasks, summary
 
     if not rows:
@@ -330,7 +322,6 @@ def _use(rows: list[dict[str, Any]], task: str) -> str:
 
 def _nothing(task: str | None) -> Exception:
     """Return why the leaderboard has no row."""
-    from disent_assets.settings.environment import open_workspace
     from disent_core.lineage.evaluation_inputs import tasks_of
 
     measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]

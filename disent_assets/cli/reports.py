@@ -5,8 +5,10 @@ from pathlib import Path
 
 import click
 
+from disent.home import home_folder
 from disent_assets.cli.group import main
 from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.settings.environment import SQL, open_to_look, open_workspace
 from disent_core.text import printable
 
 
@@ -20,7 +22,6 @@ def status(show_all: bool, check: bool, style: Style) -> None:
     The formats csv, json and markdown have every partition, with the columns of asset_state.
     """
     from disent_assets.run.status import find_states, record_states, summary
-    from disent_assets.settings.environment import open_to_look
     from disent_assets.settings.instance import is_read_only, open_for_work
     from disent_assets.warehouse.refresh import state_rows
     from disent_core.lineage.head_spec import without_mates
@@ -48,7 +49,6 @@ def status(show_all: bool, check: bool, style: Style) -> None:
 def report(output: Path | None, title: str, t_sne: bool) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""
     from disent_assets.cli.run_report import write_report
-    from disent_assets.settings.environment import open_workspace
 
     workspace = open_workspace()
     path = _new_file(output) if output else workspace.home / "report.html"
@@ -64,8 +64,6 @@ def publish(folder: Path, *, texts: bool) -> None:
 
     FOLDER appears whole, or the old one stays. It has the schemas `main` and `papers`, each view as a table.
     """
-    from disent.home import home_folder
-    from disent_assets.settings.environment import SQL
     from disent_assets.warehouse.publish import publish
     from disent_assets.warehouse.sql_files import require_same_sql
 
@@ -85,7 +83,6 @@ def export_texts(output: Path, encoder: str, missing: bool) -> None:
     OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. Add a column `vector`, and an
     encoder of kind "vectors" can read it. `disent materialize '+targets'` makes the texts.
     """
-    from disent_assets.settings.environment import open_workspace
     from disent_core.lineage.embeddings import texts_of, write_texts
 
     _new_file(output)

@@ -16,8 +16,7 @@ from disent_assets.warehouse.sql_files import require_same_sql
 from disent_core.config.model import MethodConfig
 from disent_core.lineage.evaluation_inputs import task_names
 from disent_core.lineage.workspace import Workspace
-from disent_core.report.document import PICTURES, Picture, RunReport, document
-from disent_core.report.tables import TABLE_VIEW
+from disent_core.report.document import PICTURES, TABLE_VIEW, Picture, RunReport, document
 from disent_core.storage.files import atomic_path
 from disent_core.storage.results import fetch
 

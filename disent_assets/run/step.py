@@ -137,10 +137,10 @@ def check_configuration(config: Config, tags: Mapping[str, str]) -> None:
 class Outcome:
     """What came of a step."""
 
-    made: int = 0  # tables that were made, and that were up to date
-    reused: int = 0  # tables that were made, and that were up to date
-    encoded: int = 0  # texts that were encoded, and optimiser steps that were trained
-    steps: int = 0  # texts that were encoded, and optimiser steps that were trained
+    made: int = 0  # tables that were made
+    reused: int = 0  # tables that were up to date
+    encoded: int = 0  # texts that were encoded
+    steps: int = 0  # optimiser steps that were trained
     changed: bool = False  # whether any content differs from what was recorded before
     is_news: bool = False  # whether Dagster has to be told
     # The materialisation of every asset, each before the evaluations of its checks.

@@ -39,7 +39,7 @@ PRELOADED = [
     "disent_assets.run.fork_server",
     "disent_assets.definitions", "disent_assets.warehouse.build", "disent_assets.run.workers",
     "disent_core.corpora.rows", "disent_core.lineage.history", "disent_core.lineage.evaluation",
-    "disent_core.methods.families.frozen", "disent_core.negatives.state", "disent_core.targets.aligned_pairs",
+    "disent_core.methods.families.frozen", "disent_core.negatives.nearest", "disent_core.targets.aligned_pairs",
     "matplotlib.figure", "scipy.special", "transformers",
 ]  # fmt: skip
 """Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""

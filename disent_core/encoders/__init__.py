@@ -2,9 +2,16 @@
 
 To add a kind, add a module to `kinds` with a subclass of `contract.EncoderConfig`, and a line in `ENCODER_KINDS`. A
 kind outside the library needs no line: the configuration names its class, `kind = "my_package.my_kind:MyConfig"`.
+
+A configured encoder is loaded when texts are encoded (`LazyEncoder`); a saved head describes it by its settings.
 """
 
-from disent_core.encoders.contract import EncoderConfig
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from disent_core.encoders.contract import PACKAGE_PREFIX, Device, Encoder, EncoderConfig, EncoderFiles
 from disent_core.errors import ConfigError
 from disent_core.registry import find
 
@@ -31,3 +38,42 @@ def name_of_kind(settings: EncoderConfig) -> str:
     """Return the kind of an encoder as the configuration names it."""
     address = f"{type(settings).__module__}:{type(settings).__name__}"
     return next((name for name, registered in ENCODER_KINDS.items() if registered == address), address)
+
+
+@dataclass(frozen=True)
+class LazyEncoder:
+    """An encoder that is identified by its settings and files, and loaded only when texts are encoded.
+
+    `folder` is where its model lies if the lineage makes it; other models lie where their own settings say.
+    """
+
+    config: EncoderConfig
+    folder: Path
+    device: Device = "auto"
+
+    @property
+    def saved_config(self) -> EncoderConfig:
+        return self.config.saved(self.folder)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.config.fingerprint(self.folder)
+
+    @property
+    def files(self) -> EncoderFiles:
+        return self.config.files(self.folder)
+
+    def load(self, language: str) -> Encoder:
+        return self.config.load(self.folder, language, self.device)
+
+
+def describe_config(config: EncoderConfig, folder: Path) -> dict[str, Any]:
+    """Return settings that `lineage.head_records.encoder_of` reads, for a file in `folder`.
+
+    The path of a model is relative to the folder, so that both can be moved together; one in a package stays as it is.
+    """
+    settings = {"kind": name_of_kind(config), **asdict(config)}
+    path: str | None = settings.get("path")
+    if path is not None and not path.startswith(PACKAGE_PREFIX):
+        settings["path"] = os.path.relpath(path, folder)
+    return settings

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from disent_core.encoders.attention import use_attention
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.kinds.huggingface import DENSE, is_dense
+from disent_core.encoders.layers import use_attention
 from disent_core.errors import EncoderError, located, quoted
 from disent_core.storage.results import write_folder
 from disent_core.text import parsed_json
@@ -171,7 +171,6 @@ def save_model(model: Any, tokeniser: Any, folder: Path, records: Mapping[str, s
 
 
 def load_tokeniser(folder: Path) -> Any:
-    """Load the model's fast tokeniser."""
     from transformers import AutoTokenizer
 
     try:

@@ -1,7 +1,10 @@
-"""Run a transformer up to the highest layer that is read, and return the states of one or several layers."""
+"""Run a transformer up to the highest layer that is read, and return the states of one or several layers.
 
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+Attention is in float32 on a CPU, and the same for a text wherever it stands in the batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import torch
@@ -77,3 +80,93 @@ def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, mask:
         with suppress(_StopError):
             model(input_ids=ids, attention_mask=mask)
     return [inputs[block] for block in blocks]
+
+
+_Heads = Float[Tensor, "texts heads width dim"]
+_EXACT, _BATCHED = "disent_exact", "disent_batched"
+"""Names of `_exact` and `_batched` in transformers' register of attentions."""
+_SHORT, _ALIGNED = 32, 16  # tokens below which a text is short; float32 numbers that fill 64 bytes
+
+
+def use_attention(model: Any, *, batched: bool = False) -> None:
+    """Let a transformers model whose attention is torch's compute it by `_exact`, or by `_batched`."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    for name, attention in ((_EXACT, _exact), (_BATCHED, _batched)):
+        AttentionInterface.register(name, attention)
+        AttentionMaskInterface.register(name, sdpa_mask)
+    if model.config._attn_implementation in ("sdpa", _EXACT):
+        model.set_attn_implementation(_BATCHED if batched else _EXACT)
+
+
+def _exact(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **named: Any) -> Any:
+    """Compute what `sdpa_attention_forward` of transformers computes; short texts on one thread.
+
+    Each thread of torch's attention on the CPU has a buffer of its own, whose alignment depends on the width of the
+    batch, and the rounding of a product depends on alignment. From 32 tokens on all buffers are aligned. Training
+    needs no such care, nor does a graph that is traced. Attention in bfloat16 is slower there than in float32, twice
+    for a few tokens, and rounds more: a model with weights in bfloat16 has it in float32.
+    """
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    if torch.is_grad_enabled() or query.device.type != "cpu" or torch.jit.is_tracing():
+        return sdpa_attention_forward(module, query, key, value, mask, **named)
+    dtype = query.dtype
+    if dtype == torch.bfloat16 and not torch.is_autocast_enabled("cpu"):
+        query, key, value, mask = (_widened(tensor) for tensor in (query, key, value, mask))
+    with _one_thread(query.shape[-2] < _SHORT):
+        states, weights = sdpa_attention_forward(module, query, key, value, mask, **named)
+    return states.to(dtype), weights
+
+
+def _widened(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.dtype == torch.bfloat16 else value
+
+
+@contextmanager
+def _one_thread(needed: bool) -> Iterator[None]:
+    threads = torch.get_num_threads()
+    if not needed or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _batched(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **named: Any) -> Any:
+    """Compute what `_exact` computes, up to the last bits; of short texts without padding in two products in all.
+
+    torch's attention takes two products for each head of each text, and its softmax is slow on rows that do not fill
+    the registers of the processor. Here keys are padded to such rows, which also aligns every matrix.
+    """
+    width, dim = query.shape[-2:]
+    is_causal = getattr(module, "is_causal", True) if named.get("is_causal") is None else named["is_causal"]
+    is_plain = mask is None and query.shape == key.shape and not is_causal and named.get("position_bias") is None
+    is_small = width < _SHORT and dim % _ALIGNED == 0 and query.device.type == "cpu"
+    if not (is_plain and is_small and torch.backends.mkl.is_available()):
+        return _exact(module, query, key, value, mask, **named)
+    scaling = named.get("scaling")
+    with _one_thread(True):
+        return _in_two_products(query, key, value, dim**-0.5 if scaling is None else scaling), None
+
+
+def _in_two_products(
+    query: _Heads, key: _Heads, value: _Heads, scaling: float
+) -> Float[Tensor, "texts width heads dim"]:
+    texts, heads, width, dim = query.shape
+    padded = -(-width // _ALIGNED) * _ALIGNED
+    keys = torch.zeros(texts, heads, padded, dim)
+    keys[:, :, :width] = key
+    hidden = torch.zeros(padded)
+    hidden[width:] = -torch.inf
+    scores = torch.baddbmm(hidden, _matrices(query), keys.flatten(0, 1).transpose(1, 2), alpha=scaling)
+    states = torch.bmm(scores.softmax(dim=-1)[..., :width], _matrices(value)).view(texts, heads, width, dim)
+    return states.transpose(1, 2).to(query.dtype, memory_format=torch.contiguous_format).contiguous()
+
+
+def _matrices(values: _Heads) -> Float[Tensor, "matrices width dim"]:
+    return values.to(torch.float32, memory_format=torch.contiguous_format).flatten(0, 1)

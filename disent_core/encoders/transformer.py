@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from disent_core.encoders.attention import use_attention
 from disent_core.encoders.checkpoint import check_length, load_model, load_tokeniser, round_weights
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
 from disent_core.encoders.kinds.huggingface import (
@@ -21,7 +20,7 @@ from disent_core.encoders.kinds.huggingface import (
     files_fingerprint,
     model_folder,
 )
-from disent_core.encoders.layers import States, Visible, missing_layers, run_model, states_width
+from disent_core.encoders.layers import States, Visible, missing_layers, run_model, states_width, use_attention
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, equal_runs, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import use_onednn

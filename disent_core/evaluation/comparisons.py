@@ -22,8 +22,14 @@ from disent_core.errors import TableError
 from disent_core.evaluation.contract import hubness_of
 from disent_core.evaluation.measurement import Statistic, mean_of_items
 from disent_core.evaluation.metrics.intervals import CONFIDENCE, Intervals, resampled, seeds_resampled
-from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
-from disent_core.evaluation.metrics.statistics import statistic_of
+from disent_core.evaluation.metrics.statistics import (
+    bootstrap_p,
+    holm,
+    mcnemar,
+    mcnemar_exact,
+    mean_intervals,
+    statistic_of,
+)
 from disent_core.progress import Progress
 from disent_core.storage.tables import SCHEMAS, conform
 

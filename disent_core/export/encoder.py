@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from disent_core.encoders import describe_config
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
-from disent_core.encoders.configured import describe_config
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, model_folder
 from disent_core.encoders.layers import block_list, run_model

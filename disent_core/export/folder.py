@@ -36,8 +36,8 @@ from disent_core.export.transformers_folder import (
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.methods.spec import ENCODER_CONFIG, require_learned
-from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.methods.trainer import TrainedLabeller
+from disent_core.methods.twosl_head import TokenTagger
 from disent_core.static_folder import is_static
 from disent_core.static_model import StaticModel
 from disent_core.storage.files import atomic_path

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Device, EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig

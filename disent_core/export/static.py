@@ -42,10 +42,6 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
         seed: of its training.
         bits: of a value, 4 or 8.
         description: more facts for the card, such as `name`, `licence`, `attribution`, `data` and `measured`.
-
-    Raises:
-        TrainingError: if the head reads more than words.
-        ValueError: if it has no such seed.
     """
     trained, facts = head.trained, head.description
     if not isinstance(trained, TrainedLexicon):

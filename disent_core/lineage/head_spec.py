@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from disent_core.config.model import Config, MethodConfig
-from disent_core.encoders.configured import describe_config
+from disent_core.encoders import describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.errors import TrainingError
 from disent_core.lineage.embeddings import lazy_encoder

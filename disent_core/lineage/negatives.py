@@ -40,7 +40,7 @@ def refresh_pool(workspace: Workspace, language: str) -> StepResult:
 
 def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> RefreshResult:
     """Make the pool of one corpus; updating the scores of the last run gives the same result as a fresh run."""
-    from disent_core.negatives.state import BLEU_STATE_SCHEMA, READ, bleu_state, pool
+    from disent_core.negatives.nearest import BLEU_STATE_SCHEMA, READ, bleu_state, pool
 
     settings = version(workspace.config)
     source = workspace.table(*UTTERANCES, corpus.name, language)

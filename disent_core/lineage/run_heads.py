@@ -38,12 +38,10 @@ class RunHead:
 
     @property
     def method(self) -> Method[Any]:
-        """The method."""
         return self.configured.method
 
     @property
     def settings(self) -> Settings:
-        """Its settings."""
         return self.configured.settings
 
     @property
@@ -68,12 +66,10 @@ class RunHead:
 
     @property
     def encoder_config(self) -> EncoderConfig:
-        """Settings of its encoder."""
         return self.workspace.config.encoders[self.encoder]
 
     @property
     def device(self) -> str:
-        """Where it computes."""
         return resolve_device(self.workspace.config.experiment.device)
 
     @cached_property

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Device, Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import DamagedError, EncoderError, TrainingError, located
@@ -45,12 +45,10 @@ class SavedHead:
 
     @property
     def encoder_config(self) -> EncoderConfig:
-        """Settings of its encoder."""
         return self.source.config
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The encoder, loaded."""
         encoder = self.source.load("")
         if encoder.dim != self.description["dim"]:
             problem = f"its encoder is {encoder.dim} wide, and it was trained on {self.description['dim']}"

@@ -89,7 +89,6 @@ class Workspace:
 
     @property
     def tables(self) -> Path:
-        """Folder of all tables."""
         return self.home / "tables"
 
     @property
@@ -123,7 +122,6 @@ class Workspace:
 
     @property
     def plots(self) -> Path:
-        """Folder of all pictures."""
         return self.home / "plots"
 
     def plot(self, *of: str, name: str) -> Path:
@@ -148,7 +146,6 @@ class Workspace:
 
     @property
     def warehouse(self) -> Path:
-        """The DuckDB file."""
         return self.home / "warehouse.duckdb"
 
     def _file(self, *parts: str) -> Path:

@@ -1,13 +1,15 @@
-"""DREAM: language-agnostic meaning embeddings (Tiyajamorn et al. 2021, EMNLP).
+"""DREAM and MEAT: two linear maps split a frozen sentence embedding e into a meaning and a language, e = m + l.
 
-Two linear maps split a frozen sentence embedding e into a meaning and a language embedding, e = m + l.
+DREAM (Tiyajamorn et al. 2021, EMNLP) compares a sentence with its translation and with random sentences. In MEAT
+(Kuroda et al. 2022, COLING) translations swap their language embeddings instead, and an adversary reads the language
+off the meaning embedding.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod
-from disent_core.settings import Rate
+from disent_core.settings import Positive, Rate
 from disent_core.training.config import CONVERGED, SPACE, TrainConfig
 from disent_core.training.needs import Draw
 
@@ -59,4 +61,41 @@ METHOD = FrozenHeadMethod(
     embeddings=("meaning", "language"),
     draws=draws,
     space={**SPACE, "partner": ("same_language", "next_in_batch"), "language_repulsion": (False, True)},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeatConfig(TrainConfig):
+    """Switches of what the method's descriptions leave open.
+
+    Attributes:
+        reconstruction: distance between a sentence vector and its reconstruction.
+        adversarial: the loss that hides the language from the discriminator. `uniform_ce` asks for a uniform output,
+            `negative_ce` for a wrong one; each step trains the discriminator first. `grad_reversal` trains both at
+            once, the discriminator on its loss and the maps on its negative (Ganin and Lempitsky 2015).
+    """
+
+    learning_rate: Rate = 1e-5
+    max_epochs: Positive = 10_000
+    patience: Positive = 10
+    reconstruction: Literal["cosine", "mse"] = "cosine"
+    adversarial: Literal["uniform_ce", "grad_reversal", "negative_ce"] = "uniform_ce"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.adversarial == "grad_reversal" and self.adversary_learning_rate is not None:
+            raise ValueError(
+                "adversary_learning_rate has no meaning with adversarial = 'grad_reversal': one step for all"
+            )
+
+
+MEAT = FrozenHeadMethod(
+    name="meat",
+    presets={
+        "paper": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial"),
+        "converged": MeatConfig(validation="train_fraction", monitor="loss_without_adversarial", **CONVERGED),
+        "official_code": MeatConfig(validation="train_fraction", drop_last=True),
+    },
+    head="disent_core.methods.dream_head:MeatHead",
+    embeddings=("meaning", "language"),
 )

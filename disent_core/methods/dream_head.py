@@ -12,9 +12,8 @@ from torch.nn.functional import one_hot
 from disent_core.losses import similarity
 from disent_core.losses.similarity import norm
 from disent_core.matmul import Linear, product
-from disent_core.methods.dream import DreamConfig
+from disent_core.methods.dream import DreamConfig, MeatConfig
 from disent_core.methods.families.frozen import sum_of_means
-from disent_core.methods.meat import MeatConfig
 from disent_core.methods.modules.token_pooling import permuted
 from disent_core.methods.oracle import EMBEDDINGS, VARIANTS, OracleConfig, Terms
 from disent_core.settings import Precision

@@ -1,10 +1,11 @@
 """Train and apply Facet: two views of a text, training on translations and slot swaps, and erasure of the language.
 
-At the end is the head of its first generation, `facet_first`.
+At the end are the head of its first generation, `facet_first`, and the table of hashed words `facet_static`, which is
+trained on many languages at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import cast
@@ -16,14 +17,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.errors import TrainingError
 from disent_core.losses import similarity
 from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine, set_precision
-from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetMethod, draws
+from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetMethod, FacetStaticConfig, draws
 from disent_core.methods.families.seed_by_seed import TaskTrainer
-from disent_core.methods.fine_tuned_encoder_head import shares_a_text
+from disent_core.methods.infonce_head import shares_a_text
 from disent_core.methods.lexicon_head import (
     EMBED_BLOCK,
+    LexiconTask,
+    LexiconTrainer,
     MatedBatch,
     MatedPairsTask,
     PairBags,
@@ -36,7 +40,7 @@ from disent_core.methods.modules.token_pooling import MaxPooledLinear, of_role, 
 from disent_core.methods.shapes import filled
 from disent_core.methods.trainer import TrainedMethod
 from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
-from disent_core.optimisation.seeds import derived_seed
+from disent_core.optimisation.seeds import derived_seed, generator
 from disent_core.optimisation.steps import Terms
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.blocks import embedded
@@ -433,3 +437,130 @@ def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -
     """Tell which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
     same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
     return shares_a_text(torch.stack([left, right], dim=1)) & ~same_pair
+
+
+@dataclass(frozen=True)
+class LanguageGroups:
+    """Training utterances in all languages as numbers of texts, -1 where a language lacks one.
+
+    `utterances` [groups, languages] has the source language first; `mates` [numbers, groups, languages] has the mates,
+    each of which exists in the source language if in any.
+    """
+
+    utterances: Int[Tensor, "groups languages"]
+    mates: Int[Tensor, "numbers groups languages"]
+
+    @classmethod
+    def of(cls, data: TrainingData, bags: PairBags) -> "LanguageGroups":
+        """Group the training pairs of a mixture, all of one source language, by utterance."""
+        pairs, group = data.splits["train"], data.groups["train"]
+        sources = pairs.language["source"].unique()
+        if len(sources) > 1:
+            names = ", ".join(data.languages[label] for label in sources.tolist())
+            raise TrainingError(
+                f"the pairs of this training set begin with several languages ({names}), and facet_static pairs all "
+                "languages with one. Write the set as en-de+en-es+en-ja, from one language to each other"
+            )
+        labels, column = pairs.language["target"].unique(return_inverse=True)
+        utterances = torch.full((int(group.max()) + 1, len(labels) + 1), -1)
+        utterances[group, 0] = bags.pairs["train"][:, 0]
+        utterances[group, column + 1] = bags.pairs["train"][:, 1]
+        if "train" not in data.mates or not len(data.mates["train"]):
+            return cls(utterances, torch.full((0, *utterances.shape), -1))
+        swaps = data.mates["train"]
+        mates = torch.full((int(swaps.number.max()) + 1, *utterances.shape), -1)
+        mates[swaps.number, group[swaps.pair], 0] = bags.mates[:, 0]
+        if bool((mates[swaps.number, group[swaps.pair], 0] != bags.mates[:, 0]).any()):
+            raise TrainingError(
+                "the mates of this training set differ from pair to pair, and facet_static needs the same ones in all "
+                'languages. Set draw = "by_source" in [targets.parallel_mates]'
+            )
+        mates[swaps.number, group[swaps.pair], column[swaps.pair] + 1] = bags.mates[:, 1]
+        return cls(utterances, mates)
+
+
+@dataclass(frozen=True)
+class GroupBatch:
+    """Texts of one step by side, source language first: utterances, and mates that exist on every side.
+
+    `mate_of` has for each utterance the mate on its side, or itself where it has none.
+    """
+
+    utterances: Int[Tensor, "groups sides"]
+    mates: Int[Tensor, "mates sides"]
+    mate_of: Int[Tensor, "groups sides"]
+
+
+class FacetStaticTask(LexiconTask):
+    """Training of one seed: the table, and the utterances in all languages.
+
+    Rows that are not trained have norm 1 here; `unseen` scales them where texts are embedded after training.
+    """
+
+    def __init__(self, data: PairBags, groups: LanguageGroups, config: FacetStaticConfig, seed: int) -> None:
+        super().__init__(data, config, seed)
+        self.groups = groups
+        self.weights = {"template_contrast": config.template_weight}
+        sources = groups.utterances[:, 0]
+        self.vectors = projected(data.bags, sources.unique(), sources, derived_seed(seed, "neighbours"))
+
+    def batches(self, epoch: int) -> Sequence[GroupBatch]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the steps of an epoch: as many passes over the utterances as give each of them in every language."""
+        random = generator(self.seed, "epoch", epoch)
+        others = self.groups.utterances.shape[1] - 1
+        per_step = min(self.config.languages_per_step, others)
+        steps = []
+        for _ in range(-(-others // per_step)):
+            for chosen in neighbours_together(self.vectors, self.config.neighbours, random).split(
+                self.config.batch_size
+            ):
+                languages = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + torch.randperm(others, generator=random)])
+                batch = self._step(chosen, languages[: per_step + 1], random)
+                if len(batch.utterances) > 1:
+                    steps.append(batch)
+        return steps
+
+    def _step(
+        self, chosen: Int[Tensor, " groups"], sides: Int[Tensor, " sides"], random: torch.Generator
+    ) -> GroupBatch:
+        utterances = self.groups.utterances[chosen][:, sides]
+        is_complete = (utterances >= 0).all(dim=1)
+        chosen, utterances = chosen[is_complete], utterances[is_complete]
+        if not len(self.groups.mates):
+            return GroupBatch(utterances, utterances[:0], utterances)
+        drawn = torch.randint(len(self.groups.mates), (len(chosen),), generator=random)
+        mates = self.groups.mates[drawn, chosen][:, sides]
+        has_mate = (mates >= 0).all(dim=1)
+        return GroupBatch(utterances, mates[has_mate], torch.where(has_mate.unsqueeze(1), mates, utterances))
+
+    def loss(self, batch: GroupBatch) -> tuple[Terms, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return `meaning_contrast` of translations, `template_contrast` of utterances with mates, and their sum."""
+        groups = torch.cat([batch.utterances, batch.mates])
+        texts = torch.cat([groups, batch.mate_of])
+        distinct, rows_of = texts.mT.unique(return_inverse=True)  # [sides, groups and mates]
+        embedded = self.embed(distinct)
+        meaning = embedded["meaning"][rows_of[:, : len(groups)]]
+        if self.config.candidates == "all_languages":
+            terms = {"meaning_contrast": self.one_pool(meaning, groups, self.config.temperature)}
+        else:
+            others = ((meaning[0], meaning[side], groups[:, [0, side]]) for side in range(1, len(meaning)))
+            terms = {"meaning_contrast": self.mean_contrast(others, self.config.temperature)}
+        if "template_contrast" not in self.config.without and len(self.groups.mates):
+            template, count = embedded["template"], len(batch.utterances)
+            sides = (
+                (template[rows[:count]], template[rows[len(groups) :]], torch.stack(texts, dim=1))
+                for rows, texts in zip(rows_of, zip(batch.utterances.T, batch.mate_of.T, strict=True), strict=True)
+            )
+            terms["template_contrast"] = self.mean_contrast(sides, self.config.template_temperature)
+        return self.with_total(terms), len(batch.utterances)
+
+
+class FacetStaticTrainer(LexiconTrainer):
+    """The trainer of `facet_static`. It computes on the CPU, where a step takes half a second."""
+
+    def tasks(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, data: TrainingData, config: FacetStaticConfig, device: str
+    ) -> Callable[[int], FacetStaticTask]:
+        bags = pair_bags(data, config.table_rows)
+        groups = LanguageGroups.of(data, bags)
+        return lambda seed: FacetStaticTask(bags, groups, config, seed)

@@ -1,16 +1,27 @@
-"""The head of `infonce`: its map and its loss."""
+"""Train on translations by InfoNCE: the head of `infonce`, and the encoder itself as `fine_tuned`."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from disent_core.encoders.fine_tunable import Source, embed_all
+from disent_core.errors import TrainingError
 from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.matmul import Linear
-from disent_core.methods.infonce import InfoNceConfig
-from disent_core.training.data import Batch
-from disent_core.training.stacked import Head
+from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
+from disent_core.methods.infonce import InfoNceConfig, TunedConfig
+from disent_core.optimisation.optimiser import Optimiser
+from disent_core.optimisation.seeds import generator
+from disent_core.optimisation.steps import Terms
+from disent_core.training.data import Batch, TrainingData, no_pairs
+from disent_core.training.needs import SIDES
+from disent_core.training.stacked import Head, accuracy_by_pair
 
 
 class InfoNceHead(Head):
@@ -41,3 +52,108 @@ class InfoNceHead(Head):
         (source, target), (source_text, target_text) = encoded["meaning"], encoded["role_texts"][:2]
         equal = (source_text[:, None] == source_text) | (target_text[:, None] == target_text)
         return {"contrast": symmetric_softmax(source, target, equal, temperature=self.config.temperature).mean()}
+
+
+@dataclass(frozen=True)
+class PairTexts:
+    """Distinct texts of the training and dev pairs; `pairs[split]` has the numbers of both sides' texts.
+
+    `rows` are the rows of the texts in the frozen embeddings, `dev_language_pair` numbers the pair of languages of each
+    dev pair.
+    """
+
+    texts: Sequence[str]
+    rows: Int[Tensor, " texts"]
+    pairs: Mapping[str, Int[Tensor, "pairs 2"]]
+    dev_language_pair: Int[Tensor, " dev_pairs"]
+
+
+def pair_texts(data: TrainingData) -> PairTexts:
+    """Collect the texts of all pairs from utterances and sentence pairs, by their rows in the vectors."""
+    if not len(data.splits["train"]):
+        raise no_pairs(data.languages)
+    if not len(data.splits["dev"]):
+        raise TrainingError("there are no dev pairs. Give the corpus a dev split")
+    text_of_row = dict(data.texts)
+    for by_language in data.utterances.values():
+        for utterances in by_language.values():
+            text_of_row |= dict(zip(utterances.rows.tolist(), utterances.texts, strict=True))
+    sides = {split: torch.stack([data.splits[split].text[side] for side in SIDES], dim=1) for split in data.splits}
+    bank, rows = torch.cat(list(sides.values())).unique(return_inverse=True)
+    pairs = dict(zip(sides, rows.split([len(rows_of_split) for rows_of_split in sides.values()]), strict=True))
+    return PairTexts([text_of_row[row] for row in bank.tolist()], bank, pairs, data.splits["dev"].language_pair)
+
+
+class TranslationTask(FineTuningTask):
+    """Training of one seed: the encoder and its pairs."""
+
+    def __init__(self, data: PairTexts, source: Source, inputs: Any, config: TunedConfig, seed: int) -> None:
+        super().__init__()
+        self.data, self.source, self.inputs, self.config, self.seed = data, source, inputs, config, seed
+        self.optimisers = {"main": Optimiser(source.parameters(), config.optimiser)}
+
+    def batches(self, epoch: int) -> Sequence[Batch]:
+        """Return all training pairs, shuffled; a single last pair is left out, because it has no negatives."""
+        pairs = self.data.pairs["train"]
+        rows = torch.randperm(len(pairs), generator=generator(self.seed, "epoch", epoch))
+        return [
+            {"rows": step_rows, "texts": pairs[step_rows]}
+            for step_rows in rows.split(self.config.batch_size)
+            if len(step_rows) > 1
+        ]
+
+    def loss(self, batch: Batch) -> tuple[Terms, int]:
+        """Return the `contrast`, in nats."""
+        texts = batch["texts"]
+        loss = self._loss(texts, self.source(self.inputs, texts.T.flatten())).mean()
+        return {"contrast": loss, "total": loss}, len(texts)
+
+    def _loss(self, texts: Int[Tensor, "pairs 2"], vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, " pairs"]:
+        left, right = vectors.chunk(2)
+        equal = shares_a_text(texts).to(vectors.device)
+        return symmetric_softmax(left, right, equal, temperature=self.config.temperature)
+
+    @torch.no_grad()
+    def validate(self) -> Mapping[str, float]:
+        """Return the loss on dev pairs, in order, and accuracy@1 of translation retrieval, mean of both directions."""
+        pairs = self.data.pairs["dev"]
+        vectors = embed_all(self.source, self.inputs, pairs.T.flatten()).view(2, len(pairs), -1)
+        losses = [
+            self._loss(texts, torch.cat(list(step_vectors.unbind()))).sum()
+            for texts, step_vectors in zip(
+                pairs.split(self.config.batch_size), vectors.split(self.config.batch_size, dim=1), strict=True
+            )
+        ]
+        loss = float(torch.stack(losses).sum()) / len(pairs)
+        accuracy = translation_accuracy(vectors[0], vectors[1], self.data.dev_language_pair)
+        return {"contrast": loss, "total": loss, "accuracy_at_1": accuracy}
+
+
+def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
+    """Tell which pairs have the source or the target in common."""
+    source, target = texts.unbind(1)
+    return (source.unsqueeze(1) == source) | (target.unsqueeze(1) == target)
+
+
+def translation_accuracy(
+    left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"], language_pair: Int[Tensor, " pairs"]
+) -> float:
+    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions.
+
+    It is a mean over the pairs of languages, each of which has its own candidates.
+    """
+    return accuracy_by_pair(F.normalize(left, dim=-1), F.normalize(right, dim=-1), language_pair)
+
+
+def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
+    """Return a function that makes the task of each seed; texts are tokenised once."""
+    texts = pair_texts(data)
+    prepared: list[Any] = []
+
+    def build(seed: int) -> TranslationTask:
+        source: Any = open_source(config, data.dim, data.encoder, device, recompute=config.gradient_cache)
+        if not prepared:
+            prepared.append(source.prepare(texts.texts))
+        return TranslationTask(texts, source, prepared[0], config, seed)
+
+    return build

@@ -18,7 +18,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.losses.contrastive import in_batch_softmax, one_pool_softmax
 from disent_core.matmul import affine
 from disent_core.methods.families.seed_by_seed import TaskTrainer
-from disent_core.methods.fine_tuned_encoder_head import pair_texts, shares_a_text, translation_accuracy
+from disent_core.methods.infonce_head import pair_texts, shares_a_text, translation_accuracy
 from disent_core.methods.lexicon import LexiconConfig, LexiconMethod
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
 from disent_core.methods.modules.word_rows import TABLE_ROWS

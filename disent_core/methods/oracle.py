@@ -8,10 +8,9 @@ variants, which `variant` selects by the names in that code.
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from disent_core.methods.dream import DreamConfig
+from disent_core.methods.dream import DreamConfig, MeatConfig
 from disent_core.methods.dream import draws as dream_draws
 from disent_core.methods.families import FrozenHeadMethod
-from disent_core.methods.meat import MeatConfig
 from disent_core.settings import OF_PUBLISHED_CODE, Positive, Rate
 from disent_core.training.config import CONVERGED, TrainConfig
 

@@ -163,5 +163,5 @@ class TokenClassificationConfig(FewShotConfig):
 TOKEN_CLASSIFICATION = TaggingMethod(
     name="token_classification",
     presets={"paper": TokenClassificationConfig()},
-    kind="disent_core.methods.token_classification_head:TokenTagger",
+    kind="disent_core.methods.twosl_head:TokenTagger",
 )

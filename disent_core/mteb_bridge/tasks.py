@@ -18,8 +18,8 @@ import numpy as np
 
 from disent_core.corpora.languages import language_code
 from disent_core.evaluation.contract import Problem, Texts
-from disent_core.evaluation.metrics.probes import PENALTY, ProbeProblem
 from disent_core.evaluation.mteb_results import PREFIX
+from disent_core.evaluation.tasks.probes import PENALTY, ProbeProblem
 from disent_core.evaluation.tasks.retrieval_problem import RetrievalProblem
 from disent_core.evaluation.tasks.sts import CorrelationProblem
 from disent_core.mteb_bridge.encoder import Spoken

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 POINTS_PER_CLOUD = 800
 FEWEST_POINTS = 8  # a panel with fewer points is not drawn
+SEED = 0  # of the samples, of the order of drawing and of t-SNE
 
 _Rows = Float[np.ndarray, "points dim"]
 _Flat = Float[np.ndarray, "points 2"]
+_Clouds = Mapping[str, Float[np.ndarray, "_ _"]]  # embeddings by language and name
 
 
 class _Projection(NamedTuple):
@@ -24,46 +26,41 @@ class _Projection(NamedTuple):
     labels: tuple[str, str]  # labels of the axes; empty if the axes have no meaning
 
 
-def tsne(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":
+def tsne(points: _Clouds, title: str) -> "Figure | None":
     """Draw clouds of embeddings by t-SNE of unit vectors (so by cosine); None if a panel has fewer than 8 points.
 
     van der Maaten and Hinton 2008, https://jmlr.org/papers/v9/vandermaaten08a.html. The label of a cloud is a language
     and an embedding, `en meaning`: each embedding is a panel, each language a colour. Clouds of a panel share one
     projection, so their matrices have the same dimension. Larger clouds are sampled to 800 rows; clouds of equal length
-    keep the same rows, so that translations stay together. `seed` is that of the sample and the projection.
+    keep the same rows, so that translations stay together.
     """
-    return _panels(points, title, seed, _tsne)
+    return _panels(points, title, _tsne)
 
 
-def pca(points: Mapping[str, Float[np.ndarray, "_ _"]], title: str, *, seed: int = 0) -> "Figure | None":
+def pca(points: _Clouds, title: str) -> "Figure | None":
     """Draw the same clouds as `tsne` by the first two principal components of their unit vectors."""
-    return _panels(points, title, seed, lambda rows, _: _pca(rows))
+    return _panels(points, title, _pca)
 
 
-def _panels(
-    points: Mapping[str, Float[np.ndarray, "_ _"]],
-    title: str,
-    seed: int,
-    project: Callable[[np.ndarray, int], _Projection],
-) -> "Figure | None":
+def _panels(points: _Clouds, title: str, project: Callable[[np.ndarray], _Projection]) -> "Figure | None":
     panels: dict[str, dict[str, np.ndarray]] = {}
     languages: dict[str, int] = {}
     for label, matrix in points.items():
         language, _, embedding = label.rpartition(" ") if " " in label else (label, "", "")
         languages.setdefault(language, len(languages))
-        panels.setdefault(embedding, {})[language] = _sample(matrix, seed)
+        panels.setdefault(embedding, {})[language] = _sample(matrix)
     if min((sum(map(len, members.values())) for members in panels.values()), default=0) < FEWEST_POINTS:
         return None
     figure, row = style.row_of_panels(title, len(panels))
     for axes, (name, members) in zip(row, panels.items(), strict=True):
-        _draw(axes, name, members, languages, seed, project(np.concatenate(list(members.values())), seed))
+        _draw(axes, name, members, languages, project(np.concatenate(list(members.values()))))
     return figure
 
 
-def _sample(matrix: Float[np.ndarray, "rows dim"], seed: int) -> Float[np.ndarray, "sample dim"]:
+def _sample(matrix: Float[np.ndarray, "rows dim"]) -> Float[np.ndarray, "sample dim"]:
     if len(matrix) <= POINTS_PER_CLOUD:
         return matrix
-    chosen = np.random.default_rng(seed).choice(len(matrix), POINTS_PER_CLOUD, replace=False)
+    chosen = np.random.default_rng(SEED).choice(len(matrix), POINTS_PER_CLOUD, replace=False)
     return matrix[np.sort(chosen)]
 
 
@@ -72,14 +69,13 @@ def _draw(
     name: str,
     members: Mapping[str, np.ndarray],
     languages: Mapping[str, int],
-    seed: int,
     projection: _Projection,
 ) -> None:
     positions, labels = projection
     colour_of = {language: style.COLOURS[languages[language] % len(style.COLOURS)] for language in members}
     colours = np.repeat(list(colour_of.values()), [len(rows) for rows in members.values()])
     # In random order, so that no cloud covers another one.
-    order = np.random.default_rng(seed).permutation(len(positions))
+    order = np.random.default_rng(SEED).permutation(len(positions))
     axes.scatter(*positions[order].T, s=7, c=colours[order].tolist(), alpha=0.65, linewidths=0)
     for language, colour in colour_of.items():
         axes.scatter([], [], s=22, color=colour, label=language)
@@ -111,7 +107,7 @@ def _pca(rows: _Rows) -> _Projection:
     return _Projection(positions, (f"PC 1, {first:.0%} of variance", f"PC 2, {second:.0%} of variance"))
 
 
-def _tsne(rows: _Rows, seed: int) -> _Projection:
+def _tsne(rows: _Rows) -> _Projection:
     from sklearn.manifold import TSNE
 
     components, _ = _components(rows, 50)
@@ -122,7 +118,7 @@ def _tsne(rows: _Rows, seed: int) -> _Projection:
     model = TSNE(
         perplexity=min(30.0, (len(rows) - 1) / 3),
         init=start,  # pyright: ignore[reportArgumentType] - scikit-learn documents an array
-        random_state=seed,
+        random_state=SEED,
         max_iter=500,
     )
     return _Projection(model.fit_transform(components), ("", ""))

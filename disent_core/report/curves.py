@@ -48,9 +48,9 @@ def training_curve(curve: pa.Table) -> "Figure":
     return figure
 
 
-def learning_curves(rows: Sequence[Mapping[str, Any]], term: str = TOTAL) -> "Figure | None":
-    """Draw one term of every head as small multiples of at most 60 epochs per line; None if no head has the term."""
-    wanted = sorted((row for row in rows if row["term"] == term), key=_head)
+def learning_curves(rows: Sequence[Mapping[str, Any]]) -> "Figure | None":
+    """Draw the total loss of every head as small multiples of at most 60 epochs per line; None if none has it."""
+    wanted = sorted((row for row in rows if row["term"] == TOTAL), key=_head)
     heads = {head: list(head_rows) for head, head_rows in groupby(wanted, key=_head)}
     heads = {head: head_rows for head, head_rows in heads.items() if len({row["epoch"] for row in head_rows}) > 1}
     if not heads:

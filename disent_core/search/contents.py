@@ -74,7 +74,6 @@ class Approximate:
 
     @staticmethod
     def folder(index: Path, number: int) -> Path:
-        """Return the folder."""
         return index / f"faiss-{number:05d}"
 
 

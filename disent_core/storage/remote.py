@@ -365,7 +365,6 @@ def attached() -> tuple[RemoteHome, ...]:
 
 
 def detach(folder: Path) -> None:
-    """Undo `attach`."""
     _HOMES.pop(folder, None)
 
 

@@ -26,7 +26,6 @@ class TextCollector:
         self._open: list[str] = []
 
     def append(self, text: str) -> None:
-        """Add a text."""
         self._open.append(text)
         if len(self._open) == BLOCK:
             self._close()

@@ -129,7 +129,6 @@ class _Thrift:
         self._content, self.offset, self._depth = content, offset, 0
 
     def struct(self) -> dict[int, Any]:
-        """Read a struct."""
         fields, number = {}, 0
         while header := self._byte():
             number = number + (header >> 4) if header >> 4 else self._signed()

@@ -55,11 +55,7 @@ def _checksum(described: str, content: str, arrays: Iterable[tuple[str, "np.ndar
 
 
 def describe_copy(path: Path) -> tuple[dict[str, Any], str] | None:
-    """Return what `describe_weights` does of a file without a manifest, which is checked; None if it is no head.
-
-    Raises:
-        DamagedError: if it is not as it was written, or has no checksum.
-    """
+    """Return what `describe_weights` does of a file without a manifest, which is checked; None if it is no head."""
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}

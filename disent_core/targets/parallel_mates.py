@@ -20,7 +20,7 @@ from disent_core.corpora.annotation import Slot
 from disent_core.random_bits import mixed
 from disent_core.settings import Count, Seed, Settings
 from disent_core.storage.tables import rows_table
-from disent_core.targets.slot_values import Annotated, compared_form, hash_of
+from disent_core.targets.template_pairs import Annotated, compared_form, hash_of
 from disent_core.text import MOST_CHARACTERS
 
 Mate = tuple[tuple[str, str], Mapping[str, tuple[str, str]]]

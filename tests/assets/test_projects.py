@@ -3,7 +3,7 @@
 from disent.home import SHARED, project_folder
 from disent_assets.cli.init import write_project
 from disent_core.config.load import load_config
-from disent_core.config.schema import FILE_NAME, schema_text
+from disent_core.config.reference import FILE_NAME, schema_text
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 
 

@@ -14,17 +14,16 @@ import torch
 from tiny_encoder import tiny_encoder
 
 from disent_core import methods
+from disent_core.encoders import LazyEncoder, describe_config
 from disent_core.encoders.checkpoint import DensePooler, save_dense
-from disent_core.encoders.configured import LazyEncoder, describe_config
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import VectorMap
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.methods.facet_head import FacetHead
 from disent_core.methods.modules.hashed_words import HashedNgramTable
 from disent_core.methods.modules.word_rows import TABLE_ROWS
-from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.methods.trainer import trainer
-from disent_core.methods.twosl_head import SpanTagger
+from disent_core.methods.twosl_head import SpanTagger, TokenTagger
 from disent_core.storage.weights import save_weights
 
 TEXTS = ["toy 1 2 3", "de 4", "", "en 5 6 7 8 9 10 11 12", "toy " * 60, "unknown words"]

@@ -9,7 +9,7 @@ import pytest
 
 from disent_core.config.load import load_config
 from disent_core.evaluation.tasks import translation_retrieval
-from disent_core.methods import raw
+from disent_core.methods import untrained
 from tools import results
 from tools.results import (
     EARLIER,
@@ -174,7 +174,7 @@ def test_rows_of_two_states_of_the_data_are_found(project, data, found):
     assert data_out_of_step(project) == found
 
 
-@pytest.mark.parametrize(("module", "name"), [(raw, "METHOD"), (translation_retrieval, "CROSSLINGUAL")])
+@pytest.mark.parametrize(("module", "name"), [(untrained, "RAW"), (translation_retrieval, "CROSSLINGUAL")])
 def test_a_method_or_task_with_new_code_makes_its_rows_wrong(project, monkeypatch, module, name):
     assert wrong_rows(project) == []
     monkeypatch.setattr(module, name, replace(getattr(module, name), code_version="another"))

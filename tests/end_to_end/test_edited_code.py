@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.daemon, pytest.mark.timeout(36
 MODULE = """
 from dataclasses import replace
 
-from disent_core.methods.projection import METHOD as PROJECTION
+from disent_core.methods.closed_form import PROJECTION
 
 METHOD = replace(PROJECTION, name="mine", code_version="{version}")
 """

@@ -23,7 +23,7 @@ from disent_assets.run.plan import StepRun, plan, steps_of
 from disent_assets.run.status import find_states, observed_contents
 from disent_assets.run.workers import Work, how_ended
 from disent_core.corpora import reader
-from disent_core.corpora.archive import data_files
+from disent_core.corpora.formats.massive import data_files
 from disent_core.errors import ConfigError, CorpusError
 from disent_core.lineage import corpora
 from disent_core.lineage.corpora import refresh_utterances

@@ -33,7 +33,7 @@ OUR_OWN = {
     "disent_core.corpora.formats.sts": "names of files",
     "disent_core.lineage.history": "names of files",
     "disent_core.methods.spec": "what Linux says of the processor",
-    "disent_core.report.tables": "names of views",
+    "disent_core.report.document": "names of views",
     "disent_core.report.style": "pictures of matplotlib",
     "disent_core.storage.bucket": "errors of obstore",
     "disent_core.storage.files": "names of files and errors of the system",
@@ -44,7 +44,7 @@ OF_OTHERS = {
     "disent_assets.cli.output.tables", "disent_core.corpora.annotation", "disent_core.corpora.languages",
     "disent_core.corpora.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
     "disent_core.corpora.lines", "disent_core.config.sections",
-    "disent_core.encoders.kinds.distilled.pairs", "disent_core.encoders.kinds.distilled.vocabulary",
+    "disent_core.encoders.kinds.distilled.pairs", "disent_core.encoders.kinds.distilled.aligned",
     "disent_core.encoders.tokens", "disent_core.registry", "disent_core.static_folder", "disent_core.storage.tables",
     "disent_core.targets.code_switching", "disent_core.text",
 }  # fmt: skip

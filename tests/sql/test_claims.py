@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from disent_core.evaluation.metrics.significance import holm
+from disent_core.evaluation.metrics.statistics import holm
 
 RELATIONS = ("claim_verdicts",)
 ABOVE, BELOW, LEVEL = Cell(0.6, 0.5), Cell(0.4, 0.5), Cell(0.505, 0.5)

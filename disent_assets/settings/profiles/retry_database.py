@@ -46,11 +46,7 @@ def wait_for_database() -> None:
 
 
 def check_database(address: str) -> None:
-    """Connect to the database once.
-
-    Raises:
-        StorageError: if it does not answer.
-    """
+    """Connect to the database once."""
     try:
         create_engine(address).connect().close()
     except DBAPIError as error:

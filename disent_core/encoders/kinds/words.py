@@ -71,7 +71,6 @@ class WordsEncoder:
         )
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
-        """See `Encoder.encode`."""
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is hashed words, which have no token states")
         numbers: dict[str, int] = {}  # the vector of a word is the row of its number

@@ -28,7 +28,6 @@ class ClusterProblem(Problem):
     labels: np.ndarray
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
-        """Return the mean silhouettes."""
         rows = np.concatenate([matrices[role] for role in self.texts])
         _, codes = np.unique(self.labels, return_inverse=True)
         return [

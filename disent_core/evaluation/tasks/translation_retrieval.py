@@ -10,15 +10,22 @@ Both directions are scored: `en-de` has queries in en and the pool in de. The ta
   the pool differs between languages and is among the settings.
 * `heldout_retrieval`: the held-out pairs of the bitext that heads train on, ORACLE's table 8, by strict id. They are
   those of the split `test`, whatever the split of the other tasks, because `dev` has chosen the epoch.
+
+`code_switched_retrieval` is ORACLE's: queries are code-switched sentences, some of whose words are in another language,
+candidates are the originals of all of them, by strict id. `en-de` means that originals are en and the other language is
+de. The setting `switched` is the language of the sentence whose words are replaced (`code_switching.replace`),
+`replaced_share` the mean share of replaced words in a sentence.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from disent_core.errors import ConfigError
 from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, SearchBackend, Task, Texts
@@ -30,6 +37,10 @@ from disent_core.evaluation.tasks.parallel import (
     utterance_texts,
 )
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
+from disent_core.storage.schemas import SCHEMAS
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def crosslingual_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
@@ -117,3 +128,45 @@ TATOEBA = Task(
     kinds=("translations",),
 )
 HELDOUT = replace(TATOEBA, name="heldout_retrieval", problems=heldout_problems, kinds=("bitext",))
+
+
+def code_switched_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
+    """Return the problem of each switched language of a pair; pairs without a word list have no table."""
+    import polars as pl
+
+    table = "code_switched_pairs"
+    pairs = inputs.tables.get((table, inputs.pair), SCHEMAS[table].empty_table())
+    chosen = pl.DataFrame(pairs.filter(pc.field("split") == config.split))
+    parts = chosen.partition_by("switched_language", "original_language", as_dict=True)
+    return [
+        _code_switched_problem(inputs, config, switched, original, rows) for (switched, original), rows in parts.items()
+    ]
+
+
+def _code_switched_problem(
+    inputs: Inputs, config: EvaluationConfig, switched: str, original: str, pairs: "pl.DataFrame"
+) -> Problem:
+    """Return the problem of the sentences of one switched language and one original language."""
+    (foreign,) = {*inputs.languages} - {original}
+    ids = pairs["pair_id"].to_arrow()
+    originals = Texts.of(original, pairs["original"].to_list())
+    replaced = pairs["replaced_words"].list.len().to_numpy() / pairs["words"].to_numpy()
+    return retrieval_problem(
+        Texts.of(switched, pairs["switched"].to_list()),
+        ids,
+        Pool(texts=originals, ids=ids, gold=np.arange(len(ids))[:, None]),
+        config,
+        task="code_switched_retrieval",
+        dataset=inputs.corpus,
+        evaluated_on=f"{original}-{foreign}",
+        settings={"switched": switched, "replaced_share": round(float(replaced.mean()), 4)},
+    )
+
+
+CODE_SWITCHED = Task(
+    name="code_switched_retrieval",
+    scope="pair",
+    tables=("code_switched_pairs",),
+    problems=code_switched_problems,
+    kinds=("translations", "bitext"),
+)

@@ -29,11 +29,9 @@ class UntrainedTrainer(Trainer[UntrainedMethod[Any]]):
     """The trainer of methods without weights, which has nothing to train."""
 
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
-        """Yield no epoch."""
         return iter(())
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
-        """Raise: there are no weights."""
         raise ValueError(f"{self.method.name} has no weights to save")
 
     def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Untrained":
@@ -66,7 +64,6 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
 
     @property
     def apply(self) -> Apply:
-        """The function that embeds vectors."""
         return imported(self.method.apply)
 
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:

@@ -9,8 +9,7 @@ from typing import Any
 from places import PROJECT
 
 from disent_core import methods
-from disent_core.config.reference import SECTIONS
-from disent_core.config.schema import FILE_NAME, json_schema, schema_text
+from disent_core.config.reference import FILE_NAME, SECTIONS, json_schema, schema_text
 from disent_core.encoders import ENCODER_KINDS
 
 SCHEMA = json_schema()

@@ -14,7 +14,7 @@ from tiny_encoder import tiny_encoder
 from disent_core.embeddings import store as embeddings
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
 from disent_core.embeddings.texts import Texts
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.text import text_key

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 from word_bert import config, save_model
 
-from disent_core.encoders import attention
+from disent_core.encoders import layers
 from disent_core.encoders.checkpoint import load_model
 from disent_core.encoders.transformer import load
 
@@ -43,7 +43,7 @@ def attended(function, *given, module=MODULE, mask=None, **named):
 def test_both_ways_agree_up_to_rounding(width, dtype):
     given = inputs(width, dtype=dtype)
     (exact, called), (batched, not_called) = (
-        attended(one, *given, scaling=0.2) for one in (attention._exact, attention._batched)
+        attended(one, *given, scaling=0.2) for one in (layers._exact, layers._batched)
     )
     assert (called, not_called) == (1, 0)
     assert (batched.dtype, batched.shape, batched.is_contiguous()) == (dtype, (3, width, 2, 32), True)
@@ -60,7 +60,7 @@ def test_both_ways_agree_up_to_rounding(width, dtype):
 ], ids=str)  # fmt: skip
 def test_whatever_is_not_short_and_plain_is_torchs_attention(width, dim, changed):
     given = inputs(width, dim)
-    (exact, _), (batched, called) = (attended(one, *given, **changed) for one in (attention._exact, attention._batched))
+    (exact, _), (batched, called) = (attended(one, *given, **changed) for one in (layers._exact, layers._batched))
     assert called == 1
     assert torch.equal(batched, exact)
 
@@ -70,17 +70,17 @@ def test_only_short_texts_without_gradients_take_one_thread(monkeypatch, width):
     given, taken = [one.requires_grad_() for one in inputs(width)], []
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(torch, "set_num_threads", taken.append)
-    attention._exact(MODULE, *given, None)
+    layers._exact(MODULE, *given, None)
     assert taken == []
     with torch.no_grad():
-        attention._exact(MODULE, *given, None)
+        layers._exact(MODULE, *given, None)
     assert taken == ([1, 2] if width < 32 else [])
 
 
 @pytest.mark.parametrize(("autocast", "dtype"), [(False, torch.float32), (True, torch.bfloat16)])
 def test_a_model_in_bfloat16_attends_in_float32_and_autocast_in_bfloat16(autocast, dtype):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast), Counted() as counted:
-        states, _ = attention._exact(MODULE, *inputs(7, dtype=torch.bfloat16), None)
+        states, _ = layers._exact(MODULE, *inputs(7, dtype=torch.bfloat16), None)
     assert (counted.dtype, states.dtype) == (dtype, torch.bfloat16)
 
 
@@ -95,5 +95,5 @@ def test_a_model_with_other_attention_keeps_it_and_a_saved_one_does_not_name_our
     assert "disent" not in (tmp_path / "saved" / "config.json").read_text(encoding="utf-8")
     model = load_model(save_model(tmp_path), pooling="cls")
     model.set_attn_implementation("eager")
-    attention.use_attention(model, batched=True)
+    layers.use_attention(model, batched=True)
     assert model.config._attn_implementation == "eager"

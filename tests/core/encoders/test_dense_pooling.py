@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from word_bert import TEXTS, config, encode, save_model
 
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.checkpoint import load_model
-from disent_core.encoders.configured import LazyEncoder
 from disent_core.encoders.kinds.huggingface import DENSE, files_fingerprint
 from disent_core.encoders.transformer import load, pool_states
 from disent_core.errors import EncoderError

@@ -10,7 +10,7 @@ import worlds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.encoders.configured import describe_config
+from disent_core.encoders import describe_config
 from disent_core.encoders.kinds import words
 from disent_core.encoders.kinds.words import WordsConfig
 from disent_core.errors import ConfigError, EncoderError

@@ -13,7 +13,7 @@ import pytest
 
 from disent_core.embeddings.store import EmbeddingStore
 from disent_core.embeddings.texts import Texts
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Encoder
 from disent_core.encoders.kinds import vectors as imported
 from disent_core.encoders.kinds.vectors import ImportedVectors, VectorsConfig

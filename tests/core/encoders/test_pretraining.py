@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from made_encoders import are_equal, killed
 
 from disent_core import text
-from disent_core.encoders import transformer
-from disent_core.encoders.configured import LazyEncoder
+from disent_core.encoders import LazyEncoder, transformer
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.kinds.scratch import ScratchConfig, pretraining
 from disent_core.encoders.kinds.scratch.pretraining import (

@@ -3,7 +3,7 @@
 import pytest
 from word_bert import config, save_model
 
-from disent_core.encoders.configured import describe_config
+from disent_core.encoders import describe_config
 from disent_core.encoders.kinds.huggingface import encoder_fingerprint
 from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.lineage.head_records import encoder_of

@@ -13,7 +13,7 @@ from disent_core import progress
 from disent_core.errors import TableError
 from disent_core.evaluation import comparisons
 from disent_core.evaluation.comparisons import compare
-from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar
+from disent_core.evaluation.metrics.statistics import bootstrap_p, holm, mcnemar
 from disent_core.storage.tables import SCHEMAS, rows_table
 
 RANKED = {"crosslingual_retrieval": ("meaning", "sentence"), "slot_labelling": ("meaning", "sentence")}

@@ -19,8 +19,8 @@ from disent_core.evaluation.measurement import measured
 from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
 from disent_core.evaluation.runner import evaluate
 from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
-from disent_core.methods import bertscore_head
-from disent_core.methods.bertscore import BertscoreConfig
+from disent_core.methods import untrained_head
+from disent_core.methods.untrained import BertscoreConfig
 from disent_core.training.data import StateBank, TextFeatures, VectorBank
 
 DIM = 6
@@ -37,7 +37,7 @@ def features_of(bank):
 
 
 def matrix_of(bank, config=CONFIGS[0]):
-    return bertscore_head.token_matrix(features_of(bank), config)
+    return untrained_head.token_matrix(features_of(bank), config)
 
 
 def random_matrix(lengths, *, seed=0, config=CONFIGS[0]):
@@ -97,7 +97,7 @@ def test_paired_scores_are_the_diagonal(config, own, seed):
 def test_scores_do_not_depend_on_the_size_of_blocks(monkeypatch):
     own, other = [3, 4, 4, 5, 4, 3, 4], [4, 4, 3, 4]
     whole = random_matrix(own).similarity(random_matrix(other, seed=1))
-    monkeypatch.setattr(bertscore_head, "BLOCK_TOKENS", 8)
+    monkeypatch.setattr(untrained_head, "BLOCK_TOKENS", 8)
     np.testing.assert_allclose(random_matrix(own).similarity(random_matrix(other, seed=1)), whole, atol=1e-6)
 
 
@@ -126,7 +126,7 @@ def test_taking_texts_takes_their_scores():
 
 def test_features_without_token_states_are_refused():
     with pytest.raises(ValueError, match="needs token states"):
-        bertscore_head.token_matrix(TextFeatures(VectorBank([torch.zeros(1, 1)]), torch.arange(1)), CONFIGS[0])
+        untrained_head.token_matrix(TextFeatures(VectorBank([torch.zeros(1, 1)]), torch.arange(1)), CONFIGS[0])
 
 
 ENGLISH = ["wake me up at nine", "play some jazz", "what is the weather like in berlin this week", "stop"]
@@ -193,7 +193,7 @@ def test_gold_ranks_are_the_places_in_the_ranking(other, seed):
 
 
 def test_copies_in_a_large_pool_tie_to_the_bit(monkeypatch):
-    monkeypatch.setattr(bertscore_head, "BLOCK_TOKENS", 32)  # the last block of copies is smaller: another rounding
+    monkeypatch.setattr(untrained_head, "BLOCK_TOKENS", 32)  # the last block of copies is smaller: another rounding
     pool = random_matrix([5]).take(np.zeros(110, dtype=int))
     scores, indices = nearest(random_matrix([4] * 33, seed=1), pool, 110)
     assert (indices == np.arange(110)).all()

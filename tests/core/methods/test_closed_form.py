@@ -8,17 +8,13 @@ import torch
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
-from disent_core.methods import centered_head, projection_head
-from disent_core.methods.centered import METHOD as CENTERED
-from disent_core.methods.centered import CenteredConfig
+from disent_core.methods import closed_form_head
+from disent_core.methods.closed_form import CENTERED, PROJECTION, CenteredConfig, ProjectionConfig
 from disent_core.methods.families import unseeded
-from disent_core.methods.projection import METHOD as PROJECTION
-from disent_core.methods.projection import ProjectionConfig
-from disent_core.methods.raw import METHOD as RAW
-from disent_core.methods.raw import RawConfig
 from disent_core.methods.spec import HeadFiles, HeadSpec
 from disent_core.methods.train import train_head
 from disent_core.methods.trainer import trainer
+from disent_core.methods.untrained import RAW, RawConfig
 from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, VectorBank
 from disent_core.training.epoch import Fit
@@ -65,7 +61,7 @@ def test_the_mean_of_training_texts_is_taken_away(language):
 
 def test_transductive_centering_takes_the_mean_of_the_embedded_texts_away():
     texts = random_matrix(0)
-    own = unseeded.Solved(centered_head.apply, {}, CenteredConfig(source="test"))
+    own = unseeded.Solved(closed_form_head.subtract_mean, {}, CenteredConfig(source="test"))
     embedded = own.embed(features(texts, "xx"), None)["sentence"]
     np.testing.assert_allclose(embedded, texts - texts.mean(axis=0), atol=1e-4)
 
@@ -91,17 +87,17 @@ def test_the_map_of_fewer_pairs_than_dimensions_is_scikit_learns_of_least_norm()
     data = world(train=4).data
     german, english = language_rows(data, "de")
     reference = LinearRegression().fit(german, english)
-    found = projection_head.solve(data, ProjectionConfig())
+    found = closed_form_head.least_squares_maps(data, ProjectionConfig())
     np.testing.assert_allclose(found["weight.de"].numpy(), reference.coef_.T, atol=1e-6)
     np.testing.assert_allclose(found["bias.de"].numpy(), reference.intercept_, atol=1e-6)
 
 
 def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
     data = world(train=40).data
-    whole = projection_head.solve(data, ProjectionConfig())
-    for module in (unseeded, projection_head):
+    whole = closed_form_head.least_squares_maps(data, ProjectionConfig())
+    for module in (unseeded, closed_form_head):
         monkeypatch.setattr(module, "BLOCK_ROWS", 7)
-    for name, value in projection_head.solve(data, ProjectionConfig()).items():
+    for name, value in closed_form_head.least_squares_maps(data, ProjectionConfig()).items():
         torch.testing.assert_close(value, whole[name])
 
 
@@ -119,15 +115,15 @@ def test_without_english_the_first_language_stays_as_it_is():
 
 
 def test_a_mixture_has_the_map_of_each_pair():
-    mixed = projection_head.solve(world("en-de", "en-es").data, ProjectionConfig())
+    mixed = closed_form_head.least_squares_maps(world("en-de", "en-es").data, ProjectionConfig())
     for pair, language in (("en-de", "de"), ("en-es", "es")):
-        alone = projection_head.solve(world(pair).data, ProjectionConfig())
+        alone = closed_form_head.least_squares_maps(world(pair).data, ProjectionConfig())
         torch.testing.assert_close(mixed[f"weight.{language}"], alone[f"weight.{language}"])
 
 
 def test_a_language_without_pairs_with_the_pivot_is_an_error():
     with pytest.raises(TrainingError, match="'fr' has no training pair with 'en'"):
-        projection_head.solve(world("en-de", "de-fr").data, ProjectionConfig())
+        closed_form_head.least_squares_maps(world("en-de", "de-fr").data, ProjectionConfig())
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

@@ -11,8 +11,15 @@ from synthetic import DIM, world
 from disent_core.errors import TrainingError
 from disent_core.methods import emu_head
 from disent_core.methods.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, ContrastiveConfig, EmuConfig, NPairConfig
-from disent_core.methods.emu_head import ContrastiveTask, EmuTask, LabelPool, NPairTask
-from disent_core.methods.families.intent import intent_accuracy, intent_data, intent_tasks
+from disent_core.methods.emu_head import (
+    ContrastiveTask,
+    EmuTask,
+    LabelPool,
+    NPairTask,
+    intent_accuracy,
+    intent_data,
+    intent_tasks,
+)
 from disent_core.optimisation.seeds import generator
 
 WORLD = world("en-de", "en-es")

@@ -9,8 +9,8 @@ from loops import contrast, mean, one_pool, unit, values
 from synthetic import data_with_mates, world
 
 from disent_core.errors import TrainingError
-from disent_core.methods.facet_static import METHOD, FacetStaticConfig
-from disent_core.methods.facet_static_head import FacetStaticTask, LanguageGroups
+from disent_core.methods.facet import FACET_STATIC, FacetStaticConfig
+from disent_core.methods.facet_head import FacetStaticTask, LanguageGroups
 from disent_core.methods.lexicon_head import pair_bags
 from disent_core.methods.trainer import trainer
 from disent_core.targets.parallel_mates import ParallelMateConfig
@@ -135,9 +135,9 @@ def test_mates_that_differ_from_pair_to_pair_are_refused_with_the_setting_to_cha
 
 
 def test_a_head_on_disk_embeds_with_the_configured_norm_of_rows_that_are_not_trained(tmp_path):
-    list(trainer(METHOD).fit(DATA, SMALL, Fit((0,), tmp_path / "run", "run")))
-    trainer(METHOD).save(tmp_path / "run", tmp_path / "head.safetensors", {"seeds": [0]})
-    head = trainer(METHOD).load(tmp_path / "head.safetensors", SMALL, "cpu")
+    list(trainer(FACET_STATIC).fit(DATA, SMALL, Fit((0,), tmp_path / "run", "run")))
+    trainer(FACET_STATIC).save(tmp_path / "run", tmp_path / "head.safetensors", {"seeds": [0]})
+    head = trainer(FACET_STATIC).load(tmp_path / "head.safetensors", SMALL, "cpu")
     assert head.words[0].unseen == 0.25
     texts = ["toy en 1", "never seen"]
     features = TextFeatures(VectorBank([torch.zeros(1, 2)]), torch.zeros(2, dtype=torch.int64), texts=texts)

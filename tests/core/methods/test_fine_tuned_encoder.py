@@ -13,7 +13,7 @@ from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import load
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.losses.contrastive import symmetric_softmax
-from disent_core.methods import fine_tuned_encoder_head
+from disent_core.methods import infonce_head
 from disent_core.methods import method as method_named
 from disent_core.methods.spec import HeadFiles, HeadSpec
 from disent_core.methods.train import train_head
@@ -216,9 +216,7 @@ def test_epochs_count_the_steps_of_all_seeds_and_make_a_training_curve(data, tmp
 def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, data, tmp_path, monkeypatch):
     dev = iter([(3.0, 0.1), (2.0, 0.1), (2.5, 0.2), (2.5, 0.2)] * 2)
     names = ("total", "accuracy_at_1")
-    monkeypatch.setattr(
-        fine_tuned_encoder_head.TranslationTask, "validate", lambda _: dict(zip(names, next(dev), strict=True))
-    )
+    monkeypatch.setattr(infonce_head.TranslationTask, "validate", lambda _: dict(zip(names, next(dev), strict=True)))
     config = settings("fine_tuned", monitor=monitor, epochs=4, patience=2)
     epochs = list(run("fine_tuned", data, config, tmp_path / "run", (0,)))
     found = [epoch.number - 1 for epoch in epochs if epoch.is_best[0]]
@@ -288,7 +286,7 @@ def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(d
 
 
 def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
-    own = fine_tuned_encoder_head.pair_texts(data)
+    own = infonce_head.pair_texts(data)
     assert len(set(own.texts)) == len(own.texts)
     for split, rows in own.pairs.items():
         pairs = data.splits[split]
@@ -316,7 +314,7 @@ def test_pairs_of_a_bitext_find_their_texts_as_well(other):
     none = [SCHEMAS["utterances"].empty_table()]
     aligned, vectors = [rows_table(entries, "aligned_pairs")], {"en": own.vectors["en"], other: own.vectors["de"]}
     data = training_data(aligned, vectors, masked=False, utterances=none, sentences=[bitext])
-    found = fine_tuned_encoder_head.pair_texts(data)
+    found = infonce_head.pair_texts(data)
     for split, pairs in found.pairs.items():
         expected = [row for row in rows if row["split"] == split]
         assert len(pairs) == len(expected)
@@ -329,7 +327,7 @@ def test_pairs_with_a_text_in_common_are_found():
     texts = torch.tensor([[1, 2], [3, 2], [3, 4], [5, 6]])
     expected = torch.eye(4, dtype=torch.bool)
     expected[0, 1] = expected[1, 0] = expected[1, 2] = expected[2, 1] = True
-    assert torch.equal(fine_tuned_encoder_head.shares_a_text(texts), expected)
+    assert torch.equal(infonce_head.shares_a_text(texts), expected)
 
 
 def test_translation_accuracy_is_the_mean_of_both_ways():
@@ -337,7 +335,7 @@ def test_translation_accuracy_is_the_mean_of_both_ways():
     right = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     # There: 0 and 1 find theirs, 2 finds 1 (equal, the lowest index). Back: all of 1 and 2 find 1.
     pair = torch.zeros(3, dtype=torch.int64)
-    assert fine_tuned_encoder_head.translation_accuracy(left, right, pair) == pytest.approx(2 / 3)
+    assert infonce_head.translation_accuracy(left, right, pair) == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("name", METHODS)

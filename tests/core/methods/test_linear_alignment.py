@@ -10,11 +10,11 @@ from sklearn.cross_decomposition import CCA as ReferenceCca
 from synthetic import world
 
 from disent_core.errors import TrainingError
-from disent_core.methods.alignment import CCA, PROCRUSTES, CcaConfig, ProcrustesConfig
+from disent_core.methods.closed_form import CCA, PROCRUSTES, CcaConfig, ProcrustesConfig
+from disent_core.methods.closed_form_head import parallel_rows, pivot_of
 from disent_core.methods.families.unseeded import Solved
 from disent_core.methods.infonce import InfoNceConfig
 from disent_core.methods.infonce_head import InfoNceHead
-from disent_core.methods.projection_head import parallel_rows, pivot_of
 from disent_core.methods.trainer import trainer
 from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, VectorBank

@@ -20,8 +20,8 @@ from loops import (
     values,
 )
 
+from disent_core.methods.dream import MEAT, MeatConfig
 from disent_core.methods.dream_head import MeatHead
-from disent_core.methods.meat import METHOD, MeatConfig
 
 MODES = ("uniform_ce", "grad_reversal", "negative_ce")
 
@@ -110,7 +110,7 @@ def test_terms_without_the_adversarial_one_do_not_reach_the_discriminator():
 
 
 def test_the_presets_have_the_published_settings():
-    paper, official = METHOD.presets["paper"], METHOD.presets["official_code"]
+    paper, official = MEAT.presets["paper"], MEAT.presets["official_code"]
     for preset in (paper, official):
         assert (preset.learning_rate, preset.batch_size, preset.patience, preset.max_epochs) == (1e-5, 512, 10, 10_000)
         assert (preset.validation_fraction, preset.split_seed, preset.adversarial) == (0.1, 42, "uniform_ce")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
-from disent_core.evaluation.metrics.tagging import span_agreement, token_agreement
+from disent_core.evaluation.tasks.slot_labelling import span_agreement, token_agreement
 from disent_core.methods.twosl_head import Prediction, decode
 
 TAG = st.sampled_from(["O", "B-x", "I-x", "B-y", "I-y"])
@@ -57,13 +57,6 @@ def test_token_f1_equals_a_loop_over_words(pairs):
     missed = sum(gold != guess and gold != "O" for gold, guess in words)
     found = token_agreement(*taggings(pairs))
     assert isclose(found.f1, 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
-
-
-@settings(deadline=None)
-@given(TWO_TAGGINGS)
-def test_token_f1_by_type_is_that_of_tags_without_their_prefix(pairs):
-    plain = [[tuple(tag if tag == "O" else f"B-{tag[2:]}" for tag in word) for word in one] for one in pairs]
-    assert token_agreement(*taggings(pairs), tags="type") == token_agreement(*taggings(plain))
 
 
 def chunks(tags):

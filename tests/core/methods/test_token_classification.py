@@ -8,11 +8,11 @@ import torch
 from slot_sentences import tagged_sentences, tiny_bert
 from slot_sentences import train as train_tagger
 
-from disent_core.evaluation.metrics.tagging import token_agreement
+from disent_core.evaluation.tasks.slot_labelling import token_agreement
 from disent_core.methods.families.tagger import Tagged
-from disent_core.methods.token_classification_head import TokenTagger
 from disent_core.methods.twosl import TOKEN_CLASSIFICATION as METHOD
 from disent_core.methods.twosl import TokenClassificationConfig
+from disent_core.methods.twosl_head import TokenTagger
 from disent_core.storage.weights import merge_weights, read_weights, save_weights
 
 QUICK = TokenClassificationConfig(examples=40, epochs=25, learning_rate=5e-3, dropout=0.0)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.errors import TrainingError
-from disent_core.evaluation.metrics.tagging import token_agreement
+from disent_core.evaluation.tasks.slot_labelling import token_agreement
 from disent_core.methods.families.tagger import Tagged
 from disent_core.methods.twosl import METHOD, TwoSlConfig
 from disent_core.methods.twosl_head import (

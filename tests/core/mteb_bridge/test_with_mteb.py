@@ -22,7 +22,7 @@ from task_inputs import (
 from worlds import utterance
 
 from disent_core.evaluation.mteb_results import read_results, result_files, twin_of
-from disent_core.mteb_bridge import official
+from disent_core.mteb_bridge import run as official
 from disent_core.mteb_bridge.encoder import DisentEncoder
 from disent_core.mteb_bridge.run import evaluate
 from disent_core.mteb_bridge.tasks import own_tasks

@@ -17,8 +17,15 @@ from worlds import utterance
 
 from disent_core.negatives import nearest
 from disent_core.negatives.config import BleuConfig
-from disent_core.negatives.nearest import max_bleu, update_max_bleu
-from disent_core.negatives.state import BLEU_STATE_SCHEMA, _previous_witnesses, bleu_state, negative_pool, pool
+from disent_core.negatives.nearest import (
+    BLEU_STATE_SCHEMA,
+    _previous_witnesses,
+    bleu_state,
+    max_bleu,
+    negative_pool,
+    pool,
+    update_max_bleu,
+)
 from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, rows_table
 

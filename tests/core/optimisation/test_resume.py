@@ -17,7 +17,7 @@ from disent_core.encoders.kinds.scratch.pretraining import PretrainingTask, pret
 from disent_core.methods import method
 from disent_core.methods.emu_head import ContrastiveTask, EmuTask, NPairTask, SoftmaxTask
 from disent_core.methods.facet_head import FacetTask
-from disent_core.methods.fine_tuned_encoder_head import TranslationTask
+from disent_core.methods.infonce_head import TranslationTask
 from disent_core.methods.lexicon_head import LexiconTask
 from disent_core.methods.trainer import trainer
 from disent_core.optimisation import steps

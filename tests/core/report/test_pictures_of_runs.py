@@ -62,7 +62,7 @@ def clouds(rows):
 def test_tsne_of_full_clouds_is_a_small_png_with_a_panel_for_each_embedding(monkeypatch):
     # Another test covers the projection; this one draws the largest figure.
     points = np.random.default_rng(0).normal(size=(2 * POINTS_PER_CLOUD, 2))
-    there = lambda rows, seed: _Projection(points[: len(rows)], ("", ""))  # noqa: E731
+    there = lambda rows: _Projection(points[: len(rows)], ("", ""))  # noqa: E731
     monkeypatch.setattr("disent_core.report.clouds._tsne", there)
     encoded = png(tsne(clouds(1_000), "fmda"))
     assert (opened(encoded).width <= 792, len(encoded) <= MOST_BYTES) == (True, True)
@@ -78,7 +78,7 @@ def test_clouds_are_a_small_png_and_the_same_each_time(draw, rows):
 def test_tsne_keeps_groups_apart():
     rng = np.random.default_rng(0)
     rows = np.concatenate([rng.normal(size=(40, 6)) + 4, rng.normal(size=(40, 6)) - 4])
-    left, right = np.split(_tsne(rows, 0).positions, 2)
+    left, right = np.split(_tsne(rows).positions, 2)
     within = max(np.ptp(left, axis=0).max(), np.ptp(right, axis=0).max())
     assert np.linalg.norm(left.mean(axis=0) - right.mean(axis=0)) > within / 2
 
@@ -86,13 +86,13 @@ def test_tsne_keeps_groups_apart():
 @pytest.mark.parametrize("draw", [tsne, pca])
 def test_collapsed_embeddings_are_drawn_as_well(draw):
     assert opened(png(draw({"en": np.ones((10, 3)), "de": np.ones((10, 3))}, "collapsed")))
-    assert np.isfinite(_tsne(np.ones((20, 1)), 0).positions).all()
+    assert np.isfinite(_tsne(np.ones((20, 1))).positions).all()
 
 
 def test_clouds_of_equal_length_are_sampled_alike():
     rows = np.arange(2_000.0)[:, None]
-    assert len(_sample(rows, 1)) == POINTS_PER_CLOUD
-    assert (_sample(rows, 1) == _sample(-rows, 1) * -1).all()
+    assert len(_sample(rows)) == POINTS_PER_CLOUD
+    assert (_sample(rows) == _sample(-rows) * -1).all()
 
 
 @pytest.mark.parametrize("draw", [tsne, pca])

@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from disent_core.report.document import Picture, RunReport, document
+from disent_core.report.document import Picture, RunReport, document, standings
 from disent_core.report.style import figure, png
-from disent_core.report.tables import standings
 
 HOSTILE = "\"'><img src=x onerror=alert(1)><script>alert(1)</script>"
 IDENTITY = {"task": "crosslingual_retrieval", "dataset": "massive", "encoder": "tiny", "evaluated_on": "en-de",

@@ -5,8 +5,8 @@ import torch
 from synthetic import DIM, world
 from test_stacked import stack
 
+from disent_core.methods.dream import MeatConfig
 from disent_core.methods.dream_head import MeatHead
-from disent_core.methods.meat import MeatConfig
 from disent_core.training import stacked as training
 from disent_core.training.epoch import Fit
 from disent_core.training.sampling import PairSampler

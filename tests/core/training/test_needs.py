@@ -3,10 +3,10 @@
 import pytest
 from language_tables import SPLITS, aligned, language
 
+from disent_core.lineage.embeddings import texts_to_encode
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_key
 from disent_core.training.needs import Need, training_fingerprint
-from disent_core.training.text_plan import texts_to_encode
 
 EVERYTHING = frozenset(Need)
 

@@ -16,7 +16,7 @@ from synthetic import DIM, random_rows, state_table, vector_table, world
 from disent_core import methods
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.errors import TableError, TrainingError
-from disent_core.methods import dream, fine_tuned_encoder_head, fmda, raw
+from disent_core.methods import dream, fmda, infonce_head, untrained
 from disent_core.methods.families.frozen import FrozenHeadTrainer
 from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
 from disent_core.methods.train import train_head
@@ -221,7 +221,7 @@ def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
     none, vectors = [toy_world.aligned[0].slice(0, 0)], {"en": toy_world.vectors["en"]}
     texts = toy_world.utterances[:1] if reads_texts else None
     with pytest.raises(TrainingError, match="en is one language, and the method trains on pairs of two"):
-        fine_tuned_encoder_head.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
+        infonce_head.pair_texts(training_data(none, vectors, masked=False, utterances=texts))
 
 
 def without_text(table, key):
@@ -324,7 +324,7 @@ def test_features_of_texts_in_several_tables_are_those_of_one_and_need_every_tex
 
 def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
     toy_world, keys, found = features()
-    embedded = trainer(raw.METHOD).load(tmp_path, raw.RawConfig(), "cpu").embed(found, None)
+    embedded = trainer(untrained.RAW).load(tmp_path, untrained.RawConfig(), "cpu").embed(found, None)
     assert np.array_equal(embedded["sentence"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
 
 

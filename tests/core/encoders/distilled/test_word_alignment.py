@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.encoders.kinds.distilled import alignment
-from disent_core.encoders.kinds.distilled.alignment import LEAST_PROBABILITY, Alignment, Pieces, align, aligned_rows
+from disent_core.encoders.kinds.distilled import aligned
+from disent_core.encoders.kinds.distilled.aligned import LEAST_PROBABILITY, Alignment, Pieces, align, aligned_rows
 
 sentences = st.lists(st.integers(0, 5), max_size=4)
 corpora = st.lists(st.tuples(sentences, sentences), max_size=6)
@@ -58,7 +58,7 @@ def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iteration
     sides = [pieces([pair[side] for pair in corpus]) for side in (0, 1)]
     whole = align(*sides, iterations=iterations)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "BLOCK", 2)
+        patch.setattr(aligned, "BLOCK", 2)
         found = align(*sides, iterations=iterations)
     for name, values in vars(whole).items():
         np.testing.assert_array_equal(vars(found)[name], values)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from disent_core.evaluation.metrics.significance import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
+from disent_core.evaluation.metrics.statistics import bootstrap_p, holm, mcnemar, mcnemar_exact, mean_intervals
 
 
 def hits(methods, n, seed=0):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from task_inputs import CONFIG, pair_inputs, scored, utterance_inputs, utterances
 
-from disent_core.evaluation.tasks import language_pool_retrieval, mixed_pool_retrieval, monolingual_retrieval
+from disent_core.evaluation.tasks import mixed_pool_retrieval, monolingual_retrieval
 from disent_core.evaluation.tasks.monolingual_retrieval import template_and_values
 
 
@@ -80,7 +80,7 @@ def test_the_nearest_text_of_all_languages_equals_a_loop_that_skips_what_equals_
     columns = dict(zip(("de", "en", "ja"), map(list, zip(*utterances_in_all, strict=True)), strict=True))
     vectors = dict(zip("abcd", np.random.default_rng(seed).normal(size=(4, 5)), strict=True))  # equal texts, equal rows
     config = replace(CONFIG, equal_text_counts=equal_text_counts)
-    found = language_pool_retrieval.TASK.problems(parallel(**columns), config)
+    found = mixed_pool_retrieval.LANGUAGE_POOL.problems(parallel(**columns), config)
     pool = [(language, row, text) for language, texts in columns.items() for row, text in enumerate(texts)]
     right, own = [], []
     for row, texts in enumerate(utterances_in_all):
@@ -106,7 +106,7 @@ def test_the_nearest_text_of_all_languages_equals_a_loop_that_skips_what_equals_
 
 def test_each_utterance_is_one_item_and_its_languages_are_its_queries():
     inputs = parallel(de=["eins", "zwei"], en=["one", "two"], ja=["ichi", "ni"])
-    (problem,) = language_pool_retrieval.problems(inputs, CONFIG)
+    (problem,) = mixed_pool_retrieval.set_problems(inputs, CONFIG)
     assert (problem.evaluated_on, problem.settings["pool_size"]) == ("de+en+ja", 6)
     german, english = np.eye(2, 4), np.array([[1, 0.1, 0, 0], [0, 1, 0.1, 0]])
     japanese = np.array([[0, 0, 1, 0.5], [0, 0, 1, 1.0]])  # each the nearest of the other
@@ -119,13 +119,13 @@ def test_each_utterance_is_one_item_and_its_languages_are_its_queries():
 def test_a_text_that_is_in_the_pool_more_often_than_is_searched_at_first_still_finds_another():
     texts = ["stop"] * 9
     inputs = parallel(de=[*texts, "halt"], en=[*texts, "hold"], ja=[*texts, "tomare"])
-    (problem,) = language_pool_retrieval.problems(inputs, CONFIG)
+    (problem,) = mixed_pool_retrieval.set_problems(inputs, CONFIG)
     assert problem.settings["pool_duplicates"] == 26
     rows = np.ones((10, 2)) + np.outer(np.arange(10) == 9, [0, 1])
     measured = scored(problem, de=rows, en=rows, ja=rows)
     assert measured["accuracy_at_1"].items.tolist() == [1]
     copies = parallel(de=["stop", *texts], en=["halt", *texts], ja=["tomare", *texts])
-    (problem,) = language_pool_retrieval.problems(copies, CONFIG)
+    (problem,) = mixed_pool_retrieval.set_problems(copies, CONFIG)
     far = np.ones((10, 2))
     far[0] = [1, -1]
     measured = scored(problem, de=np.ones((10, 2)), en=far, ja=far)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from task_inputs import CONFIG, pair_inputs, problems, scored, utterance_inputs, utterances
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.metrics.probes import NEIGHBOURS, PENALTY, knn_probe, linear_probe, mlp_probe
+from disent_core.evaluation.tasks.probes import NEIGHBOURS, PENALTY, knn_probe, linear_probe, mlp_probe
 
 NAME = "language_identification"
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_core.evaluation.metrics.probes import linear_probe
+from disent_core.evaluation.tasks.probes import linear_probe
 from disent_core.methods.facet_head import LanguageEraser
 
 

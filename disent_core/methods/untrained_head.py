@@ -9,7 +9,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from disent_core.methods.bertscore import BertscoreConfig
+from disent_core.methods.untrained import BertscoreConfig
 from disent_core.training.data import TextFeatures
 
 BLOCK_TOKENS = 2048  # tokens of either side whose cosines are in memory at once (16 MB)
