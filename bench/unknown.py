@@ -19,8 +19,8 @@ import numpy as np
 
 import disent
 from bench.negatives import DEFAULT_MASSIVE
-from disent_assets.web.search_page.noise import made_up
 from disent_core.classifier import FewExamplesWarning
+from disent_core.search.noise import made_up
 
 SIZES = ((3, 4), (3, 8), (40, 2), (40, 8))
 """Intents that are kept, and examples of each."""

@@ -299,6 +299,24 @@ class Index:
             ]
         return answers
 
+    @cached_property
+    def noise(self) -> Mapping[str, float]:
+        """The cosine, by embedding, that a hit has to exceed to match: 95 of 100 texts of random letters do not.
+
+        An index on disk has it, unless texts were added by a version that did not measure it, or it was stopped.
+        """
+        if (known := self._stored.noise) is not None:
+            return known
+        if not len(self):
+            return dict.fromkeys(self.embeddings, 0.0)
+        from disent_core.search.noise import noise_levels
+
+        def nearest(texts: list[str]) -> dict[str, list[float]]:
+            hits_of = self.search_each(texts, self.embeddings, 1, language=self.languages[0])
+            return {name: [hits[0].score for hits in of_texts] for name, of_texts in hits_of.items()}
+
+        return noise_levels(nearest)
+
     def vectors(self, by: str | None, rows: Sequence[int]) -> "np.ndarray":
         """Return vectors of texts of the index, scaled to norm 1, float32 [rows, dim].
 

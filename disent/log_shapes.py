@@ -23,8 +23,8 @@ def shapes(
     Args:
         texts: of a log; repeated ones count.
         model: what `load` returns, or a name or path for it; None: the model `small`.
-        earlier: texts of an earlier log, to tell new shapes from known ones.
-        threshold: cosine of shapes from which on two texts are of one group; None: 0.75.
+        earlier: texts of an earlier log, to tell new shapes from known ones; both are grouped together.
+        threshold: mean cosine of shapes from which on wordings are of one group; None: 0.7.
         show_progress: show on stderr how many texts are encoded, and the time left.
 
     Returns:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 from disent.extras import needing_extra
 from disent_core.embedding_names import embedding_of
 from disent_core.errors import TrainingError, located
+from disent_core.progress import text_bar
 from disent_core.text import listed_texts
 
 if TYPE_CHECKING:
@@ -436,7 +437,6 @@ class Model:
         show_progress: bool = False,
     ) -> "dict[str, np.ndarray]":
         import numpy as np
-        from tqdm import tqdm
 
         self._embedding(None)
         if batch_size < 1:
@@ -446,7 +446,7 @@ class Model:
             return {name: np.empty((0, width), dtype=np.float32) for name, width in self._widths.items()}
         size = batch_size if self.is_of_one_text else len(listed)
         blocks: list[dict[str, np.ndarray]] = []
-        with tqdm(total=len(listed), unit=" texts", disable=not show_progress) as bar:
+        with text_bar(len(listed), disable=not show_progress) as bar:
             for start in range(0, len(listed), size):
                 block = listed[start : start + size]
                 embedded = self._head.trained.embed(self._head.features(block, spoken), seed)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from disent_core.errors import DamagedError, TrainingError, located
+from disent_core.errors import DamagedError, Notice, TrainingError, located
 from disent_core.static_folder import filled
 
 RECORD, WEIGHTS = "classifier.json", "classifier.safetensors"
@@ -36,7 +36,7 @@ Vectors = NDArray[np.floating[Any]]
 Label = str | int
 
 
-class FewExamplesWarning(UserWarning):
+class FewExamplesWarning(Notice):
     """There are few examples to tell texts of the classes from others."""
 
 

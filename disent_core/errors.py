@@ -1,4 +1,4 @@
-"""Errors that a user can act on.
+"""Errors and warnings that a user can act on.
 
     DisentError
     |-- ConfigError      the configuration file is wrong
@@ -17,6 +17,10 @@ a mistake of the calling code.
 """
 
 from pathlib import Path
+
+
+class Notice(UserWarning):
+    """Base of the warnings that are about data; the command line prints them as a line."""
 
 
 class DisentError(Exception):

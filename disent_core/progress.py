@@ -1,12 +1,25 @@
-"""Log the progress of long work at intervals."""
+"""Show the progress of long work: a bar of texts, or lines of a log at intervals."""
 
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+FEW = 32
+"""Texts below which there is no bar, unless they take a second."""
 SECONDS = 5.0
 """Least time between two lines: often enough to show that the work goes on, and not more."""
+
+
+def text_bar(total: int | None, **options: Any) -> "tqdm":
+    """Return a bar on stderr of how many texts are done, and of the time left; options are those of tqdm."""
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit=" texts", delay=1.0 if total is not None and total < FEW else 0, **options)
 
 
 @dataclass

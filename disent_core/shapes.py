@@ -5,9 +5,14 @@
     weck mich um acht auf  x 1        weck mich um {1} auf   {1}: acht 1, zehn 1
     weck mich um zehn auf  x 1
 
-Texts whose shape embeddings are near are a group, whatever their language. Texts of a group that share words are a
-wording. Its pattern has the words that most of its texts have, in order, a slot where most texts have something between
-them, and `…` where some have. Slots are proposals, read off the texts; nobody has annotated them.
+First, texts that differ in a value alone are joined: in a few words in one place, no more than those that stay, if
+their shape embeddings are not far. Then groups whose shape embeddings are near on average are joined, in any language.
+Groups depend neither on the order of the texts nor on how often each occurs, and those of a looser threshold are unions
+of those of a stricter one.
+
+Texts of a group that share words are a wording. Its pattern has the words that most of its texts have, in order, a slot
+where most texts have something between them, and `…` where some have. Slots are proposals, read off the texts; nobody
+has annotated them.
 
 Only numpy is imported here.
 """
@@ -16,21 +21,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from disent_core.linkage import Labels, components, linked
 from disent_core.methods.modules.word_rows import is_unspaced_character
 from disent_core.text import normalise
 
-THRESHOLD = 0.75
-"""Cosine of shapes from which on two texts are of one group."""
+THRESHOLD = 0.7
+"""Mean cosine of shapes from which on wordings are of one group."""
+_SAME_WORDING = 0.6
+"""Mean cosine of shapes from which on texts that differ in a value are of one wording, whatever the threshold."""
+_LONGEST_VALUE = 4
+"""Words, or characters of scripts without spaces, in which two texts of one wording differ."""
 _SHARED = 0.4
 """Least share of words that a text of a wording has in common with its commonest text."""
 _KEPT, _FILLED = 0.6, 0.5
 """Least shares of the texts of a wording that have a word of its pattern, and a value in a slot."""
-_BLOCK = 1 << 24  # cosines that are computed at once: 64 MB
 _EXAMPLES = 3  # of a wording
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -87,7 +95,8 @@ def shapes(
         texts: of one or several languages, which need not be known; repeated ones count.
         encode: makes shape embeddings.
         earlier: texts of an earlier log, to tell new shapes from known ones; None: there is none.
-        threshold: cosine from which on texts are of one group, above 0 and at most 1.
+            Both are grouped together.
+        threshold: mean cosine from which on wordings are of one group, above 0 and at most 1.
 
     Returns:
         The groups, the largest first.
@@ -97,26 +106,24 @@ def shapes(
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"the threshold is {threshold}; it must be above 0 and at most 1")
-    counts = _counted(texts)
+    counts, known = _counted(texts), _counted(earlier or ())
     if not counts:
         return []
-    listed, weights = list(counts), np.array(list(counts.values()))
-    vectors = encode(listed)
-    groups = grouped(vectors, weights, threshold)
-    of_earlier = None if earlier is None else _members_of(groups, vectors, _counted(earlier), encode, threshold)
+    listed = sorted(counts | known)
     found = []
-    for number, members in enumerate(groups):
-        known = None if of_earlier is None else int(of_earlier[number])
-        of_group = {listed[member]: int(weights[member]) for member in members}
-        found.append(
-            Shape(
-                count=sum(of_group.values()),
-                distinct=len(of_group),
-                wordings=wordings(of_group),
-                is_new=None if known is None else not known,
-                earlier=known,
+    for members in grouped(listed, encode(listed), threshold):
+        of_group = {listed[row]: counts[listed[row]] for row in members if listed[row] in counts}
+        of_earlier = None if earlier is None else sum(known[listed[row]] for row in members)
+        if of_group:
+            found.append(
+                Shape(
+                    count=sum(of_group.values()),
+                    distinct=len(of_group),
+                    wordings=wordings(of_group),
+                    is_new=None if of_earlier is None else not of_earlier,
+                    earlier=of_earlier,
+                )
             )
-        )
     return sorted(found, key=lambda shape: -shape.count)
 
 
@@ -127,54 +134,56 @@ def _counted(texts: Sequence[str]) -> Counter[str]:
 # --- groups -----------------------------------------------------------------------------------------------
 
 
-def grouped(vectors: NDArray[np.float32], weights: NDArray[Any], threshold: float) -> list[NDArray[np.int64]]:
-    """Group unit vectors around leaders; a group has its leader first.
-
-    The vector with most texts near it leads, and takes all that are near and not taken yet; then the next one.
+def grouped(texts: Sequence[str], vectors: NDArray[np.float32], threshold: float) -> list[NDArray[np.int64]]:
+    """Group texts, and return the rows of each group.
 
     Args:
-        vectors: unit vectors, [texts, dim].
-        weights: how often each text occurs, [texts].
-        threshold: cosine from which on two are near.
+        texts: in an order that does not depend on chance, each once.
+        vectors: their shapes, unit vectors [texts, dim].
+        threshold: mean cosine from which on wordings are of one group.
     """
-    near = np.concatenate([(block >= threshold) @ weights for block in _cosines(vectors, vectors)])
-    is_free = np.ones(len(vectors), dtype=bool)
-    groups = []
-    for leader in np.lexsort((np.arange(len(vectors)), -weights, np.negative(near))):
-        if not is_free[leader]:
-            continue
-        free = np.flatnonzero(is_free)
-        members = free[vectors[free] @ vectors[leader] >= threshold]
-        members = np.concatenate([[leader], members[members != leader]])
-        is_free[members] = False
-        groups.append(members)
-    return groups
+    return _rows_of(linked(vectors, threshold, same_wording(texts, vectors)))
 
 
-def _cosines(left: NDArray[np.float32], right: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
-    size = max(1, _BLOCK // max(len(right), 1))
-    return (left[start : start + size] @ right.T for start in range(0, len(left), size))
+def same_wording(texts: Sequence[str], vectors: NDArray[np.float32]) -> Labels:
+    """Return the number of the wording of each text: those with other values have the same."""
+    labels = np.empty(len(texts), dtype=np.int64)
+    count = 0
+    for rows in _rows_of(components(len(texts), _differing_in_a_value(texts))):
+        of_rows = linked(vectors[rows], _SAME_WORDING)
+        labels[rows] = count + of_rows
+        count += int(of_rows.max()) + 1
+    return labels
 
 
-def _members_of(
-    groups: Sequence[NDArray[np.int64]],
-    vectors: NDArray[np.float32],
-    earlier: Mapping[str, int],
-    encode: Encode,
-    threshold: float,
-) -> NDArray[np.int64]:
-    """Return how many earlier texts each group has: those that are nearest to its leader, and near."""
-    counts = np.zeros(len(groups), dtype=np.int64)
-    if not earlier:
-        return counts
-    leaders = vectors[[members[0] for members in groups]]
-    weights, start = np.array(list(earlier.values())), 0
-    for block in _cosines(encode(list(earlier)), leaders):
-        nearest = block.argmax(axis=1)
-        is_near = block[np.arange(len(block)), nearest] >= threshold
-        np.add.at(counts, nearest[is_near], weights[start : start + len(block)][is_near])
-        start += len(block)
-    return counts
+def _differing_in_a_value(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield rows of texts that are equal but for a few words in one place, no more than those that are equal.
+
+    Of all texts with the same words before and after the place, each is paired with the first.
+    """
+    before: dict[tuple[int, str], int] = {}
+    after: dict[tuple[int, str], int] = {}
+    first: dict[tuple[int, int], int] = {}
+    for row, text in enumerate(texts):
+        tokens = tokens_of(text)
+        heads, tails = _numbered(tokens, before), _numbered(tokens[::-1], after)
+        for size in range(1, min(_LONGEST_VALUE, len(tokens) // 2) + 1):
+            for start in range(len(tokens) - size + 1):
+                place = heads[start], tails[len(tokens) - size - start]
+                if (other := first.setdefault(place, row)) != row:
+                    yield other, row
+
+
+def _numbered(tokens: _Tokens, numbers: dict[tuple[int, str], int]) -> list[int]:
+    """Return a number for each beginning of a text, 0 for the empty one; equal beginnings have the same."""
+    listed = [0]
+    for token in tokens:
+        listed.append(numbers.setdefault((listed[-1], token), len(numbers) + 1))
+    return listed
+
+
+def _rows_of(labels: Labels) -> list[NDArray[np.int64]]:
+    return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1]) if labels.size else []
 
 
 # --- patterns ---------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from disent_core.embedding_names import MEANING, embedding_of
+from disent_core.errors import Notice
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
+from disent_core.progress import text_bar
 from disent_core.static_folder import Header, content_of, read, write
 from disent_core.text import iterable_texts, require_text, require_unicode
 
@@ -43,7 +45,7 @@ they requests, news or captions; languages that it lacks have 0.27 to 0.89."""
 _FEW = 16  # texts, of which a mean says too little to warn
 
 
-class UnseenTextWarning(UserWarning):
+class UnseenTextWarning(Notice):
     """Many of the words of the texts were not trained: they are in other languages, or about other things."""
 
 
@@ -513,9 +515,7 @@ def _blocks(texts: Iterable[str], size: int) -> Iterator[_Block]:
 
 
 def _shown(blocks: Iterator[_Block], total: int | None) -> Iterator[_Block]:
-    from tqdm import tqdm
-
-    with tqdm(total=total, unit=" texts") as bar:
+    with text_bar(total) as bar:
         for block in blocks:
             yield block
             bar.update(len(block.texts))

@@ -34,7 +34,7 @@ LAYERS = (
     "errors", "normal_form", "text", "embedding_names", "random_bits", "progress", "settings", "exact", "matmul",
     "registry", "storage", "shards", "losses", "corpora", "negatives", "optimisation", "encoders", "targets",
     "embeddings", "training", "methods", "static_folder", "static_model", "evaluation", "report", "config", "lineage",
-    "export", "search", "mteb_bridge", "classifier", "shapes",
+    "export", "search", "mteb_bridge", "classifier", "linkage", "shapes",
 )  # fmt: skip
 """Folders and modules of `disent_core`, the lowest first."""
 FACE = ("dagster", "duckdb")

@@ -34,6 +34,10 @@ class ToyIndex:
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
+    def noise(self) -> dict[str, float]:
+        return dict.fromkeys(self.embeddings, 0.0)
+
+    @property
     def texts(self) -> Sequence[str]:
         return [text for text, _ in self.rows]
 
@@ -52,8 +56,7 @@ class ToyIndex:
         only_language: str | None = None,
         except_same_text: bool = False,
     ) -> dict[str, list[Sequence[ToyHit]]]:
-        if len(texts) == 1:  # not the made-up texts of the level of noise
-            self.asked.append(tuple(by))
+        self.asked.append(tuple(by))
         rows = [
             (row, text, its)
             for row, (text, its) in enumerate(self.rows)

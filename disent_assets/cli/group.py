@@ -1,6 +1,7 @@
 """The group of commands, and how they report errors."""
 
 import logging
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 from disent.extras import remedy
 from disent.home import home_folder
 from disent_assets.settings.environment import configuration, use_utf8
-from disent_core.errors import ConfigError, DisentError
+from disent_core.errors import ConfigError, DisentError, Notice
 from disent_core.text import printable
 
 START = """\
@@ -43,7 +44,9 @@ class Command(click.Command):
     """A command that reports errors as one line; its line in the list of commands is its whole first sentence."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        with errors(ctx):
+        with errors(ctx), warnings.catch_warnings():
+            if not ctx.obj:
+                warnings.showwarning = _show
             return super().invoke(ctx)
 
     def get_short_help_str(self, limit: int = 0) -> str:
@@ -88,6 +91,21 @@ class Printable(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
+
+
+def _show(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
+    """Print a warning as one line, without its place in the code; that of another library with its kind."""
+    kind = "" if issubclass(category, Notice) else f"{category.__name__}: "
+    click.echo(f"disent: {printable(kind + ' '.join(str(message).split()))}", err=True)
+
+
+@contextmanager
+def after_the_bar() -> Iterator[None]:
+    """Print the warnings of what shows a bar when that has ended, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    for warning in {str(warning.message): warning for warning in caught}.values():
+        warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 _OPTIONS = {

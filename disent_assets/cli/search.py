@@ -3,7 +3,6 @@
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from disent_assets.cli.group import main, short
+from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_core.errors import DamagedError, located
 
@@ -412,6 +411,8 @@ def search(
     """
     if (text is None) == (queries is None):
         raise ValueError("name either a TEXT or --queries FILE")
+    from disent_core.embedding_names import embedding_of
+
     opened = open_index(index, head, encoder, methods)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
@@ -421,7 +422,10 @@ def search(
         answers = opened.search(texts, by, hits, language=code, **request)
         for number, answer in zip(numbers, answers, strict=True):
             results[number] = answer
-    print_table(_table([query.text for query in asked], results, style), style)
+    noise = opened.noise[embedding_of(by, opened.embeddings, "this index")]
+    print_table(_table([query.text for query in asked], results, noise, style), style)
+    if style == "table" and (note := _note([hits[0].score for hits in results if hits], noise)):
+        click.echo(f"\n{note}")
 
 
 def _queries(text: str | None, queries: str | None, column: str, language: str | None) -> list["Text"]:
@@ -434,16 +438,34 @@ def _queries(text: str | None, queries: str | None, column: str, language: str |
         return list(file)
 
 
-def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", style: Style) -> "pa.Table":
+def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", noise: float, style: Style) -> "pa.Table":
     import pyarrow as pa
 
-    rows = [{"query": query, **hit._asdict()} for query, hits in zip(queries, results, strict=True) for hit in hits]
-    names = ["query", "score", "language", "text", "row", "text_key"]
+    rows = [
+        {"query": query, **hit._asdict(), "is_near": hit.score > noise}
+        for query, hits in zip(queries, results, strict=True)
+        for hit in hits
+    ]
+    names = ["query", "score", "is_near", "language", "text", "row", "text_key"]
     if style in ("table", "markdown"):
-        names = ["score", "language", "text"] if len(queries) == 1 else names[:4]
-    fields = {"score": pa.float32(), "row": pa.int64()}
+        names = names[len(queries) == 1 : 5]
+        if all(row["is_near"] for row in rows):
+            names.remove("is_near")
+    fields = {"score": pa.float32(), "row": pa.int64(), "is_near": pa.bool_()}
     schema = pa.schema([(name, fields.get(name, pa.string())) for name in names])
     return pa.Table.from_pylist([{name: row[name] for name in names} for row in rows], schema)
+
+
+def _note(best: Sequence[float], noise: float) -> str:
+    """Say that queries match nothing, by the scores of their nearest texts; empty if all match."""
+    from disent_core.search.noise import written_apart
+
+    if not (unmatched := [score for score in best if score <= noise]):
+        return ""
+    if len(best) == 1:
+        near, reached = written_apart(best[0], noise)
+        return f"Nothing matches: the nearest text has the cosine {near}; words that do not exist reach {reached} here"
+    return f"{len(unmatched):,} of {len(best):,} queries match nothing: words that do not exist reach {noise:.2f} here"
 
 
 # --- input ------------------------------------------------------------------------------------------------
@@ -471,10 +493,9 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
     """
     from dataclasses import replace
 
-    from tqdm import tqdm
-
     from disent import Model
     from disent.index import needed_languages
+    from disent_core.progress import text_bar
 
     checked = replace(file, languages=needed_languages(model))
     seconds = 0.1 if sys.stderr.isatty() else _LOG_SECONDS
@@ -482,13 +503,8 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
     seen = model.description.get("languages") if isinstance(model, Model) else model.languages
     if seen and (unseen := sorted({language for language in counts if language} - {*seen})):
         click.echo(f"The model has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        tqdm(total=counts.total(), unit=" texts", mininterval=seconds) as bar,
-    ):
+    with after_the_bar(), text_bar(counts.total(), mininterval=seconds) as bar:
         yield checked, bar
-    for text in {str(warning.message): None for warning in caught}:
-        click.echo(text, err=True)
 
 
 _SHARED = """\
@@ -535,11 +551,11 @@ def serve(
     classifier = None if labels is None else _classifier(labels, opened.model)
     if is_shared(host) and token is None:
         click.echo(_SHARED.format(host=host, index=short(index.resolve())), err=True)
-    about = {"head": opened.head_title, "sentences": f"{len(opened):,}", "index": str(short(index.resolve()))}
+    about = {"model": opened.head_title, "texts": f"{len(opened):,}", "index": str(short(index.resolve()))}
     if labels is not None:
         about["classifier"] = str(short(labels.resolve()))
     if opened.model.description.get("mates") == 0:
-        about["shape and values"] = "the head was trained on texts without slots and knows neither"
+        about["shape and values"] = "the model was trained on texts without slots and knows neither"
     run(
         opened,
         about,

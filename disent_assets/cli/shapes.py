@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from disent_assets.cli.group import main, short
+from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_assets.cli.search import HEAD_HELP, input_file, open_model
 
@@ -19,7 +19,7 @@ _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are show
 @click.argument("texts", metavar="LOG")
 @click.option("--since", metavar="OLD", help="An earlier log: shapes that it lacks are new.")
 @click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Cosine of texts of one shape, 0.75.")
+@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Mean cosine of one shape, 0.7.")
 @click.option("--most", type=click.IntRange(1), default=30, show_default=True, help="Shapes that a table shows.")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
 @click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
@@ -50,7 +50,8 @@ def shapes(
     if since is not None:
         with input_file(since, column, None) as old:
             earlier = [text.text for text in old]
-    found = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
+    with after_the_bar():
+        found = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
     shown = found[:most] if style == "table" else found
     wordings = _WORDINGS if style == "table" else None
     rows = [

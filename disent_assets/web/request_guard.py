@@ -32,11 +32,11 @@ class Guard:
     """Reject requests that the user's browser and programs do not send, and forbid other pages to embed answers.
 
     `shared` is a name or address under which other machines may ask as well; None: this machine only. `refuse` makes
-    the answer from the reason.
+    the answer from the status and the reason.
     """
 
     def __init__(
-        self, app: ASGIApp, shared: str | None = None, refuse: "Callable[[str], Response] | None" = None
+        self, app: ASGIApp, shared: str | None = None, refuse: "Callable[[int, str], Response] | None" = None
     ) -> None:
         self.app = app
         self.shared = shared
@@ -50,8 +50,8 @@ class Guard:
                     headers.append(name, value) if name == "Content-Security-Policy" else headers.update({name: value})
             await send(message)
 
-        reason = refusal(scope, self.shared) if scope["type"] in ("http", "websocket") else None
-        answer = self.app if reason is None else self.refuse(reason)
+        why = refusal(scope, self.shared) if scope["type"] in ("http", "websocket") else None
+        answer = self.app if why is None else self.refuse(*why)
         await answer(scope, receive, send_guarded)
 
 
@@ -86,25 +86,25 @@ _asked_for_token = JSONResponse(
 )
 
 
-def refused(reason: str) -> PlainTextResponse:
-    return PlainTextResponse(f"refused: {reason}\n", status_code=403)
+def refused(status: int, reason: str) -> PlainTextResponse:
+    return PlainTextResponse(f"refused: {reason}\n", status_code=status)
 
 
-def refusal(scope: Scope, shared: str | None = None) -> str | None:
-    """Return why a request or a websocket is rejected, or None; `shared` as in `Guard`."""
+def refusal(scope: Scope, shared: str | None = None) -> tuple[int, str] | None:
+    """Return with which status and why a request or a websocket is rejected, or None; `shared` as in `Guard`."""
     address, port = scope["server"]
     headers, method = Headers(scope=scope), scope.get("method", "GET")
     hosts, origins = headers.getlist("Host"), headers.getlist("Origin")
     names = [name if port == 80 else f"{name}:{port}" for name in _names(address, shared)]
     is_near = shared is not None or address in LOOPBACK
     if not is_near or len(hosts) != 1 or hosts[0].lower() not in names:
-        return f"this server answers at http://{names[0]} only"
+        return 403, f"this server answers at http://{names[0]} only"
     if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
-        return "another web page has sent this"
+        return 403, "another web page has sent this"
     if not _is_from_here(headers, method):
-        return "another web page has asked for this"
+        return 403, "another web page has asked for this"
     if method not in READS and not _is_json(headers):
-        return "send application/json"
+        return 415, "send application/json"
     return None
 
 

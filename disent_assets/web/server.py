@@ -49,7 +49,7 @@ class Server(DagsterWebserver):
     async def graphql_http_endpoint(self, request: Request) -> HTMLResponse | JSONResponse | PlainTextResponse:
         """Queries and mutations come by POST; a GET only opens the page in which one writes them."""
         if request.method in READS and ("text/html" not in request.headers.get("Accept", "") or request.query_params):
-            return refused("send a query by POST, as application/json")
+            return refused(403, "send a query by POST, as application/json")
         return await super().graphql_http_endpoint(request)
 
 

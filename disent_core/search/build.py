@@ -29,6 +29,7 @@ from disent_core.search.contents import (
     read_contents,
     write_contents,
 )
+from disent_core.search.noise import noise_levels
 from disent_core.search.parts import (
     DIGITS,
     EMBEDDINGS,
@@ -106,6 +107,7 @@ def add_texts(
         contents = joined(index, contents)
         write_contents(index, contents)
         contents = _with_engine(index, replace(contents, engine=engine or contents.engine))
+        contents = _with_noise(index, contents, encode)
         write_contents(index, contents)
         _remove_others(index, contents)
     return Added(rows=contents.rows, approximate=contents.approximate, **counts)
@@ -217,7 +219,7 @@ def _with_block(
         schema = part_schema(contents.embeddings)
         batch = record_batch(schema, vectors, row=rows, text_key=keys, text=texts, language=languages)
         part = write_part(index, contents.embeddings, language, [batch], is_loose=True)
-        contents = replace(contents, parts=(*contents.parts, part))
+        contents = replace(contents, parts=(*contents.parts, part), noise=None)
     write_contents(index, contents)
     return contents
 
@@ -249,6 +251,19 @@ def _with_engine(index: Path, contents: Contents) -> Contents:
     return replace(contents, approximate=write_approximate(index, contents, engine, next_number(index)))
 
 
+def _with_noise(index: Path, contents: Contents, encode: Encode) -> Contents:
+    """Measure which cosines say nothing, so that no search has to; see `noise_levels`."""
+    if contents.noise is not None or not contents.rows:
+        return contents
+    stored = StoredIndex(index, contents)
+
+    def nearest(texts: list[str]) -> dict[str, np.ndarray]:
+        vectors = encode(texts, stored.languages[0])
+        return {name: stored.nearest(vectors[name], name, 1)[0][:, 0] for name in contents.embeddings}
+
+    return replace(contents, noise=noise_levels(nearest))
+
+
 def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
     batches = (batch for part in parts for batch in read_batches(part_folder(index, part.number)))
     return write_part(index, contents.embeddings, parts[0].language, batches, is_loose=False)
@@ -265,7 +280,7 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
             for batch in read_batches(part_folder(index, part.number))
         )
         parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=True))
-    return replace(contents, parts=tuple(parts), approximate=None)
+    return replace(contents, parts=tuple(parts), approximate=None, noise=None)
 
 
 def _remove_others(index: Path, contents: Contents) -> None:

@@ -87,10 +87,13 @@ class Contents:
     parts: tuple[Part, ...] = ()  # in the order in which they were made
     engine: EngineChoice = "auto"  # what was chosen to search with
     approximate: Approximate | None = None
+    noise: dict[str, float] | None = None  # `noise.noise_levels` of all texts; None if these have changed since
 
     def __post_init__(self) -> None:
         for name in self.embeddings:
             safe_part(name)
+        if self.noise is not None and self.noise.keys() != self.embeddings.keys():
+            raise ValueError(f"it has the noise of {[*self.noise]}, and the embeddings {[*self.embeddings]}")
 
     @property
     def rows(self) -> int:

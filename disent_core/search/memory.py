@@ -15,7 +15,7 @@ _NONE = -1
 class MemoryIndex:
     """Texts, which may repeat, with vectors of each embedding; it answers as `stored.StoredIndex` does."""
 
-    folder = approximate = None
+    folder = approximate = noise = None
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ NINE = "wake me up at nine"
 
 
 def client(index: ToyIndex | None = None, shared: str | None = None, at: str = "127.0.0.1") -> TestClient:
-    app = application(index or ToyIndex(), {"head": "facet on tiny"}, shared)
+    app = application(index or ToyIndex(), {"model": "facet on tiny"}, shared)
     return TestClient(app, base_url=f"http://{at}:8900", raise_server_exceptions=True)
 
 

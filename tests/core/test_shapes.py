@@ -1,11 +1,15 @@
 """Shapes of a log: groups by cosine, wordings, patterns with slots, and what is new."""
 
+import zlib
+from functools import cache
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disent_core.shapes import grouped, shapes, tokens_of, wordings
+import disent
+from disent_core.shapes import shapes, tokens_of, wordings
 
 AXES = {"wake": 0, "weck": 0, "起こ": 0, "play": 1, "spiel": 1}
 
@@ -15,6 +19,15 @@ def encode(texts):
     vectors = np.zeros((len(texts), 8), dtype=np.float32)
     for row, text in enumerate(texts):
         vectors[row, next((axis for word, axis in AXES.items() if word in text), 2 + len(text) % 6)] = 1
+    return vectors
+
+
+def encode_values(texts):
+    """Return vectors like `encode` that depend on the whole text too: two texts of a wording have cosine 0.65."""
+    vectors = np.zeros((len(texts), 8 + 4096), dtype=np.float32)
+    vectors[:, :8] = encode(texts) * 0.65**0.5
+    for row, text in enumerate(texts):
+        vectors[row, 8 + zlib.crc32(text.encode()) % 4096] = 0.35**0.5
     return vectors
 
 
@@ -56,12 +69,21 @@ def test_shapes_that_an_earlier_log_lacks_are_new():
     assert [shape.is_new for shape in shapes(LOG, encode, earlier=[])] == [True, True]
 
 
-def test_the_vector_with_most_texts_near_it_leads():
-    angles = np.deg2rad([0, 20, 40, 90])
-    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    near = np.cos(np.deg2rad(25))
-    assert [group.tolist() for group in grouped(vectors, np.ones(4), near)] == [[1, 0, 2], [3]]
-    assert [group.tolist() for group in grouped(vectors, np.array([1, 1, 1, 9]), near)] == [[3], [1, 0, 2]]
+def test_an_earlier_text_of_the_same_wording_is_no_new_shape_whatever_its_value():
+    (music,) = shapes(["play jazz"], encode_values, earlier=["play rock"], threshold=0.99)
+    assert (music.is_new, music.earlier, music.distinct) == (False, 1, 1)
+
+
+def test_texts_of_one_wording_are_one_shape_whatever_their_values_and_the_threshold():
+    log = ["wake me up at nine", "wake me up at half past ten", "weck mich um acht auf", "weck mich um elf Uhr auf"]
+    english, german = (encode_values([text for text in log if text.startswith(word)]) for word in ("wake", "weck"))
+    assert max(english[0] @ english[1], german[0] @ german[1]) < 0.7
+    for threshold in (0.7, 0.99):
+        assert [shape.distinct for shape in shapes(log, encode_values, threshold=threshold)] == [2, 2]
+
+
+def test_texts_that_share_words_but_not_their_shape_are_not_joined():
+    assert [shape.distinct for shape in shapes(["play jazz", "stop jazz"], encode)] == [1, 1]
 
 
 def test_an_empty_log_has_no_shapes_and_blank_lines_do_not_count():
@@ -82,3 +104,53 @@ def test_every_text_is_in_one_wording(texts):
     assert sum(wording.count for wording in found) == sum(texts.values())
     assert all(wording.pattern for wording in found)
     assert all(wording.pattern.count("{") == len(wording.slots) for wording in found)
+
+
+UTTERANCES = [
+    *(f"wake me up at {time}" for time in ("nine", "six am", "half past ten")),
+    *(f"set an alarm for {time}" for time in ("nine", "six am", "half past ten")),
+    *(f"weck mich um {time} auf" for time in ("acht uhr", "sieben", "halb neun")), "wann klingelt mein wecker",
+    *(f"play {music}" for music in ("jazz", "some rock music", "bob dylan", "my favorite playlist")),
+    *(f"spiel {music}" for music in ("jazz", "etwas rockmusik", "helene fischer")),
+    *(f"what is the weather in {place}" for place in ("berlin", "new york", "paris this week")),
+    *(f"wie ist das wetter in {place}" for place in ("hamburg", "münchen am montag")), "will it rain tomorrow",
+    "wird es morgen regnen", "add milk to my shopping list", "add cereal to my grocery list", "turn off the lights",
+    "füge milch zur einkaufsliste hinzu", "mach das licht im bad aus", "turn the lights off in the kitchen", "hallo",
+]  # fmt: skip
+
+
+@cache
+def vector_of(text):
+    return disent.load().encode(text, "template")
+
+
+def encode_shapes(texts):
+    return np.stack([vector_of(text) for text in texts])
+
+
+@given(st.permutations(UTTERANCES), st.floats(0.3, 1.0))
+@settings(max_examples=30)
+def test_shapes_do_not_depend_on_the_order_of_the_lines(log, threshold):
+    assert shapes(log, encode_shapes, threshold=threshold) == shapes(UTTERANCES, encode_shapes, threshold=threshold)
+
+
+@given(st.lists(st.sampled_from(UTTERANCES), min_size=1), st.floats(0.05, 1), st.floats(0.05, 1))
+def test_there_are_never_more_shapes_with_a_looser_threshold(log, threshold, other):
+    looser, stricter = (len(shapes(log, encode_shapes, threshold=level)) for level in sorted((threshold, other)))
+    assert looser <= stricter
+
+
+@given(st.lists(st.sampled_from(UTTERANCES), min_size=1))
+def test_repeated_lines_change_no_group(log):
+    once = shapes(list(dict.fromkeys(log)), encode_shapes)
+    assert sorted(shape.distinct for shape in once) == sorted(shape.distinct for shape in shapes(log, encode_shapes))
+
+
+def test_requests_of_two_languages_are_grouped_by_what_they_ask():
+    firsts = [
+        {example.split()[0] for wording in shape.wordings for example in wording.examples}
+        for shape in shapes(UTTERANCES, encode_shapes)
+    ]
+    assert {"play", "spiel"} in firsts
+    assert {"what", "wie"} in firsts
+    assert any({"wake", "weck"} <= words for words in firsts)

@@ -17,10 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from disent import Classifier, load
-from disent_assets.web.search_page.noise import made_up
 from disent_core.classifier import FewExamplesWarning
 from disent_core.encoders.kinds.words import WordsConfig
 from disent_core.errors import DamagedError, EncoderError, TrainingError
+from disent_core.search.noise import made_up
 
 TEXTS = [f"{verb} at {time}" for time in ("six", "seven", "eight", "nine", "ten") for verb in ("wake me", "call bob")]
 TEXTS += [f"play {music} now" for music in ("jazz", "rock", "blues", "soul", "funk")]

@@ -59,6 +59,56 @@ def index(tmp_path):
     return disent.Index.build(tmp_path / "index", model(), ["wake nine", "halt zimmer"], language="de")
 
 
+REQUESTS = ["wake me up at nine", "play some jazz", "turn off the lights", "what is the weather in berlin"]
+NONSENSE = "qwxz vrrtb plomk"
+
+
+@pytest.fixture
+def requests(tmp_path):
+    return disent.Index.build(tmp_path / "requests", disent.load("small"), REQUESTS)
+
+
+def printed(*arguments):
+    answer = CliRunner().invoke(main, ["search", *map(str, arguments)], catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
+
+
+def test_an_index_on_disk_has_the_level_of_noise_that_is_measured_in_memory(requests):
+    assert requests.noise == disent.Index.of(REQUESTS).noise
+    stored = json.loads((requests.folder / "index.json").read_text())
+    assert stored["noise"] == requests.noise
+
+
+def test_the_command_marks_hits_that_are_no_nearer_than_noise(requests, monkeypatch):
+    assert "is_near" not in printed(requests.folder, REQUESTS[0], "-k", 1)
+    for by in ("shape", "meaning"):
+        shown = printed(requests.folder, NONSENSE, "--by", by, "-k", 1)
+        assert "False" in shown
+        assert "Nothing matches: the nearest text has the cosine" in shown
+    rows = json.loads(printed(requests.folder, "play some blues", "--format", "json"))
+    assert [row["is_near"] for row in rows] == [row["score"] > requests.noise["meaning"] for row in rows]
+    assert {row["is_near"] for row in rows} == {True, False}
+    # A search measures nothing: the level is stored.
+    monkeypatch.setattr("disent_core.search.noise.noise_levels", None)
+    assert "Nothing matches" in printed(requests.folder, NONSENSE)
+
+
+def test_an_index_of_an_earlier_version_is_measured_when_it_is_searched(requests):
+    path = requests.folder / "index.json"
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "noise"}))
+    assert disent.Index.open(requests.folder).noise == requests.noise
+    assert "Nothing matches" in printed(requests.folder, NONSENSE)
+
+
+def test_of_several_queries_the_command_says_how_many_match_nothing(requests, tmp_path):
+    (tmp_path / "queries.txt").write_text(f"{REQUESTS[0]}\n{NONSENSE}\n")
+    shown = printed(requests.folder, "--queries", tmp_path / "queries.txt", "-k", 1)
+    assert "1 of 2 queries match nothing" in shown
+    assert "True" in shown
+    assert "False" in shown
+
+
 def test_a_search_by_template_finds_the_same_shape_and_by_residual_the_same_values(index):
     by_template, by_residual = (index.search("wake jazz now", by, k=3) for by in ("template", "residual"))
     assert {hit.text.split()[0] for hit in by_template} == {"wake"}

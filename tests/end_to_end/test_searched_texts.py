@@ -343,7 +343,7 @@ def test_hostile_texts_reach_neither_the_terminal_nor_the_shape_of_a_table(head,
     assert run("index", "-", tmp_path / "index", "--head", head, stdin=lines).exit_code == 0
     told = run("search", tmp_path / "index", "x", "-k", 6)
     assert not set("\x1b\x07\u202e\x00") & set(told.stdout)
-    assert len(told.stdout.splitlines()) == 9
+    assert len(told.stdout.partition("\n\n")[0].splitlines()) == 9  # a note that nothing matches may follow
     found = json.loads(run("search", tmp_path / "index", "x", "-k", 6, "--format", "json").stdout)
     assert sorted(hit["text"] for hit in found) == sorted(hostile)
 

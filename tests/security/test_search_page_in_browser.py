@@ -23,7 +23,7 @@ ANSWERS = """Object.fromEntries([...document.querySelectorAll(".columns section"
 def address() -> Iterator[str]:
     index = ToyIndex([*SENTENCES, (HOSTILE, '"><b>'), (WIDE, "en")])
     with listening("127.0.0.1", 0) as listener:
-        running = server(application(index, {"head": "facet on tiny"}))
+        running = server(application(index, {"model": "facet on tiny"}))
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -138,10 +138,8 @@ class ErrorResponse(BaseModel):
 class Service:
     """Answers batches about one index and, if there is one, by a classifier."""
 
-    def __init__(
-        self, index: "Index", noise: Mapping[str, float], turns: Turns, classifier: "Classifier | None" = None
-    ) -> None:
-        self.index, self.noise, self.turns, self.classifier = index, noise, turns, classifier
+    def __init__(self, index: "Index", turns: Turns, classifier: "Classifier | None" = None) -> None:
+        self.index, self.turns, self.classifier = index, turns, classifier
 
     def embed(self, asked: EmbedRequest) -> dict[str, Any]:
         model: Any = self.index.model
@@ -154,7 +152,7 @@ class Service:
         name = embedding_of(asked.by, self.index.embeddings, "this index")
         options = asked.model_dump(exclude={"queries", "by", "k"})
         answers = self.index.search_each(asked.queries, [name], asked.k, **options)[name]
-        noise = self.noise.get(name, 0.0)
+        noise = self.index.noise[name]
         return {
             "by": name,
             "noise": noise,
@@ -255,9 +253,9 @@ def failed(status: int, problem: str, headers: Mapping[str, str] | None = None) 
     return JSONResponse({"error": problem}, status_code=status, headers={**HEADERS, **(headers or {})})
 
 
-def refused(reason: str) -> JSONResponse:
+def refused(status: int, reason: str) -> JSONResponse:
     """Return the answer of the guard."""
-    return failed(403, f"refused: {reason}")
+    return failed(status, f"refused: {reason}")
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -305,8 +303,9 @@ class Endpoint:
 _INVALID = {
     400: "The request is malformed or exceeds a limit.",
     401: "The token is missing or wrong.",
-    403: "Another web page or machine has sent it, or it is not application/json.",
+    403: "Another web page or machine has sent it.",
     413: f"The content is larger than {MOST_BYTES:,} bytes.",
+    415: "The content is not application/json.",
     503: f"{MOST_WAITING} requests wait already: ask again after the seconds of Retry-After.",
 }
 ENDPOINTS = (

@@ -35,11 +35,11 @@ from disent_assets.web.search_page.api import (
     predictions,
     refused,
 )
-from disent_assets.web.search_page.noise import noise_levels, written_apart
 from disent_assets.web.search_page.shapes import LONGEST as LONGEST_OF_SHAPES
 from disent_assets.web.search_page.shapes import LazyShapes
 from disent_assets.web.turns import Turns
 from disent_core.errors import DisentError
+from disent_core.search.noise import written_apart
 
 if TYPE_CHECKING:
     from disent import Classifier, Hit, Index
@@ -112,7 +112,7 @@ class Column:
         return bool(self.hits) and self.hits[0].score > self.noise
 
 
-def columns(index: "Index", asked: Question, noise: Mapping[str, float]) -> list[Column]:
+def columns(index: "Index", asked: Question) -> list[Column]:
     """Search by each embedding of the index that has a column here; the sentence itself is no answer."""
     hits_of = index.search_each(
         [asked.q],
@@ -123,7 +123,7 @@ def columns(index: "Index", asked: Question, noise: Mapping[str, float]) -> list
         only_language=None if asked.only in ("", OTHERS) else asked.only,
         except_same_text=True,
     )
-    return [Column(name, *KINDS[name], hits, noise.get(name, 0.0)) for name, (hits,) in hits_of.items()]
+    return [Column(name, *KINDS[name], hits, index.noise[name]) for name, (hits,) in hits_of.items()]
 
 
 def kinds(index: "Index") -> list[str]:
@@ -216,7 +216,7 @@ def application(
         Route("/shapes", page.shapes_html),
         Route("/api/search", in_turn(page.json)),
     ]
-    routes = [*pages, *Service(index, page.noise, turns, classifier).routes()]
+    routes = [*pages, *Service(index, turns, classifier).routes()]
     middleware = [Middleware(Guard, shared, refused)]
     if token is not None:
         middleware.append(Middleware(Login, token, PUBLIC))
@@ -230,7 +230,6 @@ class Page:
         self.index, self.about, self.classifier = index, about, classifier
         self.languages = sorted(language for language in set(index.languages[:]) if language)
         self.examples = examples(index)
-        self.noise = noise_levels(index, kinds(index))
         self.shapes = LazyShapes(index)
 
     def html(self, request: Request) -> HTMLResponse:
@@ -285,7 +284,7 @@ class Page:
         asked = Question(given.get("q", "").strip()[:LONGEST], 10, given.get("language", ""), given.get("only", ""))
         try:
             asked = question(given, self.languages)
-            return asked, columns(self.index, asked, self.noise) if asked.q else [], ""
+            return asked, columns(self.index, asked) if asked.q else [], ""
         except (DisentError, ValueError) as error:
             return asked, [], str(error)
 
@@ -340,7 +339,7 @@ def warm(index: "Index") -> None:
     From then on the vectors are mapped into memory, so that the index may be extended meanwhile.
     """
     if len(index.texts):
-        columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""), {})
+        columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""))
 
 
 def run(

@@ -9,20 +9,22 @@ from search_inputs import HEAD, added, vectors, words
 from disent_core.errors import TableError
 from disent_core.search import build
 from disent_core.search.contents import CONTENTS, read_contents
+from disent_core.search.noise import made_up
 from disent_core.search.parts import part_folder
 from disent_core.search.stored import open_index
 from disent_core.search.texts import Text
 
 
 class Counting:
-    """Encodes, and counts texts; may fail at one of them."""
+    """Encodes, and counts the texts of the index; may fail at one of them."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.texts: list[str] = []
         self.fails_at = fails_at
 
     def __call__(self, texts, language):
-        self.texts += texts
+        if texts != made_up():  # those of the level of noise
+            self.texts += texts
         if self.fails_at is not None and len(self.texts) > self.fails_at:
             raise KeyboardInterrupt
         return vectors(texts)
@@ -83,6 +85,19 @@ def test_a_killed_run_keeps_what_it_has_stored(folder):
     counting = Counting()
     assert added(folder, words(50), encode=counting).rows == 50
     assert len(counting.texts) == 18
+
+
+def test_the_level_of_noise_is_of_all_texts_and_a_killed_run_leaves_none(folder):
+    added(folder, words(20))
+    before = read_contents(folder).noise
+    assert {*before} == {*read_contents(folder).embeddings}
+    added(folder, words(20))
+    assert read_contents(folder).noise == before
+    with pytest.raises(KeyboardInterrupt):
+        added(folder, words(60), encode=Counting(fails_at=30))
+    assert read_contents(folder).noise is None
+    added(folder, words(200))
+    assert read_contents(folder).noise != before
 
 
 @pytest.mark.parametrize("function", ["write_contents", "write_part", "_remove_others", "_join"])

@@ -112,7 +112,13 @@ def test_a_folder_without_an_index_is_told(tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"format": 1', '"format": 2'), ('"format": 1', '"x'), ('"residual": 3', '"../x": 3'), ('"en"', "[]")],
+    [
+        ('"format": 1', '"format": 2'),
+        ('"format": 1', '"x'),
+        ('"residual": 3', '"../x": 3'),
+        ('"en"', "[]"),
+        ('"noise": {', '"noise": {"x": 0.1,'),
+    ],
 )
 def test_contents_of_another_kind_are_refused_in_one_line(folder, old, new):
     path = folder / CONTENTS

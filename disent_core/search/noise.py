@@ -2,16 +2,12 @@
 
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from disent_core.static_model import UnseenTextWarning
-
-if TYPE_CHECKING:
-    from disent import Index
 
 MADE_UP = 100
 SHARE = 0.95
@@ -19,20 +15,20 @@ SHARE = 0.95
 _WORDS, _LETTERS = (1, 8), (3, 9)
 
 
-def noise_levels(index: "Index", names: Sequence[str]) -> Mapping[str, float]:
+def noise_levels(nearest: Callable[[list[str]], Mapping[str, Iterable[float]]]) -> dict[str, float]:
     """Return the cosine, by embedding, that the nearest text of a query has to exceed to match.
 
     Encoders differ in the cosine of two unrelated texts, and the nearest of many texts is nearer than that of few. So
     the level is measured on the index itself: texts of random letters are searched, and 0.95 of them find nothing above
     it. It does not depend on chance, as the letters are the same each time.
+
+    Args:
+        nearest: searches queries, and returns the cosine of the nearest text of each, by embedding.
     """
-    if not len(index.texts) or not names:
-        return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenTextWarning)  # as is meant
-        hits_of = index.search_each(made_up(), names, 1, language=index.languages[0])
-    best = {name: [hits[0].score for hits in of_queries] for name, of_queries in hits_of.items()}
-    return {name: float(np.quantile(scores, SHARE)) for name, scores in best.items()}
+        best = nearest(made_up())
+    return {name: float(np.quantile(np.array([*scores], np.float64), SHARE)) for name, scores in best.items()}
 
 
 def written_apart(value: float, bound: float) -> tuple[str, str]:

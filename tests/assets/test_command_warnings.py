@@ -1,0 +1,67 @@
+"""Warnings of commands are clean lines on stderr, and a handful of texts has no bar."""
+
+import warnings
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import disent
+from disent_assets.cli import main
+from disent_assets.cli.group import Command
+from disent_core.progress import FEW, text_bar
+
+POLISH = [f"obudź mnie jutro o godzinie {number} rano proszę" for number in range(40)]
+ENGLISH = ["wake me up at nine", "play some jazz", "what is the weather in berlin"]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(POLISH), encoding="utf-8")
+    return path
+
+
+def stderr(*arguments):
+    answer = CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    return answer.stderr
+
+
+@pytest.mark.parametrize("command", ["embed", "index", "shapes", "search"])
+def test_texts_of_an_unseen_language_are_one_line(command, texts, tmp_path):
+    disent.Index.build(tmp_path / "of_english", disent.load(), ENGLISH)
+    arguments = {
+        "embed": [texts, tmp_path / "out.parquet"],
+        "index": [texts, tmp_path / "index"],
+        "shapes": [texts],
+        "search": [tmp_path / "of_english", "--queries", texts],
+    }[command]
+    bar, _, line = stderr(command, *arguments).rpartition("disent: ")
+    assert "rows of these texts' words were trained" in line
+    assert line.count("\n") == 1
+    assert ".py" not in bar + line
+    assert "UnseenTextWarning" not in bar + line
+    assert bar == "" or bar.endswith("\n")
+
+
+def test_a_warning_of_another_library_is_a_line_with_its_kind_and_as_ever_with_debug():
+    @click.command(cls=Command)
+    def warned():
+        warnings.warn("two\nlines", FutureWarning, stacklevel=1)
+
+    assert CliRunner().invoke(warned).stderr == "disent: FutureWarning: two lines\n"
+    with pytest.warns(FutureWarning, match="two"):
+        assert CliRunner().invoke(warned, obj=True).stderr == ""
+
+
+def test_a_handful_of_texts_has_no_bar_unless_they_take_long(texts, tmp_path, capsys):
+    few = tmp_path / "few.txt"
+    few.write_text("\n".join(ENGLISH), encoding="utf-8")
+    assert stderr("index", few, tmp_path / "few") == ""
+    assert "40/40" in stderr("index", texts, tmp_path / "many")
+    for count, seconds, is_shown in ((FEW - 1, 0, False), (FEW - 1, 2, True), (FEW, 0, True)):
+        with text_bar(count) as bar:
+            bar.start_t -= seconds
+            bar.update(count)
+        assert (f"{count}/{count}" in capsys.readouterr().err) is is_shown
