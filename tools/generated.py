@@ -35,7 +35,7 @@ PYTHON_HEAD = """\
 # Python
 
 What `import disent` offers; [Use a head](use.md) shows it at work. The import loads no heavy library: each comes when
-it is first needed. Names of other modules, and those that begin with `_`, can change with any version.
+it is first needed. [What a version promises](promises.md) says what may change.
 """
 WAREHOUSE_HEAD = """\
 # Tables and views
