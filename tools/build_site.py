@@ -26,6 +26,7 @@ COPIED = (
     "AGENTS.md",
     "CITATION.bib",
     "data/corpora/README.md",
+    "disent/models/small/README.md",
     "sql/published/README.md",
     *(f"deploy/{name}/README.md" for name in ("image", "compose", "helm", "kuberay", "slurm")),
 )

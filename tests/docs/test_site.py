@@ -1,12 +1,14 @@
 """The documentation site: what it is made of, and that its check sees what is dead. `make docs` builds the site."""
 
 import importlib.util
+import posixpath
+import re
 
 import pytest
 import yaml
 
 from tools import build_site
-from tools.build_site import MADE, ROOT, SITE, faults, keep_local, staged
+from tools.build_site import MADE, ROOT, SCRIPTS, SITE, faults, keep_local, staged
 
 
 def listed(nav: object) -> list[str]:
@@ -27,6 +29,18 @@ def test_every_page_is_in_the_navigation_once_and_the_site_has_the_folders_of_th
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     assert sorted(listed(nav)) == sorted([*pages, *MADE])
     assert [name for name, source in staged().items() if name != "index.md" and source != ROOT / name] == []
+
+
+def test_pages_link_to_files_that_the_site_has():
+    files = {*staged(), *MADE, *SCRIPTS, "README.md"} - {"index.md"}
+    links = [
+        (name, posixpath.normpath(posixpath.join(posixpath.dirname(name), link)))
+        for name, source in staged().items()
+        if name.endswith(".md")
+        for link in re.findall(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)", source.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 200
+    assert [(name, link) for name, link in links if link not in files] == []
 
 
 def test_the_python_page_names_all_that_the_package_offers():
