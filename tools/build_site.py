@@ -23,8 +23,11 @@ START = "index.md"
 COPIED = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
     "AGENTS.md",
     "CITATION.bib",
+    "CITATION.cff",
     "data/corpora/README.md",
     "disent/models/small/README.md",
     "sql/published/README.md",

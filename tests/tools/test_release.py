@@ -31,8 +31,10 @@ def test_a_tag_of_another_version_is_refused():
         check_tag("v0.3.1", "0.3.0")
 
 
-def test_the_version_of_the_project_has_its_section():
+def test_the_version_of_the_project_has_its_section_and_is_cited():
     assert notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), PROJECT["version"])
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == PROJECT["version"], "set version and date-released of CITATION.cff"
 
 
 def test_checksums_are_those_that_sha256sum_checks_and_archives_of_equal_folders_are_equal(tmp_path):
