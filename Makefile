@@ -9,7 +9,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 # Only files with the hashes of requirements/*.txt are installed, and nothing beside them.
 LOCKED := $(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes
 
-.PHONY: setup lock demo results tables model test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit sbom lint bench docs release clean
+.PHONY: setup lock demo results tables model model-massive test quick same-results mteb-test scale-test scale-faults install-test faults dev dev-test ui-read-only fuzz audit sbom lint bench docs release release-test clean
 
 setup: .venv/.stamp ## make the environment in .venv
 
@@ -53,10 +53,12 @@ results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of
 tables: setup ## write docs/results and the tables of the pages from the runs that there are; HOMES="configs/a.toml=/folder" for other folders
 	$(BIN)/python -m tools.results $(foreach home,$(HOMES),--home $(home))
 
-model: setup ## train the models and write disent/models/small and dist/disent_massive-*.whl; MASSIVE=ARCHIVE: the release of MASSIVE, else downloaded
-	$(if $(MASSIVE),mkdir -p data/real/massive && ln -sfn $(abspath $(MASSIVE)) data/real/massive/amazon-massive-dataset-1.1.tar.gz)
+model: model-massive ## train the models and write disent/models/small and dist/disent_massive-*.whl; MASSIVE=ARCHIVE: the release of MASSIVE, else downloaded
 	DISENT_CONFIG=configs/static.toml DISENT_HOME=data/static $(BIN)/disent materialize
 	$(BIN)/python -m tools.model small
+
+model-massive: setup ## the same without the model small, which a release takes as it is committed
+	$(if $(MASSIVE),mkdir -p data/real/massive && ln -sfn $(abspath $(MASSIVE)) data/real/massive/amazon-massive-dataset-1.1.tar.gz)
 	DISENT_CONFIG=configs/static_massive.toml DISENT_HOME=data/static_massive $(BIN)/disent materialize
 	$(BIN)/python -m tools.model massive
 
@@ -128,8 +130,12 @@ docs: setup ## build the documentation site in build/site; fails on a dead link
 	$(LOCKED) --requirement requirements/docs.txt
 	$(BIN)/python -m tools.build_site
 
-release: setup ## build wheel, source distribution and notes of this version in dist/; TAG=v0.3.0 must name it
+release: docs ## build wheel, source distribution, notes, SBOM, site and checksums of this version in dist/; TAG=v0.3.0 must name it
 	$(BIN)/python -m tools.release
+
+release-test: setup ## install dist/ from an index on this machine into an empty environment, and run the README's first lines
+	cd dist && sha256sum --check --quiet SHA256SUMS
+	$(BIN)/python harness/fresh_install.py --python $(PYTHON) --dist dist
 
 clean: ## remove the environment and all results, but not the sample corpora
 	rm -rf .venv data/tables data/heads data/plots data/encoders data/checkpoints data/cache data/dagster data/warehouse.*

@@ -21,7 +21,7 @@ from disent_core.static_folder import filled
 
 RECORD, WEIGHTS = "classifier.json", "classifier.safetensors"
 """Files of the folder of a classifier."""
-_FORMAT = 2
+FORMAT = 2
 _TOLERANCE = 1e-7  # largest gradient of the mean loss of a solution
 _STEPS = 100  # Newton steps; some 10 are needed
 _PRODUCTS = 250  # products with the Hessian in one step
@@ -227,7 +227,7 @@ def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: 
         raise TrainingError(located(folder, None, "this exists and is no classifier", remedy))
     weights = save({"weights": fitted.weights, "probe": probe.astype(np.float32), "examples": fitted.examples})
     own = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "classes": list(fitted.classes),
         "threshold": fitted.threshold,
         "sha256": hashlib.sha256(weights).hexdigest(),
@@ -247,7 +247,7 @@ def read_classifier(folder: Path) -> tuple[Fitted, NDArray[Any], dict[str, Any]]
         raise TrainingError(located(folder, None, "no classifier here", "Name a folder that Classifier.save wrote"))
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
-        if record["format"] != _FORMAT:
+        if record["format"] != FORMAT:
             remedy = "Fit and save it again" if record["format"] == 1 else "Update disent"
             raise TrainingError(located(file, None, f"this disent can't read format {record['format']!r}", remedy))
         content = (folder / WEIGHTS).read_bytes()

@@ -1,12 +1,13 @@
 """Do what a new user does, step by step, and tell how long each step takes; a step that goes wrong ends it.
 
-    python harness/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json]
+    python harness/fresh_install.py [--python python3.11] [--folder FOLDER] [--output FILE.json] [--dist FOLDER]
 
-First an environment with the wheel and no extra, which must stay small, and encode, search and classify by the model
-that disent comes with. Then a new one with the extras and what the locks pin (from the package index, so this needs the
-network), a site-packages that nobody may write, an empty folder; then init, materialise, load, encode, export, the
-exported folder in a process that can't import disent, an index, and a search. `make install-test` runs it. Processor
-time of the workers of `disent materialize` is not counted.
+First an environment with the wheel and no extra, from an index on this machine, which must stay small, run the first
+block of README.md, and encode, search and classify by the model that disent comes with. With `--dist` that is all, for
+the wheels of a release, those of models too: `make release-test`. Else a new one with the extras and what the locks pin
+(from the package index, so this needs the network), a site-packages that nobody may write, an empty folder; then init,
+materialise, load, encode, export, the exported folder in a process that can't import disent, an index, and a search.
+`make install-test` runs it. Processor time of the workers of `disent materialize` is not counted.
 """
 
 import argparse
@@ -19,9 +20,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -124,48 +129,69 @@ def pins() -> str:
     return "".join(f"{pin.strip()}\n" for lock in locks for pin in _PIN.findall(lock))
 
 
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def index(wheels: Path) -> Iterator[str]:
+    """Serve the wheels of a folder as pip's index of packages on this machine, and give its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        for wheel in wheels.glob("*.whl"):
+            place = Path(folder, "simple", wheel.name.partition("-")[0].replace("_", "-"))
+            place.mkdir(parents=True)
+            shutil.copy(wheel, place)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=folder))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/simple/"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+def version() -> str:
+    """Return the version of this checkout."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
 def install(folder: Path, python: str, steps: Steps) -> Path:
     """A new environment with the wheel; returns its folder of programs."""
     with steps.step("wheel"):
         run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder / "dist"], ROOT)
-    (wheel,) = (folder / "dist").glob("*.whl")
     with steps.step("python -m venv"):
         run([python, "-m", "venv", folder / "venv"], folder)
-    programs, constraints = folder / "venv" / "bin", folder / "constraints.txt"
+    with index(folder / "dist") as address:
+        pip = try_without_extras(folder, python, address, steps)
+        with steps.step("pip install 'disent-embeddings[lineage,export]'"):
+            wanted = f"{DISTRIBUTION}[lineage,export]=={version()}"
+            run([folder / "venv" / "bin" / "pip", *pip, wanted], folder)
+    return folder / "venv" / "bin"
+
+
+def try_without_extras(folder: Path, python: str, address: str, steps: Steps) -> Sequence[str | Path]:
+    """Use a static model where nothing but the wheel and what it asks for is installed; returns pip's arguments."""
+    constraints = folder / "constraints.txt"
     constraints.write_text(pins(), encoding="utf-8")
-    try_without_extras(folder, python, wheel, constraints, steps)
-    with steps.step("pip install 'disent-embeddings[lineage,export]'"):
-        run(
-            [
-                programs / "pip",
-                "install",
-                "--constraint",
-                constraints,
-                f"{DISTRIBUTION}[lineage,export] @ {wheel.as_uri()}",
-            ],
-            folder,
-        )
-    return programs
-
-
-def try_without_extras(folder: Path, python: str, wheel: Path, constraints: Path, steps: Steps) -> None:
-    """Use a static model where nothing but the wheel and what it asks for is installed."""
+    pip = ["install", "--constraint", constraints, "--extra-index-url", address]
     base = folder / "base"
     run([python, "-m", "venv", base], folder)
     (packages,) = (base / "lib").glob("python*/site-packages")
     before = _bytes(packages)
-    with steps.step("pip install disent, without extras"):
-        run([base / "bin" / "pip", "install", "--constraint", constraints, wheel], folder)
+    with steps.step("pip install disent-embeddings, without extras"):
+        run([base / "bin" / "pip", *pip, f"{DISTRIBUTION}=={version()}"], folder)
     if (size := _bytes(packages) - before) > BASE_BYTES:
         raise SystemExit(f"without extras {size / 1e6:.0f} MB are installed, more than {BASE_BYTES / 1e6:.0f}")
     with steps.step(f"load, encode, search, classify; {size / 1e6:.0f} MB"):
         run([base / "bin" / "python", "-c", STATIC], folder)
+        (block,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+        run([base / "bin" / "python", "-c", block], folder)
     done = subprocess.run([base / "bin" / "disent"], capture_output=True, text=True, check=False)
     if done.returncode != 2 or "pip install 'disent-embeddings[cli]'" not in done.stderr:
         raise SystemExit(f"disent without extras: {done.stdout}{done.stderr}")
     with steps.step("pip install 'disent-embeddings[serve]'"):
-        wanted = f"{DISTRIBUTION}[serve] @ {wheel.as_uri()}"
-        run([base / "bin" / "pip", "install", "--constraint", constraints, wanted], folder)
+        run([base / "bin" / "pip", *pip, f"{DISTRIBUTION}[serve]=={version()}"], folder)
     if (size := _bytes(packages) - before) > COMMAND_BYTES:
         raise SystemExit(f"with the extra serve {size / 1e6:.0f} MB are installed, over {COMMAND_BYTES / 1e6:.0f}")
     (folder / "log.txt").write_text("wake me up at nine\nspiel etwas jazz\nwake me up at ten\n", encoding="utf-8")
@@ -173,6 +199,20 @@ def try_without_extras(folder: Path, python: str, wheel: Path, constraints: Path
         for words in (["models"], ["index", "log.txt", "log"], ["search", "log", "play jazz"], ["shapes", "log.txt"]):
             run([base / "bin" / "disent", *words], folder)
         run([base / "bin" / "python", "-c", "import disent_assets.web.search_page.app"], folder)
+    return pip
+
+
+def try_release(folder: Path, python: str, wheels: Path, steps: Steps) -> None:
+    """Use the wheels of a release, installed by their names from an index."""
+    with index(wheels) as address:
+        pip = try_without_extras(folder, python, address, steps)
+        for wheel in wheels.glob("disent_*.whl"):
+            name = wheel.name.partition("-")[0]
+            if name != DISTRIBUTION.replace("-", "_"):
+                with steps.step(f"{name}, a model"):
+                    run([folder / "base" / "bin" / "pip", *pip, f"{name}=={version()}"], folder)
+                    load = f"import disent; disent.load('{name.removeprefix('disent_')}').encode('wake me up')"
+                    run([folder / "base" / "bin" / "python", "-c", load], folder)
 
 
 def _bytes(folder: Path) -> int:
@@ -224,15 +264,19 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="makes the environment")
     parser.add_argument("--folder", type=Path, help="where; it is kept")
     parser.add_argument("--output", type=Path, help="seconds of each step as JSON")
+    parser.add_argument("--dist", type=Path, help="wheels of a release to try, in place of building one")
     options = parser.parse_args()
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="disent-install-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     steps = Steps()
     try:
-        programs = install(folder, options.python, steps)
-        (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-        with read_only(packages):
-            use(programs, folder, steps)
+        if options.dist is not None:
+            try_release(folder, options.python, options.dist, steps)
+        else:
+            programs = install(folder, options.python, steps)
+            (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+            with read_only(packages):
+                use(programs, folder, steps)
     finally:
         if options.folder is None:
             shutil.rmtree(folder)

@@ -1,7 +1,7 @@
 """Build the documentation site: `make docs`, or `python -m tools.build_site`.
 
 The pages are those of the repository, in the same folders, so that links that work on a forge work on the site. Only
-the start page has another name, and two pages of the reference are made here (`generated`).
+the start page has another name, and some pages of the reference are made here (`generated`).
 """
 
 import csv
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,9 +24,13 @@ START = "index.md"
 COPIED = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
     "AGENTS.md",
     "CITATION.bib",
+    "CITATION.cff",
     "data/corpora/README.md",
+    "disent/models/small/README.md",
     "sql/published/README.md",
     *(f"deploy/{name}/README.md" for name in ("image", "compose", "helm", "kuberay", "slurm")),
 )
@@ -40,7 +45,11 @@ def result_rows() -> str:
     return f"const RESULTS = {json.dumps(files, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
-MADE = {"docs/python.md": generated.python, "docs/warehouse.md": generated.warehouse}
+MADE = {
+    **{page: partial(generated.python, page) for page in generated.PYTHON},
+    "docs/warehouse.md": partial(generated.warehouse, first=True),
+    "docs/warehouse-parts.md": partial(generated.warehouse, first=False),
+}
 SCRIPTS = {"docs/results/data.js": result_rows}
 _SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')
 _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")

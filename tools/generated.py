@@ -1,7 +1,7 @@
 """Pages that are made from the code: `python -m tools.generated` writes docs/commands.md again.
 
-The site has two more, which only it can show: the Python API, of which mkdocstrings fills in the docstrings, and the
-tables and views of the warehouse.
+The site has more, which only it can show: the Python API, of which mkdocstrings fills in the docstrings, and the tables
+and views of the warehouse.
 """
 
 import csv
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-import disent
 from disent_assets.cli import main
 from disent_assets.settings.environment import SQL, described_variables
 from disent_assets.warehouse.sql_files import Relation, published_tables, relations
@@ -32,16 +31,31 @@ ENVIRONMENT_HEAD = """\
 `disent settings --environment` prints them. [Scale](scale.md) and [operations](operations.md) explain them.
 """
 PYTHON_HEAD = """\
-# Python
+# {title}
 
-What `import disent` offers; [Use a head](use.md) shows it at work. The import loads no heavy library: each comes when
-it is first needed. Names of other modules, and those that begin with `_`, can change with any version.
+`import disent` loads no heavy library: each comes when it is first needed. [What a version promises](promises.md) says
+what may change. Other pages: {others}.
 """
+PYTHON = {
+    "docs/python.md": ("Encode and load", ("load", "models", "ModelInfo", "Model")),
+    "docs/python-search.md": ("Search", ("search", "Index", "Hit", "SearchRequest")),
+    "docs/python-classify.md": ("Classify, shapes of a log", ("Classifier", "shapes")),
+    "docs/python-projects.md": (
+        "Train, projects, mteb", ("train", "Trained", "Measured", "open", "Run", "Head", "HeadName", "mteb")
+    ),
+}  # fmt: skip
+"""Pages of the Python API: title and names, what most users need first."""
 WAREHOUSE_HEAD = """\
 # Tables and views
 
 What `disent sql`, `run.sql()` and `run.table()` can ask. [Questions in SQL](sql.md) has examples, and
-[the path of a text](path.md) the tables as files. The schema `main` may be left out of a name.
+[the path of a text](path.md) the tables as files. The schema `main` may be left out of a name. A column that is not
+described here is one of [several tables](warehouse-parts.md#columns-of-several-tables).
+"""
+WAREHOUSE_PARTS_HEAD = """\
+# Tables of the stages
+
+What [the tables and views that are asked first](warehouse.md) are computed from, and the columns of several tables.
 """
 SHARED_HEAD = """\
 ## Columns of several tables
@@ -77,27 +91,34 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def python() -> str:
-    """The names of the package, for each of which mkdocstrings puts in the docstring."""
-    return "\n".join([PYTHON_HEAD, *(f"::: disent.{name}\n" for name in (*disent.__all__, "mteb"))])
+def python(page: str) -> str:
+    """The names of a page of `PYTHON`, for each of which mkdocstrings puts in the docstring."""
+    title, names = PYTHON[page]
+    others = (f"[{title}]({Path(other).name})" for other, (title, _) in PYTHON.items() if other != page)
+    return "\n".join(
+        [PYTHON_HEAD.format(title=title, others=", ".join(others)), *(f"::: disent.{name}\n" for name in names)]
+    )
 
 
-def warehouse() -> str:
-    """Every table and view with its columns that `sql/columns.csv` describes, as Markdown."""
+def warehouse(*, first: bool) -> str:
+    """Tables and views with the columns that `sql/columns.csv` describes: those asked first, or the others."""
     columns: dict[str, list[dict[str, str]]] = {}
     with (SQL / "columns.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             columns.setdefault(row["relation"], []).append(row)
     known = relations(SQL, published_tables(SQL / "published")).values()
-    shared = [row for name, rows in columns.items() if "*" in name for row in rows]
-    parts = [WAREHOUSE_HEAD, SHARED_HEAD, _columns(shared)]
+    parts = [WAREHOUSE_HEAD if first else WAREHOUSE_PARTS_HEAD]
     for schema, listed in groupby(sorted(known, key=_order), key=lambda relation: relation.name.partition(".")[0]):
-        parts.append(f"## {schema}: {SCHEMAS.get(schema, 'the tables of the stage')}\n")
-        parts += [_relation(relation, columns) for relation in listed]
+        if (schema == "main") == first:
+            parts.append(f"## {schema}: {SCHEMAS.get(schema, 'the tables of the stage')}\n")
+            parts += [_relation(relation, columns) for relation in listed]
+    if first:
+        return "\n".join(parts)
     names = {relation.name.rpartition(".")[2] for relation in known}
     files = [name for name in columns if "*" not in name and name not in names]
     parts += ["## Tables that are files only\n", *(f"### {name}\n\n{_columns(columns[name])}" for name in files)]
-    return "\n".join(parts)
+    shared = [row for name, rows in columns.items() if "*" in name for row in rows]
+    return "\n".join([*parts, SHARED_HEAD, _columns(shared)])
 
 
 def _order(relation: Relation) -> tuple[bool, bool, str]:

@@ -405,6 +405,7 @@ def diff(since: str | None, show_all: bool, style: Style) -> None:
 
     The largest changes whose 95 % intervals do not overlap come first. A refresh that changed nothing has no number.
     """
+    require_views()
     runs = _runs()
     first = _before(since, runs)
     differences = f"({DIFFERENCES.format(since=first)})"

@@ -1,12 +1,14 @@
 """The documentation site: what it is made of, and that its check sees what is dead. `make docs` builds the site."""
 
 import importlib.util
+import posixpath
+import re
 
 import pytest
 import yaml
 
-from tools import build_site
-from tools.build_site import MADE, ROOT, SITE, faults, keep_local, staged
+from tools import build_site, generated
+from tools.build_site import MADE, ROOT, SCRIPTS, SITE, faults, keep_local, staged
 
 
 def listed(nav: object) -> list[str]:
@@ -29,14 +31,27 @@ def test_every_page_is_in_the_navigation_once_and_the_site_has_the_folders_of_th
     assert [name for name, source in staged().items() if name != "index.md" and source != ROOT / name] == []
 
 
-def test_the_python_page_names_all_that_the_package_offers():
+def test_pages_link_to_files_that_the_site_has():
+    files = {*staged(), *MADE, *SCRIPTS, "README.md"} - {"index.md"}
+    links = [
+        (name, posixpath.normpath(posixpath.join(posixpath.dirname(name), link)))
+        for name, source in staged().items()
+        if name.endswith(".md")
+        for link in re.findall(r"\]\(([^)\s:#]+)(?:#[^)\s]*)?\)", source.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 200
+    assert [(name, link) for name, link in links if link not in files] == []
+
+
+def test_the_python_pages_name_all_that_the_package_offers():
     import disent
 
-    assert [name for name in disent.__all__ if f"\n::: disent.{name}\n" not in MADE["docs/python.md"]()] == []
+    text = "".join(MADE[page]() for page in generated.PYTHON)
+    assert sorted(re.findall(r"^::: disent\.(\w+)$", text, re.MULTILINE)) == sorted([*disent.__all__, "mteb"])
 
 
-def test_the_page_of_the_warehouse_describes_every_relation_and_column():
-    text = MADE["docs/warehouse.md"]()
+def test_the_pages_of_the_warehouse_describe_every_relation_and_column():
+    text = MADE["docs/warehouse.md"]() + MADE["docs/warehouse-parts.md"]()
     relations = [path.stem for kind in ("tables", "views") for path in (ROOT / "sql" / kind).rglob("*.sql")]
     assert [name for name in relations if f"### {name}\n" not in text and f".{name}\n" not in text] == []
     columns = (ROOT / "sql" / "columns.csv").read_text(encoding="utf-8").splitlines()[1:]

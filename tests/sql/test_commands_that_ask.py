@@ -103,9 +103,10 @@ def test_the_users_own_sql_file_comes_first_and_one_that_is_nowhere_is_told(ware
     )
 
 
-def test_a_warehouse_of_another_version_is_refused_with_the_command_that_makes_it_again(warehouse):
+@pytest.mark.parametrize("command", ["leaderboard", "costs", "diff"])
+def test_a_warehouse_of_another_version_is_refused_with_the_command_that_makes_it_again(warehouse, command):
     warehouse.build(metrics=[{}])
     warehouse.path.with_suffix(".json").write_text('{"sql": "of another version"}')
-    shown = CliRunner().invoke(main, ["leaderboard"], env={"DISENT_HOME": str(warehouse.path.parent)})
+    shown = CliRunner().invoke(main, [command], env={"DISENT_HOME": str(warehouse.path.parent)})
     assert shown.exit_code == 1
     assert "another version of disent. Run disent materialize warehouse" in shown.output

@@ -1,13 +1,16 @@
 """A release has the version of its tag and a section of the changelog; workflows run commands that exist."""
 
+import os
 import re
+import subprocess
+import tarfile
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tools.release import check_tag, notes
+from tools.release import check_tag, checksums, notes, packed
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -28,8 +31,29 @@ def test_a_tag_of_another_version_is_refused():
         check_tag("v0.3.1", "0.3.0")
 
 
-def test_the_version_of_the_project_has_its_section():
+def test_the_version_of_the_project_has_its_section_and_is_cited():
     assert notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), PROJECT["version"])
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == PROJECT["version"], "set version and date-released of CITATION.cff"
+
+
+def test_checksums_are_those_that_sha256sum_checks_and_archives_of_equal_folders_are_equal(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name / "css").mkdir(parents=True)
+        (tmp_path / name / "css" / "site.css").write_text("p {}", encoding="utf-8")
+        (tmp_path / name / "index.html").write_text("<p>", encoding="utf-8")
+    os.utime(tmp_path / "b" / "index.html", (0, 0))
+    archive = packed(tmp_path / "a", "site-1")
+    assert archive == packed(tmp_path / "b", "site-1")
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    (dist / "site.tar.gz").write_bytes(archive)
+    with tarfile.open(dist / "site.tar.gz") as opened:
+        assert opened.getnames() == ["site-1/css/site.css", "site-1/index.html"]
+    (dist / "SHA256SUMS").write_text(checksums(dist), encoding="utf-8")
+    (dist / "SHA256SUMS").write_text(checksums(dist), encoding="utf-8")
+    command = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert subprocess.run(command, cwd=dist, capture_output=True, text=True, check=True).stdout == "site.tar.gz: OK\n"
 
 
 def test_workflows_call_targets_of_the_makefile_and_scripts_that_exist():
@@ -42,7 +66,7 @@ def test_workflows_call_targets_of_the_makefile_and_scripts_that_exist():
         if "run" in step
     ]
     called = {name for command in commands for name in re.findall(r"\bmake ([a-z-]+)", command)}
-    assert {"lint", "docs", "install-test", "release"} <= called <= targets
+    assert {"lint", "docs", "install-test", "model-massive", "release", "release-test"} <= called <= targets
     assert all((ROOT / name).is_file() for command in commands for name in re.findall(r"bash (\S+)", command))
 
 

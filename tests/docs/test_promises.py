@@ -1,0 +1,8 @@
+"""What is public changes only with the file that lists it."""
+
+from tools import public_surface
+
+
+def test_what_is_public_is_as_the_file_lists_it():
+    listed = public_surface.PAGE.read_text(encoding="utf-8")
+    assert public_surface.surface() == listed, "if this may change, run: python -m tools.public_surface"
