@@ -95,6 +95,7 @@ _NO_MEMORY = (
     "bad_alloc",
     "memory allocation",
     "could not create a primitive",
+    "failed to map segment",
 )
 _NO_PROCESSES = ("start new thread", "launch worker thread", "resource temporarily unavailable")
 
