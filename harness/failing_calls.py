@@ -26,7 +26,7 @@ KINDS = {
 LARGE = 1 << 16
 """Bytes of the smallest allocation that may fail: smaller ones are of every statement, and run out last."""
 STATE, LIST = "DISENT_FAILING_CALLS", "DISENT_LISTED_CALLS"
-_NUMBER = re.compile(r"[0-9a-f]{8,}|\d+")
+_NUMBER = re.compile(r"[0-9a-f]{8,}|disent-\w{8}\b|\d+")
 
 
 class Layout(ctypes.Structure):
