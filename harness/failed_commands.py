@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from faults import MEMORY, _blank
 
 from disent_core.report import style
 
+_ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # of libraries in Rust and C++ that have no way to say that memory is out
 _PART = re.compile(r"part-\d+|\"number\": \d+")  # of an index: a run that goes on takes the next number
 
 
@@ -116,7 +118,7 @@ class Series:
     def run(self, tried: Tried, kind: str, each: int, most: int | None) -> None:
         """Let drawn calls of a kind fail in a command, one in each run: `each` of so many places at `most`."""
         self._prepare(tried)
-        self.calls.count(kind)
+        self.calls.choose(kind)
         code, output = self._run(tried)
         places: dict[str, list[int]] = {}
         for number, place in enumerate(self.calls.listed(), start=1):
@@ -143,7 +145,7 @@ class Series:
         self, tried: Tried, kind: str, at: int, place: str, wanted: Mapping[str, object], *, lasting: bool
     ) -> str:
         self._prepare(tried)
-        self.calls.count(kind, at, lasting=lasting)
+        self.calls.choose(kind, at, lasting=lasting)
         try:
             code, output = self._run(tried)
         finally:
@@ -151,7 +153,8 @@ class Series:
         if not failed:
             return "not reached"
         what = f"{tried.name}: {kind} {at}{' and later' if lasting else ''} ({place})"
-        problem = self._problem(code, output)
+        is_abort = kind == "memory" and code in _ABORTS
+        problem = None if is_abort else self._problem(code, output)
         try:
             if tried.output and code == 0:
                 assert self._found(tried) == wanted, "it ended well with another result"
@@ -163,7 +166,7 @@ class Series:
             self.defects.setdefault(f"{tried.name}, {kind}, {place}: {problem}", []).append(what)
             print(f"DEFECT {what}: {problem}\n{output}", flush=True)
             return "defect"
-        return "went on" if code == 0 else "ended with one line"
+        return "went on" if code == 0 else "aborted by a library" if is_abort else "ended with one line"
 
     def _prepare(self, tried: Tried) -> None:
         if tried.before:
@@ -180,6 +183,7 @@ class Series:
         def before() -> None:
             os.chdir(self.place)
             os.environ["TMPDIR"] = tempfile.tempdir = str(self.place / "tmp")
+            self.calls.begin()
 
         self.log.write_text("")
         code = end(start(Project(self.place), self.log, before, tried.workers, tried.arguments))

@@ -66,17 +66,22 @@ class Calls:
         self._listed = Path(os.environ[LIST])
         with Path(os.environ[STATE]).open("r+b") as file:
             self.state = Layout.from_buffer(mmap.mmap(file.fileno(), 0))
+        self._chosen = 0
         self.state.besides, self.state.large, self.state.under = os.getpid(), LARGE, str(self.folder).encode()
 
-    def count(self, kind: str, at: int = 0, *, lasting: bool = False) -> None:
-        """Count the calls of a kind from now on; let one fail, or list them all."""
+    def choose(self, kind: str, at: int = 0, *, lasting: bool = False) -> None:
+        """Choose the calls that count once a process has begun: one of them fails, or all are listed."""
         os.truncate(self._listed, 0)
         self.state.at, self.state.lasting, self.state.count, self.state.failed = at, lasting, 0, 0
-        self.state.error, self.state.kind = KINDS[kind], 1 + [*KINDS].index(kind)
+        self.state.error, self._chosen = KINDS[kind], 1 + [*KINDS].index(kind)
+
+    def begin(self) -> None:
+        """Count from now on, in all processes."""
+        self.state.kind = self._chosen
 
     def stop(self) -> int:
         """Count no more; return how many calls have failed."""
-        self.state.kind = 0
+        self.state.kind = self._chosen = 0
         return self.state.failed
 
     def listed(self) -> list[str]:
