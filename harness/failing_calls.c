@@ -31,16 +31,16 @@ struct state { /* as LAYOUT in every_call.py */
 };
 
 static struct state *state;
-static int list = -1;
+static const char *list; /* its path: a process may close all files that it has inherited */
 
 __attribute__((constructor)) static void begin(void) {
     const char *file = getenv("DISENT_FAILING_CALLS"), *log = getenv("DISENT_LISTED_CALLS");
+    list = log ? strdup(log) : "/dev/null";
     int opened = file ? syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CLOEXEC) : -1;
     if (opened < 0)
         return;
     void *mapped = (void *)syscall(SYS_mmap, NULL, sizeof *state, PROT_READ | PROT_WRITE, MAP_SHARED, opened, 0);
     syscall(SYS_close, opened);
-    list = log ? syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (mapped != MAP_FAILED)
         state = mapped;
 }
@@ -52,8 +52,9 @@ static int fails(const char *call, const char *file) {
     long count = __atomic_add_fetch(&state->count, 1, __ATOMIC_SEQ_CST);
     if (state->at == 0) {
         char line[PATH_MAX + 64];
-        int length = snprintf(line, sizeof line, "%s %s\n", call, file), before = errno;
-        syscall(SYS_write, list, line, length);
+        int before = errno, opened = syscall(SYS_openat, AT_FDCWD, list, O_WRONLY | O_APPEND | O_CLOEXEC);
+        syscall(SYS_write, opened, line, snprintf(line, sizeof line, "%s %s\n", call, file));
+        syscall(SYS_close, opened);
         errno = before;
         return 0;
     }
