@@ -16,6 +16,7 @@ A message says where the problem is (file and line, or key), what it is, and wha
 a mistake of the calling code.
 """
 
+import errno
 from pathlib import Path
 
 
@@ -85,3 +86,36 @@ def quoted(value: object) -> str:
 def shortened(text: str, longest: int = _LONGEST) -> str:
     """Return the text or, if it is long, its beginning and its length."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
+
+
+# --- what a machine runs out of; libraries say it in their own words ------------------------------------------------
+
+FREE_MEMORY = "End other programs, or raise the limit (ulimit -v, or that of the container)"
+MORE_PROCESSES = "End other programs, or raise the limit (ulimit -u, or that of the container)"
+_NO_MEMORY = (
+    "allocate memory",
+    "not enough memory",
+    "out of memory",
+    "bad_alloc",
+    "memory allocation",
+    "could not create a primitive",
+    "failed to map segment",
+)
+_NO_PROCESSES = ("start new thread", "launch worker thread", "resource temporarily unavailable")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an allocation has failed."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or _says(error, _NO_MEMORY)
+
+
+def is_out_of_processes(error: BaseException) -> bool:
+    """Return whether a process or a thread could not be started."""
+    return _says(error, _NO_PROCESSES)
+
+
+def _says(error: BaseException, words: tuple[str, ...]) -> bool:
+    text = str(error).lower()
+    return any(word in text for word in words)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
@@ -142,8 +142,14 @@ def _nothing_job() -> None:
     _nothing()
 
 
-def start(project: Project, log: Path, before: Callable[[], None] = lambda: None, workers: int = 1) -> int:
-    """Fork a process that materialises everything, in a process group of its own; returns its process id.
+def start(
+    project: Project,
+    log: Path,
+    before: Callable[[], None] = lambda: None,
+    workers: int = 1,
+    arguments: Sequence[str] = ("materialize",),
+) -> int:
+    """Fork a process that runs a command, in a process group of its own; returns its process id.
 
     Before the command has set its handlers, signals end it as they end any program.
     """
@@ -163,7 +169,7 @@ def start(project: Project, log: Path, before: Callable[[], None] = lambda: None
         if workers > 1:
             _start_forkserver()
         before()
-        main(["materialize"], standalone_mode=False)
+        main(list(arguments), standalone_mode=False)
         code = 0
     except SystemExit as exit:
         code = int(exit.code or 0)

@@ -12,7 +12,15 @@ import click
 from disent.extras import remedy
 from disent.home import home_folder
 from disent_assets.settings.environment import configuration, use_utf8
-from disent_core.errors import ConfigError, DisentError, Notice
+from disent_core.errors import (
+    FREE_MEMORY,
+    MORE_PROCESSES,
+    ConfigError,
+    DisentError,
+    Notice,
+    is_out_of_memory,
+    is_out_of_processes,
+)
 from disent_core.text import printable
 
 START = """\
@@ -137,10 +145,20 @@ def errors(context: click.Context) -> Iterator[None]:
             raise
         click.echo(f"disent: {message}" if message == str(error) else f"disent: this command {message}", err=True)
         raise SystemExit(2) from error
-    except OSError as error:
-        from disent_core.storage.files import REFUSED
-
-        if context.obj or error.errno not in REFUSED:
+    except Exception as error:
+        message = None if context.obj else _of_system(error)
+        if message is None:
             raise
-        click.echo(f"disent: {printable(f'{error.filename}: {REFUSED[error.errno]}')}", err=True)
+        click.echo(f"disent: {printable(message)}", err=True)
         raise SystemExit(1) from error
+
+
+def _of_system(error: Exception) -> str | None:
+    """Return one line about an error of the disk, or of a limit that this process has reached; None for others."""
+    if is_out_of_memory(error):
+        return f"out of memory. {FREE_MEMORY}"
+    if is_out_of_processes(error):
+        return f"no process or thread can be started. {MORE_PROCESSES}"
+    from disent_core.storage.files import failure_of_disk
+
+    return failure_of_disk(error, Path(getattr(error, "filename", None) or "."))

@@ -229,7 +229,7 @@ class Processes:
 
 
 def how_ended(code: int | None) -> str:
-    if code == -signal.SIGKILL:
+    if code in (-signal.SIGKILL, -signal.SIGABRT):  # the second by a library that can't allocate
         return "its process was killed; if the memory was full, start again with fewer --workers"
     if code == -signal.SIGBUS:
         return "its process could not read a mapped file to its end; the file was shortened, or the disk fails"

@@ -30,6 +30,8 @@ class TomlErrors:
             return TypeAdapter(kind).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
             mistakes = error.errors()
+            if mistakes[0]["type"] == "json_invalid":  # pydantic's own limit; json's is lower in Python 3.11
+                raise self._too_deep() from error
             messages = [
                 self._message((*key_path, *mistake["loc"]), mistake, _allowed_keys(kind, mistake["loc"], also))
                 for mistake in mistakes[:_MOST_MESSAGES]
@@ -37,8 +39,10 @@ class TomlErrors:
             more = [f"and {len(mistakes) - len(messages):,} more"] if len(mistakes) > len(messages) else []
             raise ConfigError("\n".join([*messages, *more])) from error
         except RecursionError as error:
-            problem = "a table is nested too deeply; no key has more than four parts"
-            raise ConfigError(f"{self.path}:1: {problem}") from error
+            raise self._too_deep() from error
+
+    def _too_deep(self) -> ConfigError:
+        return ConfigError(f"{self.path}:1: a table is nested too deeply; no key has more than four parts")
 
     def fail(self, key_path: tuple[str | int, ...], problem: str) -> NoReturn:
         """Raise a `ConfigError` at a key."""

@@ -283,9 +283,9 @@ class EmuTask(IntentTask):
         updates, data = self.config.discriminator_updates + 1, self.data
         drawn = torch.randint(len(data.labelled), (len(rows), updates - 1), generator=random)
         labelled = torch.cat([data.labelled[drawn], rows.unsqueeze(1)], dim=1)
-        steps = -(-len(rows) // self.config.batch_size)
-        language = torch.randint(len(data.adversarial), (steps, updates), generator=random)
-        language = language.repeat_interleave(self.config.batch_size, dim=0)[: len(rows)]
+        size = min(self.config.batch_size, len(rows) or 1)
+        language = torch.randint(len(data.adversarial), (-(-len(rows) // size), updates), generator=random)
+        language = language.repeat_interleave(size, dim=0)[: len(rows)]
         if self.config.adversary == "translation":
             return {"labelled": labelled, "adversarial": data.translations[language, labelled]}
         sizes = torch.tensor([len(pool) for pool in data.adversarial])

@@ -20,6 +20,7 @@ from disent_core.errors import DamagedError, located
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.search.contents import Part
 from disent_core.storage.files import atomic_path
+from disent_core.storage.untrusted import mapped_array
 
 EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 TEXT_FIELDS = [pa.field(name, pa.string()) for name in ("text_key", "text", "language")]
@@ -27,6 +28,7 @@ TEXT_SCHEMA = pa.schema([pa.field("row", pa.int64()), *TEXT_FIELDS])
 """Columns of a part without vectors; `row` numbers the texts of the index in the order in which they were added."""
 DIGITS = "[0-9]" * 5  # of the number in the name of a folder
 _BATCH_ROWS = 4_096
+_NO_ARRAYS, _NEW_INDEX = "its arrays are not those of an index", "Make a new index with disent index"
 
 
 def _vector_column(embedding: str) -> str:
@@ -144,8 +146,15 @@ def arrays_of(
     """Return the distinct rows of an embedding, and the number of each text's row among them, mapped into memory."""
     folder = part_folder(index, part.number)
     values, groups = (checked_file(folder / f"{embedding}.{end}", part.files) for end in ("npy", "groups.npy"))
-    # Copy on write: torch does not accept read-only memory, and the file must not change.
-    return np.load(values, mmap_mode="c", allow_pickle=False), np.load(groups, mmap_mode="c", allow_pickle=False)
+    try:
+        # Copy on write: torch does not accept read-only memory, and the file must not change.
+        distinct, rows = mapped_array(values, "c"), mapped_array(groups, "c")
+    except ValueError as error:
+        raise DamagedError(located(folder, None, f"{_NO_ARRAYS} ({error})", _NEW_INDEX)) from error
+    has_types = (distinct.ndim, distinct.dtype, rows.shape, rows.dtype) == (2, np.float32, (part.rows,), np.int64)
+    if not (has_types and 0 <= rows.min(initial=0) <= rows.max(initial=0) < len(distinct)):
+        raise DamagedError(located(folder, None, _NO_ARRAYS, _NEW_INDEX))
+    return distinct, rows
 
 
 def checked_file(path: Path, files: Mapping[str, str]) -> Path:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _TEMPORARY = re.compile(r"(?P<temporary>\..*[.-][0-9a-f]{32}\.tmp)(\..*)?")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-REFUSED = {
+_REFUSED = {
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.EROFS: "its disk is read-only",
@@ -37,7 +37,16 @@ REFUSED = {
     errno.ENAMETOOLONG: "a name in this path is too long",
     errno.ELOOP: "its symbolic links form a cycle",
 }
-"""Error numbers of a path that this process can't use, in words."""
+_KEPT, _AGAIN = "No complete file is lost", "start the same run again"
+_FAILURES = {
+    **dict.fromkeys(_FULL, ("no space left for this file", f"{_KEPT}: free space and {_AGAIN}")),
+    errno.EIO: ("the disk failed to read or write this file", f"{_KEPT}: check the disk and {_AGAIN}"),
+    errno.EMFILE: ("too many files are open in this process", f"{_KEPT}: raise the limit (ulimit -n) and {_AGAIN}"),
+    errno.ENFILE: ("too many files are open on this machine", f"{_KEPT}: end other programs and {_AGAIN}"),
+    errno.ENOLCK: ("it can't be locked", "Mount its folder with locks (disent doctor tests it), or use another path"),
+    **{number: (problem, "Change its permissions, or use another path") for number, problem in _REFUSED.items()},
+}
+"""Problem and remedy of errors of the system about a file, by their number."""
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
 
 
@@ -106,24 +115,24 @@ def remove_path(path: Path) -> None:
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Report a full, failing or forbidden disk in one line that names the file; other errors pass."""
+    """Report a full, failing or forbidden disk, or a lock, in one line that names the file; other errors pass."""
     try:
         yield
     except (OSError, SafetensorError) as error:
-        number = _error_number(error)
-        if number in _FULL:
-            free = shutil.disk_usage(_existing_parent(path)).free / 1e6
-            problem = f"no space left for this file ({free:.0f} MB free)"
-            remedy = "No complete file is lost: free space and start the same run again"
-        elif number == errno.EIO:
-            problem = "the disk failed to read or write this file"
-            remedy = "No complete file is lost: check the disk and start the same run again"
-        elif number in REFUSED:
-            problem = REFUSED[number]
-            remedy = "Change its permissions, or use another path"
-        else:
+        if (message := failure_of_disk(error, path)) is None:
             raise
-        raise StorageError(located(path, None, problem, remedy)) from error
+        raise StorageError(message) from error
+
+
+def failure_of_disk(error: BaseException, path: Path) -> str | None:
+    """Return one line about an error of a full, failing or forbidden disk or of a lock; None for another error."""
+    number = _error_number(error)
+    if number not in _FAILURES:
+        return None
+    problem, remedy = _FAILURES[number]
+    if number in _FULL:
+        problem += f" ({shutil.disk_usage(_existing_parent(path)).free / 1e6:.0f} MB free)"
+    return located(path, None, problem, remedy)
 
 
 def may_write(path: Path) -> bool:
@@ -136,7 +145,7 @@ def is_allowed(path: Path, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _error_number(error: Exception) -> int | None:
+def _error_number(error: BaseException) -> int | None:
     """Return the number of an operating system's error; some libraries give it in their message only."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
@@ -213,13 +222,14 @@ def check_locks(folder: Path) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on the file; a second process waits. A killed process leaves no lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
-    try:
-        held = take(lock, wait=False)
-    except BlockingIOError:
-        log.info("another run is making %s: waiting for it", path)
-        held = take(lock)
+    with storage_errors(lock):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            held = take(lock, wait=False)
+        except BlockingIOError:
+            log.info("another run is making %s: waiting for it", path)
+            held = take(lock)
     with held:
         yield
 

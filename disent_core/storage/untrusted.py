@@ -1,10 +1,12 @@
-"""Read Parquet files that others have written: what they unpack to is bounded, as that of archives is."""
+"""Read Parquet and .npy files that others have written: what they unpack to is bounded, as that of archives is."""
 
 import mmap
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from tokenize import TokenError
+from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -12,6 +14,17 @@ import pyarrow.parquet as pq
 UNPACKED_TIMES, UNPACKED_LEAST = 100, 1 << 26
 """A file may hold 100 times its bytes, or 64 MB if that is more; texts and vectors hold 1 to 20 times theirs."""
 _BATCH_ROWS = 8_192
+
+
+def mapped_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
+    """Map the array of a .npy file into memory; raise ValueError if it has none.
+
+    Nothing is allocated for what the header claims, and nothing is unpickled.
+    """
+    try:
+        return np.lib.format.open_memmap(path, mode=mode)
+    except (OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:  # of headers that numpy evaluates
+        raise ValueError(str(error)) from error
 
 
 def column_names(path: Path) -> list[str]:

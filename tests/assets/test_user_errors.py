@@ -1,10 +1,18 @@
-"""The message of a step for an error that a user can correct."""
+"""The message of a step, or of a command, for an error that a user can correct."""
+
+import errno
+import os
+import threading
 
 import dagster as dg
+import numpy as np
+import pyarrow as pa
 import pytest
 import torch
+from click.testing import CliRunner
 from toy_steps import toy_step
 
+from disent_assets.cli.group import Command
 from disent_assets.lineage import factory
 from disent_assets.lineage.factory import step_asset
 from disent_assets.lineage.metadata import user_errors
@@ -20,6 +28,7 @@ from disent_core.errors import CorpusError, TransientError
             r"^out of GPU memory \(CUDA out of memory\)\. Lower batch_size .*set device to 'cpu'$",
         ),
         (MemoryError(), r"^out of memory\. Lower batch_size"),
+        (RuntimeError("can't start new thread"), r"^no process or thread can be started\. .*ulimit -u"),
     ],
 )
 def test_an_error_is_one_line_with_a_remedy_and_is_not_retried(error, message):
@@ -28,6 +37,46 @@ def test_an_error_is_one_line_with_a_remedy_and_is_not_retried(error, message):
     assert raised.value.description is not None
     assert not raised.value.allow_retries
     raised.match(message)
+
+
+def _fail(number: int, file: str | None = None) -> None:
+    raise OSError(number, os.strerror(number), *([file] if file else []))
+
+
+RUN_OUT = {
+    "memory of torch": (
+        lambda: torch.empty(1 << 50),
+        "out of memory. End other programs, or raise the limit (ulimit -v",
+    ),
+    "memory of numpy": (lambda: np.empty(1 << 50), "out of memory. "),
+    "memory of pyarrow": (lambda: pa.allocate_buffer(1 << 50), "out of memory. "),
+    "memory of the system": (lambda: _fail(errno.ENOMEM), "out of memory. "),
+    "processes": (lambda: _fail(errno.EAGAIN), "no process or thread can be started. "),
+    "threads": (lambda: threading.Thread().start(), "no process or thread can be started. "),
+    "files": (lambda: _fail(errno.EMFILE, "a"), "a: too many files are open in this process. "),
+    "locks": (lambda: _fail(errno.ENOLCK, "a"), "a: it can't be locked. Mount its folder with locks"),
+    "a disk": (lambda: _fail(errno.ENOSPC, "a"), "a: no space left for this file ("),
+    "permissions": (lambda: _fail(errno.EACCES, "a"), "a: permission denied. Change its permissions"),
+}
+
+
+@pytest.mark.parametrize("what", RUN_OUT)
+def test_a_command_that_reaches_a_limit_of_the_machine_ends_with_one_line(what, monkeypatch):
+    fail, line = RUN_OUT[what]
+    monkeypatch.setattr("threading._start_new_thread", _fail_to_start)
+    done = CliRunner().invoke(Command("fails", callback=fail))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"disent: {line}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bug_is_shown_with_its_traceback():
+    done = CliRunner().invoke(Command("fails", callback=lambda: _fail(errno.EBADF, "a")))
+    assert isinstance(done.exception, OSError)
+
+
+def _fail_to_start(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 @pytest.mark.parametrize("error", [KeyError("a bug"), RuntimeError("a bug"), CorpusError("bad data")])

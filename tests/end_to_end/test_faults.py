@@ -1,5 +1,7 @@
 """A few faults of each kind that `make faults` tries by the hundred."""
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +10,22 @@ import pytest
 
 pytestmark = pytest.mark.end_to_end
 
-SCRIPT = Path(__file__).resolve().parents[2] / "harness" / "faults.py"
+HARNESS = Path(__file__).resolve().parents[2] / "harness"
 
 
 def test_a_lineage_that_was_killed_or_damaged_ends_as_an_undisturbed_one():
     chosen = ("--kills", "2", "--writes", "1", "--damages", "2", "--seed", "3")
-    done = subprocess.run([sys.executable, str(SCRIPT), *chosen], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(HARNESS / "faults.py"), *chosen], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("every lineage ended as the undisturbed one\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="calls fail by a library in C")
+def test_an_index_whose_calls_fail_is_whole_after_the_next_run():
+    chosen = ("--commands", "index", "--places", "2", "--seed", "3")
+    command = [sys.executable, str(HARNESS / "every_call.py"), *chosen]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\d\d faults: ended with one line \d+", done.stdout, re.MULTILINE), done.stdout

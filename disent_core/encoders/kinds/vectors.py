@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from tokenize import TokenError
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from disent_core.errors import EncoderError, located, quoted
 from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.text_columns import TextCollector, blocks, first_repeated, key_strings
-from disent_core.storage.untrusted import column_names, untrusted_batches
+from disent_core.storage.untrusted import column_names, mapped_array, untrusted_batches
 from disent_core.text import parsed_json, text_keys
 
 CODE_VERSION = "1"  # changes with every change of this code that changes vectors
@@ -210,12 +209,11 @@ def _check_finite(pieces: Sequence[_Piece]) -> None:
 def _read_matrix(file: Path) -> _Piece:
     beside, collector = file.with_suffix(".txt"), TextCollector()
     try:
-        # It allocates nothing for what the header claims, and never unpickles.
-        matrix = np.lib.format.open_memmap(file, mode="r")
+        matrix = mapped_array(file)
         with beside.open(encoding="utf-8") as lines:
             for line in lines:
                 collector.append(line.removesuffix("\n"))
-    except (OSError, ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
+    except (OSError, ValueError) as error:
         remedy = f"Put a matrix there, and a line for each of its rows in {beside.name}"
         raise EncoderError(located(file, None, f"this matrix and its texts can't be read ({error})", remedy)) from error
     texts = collector.column()

@@ -10,7 +10,7 @@ from word_bert import TEXTS, config, encode, save_model
 from disent_core import matmul
 from disent_core.encoders.checkpoint import round_weights
 from disent_core.encoders.kinds.huggingface import encoder_fingerprint
-from disent_core.encoders.transformer import load
+from disent_core.encoders.transformer import HuggingFaceEncoder, load
 from disent_core.matmul import OnednnLinear
 from disent_core.storage.tables import fingerprint
 
@@ -71,3 +71,30 @@ def test_without_onednn_products_are_torchs(folder, monkeypatch):
     torch_, onednn = (load(config(folder, products=one), "cpu") for one in ("torch", "onednn"))
     assert OnednnLinear not in {type(part) for part in onednn._model.modules()}
     assert (vectors(onednn) == vectors(torch_)).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_auto_is_float32_on_every_device_so_that_no_table_mixes_formats(folder, device, monkeypatch):
+    monkeypatch.setattr(torch.nn.Module, "to", lambda module, *_: module)  # a GPU need not be there
+    formats = {
+        precision: {
+            weight.dtype
+            for part in HuggingFaceEncoder(config(folder, precision=precision), folder, device)._model.modules()
+            for weight in part.parameters(recurse=False)
+        }
+        for precision in ("auto", "float32", "bfloat16")
+    }
+    assert formats["auto"] == formats["float32"] == {torch.float32}
+    assert torch.bfloat16 in formats["bfloat16"]
+
+
+def test_the_same_fingerprint_means_the_same_format_and_library_of_products(folder):
+    choices = [
+        (precision, products) for precision in ("auto", "float32", "bfloat16") for products in ("onednn", "torch")
+    ]
+    prints = {
+        choice: encoder_fingerprint(config(folder, precision=choice[0], products=choice[1]), {}) for choice in choices
+    }
+    equal = {frozenset(other for other in choices if prints[other] == prints[choice]) for choice in choices}
+    in_bfloat16 = frozenset({("bfloat16", "onednn"), ("bfloat16", "torch")})  # equal to the bit, as tested above
+    assert equal == {in_bfloat16, *(frozenset({choice}) for choice in choices if choice not in in_bfloat16)}

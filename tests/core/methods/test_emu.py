@@ -21,6 +21,7 @@ from disent_core.methods.emu_head import (
     intent_tasks,
 )
 from disent_core.optimisation.seeds import generator
+from disent_core.settings import LARGEST
 
 WORLD = world("en-de", "en-es")
 
@@ -299,6 +300,13 @@ def test_unknown_languages_and_missing_intents_are_errors():
     }
     with pytest.raises(TrainingError, match="no training utterance"):
         intent_data(replace(data, utterances={**data.utterances, "train": none}))
+
+
+def test_a_batch_larger_than_all_examples_draws_what_one_of_all_examples_draws():
+    rows = torch.arange(7)
+    whole, huge = (task(batch_size=size).draws(rows, generator(3)) for size in (7, LARGEST))
+    assert whole["adversarial"].shape[0] == 7
+    assert all(torch.equal(whole[name], huge[name]) for name in whole)
 
 
 # --- the baselines' partners ------------------------------------------------------------------------------

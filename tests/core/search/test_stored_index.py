@@ -1,6 +1,7 @@
 """An index on disk is searched exactly, however its texts were added."""
 
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,35 @@ CHANGED, MISSING = "is not as it was written", r"can't be read \(No such file or
 def test_a_changed_or_missing_file_is_refused(folder, name, damage, problem):
     damage(part_folder(folder, open_index(folder).contents.parts[0].number) / name)
     with pytest.raises(DamagedError, match=rf"{name}: this file {problem}. Run disent index"):
+        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
+
+
+def header(shape, kind="<f4"):
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize("name", ["template.npy", "template.groups.npy"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x93NUMPY\x01\x00\x88\x13" + b"(" * 5_000,
+        header((-3, 3)),
+        header((1 << 60, 3)),
+        header((2, 3), "|O") + bytes(48),
+        header((1 << 40,), "<i8"),
+        header((16, 3), "<f8") + bytes(16 * 3 * 8),
+        header((16,), "<i8") + np.full(16, 9).tobytes(),
+    ],
+    ids=["empty", "deep", "negative", "huge", "of objects", "too long", "of other numbers", "of other rows"],
+)
+def test_arrays_of_a_stranger_that_are_none_are_refused(folder, name, content):
+    part = open_index(folder).contents.parts[0]
+    (part_folder(folder, part.number) / name).write_bytes(content)
+    listed = (folder / CONTENTS).read_text(encoding="utf-8")
+    (folder / CONTENTS).write_text(listed.replace(part.files[name], sha256(content).hexdigest()), encoding="utf-8")
+    with pytest.raises(DamagedError, match=r"its arrays are not those of an index.*\. Make a new index"):
         open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
 
 

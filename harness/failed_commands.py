@@ -1,0 +1,233 @@
+"""Let calls fail in commands, and compare what comes of it; `every_call.py` runs it."""
+
+import csv
+import hashlib
+import itertools
+import os
+import random
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import duckdb
+from disturbed_runs import SMALLEST, Bench, Project, end, end_of_orphans, start, warm_up
+from failing_calls import Calls
+from faults import MEMORY, _blank
+
+from disent_core.report import style
+
+_ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # by libraries in Rust and C++ without memory or a thread
+_PART = re.compile(r"part-\d+|\"number\": \d+")  # of an index: a run that goes on takes the next number
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A command: its arguments, the file or folder that it writes, how many workers it has, what is there before."""
+
+    name: str
+    arguments: tuple[str, ...]
+    output: str = ""
+    workers: int = 1
+    before: str = ""  # nothing but its input, or a project that is `new`, `stale` or `finished`
+
+
+HEAD = "home/heads/tiny/dream/en-de.safetensors"
+_HEAD = ("--head", HEAD, "--language", "en")
+COMMANDS = (
+    Tried("embed", ("embed", "texts.txt", "vectors.parquet", "--embedding", "all"), "vectors.parquet"),
+    Tried("index", ("index", "texts.txt", "index"), "index"),
+    Tried("train", ("train", "table.csv", "trained"), "trained"),
+    Tried("embed by a head", ("embed", "texts.txt", "vectors.npy", *_HEAD), "vectors.npy", before="finished"),
+    Tried("index of a head", ("index", "texts.txt", "index", *_HEAD), "index", before="finished"),
+    Tried("export", ("export", HEAD, "exported"), "exported", before="finished"),
+    Tried("publish", ("publish", "published"), "published", before="finished"),
+    Tried("report", ("report",), "home/report.html", before="finished"),
+    Tried("materialize", ("materialize",), before="new"),
+    Tried("refresh", ("materialize",), before="stale"),
+    Tried("refresh with two workers", ("materialize",), workers=2, before="stale"),
+)
+VALUES = {"nine": "neun", "ten": "zehn", "six": "sechs", "noon": "mittag", "four": "vier", "two": "zwei", "one": "eins"}
+SHAPES = {"wake me up at {}": "weck mich um {} auf", "play the song {}": "spiel das lied {}", "call {}": "ruf {} an"}
+
+
+def write_inputs(folder: Path) -> None:
+    """Write the texts and the table that commands read."""
+    rows = [
+        [english.format(f"[what : {value}]"), german.format(f"[what : {other}]"), english.split()[0], split]
+        for english, german in SHAPES.items()
+        for (value, other), split in zip(VALUES.items(), itertools.cycle(["train", "train", "dev", "test"]))
+    ]
+    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["en", "de", "intent", "split"], *rows])
+    texts = [shape.format(value) for shape in SHAPES for value in VALUES]
+    (folder / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
+
+
+def contents(path: Path) -> Mapping[str, object]:
+    """Return the contents of a file or of the files of a folder; of a warehouse its rows."""
+    found: dict[str, object] = {}
+    for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
+        name = file.relative_to(path).as_posix()
+        if file.suffix == ".lock":
+            continue
+        if file.suffix == ".duckdb":
+            with duckdb.connect(str(file), read_only=True, config={"threads": 1}) as connection:
+                listed = "select schema_name || '.' || table_name from duckdb_tables() where not internal"
+                for (table,) in connection.sql(listed).fetchall():
+                    rows = connection.sql(f"from {table}").fetchall()
+                    found[f"{name} {table}"] = hashlib.sha256(repr(sorted(map(repr, rows))).encode()).hexdigest()
+        elif file.name == "index.json":
+            found[name] = _PART.sub("", file.read_text(encoding="utf-8"))
+        else:
+            found[_PART.sub("part", name)] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Series:
+    """Faults of commands, and what came of them."""
+
+    folder: Path
+    seed: int
+    outcomes: Counter[str] = field(default_factory=Counter)
+    defects: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.place, self.log, self.chance = self.folder / "disturbed", self.folder / "log.txt", random.Random(self.seed)
+        self.calls = Calls(self.place)
+
+    @cached_property
+    def bench(self) -> Bench:
+        """A finished project; only some commands need it, and it takes seconds."""
+        warm_up()
+        return Bench(self.folder, self.chance, SMALLEST)
+
+    def run(self, tried: Tried, kind: str, each: int, most: int | None) -> None:
+        """Let drawn calls of a kind fail in a command, one in each run: `each` of so many places at `most`."""
+        self._prepare(tried)
+        self.calls.choose(kind)
+        code, output = self._run(tried)
+        places: dict[str, list[int]] = {}
+        for number, place in enumerate(self.calls.listed(), start=1):
+            places.setdefault(place, []).append(number)
+        self.calls.stop()
+        assert code == 0, output
+        wanted = self._found(tried)
+        drawn: dict[int, str] = {}
+        for place in self.chance.sample([*places], min(most or len(places), len(places))):
+            first, *later = places[place]
+            drawn |= dict.fromkeys([first, *self.chance.sample(later, min(each - 1, len(later)))], place)
+        started, outcomes = time.monotonic(), Counter[str]()
+        for done, (number, place) in enumerate(sorted(drawn.items())):
+            outcomes[self._fail(tried, kind, number, place, wanted, lasting=done % 2 == 1)] += 1
+        self.outcomes += outcomes
+        counted = ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items()))
+        print(
+            f"{tried.name}: {len(drawn)} of {sum(map(len, places.values()))} calls of {kind} in {len(places)} places: "
+            f"{counted or 'none'}; {time.monotonic() - started:.0f} s",
+            flush=True,
+        )
+
+    def _fail(
+        self, tried: Tried, kind: str, at: int, place: str, wanted: Mapping[str, object], *, lasting: bool
+    ) -> str:
+        self._prepare(tried)
+        self.calls.choose(kind, at, lasting=lasting)
+        try:
+            code, output = self._run(tried)
+        finally:
+            failed = self.calls.stop()
+        if not failed:
+            return "not reached"
+        what = f"{tried.name}: {kind} {at}{' and later' if lasting else ''} ({place})"
+        is_abort = kind in ("memory", "fork") and code in _ABORTS
+        problem = None if is_abort else self._problem(code, output)
+        try:
+            if tried.output and code == 0:
+                assert self._found(tried) == wanted, "it ended well with another result"
+            else:
+                self._require_sound(tried, wanted, what)
+        except AssertionError as error:
+            problem = f"{problem or ''}; afterwards: {error}"
+        if problem:
+            self.defects.setdefault(f"{tried.name}, {kind}, {place}: {problem}", []).append(what)
+            print(f"DEFECT {what}: {problem}\n{output}", flush=True)
+            return "defect"
+        return "went on" if code == 0 else "aborted by a library" if is_abort else "ended with one line"
+
+    def _prepare(self, tried: Tried) -> None:
+        if tried.before:
+            {"new": self.bench.fresh, "stale": self.bench.stale, "finished": self.bench.untouched}[tried.before]()
+        else:
+            shutil.rmtree(self.place, ignore_errors=True)
+            self.place.mkdir()
+        write_inputs(self.place)
+        (self.place / "tmp").mkdir()
+
+    def _run(self, tried: Tried) -> tuple[int, str]:
+        """Run the command to its end; return its exit code and what it has printed."""
+
+        def before() -> None:
+            os.chdir(self.place)
+            os.environ["TMPDIR"] = tempfile.tempdir = str(self.place / "tmp")
+            self.calls.begin()
+
+        self.log.write_text("")
+        code = end(start(Project(self.place), self.log, before, tried.workers, tried.arguments))
+        end_of_orphans()
+        return code, self.log.read_text(encoding="utf-8", errors="replace")
+
+    def _found(self, tried: Tried) -> Mapping[str, object]:
+        return contents(self.place / tried.output) if tried.output else {}
+
+    def _problem(self, code: int, output: str) -> str | None:
+        """Return what is wrong with how the command has ended."""
+        last = (output.splitlines() or [""])[-1]
+        if code not in (0, 1):
+            return f"exit code {code}"
+        if "Traceback" in output or "For the traceback" in output:
+            return f"a traceback: {last}"
+        if code and not last.startswith("disent: "):
+            return f"no line that says why: {last}"
+        return None
+
+    def _require_sound(self, tried: Tried, wanted: Mapping[str, object], what: str) -> None:
+        """Run the command undisturbed, and compare."""
+        if not tried.output:
+            finished = self.bench.edited if tried.before == "stale" else self.bench.finished
+            self.bench.check(Project(self.place), finished, what)
+        else:
+            code, output = self._run(tried)
+            assert code == 0, f"the next run ends with {code}: {output}"
+            assert self._found(tried) == wanted, "the next run makes something else"
+        left = [*self.place.rglob("*.tmp*"), *(self.place / "tmp").iterdir()]
+        left = [path for path in left if "dagster" not in path.parts and not path.name.startswith("torchinductor")]
+        assert not left, f"{left} are left"
+
+
+def run(names: Sequence[str] | None, kinds: Sequence[str], each: int, most: int | None, seed: int) -> bool:
+    """Let calls of the kinds fail in the commands; return whether nothing went wrong."""
+    style._png = _blank
+    with tempfile.TemporaryDirectory(prefix="disent-calls-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        series = Series(Path(folder), seed)
+        for tried in COMMANDS:
+            for kind in kinds if names is None or tried.name in names else ():
+                series.run(tried, kind, each, most)
+    for defect, where in series.defects.items():
+        print(f"{len(where)} times {defect}")
+    counted = ", ".join(f"{name} {count}" for name, count in sorted(series.outcomes.items()))
+    print(f"{sum(series.outcomes.values())} faults: {counted}", flush=True)
+    return not series.defects
