@@ -42,7 +42,7 @@ def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitio
     """Return the assets of a workspace under its prefix; arguments as `hosted`."""
     built = build(workspace)
     assets = [
-        _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) else asset
+        _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) and asset.is_materializable else asset
         for asset in built.assets or ()
     ]
     return dg.Definitions(assets=assets, asset_checks=built.asset_checks)

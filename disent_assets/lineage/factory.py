@@ -14,7 +14,7 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import read_source
-from disent_assets.lineage.metadata import materialized, user_errors
+from disent_assets.lineage.metadata import check_result, materialized, user_errors
 from disent_assets.run.step import Event, check_configuration, freed_memory_kept, log_news, make_recorded
 from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
@@ -136,22 +136,41 @@ def step_asset(
     return asset
 
 
-def source_asset(workspace: Workspace, source: Source) -> dg.SourceAsset:
+def source_asset(workspace: Workspace, source: Source) -> dg.AssetsDefinition:
     """Return an observed asset of published files; its data version is the hash of the content of each partition."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
+    key = dg.AssetKey([*workspace.prefix, *source.key])
 
     @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
-        key=[*workspace.prefix, *source.key],
+        key=key,
         group_name=prefixed_name(workspace.prefix, group_name(source.key)),
         partitions_def=dg.StaticPartitionsDefinition(list(source.partitions)),
         description=source.description,
-        owners=OWNERS,
         tags={"dagster/kind/file": ""},
     )
     def published() -> dg.DataVersionsByPartition:
         return dg.DataVersionsByPartition(read_source(workspace, source).versions)
 
-    return published  # pyright: ignore[reportReturnType]
+    # The decorator takes no owners.
+    asset = dg.Definitions(assets=[published]).resolve_assets_def(key)  # pyright: ignore[reportArgumentType]
+    return asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=OWNERS))
+
+
+def source_checks(workspace: Workspace, source: Source) -> dg.AssetChecksDefinition:
+    """Return the checks of published files; run by themselves, they read the files."""
+    key = dg.AssetKey([*workspace.prefix, *source.key])
+
+    @dg.multi_asset_check(
+        name=prefixed_name(workspace.prefix, f"check_{source.key[-1]}"),
+        specs=[
+            dg.AssetCheckSpec(check.name, asset=key, description=check.description, blocking=check.blocking)
+            for check in source.checks
+        ],
+    )
+    def check_files() -> Iterator[dg.AssetCheckResult]:
+        yield check_result(key.path, read_source(workspace, source).check)
+
+    return check_files
 
 
 def _spec(step: Step, output: Output) -> dg.AssetSpec:

@@ -13,7 +13,7 @@ import dagster as dg
 from disent_assets.lineage.factory import OWNERS, prefixed_name
 from disent_assets.lineage.metadata import check_result
 from disent_assets.run.plan import steps_in
-from disent_assets.run.step import Event
+from disent_assets.run.step import Event, evaluation
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.refresh import read_build, warehouse_checks
 from disent_assets.warehouse.sql_files import (
@@ -147,16 +147,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
             },
             tags={"dagster/data_version": of["version"]},
         )
-        for outcome in _outcomes(relation, last):
-            result = check_result(key.path, outcome)
-            yield dg.AssetCheckEvaluation(
-                asset_key=key,
-                check_name=outcome.check.name,
-                passed=result.passed,
-                metadata=result.metadata,
-                severity=result.severity,
-                description=result.description,
-            )
+        yield from (evaluation(key, check_result(key.path, outcome)) for outcome in _outcomes(relation, last))
 
 
 def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResult]:

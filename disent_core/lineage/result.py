@@ -30,6 +30,15 @@ class CheckResult:
     figures: Mapping[str, Any]
 
 
+UNIQUE_ROWS = Check("rows_are_unique", "No two rows have the same key.", False)
+
+
+def unique_rows(tables: Sequence[RefreshResult]) -> CheckResult:
+    """Return the result of `UNIQUE_ROWS` for tables that were refreshed with a key."""
+    repeated = sum(table.info.repeated or 0 for table in tables)
+    return UNIQUE_ROWS.result(repeated == 0, repeated=repeated)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepResult:
     """The result of one step on one partition.
@@ -64,6 +73,9 @@ def result_of(
     )
 
 
+GATE_HAS_ROWS = Check("every_table_has_rows", "Every table that is read has rows, in some corpus or language.", False)
+
+
 def gate_result(encoder: str, read: Iterable[tuple[Sequence[str], int, str]]) -> StepResult:
     """Return the result of a gate: a step that makes nothing, whose content is a fingerprint of what it reads.
 
@@ -74,4 +86,11 @@ def gate_result(encoder: str, read: Iterable[tuple[Sequence[str], int, str]]) ->
         {"table": source[1], "partition": "/".join(source[2:]), "rows": rows, "content": content}
         for source, rows, content in read
     ]
-    return StepResult(rows=None, content=fingerprint(encoder, reads), is_reused=True, figures={"reads": reads})
+    empty = sorted({of["table"] for of in reads} - {of["table"] for of in reads if of["rows"]})
+    return StepResult(
+        rows=None,
+        content=fingerprint(encoder, reads),
+        is_reused=True,
+        figures={"reads": reads},
+        checks=(GATE_HAS_ROWS.result(not empty, empty=empty),),
+    )

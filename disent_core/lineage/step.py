@@ -22,6 +22,8 @@ Make = Callable[[str], Sequence[StepResult]]
 SMALL, TABLES, COMPUTING, FINE_TUNING = 2, 4, 8, 16
 """GB of memory of a step that makes nothing, makes tables, encodes, trains a head or measures, trains an encoder."""
 
+READABLE = Check("files_can_be_read", "Every language, pair or folder can be read from the files.", False)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -30,6 +32,7 @@ class Source:
     key: Key
     description: str
     partitions: tuple[str, ...]
+    checks: tuple[Check, ...] = (READABLE,)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from disent_core.lineage import (
 from disent_core.lineage import evaluation_inputs as evaluation
 from disent_core.lineage import workspace as tables
 from disent_core.lineage.partitions import training_sets
-from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.result import GATE_HAS_ROWS, UNIQUE_ROWS, Check, StepResult
 from disent_core.lineage.step import COMPUTING, FINE_TUNING, SMALL, Output, Read, Source, Step, linked
 from disent_core.lineage.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
 from disent_core.methods import described
@@ -92,6 +92,7 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
             "Archives named by URL in the configuration, checked by size and SHA-256.",
             fingerprint([corpus.url for corpus in remote], [corpus.sha256 for corpus in remote])[:12],
             lambda _: corpora.download(workspace),
+            checks=(corpora.ARCHIVES,),
             kinds=frozenset({"file"}),
         )
     if config.utterance_languages:
@@ -154,6 +155,7 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             targets.version(config, key),
             partial(targets.refresh_language, key=key),
             partial(config.corpora_of, training=targets.OF_LANGUAGES[key].training),
+            checks=(UNIQUE_ROWS, targets.OF_LANGUAGES[key].filled),
         )
     if _has_switched(config):
         yield _table(
@@ -166,6 +168,7 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             config.switchable_corpora,
             partitions=config.pair_names,
             reads=(Read(SENTENCE_PAIRS), Read(PAIR_FILES)),
+            checks=(UNIQUE_ROWS, targets.HAS_SWITCHED),
         )
     of_utterances = partitions.language_to_training_sets(config, languages=config.utterance_languages)
     if any(Need.PARALLEL_MATES in config.needs(encoder) for encoder in config.encoders):
@@ -179,6 +182,7 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             relation="",
             partitions=config.training_sets,
             reads=(Read(UTTERANCES, of_utterances),) if config.utterance_languages else (),
+            checks=(UNIQUE_ROWS, targets.HAS_MATES),
         )
     read = (UTTERANCES, tables.MASKED, tables.POOL) if config.utterance_languages else ()
     of_pairs = [Read(SENTENCE_PAIRS, partitions.pair_to_training_sets(config))] if config.pair_names else []
@@ -192,6 +196,7 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
         relation="",
         partitions=config.training_sets,
         reads=(*(Read(key, of_utterances) for key in read), *of_pairs),
+        checks=(UNIQUE_ROWS, targets.HAS_ALIGNED),
     )
 
 
@@ -278,6 +283,7 @@ def _made_encoder(workspace: Workspace, made: EncoderStep) -> Step:
         format="safetensors",
         reads=tuple(map(Read, (*made.after, *(("corpora", table) for table in made.tables)))),
         stored=lambda _: [folder],
+        checks=(embeddings.FINITE,),
         kinds=frozenset({"huggingface", *(["pytorch"] if made.is_training else [])}),
         on_device=True,
         memory=FINE_TUNING if made.is_training else COMPUTING,
@@ -374,8 +380,17 @@ def _gate(
     version: str = GATE_VERSION,
 ) -> Step:
     """Return a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
-    python = frozenset({"python"})
-    return _step(key, description, version, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL)
+    return _step(
+        key,
+        description,
+        version,
+        state,
+        reads=tuple(reads),
+        partitions=names,
+        checks=(GATE_HAS_ROWS,),
+        kinds=frozenset({"python"}),
+        memory=SMALL,
+    )
 
 
 def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Sequence[MethodConfig]) -> Step:
@@ -423,6 +438,7 @@ def _evaluation(workspace: Workspace) -> Iterator[Step]:
             mteb_results.refresh_mteb_results,
             reads=(Read(MTEB_FILES),),
             partitions=tuple(results),
+            checks=(mteb_results.HAS_RESULTS,),
         )
 
 
@@ -499,6 +515,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
         relation="main.comparisons",
         reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in config.methods_of(encoder)),
         tables=lambda _: {"comparisons": [path]},
+        checks=(UNIQUE_ROWS, evaluation.PROBABILITIES),
         takes_part=True,
     )
 
@@ -516,6 +533,7 @@ def _settings_search(workspace: Workspace, encoder: str) -> Step:
         relation="main.settings_search",
         reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in workspace.config.trials_of(encoder)),
         tables=lambda _: {"settings_search": [path]},
+        checks=(UNIQUE_ROWS, settings_search.ONE_CHOSEN),
         memory=SMALL,
     )
 

@@ -7,7 +7,7 @@ from disent.home import PROJECT
 from disent_assets.definitions import build
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.config.load import load_config
-from disent_core.lineage.steps import Warehouse, steps
+from disent_core.lineage.steps import Warehouse, sources, steps
 from disent_core.lineage.workspace import Workspace
 
 CONFIGURATIONS = sorted([PROJECT / "disent.toml", *(PROJECT / "configs").glob("*.toml")])
@@ -48,3 +48,16 @@ def test_assets_have_the_keys_partitions_versions_and_parents_of_their_steps(pat
                 assert sorted(step.parents(name), key=str) == sorted(parents(graph, key, name), key=str)
         assert {read.key for read in step.reads} - seen <= {key for key in step.parent_partitions if key not in made}
         seen |= {*step.outputs}
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
+def test_every_step_and_every_source_has_a_check(path, tmp_path):
+    workspace = Workspace(load_config(path), tmp_path)
+    unchecked = [step.key for step in steps(workspace, WAREHOUSE) if not step.checks]
+    assert unchecked + [source.key for source in sources(workspace.config) if not source.checks] == []
+
+
+def test_every_asset_has_a_check_and_an_owner_in_the_ui(tmp_path):
+    graph = build(Workspace(load_config(PROJECT / "disent.toml"), tmp_path)).resolve_asset_graph()
+    nodes = [graph.get(key) for key in graph.get_all_asset_keys()]
+    assert [node.key.to_user_string() for node in nodes if not node.check_keys or node.owners != ["team:disent"]] == []
