@@ -1,6 +1,6 @@
 """Define the result of a step: a fingerprint of the content, counts, and checks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,17 +76,21 @@ def result_of(
 GATE_HAS_ROWS = Check("every_table_has_rows", "Every table that is read has rows, in some corpus or language.", False)
 
 
-def gate_result(encoder: str, read: Iterable[tuple[Sequence[str], int, str]]) -> StepResult:
+def gate_result(
+    encoder: str, read: Iterable[tuple[Sequence[str], int, str]], *, may_be_empty: Collection[str] = ()
+) -> StepResult:
     """Return the result of a gate: a step that makes nothing, whose content is a fingerprint of what it reads.
 
     While that stays the same, nothing behind the gate is stale. `encoder` is the fingerprint of the model, `read` has
-    the stage, table and partition of each file that is read, its number of rows and the fingerprint of its content.
+    the stage, table and partition of each file that is read, its number of rows and the fingerprint of its content. The
+    tables `may_be_empty` need no rows.
     """
     reads = [
         {"table": source[1], "partition": "/".join(source[2:]), "rows": rows, "content": content}
         for source, rows, content in read
     ]
-    empty = sorted({of["table"] for of in reads} - {of["table"] for of in reads if of["rows"]})
+    filled = {of["table"] for of in reads if of["rows"]}
+    empty = sorted({of["table"] for of in reads} - filled - {*may_be_empty})
     return StepResult(
         rows=None,
         content=fingerprint(encoder, reads),

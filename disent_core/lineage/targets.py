@@ -47,7 +47,7 @@ ALL_MASKED = Check("every_utterance_is_masked", "The table has as many rows as t
 HAS_TARGETS = Check("utterances_with_slots_have_targets", "If an utterance has slots, there are targets.", False)
 HAS_SWITCHED = Check("word_list_switches_words", "A pair with a word list and sentences has switched ones.", False)
 HAS_MATES = Check("pairs_have_mates", "There are mates; without any, heads learn no template and no residual.", False)
-HAS_ALIGNED = Check("training_set_has_pairs", "The training set has pairs of texts.", False)
+HAS_ALIGNED = Check("pairs_have_texts", "There are texts in both languages of the training set's pairs.", False)
 
 
 # --- tables of one language -------------------------------------------------------------------------------
@@ -167,7 +167,8 @@ def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
     rows = sum(table.info.rows for table in tables)
     has_list = words is not None
     return result_of(
-        tables, checks=[unique_rows(tables), HAS_SWITCHED.result(rows > 0 or not has_list, rows=rows, word_list=has_list)]
+        tables,
+        checks=[unique_rows(tables), HAS_SWITCHED.result(rows > 0 or not has_list, rows=rows, word_list=has_list)],
     )
 
 
@@ -234,7 +235,8 @@ def _refresh_set(
     path = workspace.table(*key, training_set)
     make = lambda: pa.concat_tables([schema.empty_table(), *parts()])  # noqa: E731
     table = refresh_table(path, schema, inputs=inputs, make=make, key=("corpus", "pair", "utterance_id", *within))
-    return result_of([table], checks=[unique_rows([table]), filled.result(table.info.rows > 0, rows=table.info.rows)])
+    is_filled = table.info.rows > 0 or not workspace.config.is_of_pairs(training_set)
+    return result_of([table], checks=[unique_rows([table]), filled.result(is_filled, rows=table.info.rows)])
 
 
 def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ TEXT = (
     corpus("toy", languages=["en-US", "de-DE"])
     + corpus("bitext", "moses", pairs=["en-de"])
     + encoder("own", epochs=1)
-    + experiment("raw", "facet")
+    + experiment("raw", "facet", pairs=["en-de", "de"])
     + section("targets.code_switching", dictionaries="lists")
     + section("mteb.results", ours="mteb")
 )
@@ -132,7 +132,7 @@ def test_mates_are_checked(workspace, monkeypatch, change, names):
 
 @pytest.mark.parametrize(
     ("change", "names"),
-    [(lambda table: table, set()), (twice, {"rows_are_unique"}), (none_of, {"training_set_has_pairs"})],
+    [(lambda table: table, set()), (twice, {"rows_are_unique"}), (none_of, {"pairs_have_texts"})],
 )
 def test_aligned_pairs_are_checked(workspace, monkeypatch, change, names):
     for language in CITIES:
@@ -140,6 +140,11 @@ def test_aligned_pairs_are_checked(workspace, monkeypatch, change, names):
     patched(monkeypatch, targets, "_align", change)
     patched(monkeypatch, targets, "_align_sentences", none_of)
     assert failed(targets.refresh_aligned(workspace, "en-de")) == names
+
+
+def test_a_training_set_of_a_single_language_needs_no_pairs(workspace):
+    for result in (targets.refresh_aligned(workspace, "de"), targets.refresh_mates(workspace, "de")):
+        assert (result.rows, failed(result)) == (0, set())
 
 
 def test_repeated_rows_are_counted_in_a_table_of_a_version_that_did_not_count_them(tmp_path):
@@ -162,6 +167,7 @@ def test_a_gate_warns_of_a_table_that_is_empty_everywhere():
     assert failed(gate_result("e", filled)) == set()
     (outcome,) = gate_result("e", [*filled, ((*ALIGNED, "en-de"), 0, "c"), ((*SWITCHED, "de-en"), 0, "d")]).checks
     assert (outcome.passed, outcome.figures) == (False, {"empty": ["aligned_pairs", "code_switched_pairs"]})
+    assert failed(gate_result("e", [((*ALIGNED, "de"), 0, "c")], may_be_empty=["aligned_pairs"])) == set()
 
 
 def test_an_archive_of_another_size_is_a_warning(load, tmp_path):
