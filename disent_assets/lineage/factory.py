@@ -143,7 +143,7 @@ def source_asset(workspace: Workspace, source: Source) -> dg.AssetsDefinition:
 
     @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
         key=key,
-        group_name=prefixed_name(workspace.prefix, group_name(source.key)),
+        group_name=group_name(source.key, workspace.prefix),
         partitions_def=dg.StaticPartitionsDefinition(list(source.partitions)),
         description=source.description,
         tags={"dagster/kind/file": ""},
@@ -223,10 +223,12 @@ def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[
 # --- columns and names ------------------------------------------------------------------------------------
 
 
-def group_name(key: Sequence[str]) -> str:
-    """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `scratch_heads`."""
-    stage, *encoder = key[:-1]
-    return _OTHER_CHARACTER.sub("_", "_".join([*encoder, stage]))
+def group_name(key: Sequence[str], prefix: Sequence[str] = ()) -> str:
+    """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `heads_scratch`.
+
+    The graph cuts the middle of long names, so the stage comes first and the prefix of the workspace last.
+    """
+    return _OTHER_CHARACTER.sub("_", "_".join([*key[:-1], *prefix]))
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:

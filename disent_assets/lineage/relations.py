@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from disent_assets.lineage.factory import OWNERS, prefixed_name
+from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
 from disent_assets.lineage.metadata import check_result
 from disent_assets.run.plan import steps_in
 from disent_assets.run.step import Event, evaluation
@@ -76,7 +76,7 @@ def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
             key=_under(workspace, relation_key(relation.name)),
             description=_description(relation),
             deps=[_under(workspace, key) for key in _deps(relation, names, database)],
-            group_name=prefixed_name(workspace.prefix, f"{relation.name.split('.')[0]}_{DATABASE[0]}"),
+            group_name=group_name(relation_key(relation.name), workspace.prefix),
             code_version=fingerprint(relation.sql),
             owners=OWNERS,
             kinds={"duckdb", relation.kind},

@@ -54,7 +54,7 @@ def make_recorded(
     if made := [result for result in results if is_made(result)]:
         cost = meter.cost()
         results = [
-            result._replace(metadata={**cost.metadata, **(result.metadata or {})}) if is_made(result) else result
+            result._replace(metadata={**(result.metadata or {}), **cost.metadata}) if is_made(result) else result
             for result in results
         ]
         record_cost(workspace, key, partition, cost, made[0].metadata or {}, device)

@@ -484,8 +484,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
         evaluation.version(config)[:12],
         measure,
         path=workspace.tables / "evaluation" / "metrics" / encoder / method.name,
-        schema=SCHEMAS["metrics"],
-        relation="main.metrics",
+        relation="main.metrics",  # whose page has the columns: here they would stand above the result
         reads=(Read(tables.evaluation_sets_key(encoder), of_all), *of_head),
         partitions=training_sets(config, [method]),
         tables=files,
