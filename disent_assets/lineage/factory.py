@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.corpus_versions import read_source
 from disent_assets.lineage.metadata import check_result, materialized, user_errors
 from disent_assets.run.step import Event, check_configuration, freed_memory_kept, log_news, make_recorded
@@ -184,6 +185,7 @@ def _spec(step: Step, output: Output) -> dg.AssetSpec:
         "dagster/uri": output.path.absolute().as_uri() if output.path else "",
         "dagster/relation_identifier": output.relation,
         "dagster/column_schema": "" if output.schema is None else column_schema(output.schema),
+        "dagster/code_references": code_references(step.code) if step.code else "",
     }
     return dg.AssetSpec(
         key=list(output.key),

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from disent_assets.lineage.code_references import file_reference
 from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
 from disent_assets.lineage.metadata import check_result
 from disent_assets.run.plan import steps_in
@@ -84,10 +85,18 @@ def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
             metadata={
                 "dagster/uri": workspace.warehouse.absolute().as_uri(),
                 "dagster/relation_identifier": relation.name,
+                **_code_reference(relation),
             },
         )
         for relation in shown_relations()
     ]
+
+
+def _code_reference(relation: Relation) -> dict[str, dg.CodeReferencesMetadataValue]:
+    """Return the file of its query; the tables of `sql/published` have none."""
+    schema, name = relation.name.split(".")
+    path = SQL / f"{relation.kind}s" / ("" if schema == "main" else schema) / f"{name}.sql"
+    return {"dagster/code_references": file_reference(path)} if path.is_file() else {}
 
 
 def _description(relation: Relation) -> str:

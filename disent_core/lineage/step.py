@@ -65,6 +65,7 @@ class Step:
         tables: of a partition (empty if there are none) returns the paths of its tables by name, the main one first.
         stored: of a partition returns the paths that must exist, if they are not those of the main table.
         checks: of each output.
+        code: what does the work, as `module:FUNCTION`, for whoever wants to read it.
         kinds: formats and programs that a user interface shows.
         on_device: whether it computes on the accelerator, if there is one.
         memory: GB that it takes.
@@ -81,6 +82,7 @@ class Step:
     tables: Callable[[str], Mapping[str, Sequence[Path]]] = lambda _: {}
     stored: Callable[[str], Sequence[Path]] | None = None
     checks: tuple[Check, ...] = ()
+    code: tuple[str, ...] = ()
     kinds: frozenset[str] = frozenset({"parquet"})
     on_device: bool = False
     memory: int = TABLES
