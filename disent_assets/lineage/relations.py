@@ -16,7 +16,7 @@ from disent_assets.lineage.metadata import check_result
 from disent_assets.run.plan import steps_in
 from disent_assets.run.step import Event, evaluation
 from disent_assets.settings.environment import SQL
-from disent_assets.warehouse.refresh import read_build, warehouse_checks
+from disent_assets.warehouse.refresh import newest_refresh, read_build, warehouse_checks
 from disent_assets.warehouse.sql_files import (
     Description,
     Relation,
@@ -151,6 +151,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
             key,
             metadata={
                 "dagster/row_count": of["rows"],
+                "refresh": newest_refresh(last),
                 "dagster/column_schema": _column_schema(relation, of["columns"]),
                 "dagster/column_lineage": _column_lineage(workspace, relation, of["columns"]),
             },
