@@ -5,7 +5,7 @@ from functools import partial
 
 import dagster as dg
 
-from disent_assets.lineage.factory import source_asset, step_asset
+from disent_assets.lineage.factory import source_asset, source_checks, step_asset
 from disent_assets.lineage.refresh import automated
 from disent_assets.lineage.relations import relation_checks, relation_events, relation_specs
 from disent_assets.lineage.shown import show_of
@@ -22,13 +22,15 @@ FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn
 
 def build(workspace: Workspace) -> dg.Definitions:
     """Return the assets of a workspace, without sensors, schedules and executor."""
-    published = [source_asset(workspace, source) for source in sources(workspace.config)]
+    read = sources(workspace.config)
+    published = [source_asset(workspace, source) for source in read]
     *steps, database = steps_in(workspace)
     made = [step_asset(step, workspace, show_of(workspace, step)) for step in steps]
     made.append(step_asset(database, workspace, show_of(workspace, database), partial(relation_events, workspace)))
     made[-1] = made[-1].map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=FRESHNESS))
     relations = relation_specs(workspace, database)
-    return dg.Definitions(assets=[*published, *made, *relations], asset_checks=[relation_checks(workspace)])
+    checks = [*(source_checks(workspace, source) for source in read), relation_checks(workspace)]
+    return dg.Definitions(assets=[*published, *made, *relations], asset_checks=checks)
 
 
 @dg.definitions

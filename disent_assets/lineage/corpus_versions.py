@@ -21,7 +21,8 @@ from disent_core.corpora.paths import FileStats, file_stats
 from disent_core.errors import CorpusError, TableError
 from disent_core.lineage.corpora import published_hash, published_name, word_list_hash
 from disent_core.lineage.mteb_results import file_hash, mteb_files
-from disent_core.lineage.step import Source
+from disent_core.lineage.result import CheckResult
+from disent_core.lineage.step import READABLE, Source
 from disent_core.lineage.steps import FILES, MTEB_FILES, PAIR_FILES, sources
 from disent_core.lineage.workspace import MTEB_RESULTS, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.files import may_write, write_text
@@ -102,6 +103,11 @@ class CorpusVersions:
     versions: dict[str, str]
     unreadable: tuple[str, ...]
     is_complete: bool
+
+    @property
+    def check(self) -> CheckResult:
+        """The result of the check of a source."""
+        return READABLE.result(not self.unreadable, unreadable=list(self.unreadable), read=len(self.versions))
 
 
 def read_source(workspace: Workspace, source: Source, *, seconds: float = math.inf) -> CorpusVersions:

@@ -9,7 +9,7 @@ from functools import partial
 import dagster as dg
 
 from disent_assets.definitions import build
-from disent_assets.lineage.factory import GPU_POOL, prefixed_name
+from disent_assets.lineage.factory import GPU_POOL, group_name, prefixed_name
 from disent_assets.lineage.metadata import is_served, user_errors
 from disent_assets.lineage.refresh import definitions_signature, look_sensor, nightly_schedule, refresh_job
 from disent_assets.run.dagster_private import step_function
@@ -42,7 +42,7 @@ def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitio
     """Return the assets of a workspace under its prefix; arguments as `hosted`."""
     built = build(workspace)
     assets = [
-        _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) else asset
+        _hosted(asset, workspace, pool) if isinstance(asset, dg.AssetsDefinition) and asset.is_materializable else asset
         for asset in built.assets or ()
     ]
     return dg.Definitions(assets=assets, asset_checks=built.asset_checks)
@@ -79,7 +79,7 @@ def _spec(spec: dg.AssetSpec, prefix: Key) -> dg.AssetSpec:
     return spec.replace_attributes(
         key=_under(prefix, spec.key),
         deps=[dg.AssetDep(_under(prefix, dep.asset_key), partition_mapping=dep.partition_mapping) for dep in spec.deps],
-        group_name=prefixed_name(prefix, spec.group_name or ""),
+        group_name=group_name(spec.key.path, prefix),
         freshness_policy=None,  # it holds if the refresh at night is switched on
     )
 

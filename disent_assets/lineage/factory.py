@@ -13,8 +13,9 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.corpus_versions import read_source
-from disent_assets.lineage.metadata import materialized, user_errors
+from disent_assets.lineage.metadata import check_result, materialized, user_errors
 from disent_assets.run.step import Event, check_configuration, freed_memory_kept, log_news, make_recorded
 from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
@@ -136,22 +137,41 @@ def step_asset(
     return asset
 
 
-def source_asset(workspace: Workspace, source: Source) -> dg.SourceAsset:
+def source_asset(workspace: Workspace, source: Source) -> dg.AssetsDefinition:
     """Return an observed asset of published files; its data version is the hash of the content of each partition."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
+    key = dg.AssetKey([*workspace.prefix, *source.key])
 
     @dg.observable_source_asset(  # pyright: ignore[reportCallIssue, reportArgumentType] - tags is not in its overloads
-        key=[*workspace.prefix, *source.key],
-        group_name=prefixed_name(workspace.prefix, group_name(source.key)),
+        key=key,
+        group_name=group_name(source.key, workspace.prefix),
         partitions_def=dg.StaticPartitionsDefinition(list(source.partitions)),
         description=source.description,
-        owners=OWNERS,
         tags={"dagster/kind/file": ""},
     )
     def published() -> dg.DataVersionsByPartition:
         return dg.DataVersionsByPartition(read_source(workspace, source).versions)
 
-    return published  # pyright: ignore[reportReturnType]
+    # The decorator takes no owners.
+    asset = dg.Definitions(assets=[published]).resolve_assets_def(key)  # pyright: ignore[reportArgumentType]
+    return asset.map_asset_specs(lambda spec: spec.replace_attributes(owners=OWNERS))
+
+
+def source_checks(workspace: Workspace, source: Source) -> dg.AssetChecksDefinition:
+    """Return the checks of published files; run by themselves, they read the files."""
+    key = dg.AssetKey([*workspace.prefix, *source.key])
+
+    @dg.multi_asset_check(
+        name=prefixed_name(workspace.prefix, f"check_{source.key[-1]}"),
+        specs=[
+            dg.AssetCheckSpec(check.name, asset=key, description=check.description, blocking=check.blocking)
+            for check in source.checks
+        ],
+    )
+    def check_files() -> Iterator[dg.AssetCheckResult]:
+        yield check_result(key.path, read_source(workspace, source).check)
+
+    return check_files
 
 
 def _spec(step: Step, output: Output) -> dg.AssetSpec:
@@ -165,6 +185,7 @@ def _spec(step: Step, output: Output) -> dg.AssetSpec:
         "dagster/uri": output.path.absolute().as_uri() if output.path else "",
         "dagster/relation_identifier": output.relation,
         "dagster/column_schema": "" if output.schema is None else column_schema(output.schema),
+        "dagster/code_references": code_references(step.code) if step.code else "",
     }
     return dg.AssetSpec(
         key=list(output.key),
@@ -204,10 +225,12 @@ def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[
 # --- columns and names ------------------------------------------------------------------------------------
 
 
-def group_name(key: Sequence[str]) -> str:
-    """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `scratch_heads`."""
-    stage, *encoder = key[:-1]
-    return _OTHER_CHARACTER.sub("_", "_".join([*encoder, stage]))
+def group_name(key: Sequence[str], prefix: Sequence[str] = ()) -> str:
+    """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `heads_scratch`.
+
+    The graph cuts the middle of long names, so the stage comes first and the prefix of the workspace last.
+    """
+    return _OTHER_CHARACTER.sub("_", "_".join([*key[:-1], *prefix]))
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:

@@ -48,7 +48,10 @@ def user_errors() -> Iterator[None]:
 def materialized(
     key: Sequence[str], result: StepResult, metadata: Mapping[str, Any] | None = None
 ) -> dg.MaterializeResult:
-    """Return the result of a step as Dagster records it; the data version is the hash of the content."""
+    """Return the result of a step as Dagster records it; the data version is the hash of the content.
+
+    A page shows metadata in this order: what is shown of the result, such as pictures, is on its first screen.
+    """
     if result.summary:
         log.info("%s: %s", "/".join(key), result.summary)
     figures = {name: shown(value) for name, value in result.figures.items()}
@@ -57,11 +60,11 @@ def materialized(
         asset_key=dg.AssetKey(list(key)),
         data_version=dg.DataVersion(result.content),
         metadata={
-            **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
-            "recomputed": not result.is_reused,
-            **{name: value for name, value in figures.items() if name not in tables},
             **(metadata or {}),
-            **tables,  # long, so they stand below the pictures
+            **{name: value for name, value in figures.items() if name not in tables},
+            "recomputed": not result.is_reused,
+            **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
+            **tables,  # long, so they stand last
         },
         check_results=[check_result(key, outcome) for outcome in result.checks],
     )

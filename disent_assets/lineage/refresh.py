@@ -30,7 +30,7 @@ from disent_assets.run.status import find_states, forget_versions, observe, reco
 from disent_assets.run.step import compute
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
-from disent_assets.warehouse.refresh import update_states
+from disent_assets.warehouse.refresh import newest_refresh, read_build, update_states
 from disent_assets.web.alerts import alert_sensor, regression_sensor
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
@@ -47,6 +47,8 @@ REFRESH = "refresh"  # name of the job
 STEP = "make_what_is_stale"  # name of its only step
 COMMAND = "user"  # tag of a run: the command that started it. The UI shows it in the column *Launched by*
 OF_JOB = {f"{HIDDEN}_refresh": "job"}  # tag of the job's runs; `dagster.yaml` lets one of them run at a time
+NUMBER = "disent/refresh"  # tag of a run that changed numbers: the number of its refresh, as in the table `runs`
+OF_RUN = "disent/run"  # tag of the runs of single steps: the run that asked for them
 OF_STEPS = {COMMAND: REFRESH}  # tag of the runs that make results by themselves
 
 
@@ -102,11 +104,16 @@ def refresh_job(
         if not (extent.everything or extent.look_at_fresh):
             runs = due(runs, found)
         log = RunLog(context, workspace, {step.key: step for step in steps}, report)
-        elsewhere = (context.instance, {**OF_STEPS, BEGAN: began_at.isoformat()}) if submits else None
+        tags = {**OF_STEPS, BEGAN: began_at.isoformat(), OF_RUN: context.run_id}
+        elsewhere = (context.instance, tags) if submits else None
+        before = newest_refresh(read_build(workspace))
         result = run_steps(load, workspace, steps, runs, found, workers=workers, report=log, submitted_by=elsewhere)
         if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
             # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
             log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
+        if (number := newest_refresh(read_build(workspace))) != before:
+            context.instance.add_run_tags(context.run_id, {NUMBER: str(number)})
+            context.log.info("this is refresh %s: disent diff shows which numbers it has changed", number)
         found = find_states(workspace)
         update_states(workspace, record_states(workspace, found))
         chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]

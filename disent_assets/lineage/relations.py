@@ -10,12 +10,13 @@ from typing import Any
 
 import dagster as dg
 
-from disent_assets.lineage.factory import OWNERS, prefixed_name
+from disent_assets.lineage.code_references import file_reference
+from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
 from disent_assets.lineage.metadata import check_result
 from disent_assets.run.plan import steps_in
-from disent_assets.run.step import Event
+from disent_assets.run.step import Event, evaluation
 from disent_assets.settings.environment import SQL
-from disent_assets.warehouse.refresh import read_build, warehouse_checks
+from disent_assets.warehouse.refresh import newest_refresh, read_build, warehouse_checks
 from disent_assets.warehouse.sql_files import (
     Description,
     Relation,
@@ -76,7 +77,7 @@ def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
             key=_under(workspace, relation_key(relation.name)),
             description=_description(relation),
             deps=[_under(workspace, key) for key in _deps(relation, names, database)],
-            group_name=prefixed_name(workspace.prefix, f"{relation.name.split('.')[0]}_{DATABASE[0]}"),
+            group_name=group_name(relation_key(relation.name), workspace.prefix),
             code_version=fingerprint(relation.sql),
             owners=OWNERS,
             kinds={"duckdb", relation.kind},
@@ -84,10 +85,18 @@ def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
             metadata={
                 "dagster/uri": workspace.warehouse.absolute().as_uri(),
                 "dagster/relation_identifier": relation.name,
+                **_code_reference(relation),
             },
         )
         for relation in shown_relations()
     ]
+
+
+def _code_reference(relation: Relation) -> dict[str, dg.CodeReferencesMetadataValue]:
+    """Return the file of its query; the tables of `sql/published` have none."""
+    schema, name = relation.name.split(".")
+    path = SQL / f"{relation.kind}s" / ("" if schema == "main" else schema) / f"{name}.sql"
+    return {"dagster/code_references": file_reference(path)} if path.is_file() else {}
 
 
 def _description(relation: Relation) -> str:
@@ -142,21 +151,13 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
             key,
             metadata={
                 "dagster/row_count": of["rows"],
+                "refresh": newest_refresh(last),
                 "dagster/column_schema": _column_schema(relation, of["columns"]),
                 "dagster/column_lineage": _column_lineage(workspace, relation, of["columns"]),
             },
             tags={"dagster/data_version": of["version"]},
         )
-        for outcome in _outcomes(relation, last):
-            result = check_result(key.path, outcome)
-            yield dg.AssetCheckEvaluation(
-                asset_key=key,
-                check_name=outcome.check.name,
-                passed=result.passed,
-                metadata=result.metadata,
-                severity=result.severity,
-                description=result.description,
-            )
+        yield from (evaluation(key, check_result(key.path, outcome)) for outcome in _outcomes(relation, last))
 
 
 def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResult]:

@@ -12,6 +12,7 @@ from disent_assets.lineage.metadata import literal, markdown_table, pictures
 from disent_core.config.model import MethodConfig
 from disent_core.lineage import head_spec
 from disent_core.lineage.evaluation_inputs import task_names
+from disent_core.lineage.headline import result_line
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.step import Step
 from disent_core.lineage.steps import DATABASE
@@ -96,7 +97,7 @@ def _clouds(workspace: Workspace, run: HeadSpec, method: MethodConfig, draw: Dra
 def show_metrics(
     workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, measured: "MeasuredMethod"
 ) -> dict[str, dg.MetadataValue]:
-    """Return a bar for every number, by task and language, and the spread of the seeds."""
+    """Return the result in words, a bar for every number by task and language, and the spread of the seeds."""
     rows = measured.metrics.to_pylist()
     tasks = task_names(workspace.config)
     path = partial(workspace.plot, encoder, method.name, training_set)
@@ -107,7 +108,11 @@ def show_metrics(
             panels(), "seed minus mean, in units of the metric", columns=2, most=MOST_PANELS
         ),
     }
-    return pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings)
+    line = result_line(rows, workspace.config.pair_languages[training_set])
+    return {
+        **({"result": dg.MetadataValue.text(line)} if line else {}),
+        **pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings),
+    }
 
 
 def _rows(workspace: Workspace, sql: str) -> list[dict[str, Any]]:

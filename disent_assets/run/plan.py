@@ -21,6 +21,7 @@ from disent_core.lineage.step import Step
 from disent_core.lineage.steps import DATABASE, DOWNLOADS, Warehouse, steps
 from disent_core.lineage.workspace import Key, Workspace
 
+BUILD = "disent_assets.warehouse.build:build_warehouse"
 command: ContextVar[tuple[str, datetime | None]] = ContextVar("command", default=("", None))
 """Dagster's id of the run that this process works for, and when its command began."""
 
@@ -50,7 +51,8 @@ def steps_in(workspace: Workspace) -> tuple[Step, ...]:
     """Return the steps of a workspace, upstream first; they are listed once."""
     if id(workspace) not in _STEPS:
         checks = tuple(warehouse_checks().values())
-        warehouse = Warehouse(CODE_VERSION, checks, lambda of: refresh_warehouse(of, *_run(), _states_once_built(of)))
+        make, code = lambda of: refresh_warehouse(of, *_run(), _states_once_built(of)), (BUILD,)
+        warehouse = Warehouse(CODE_VERSION, checks, make, code)
         _STEPS[id(workspace)] = workspace, steps(workspace, warehouse)
     return _STEPS[id(workspace)][1]
 

@@ -7,9 +7,10 @@ import dagster as dg
 import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
+from disent_assets.lineage.metadata import check_result
 from disent_assets.run.costs import write_run_table
 from disent_assets.run.plan import states_in
-from disent_assets.run.step import DATA_VERSION
+from disent_assets.run.step import DATA_VERSION, evaluation, news
 from disent_assets.warehouse.refresh import state_rows
 from disent_core.lineage.state import NOT_RECORDED, State, name_of, write_published
 from disent_core.lineage.workspace import Key, Workspace
@@ -19,11 +20,11 @@ from disent_core.storage.schemas import ASSET_STATE
 
 def observe(
     workspace: Workspace, instance: dg.DagsterInstance, versions: Mapping[Key, CorpusVersions]
-) -> list[dg.AssetObservation]:
+) -> list[dg.AssetObservation | dg.AssetCheckEvaluation]:
     """Record the present versions of the published files; return what Dagster has to be told."""
     if all(read.is_complete for read in versions.values()):
         write_published(workspace, observed_contents(versions))
-    events = []
+    events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
     for key, read in versions.items():
         asset = dg.AssetKey([*workspace.prefix, *key])
         log, kind = instance.event_log_storage, dg.DagsterEventType.ASSET_OBSERVATION
@@ -31,7 +32,12 @@ def observe(
         for name, version in read.versions.items():
             if known.get(name, {}).get(DATA_VERSION) != version:
                 events.append(dg.AssetObservation(asset, partition=name, tags={DATA_VERSION: version}))
-    return events
+    checked = [
+        evaluation(dg.AssetKey([*workspace.prefix, *key]), check_result(key, read.check))
+        for key, read in versions.items()
+        if read.is_complete
+    ]
+    return [*events, *news(instance, checked)]  # pyright: ignore[reportReturnType] - none of these is a result
 
 
 def forget_versions(workspace: Workspace) -> None:

@@ -54,7 +54,7 @@ def make_recorded(
     if made := [result for result in results if is_made(result)]:
         cost = meter.cost()
         results = [
-            result._replace(metadata={**cost.metadata, **(result.metadata or {})}) if is_made(result) else result
+            result._replace(metadata={**(result.metadata or {}), **cost.metadata}) if is_made(result) else result
             for result in results
         ]
         record_cost(workspace, key, partition, cost, made[0].metadata or {}, device)
@@ -186,35 +186,40 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
 def _events(result: dg.MaterializeResult, step: AssetStep, partition: str | None) -> Iterator[Event]:
     key, tags = dg.AssetKey.from_coercible(result.asset_key or step.asset.key), {DATA_VERSION: version_of(result)}
     yield dg.AssetMaterialization(key, metadata=result.metadata, partition=partition, tags=tags)
-    for check in result.check_results or ():
-        assert check.check_name is not None
-        yield dg.AssetCheckEvaluation(
-            asset_key=key,
-            check_name=check.check_name,
-            passed=check.passed,
-            metadata=check.metadata,
-            severity=check.severity,
-            description=check.description,
-            partition=partition,
-        )
+    yield from (evaluation(key, check, partition) for check in result.check_results or ())
+
+
+def evaluation(key: dg.AssetKey, check: dg.AssetCheckResult, partition: str | None = None) -> dg.AssetCheckEvaluation:
+    """Return the event that tells the outcome of a check."""
+    assert check.check_name is not None
+    return dg.AssetCheckEvaluation(
+        asset_key=key,
+        check_name=check.check_name,
+        passed=check.passed,
+        metadata=check.metadata,
+        severity=check.severity,
+        description=check.description,
+        partition=partition,
+    )
 
 
 def log_news(context: Any, events: Sequence[Event]) -> None:
-    """Log events of external assets whose content, or the outcome of whose checks, Dagster does not know yet.
+    """Log the news of external assets; all events, if the context has no instance to ask."""
+    for event in events if context.instance is None else news(context.instance, events):
+        context.log_event(event)
 
-    Each event takes a commit to its database, and most relations of a warehouse stay the same. All are logged if the
-    context has no instance to ask.
+
+def news(instance: dg.DagsterInstance, events: Sequence[Event]) -> Iterator[Event]:
+    """Yield the events of assets whose content, or the outcome of whose checks, Dagster does not know yet.
+
+    Each event takes a commit to its database, and most relations of a warehouse stay the same.
     """
-    if context.instance is None:
-        for event in events:
-            context.log_event(event)
-        return
     made = [event.asset_key for event in events if isinstance(event, dg.AssetMaterialization)]
     checks = {event.asset_check_key: event for event in events if isinstance(event, dg.AssetCheckEvaluation)}
-    entries = [record.asset_entry.last_materialization for record in context.instance.get_asset_records(made)]
+    entries = [record.asset_entry.last_materialization for record in instance.get_asset_records(made)]
     latest = [entry.asset_materialization for entry in entries if entry]
     versions = {event.asset_key: (event.tags or {}).get(DATA_VERSION) for event in latest}
-    known = context.instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
+    known = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
     evaluations = {key: record.evaluation for key, record in known.items() if record.evaluation}
     outcomes = {key: (evaluation.passed, evaluation.metadata) for key, evaluation in evaluations.items()}
     for event in events:
@@ -223,7 +228,7 @@ def log_news(context: Any, events: Sequence[Event]) -> None:
         else:
             is_known = outcomes.get(event.asset_check_key) == (event.passed, event.metadata)
         if not is_known:
-            context.log_event(event)
+            yield event
 
 
 def counted(results: Iterable[dg.MaterializeResult | dg.AssetMaterialization]) -> Outcome:

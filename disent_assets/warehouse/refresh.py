@@ -144,6 +144,12 @@ def read_build(workspace: Workspace) -> dict[str, Any]:
     return json.loads(written) if written is not None else {}
 
 
+def newest_refresh(last: Mapping[str, Any]) -> int:
+    """Return the number of the newest refresh in the record of a build; 0 before the first."""
+    files = last.get("history") or ["0-0"]
+    return int(Path(files[-1]).stem.rpartition("-")[2])
+
+
 def _write(workspace: Workspace, record: Mapping[str, Any]) -> None:
     write_text_result(workspace.warehouse.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
 
@@ -188,6 +194,7 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
         content=last["inputs"],
         is_reused=is_reused,
         figures={
+            "refresh": newest_refresh(last),
             "build_seconds": last["build_seconds"],
             **{f"numbers/{event}": events.get(event, 0) for event in EVENTS},
             "relations": [

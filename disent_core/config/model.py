@@ -133,6 +133,10 @@ class Config:
         """Training set -> its language pairs, several for a mixture."""
         return {training_set: self.pairs_of(training_set) for training_set in self.training_sets}
 
+    def is_of_pairs(self, training_set: str) -> bool:
+        """Return whether a training set has translations, so that it is no single language."""
+        return any(left != right for left, right in self.pair_languages[training_set])
+
     @cached_property
     def evaluated_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
         """Training set -> its language pairs, then those that are only measured."""

@@ -30,6 +30,7 @@ CODE_VERSION = "1"
 READ_ATTEMPTS = 3
 """How often a corpus is read while its files change around the one that is read."""
 
+ARCHIVES = Check("archives_have_their_size", "Every archive is as large as the configuration says.", False)
 UNIQUE_UTTERANCES = Check("ids_are_unique", "No utterance id occurs twice in a corpus and language.", True)
 TAGGED_TOKENS = Check("tags_match_tokens", "Every token has one slot tag.", True)
 ALL_SPLITS = Check("every_split_has_rows", "Each of train, dev and test has rows.", False)
@@ -62,7 +63,11 @@ def download(workspace: Workspace) -> StepResult:
             fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
         sizes[corpus.name] = path.stat().st_size
     megabytes = {f"{name}_megabytes": size / 1e6 for name, size in sizes.items()}
-    return StepResult(rows=None, content=fingerprint(sizes), is_reused=not absent, figures=megabytes)
+    others = [
+        corpus.name for corpus in remote_corpora(workspace.config) if corpus.size not in (None, sizes[corpus.name])
+    ]
+    check = ARCHIVES.result(not others, of_another_size=others)
+    return StepResult(rows=None, content=fingerprint(sizes), is_reused=not absent, figures=megabytes, checks=(check,))
 
 
 def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:

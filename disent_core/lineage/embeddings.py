@@ -1,6 +1,7 @@
 """Stage `embeddings`: encode every distinct text of a language with a frozen encoder to vectors and token states."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +41,7 @@ SOURCES = {
     TRAINED: ["source_text", "target_text"],
 }
 """Tables of a language whose texts are encoded, with the columns that are read."""
+FINITE = Check("training_did_not_diverge", "The loss and every other figure of the training is a finite number.", True)
 ALL_ENCODED = Check("every_text_is_encoded", "Every text that a later stage reads is encoded.", True)
 
 
@@ -122,7 +124,9 @@ def make_encoder(workspace: Workspace, encoder: str, part: str = "encoder") -> S
     """Make an encoder, or a part of one, unless it exists."""
     step = next(step for step in encoder_steps(workspace.config, encoder) if step.part == part)
     report = imported(step.make)(workspace.config.encoders[encoder], EncoderWorkspace(workspace))
-    return StepResult(rows=None, **vars(report))
+    numbers = {name: value for name, value in report.figures.items() if isinstance(value, float)}
+    others = sorted(name for name, value in numbers.items() if not math.isfinite(value))
+    return StepResult(rows=None, **vars(report), checks=(FINITE.result(not others, others=others),))
 
 
 # --- encoding ---------------------------------------------------------------------------------------------

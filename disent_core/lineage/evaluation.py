@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from disent_core.lineage.embeddings import open_embeddings
 from disent_core.lineage.evaluation_inputs import Scope, Scopes, ranked_by, tasks_of
 from disent_core.lineage.headline import headline, table
 from disent_core.lineage.heads import load_head
-from disent_core.lineage.result import CheckResult, StepResult, result_of
+from disent_core.lineage.result import CheckResult, StepResult, result_of, unique_rows
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod
 from disent_core.shards.backend import sharded
@@ -168,9 +169,22 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
             fingerprint=inputs,
             created_at=datetime.now(UTC),
         ),
-    )
+        key=(
+            "task", "dataset", "encoder", "evaluated_on", "metric", "settings",
+            "method_a", "trained_on_a", "method_b", "trained_on_b",
+        ),
+    )  # fmt: skip
     collected = [
         (content_of(workspace.table("evaluation", "metrics", *of)), content_of(workspace.training_curve(*of)))
         for of in measured
     ]
-    return replace(result_of([refreshed]), content=fingerprint(refreshed.info.content_hash, collected))
+    checks = [unique_rows([refreshed]), _check_probabilities(workspace.comparisons(encoder))]
+    result = result_of([refreshed], checks=checks)
+    return replace(result, content=fingerprint(refreshed.info.content_hash, collected))
+
+
+def _check_probabilities(path: Path) -> CheckResult:
+    rows = read_table(path, SCHEMAS["comparisons"], ["p_value", "p_holm"])
+    p, corrected = (rows[name].to_numpy() for name in ("p_value", "p_holm"))
+    outside = int((~((p >= 0) & (p <= corrected) & (corrected <= 1))).sum())
+    return evaluation_inputs.PROBABILITIES.result(outside == 0, rows=outside)

@@ -28,6 +28,7 @@ CODE_VERSION = "2"
 TABLES = ("outcomes", "rankings", "metrics")
 """Tables that the step of a method writes. Metrics come last: while they are old, the step is not done."""
 IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.", True)
+PROBABILITIES = Check("p_values_are_probabilities", "0 <= p_value <= p_holm <= 1.", True)
 
 
 def tasks_of(config: Config) -> list[Task]:

@@ -135,7 +135,8 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
     encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
     if of_mixture := ranked_by_pair(config, methods, [training_set]):
         encoder_fingerprint = fingerprint(encoder_fingerprint, of_mixture)
-    return gate_result(encoder_fingerprint, read)
+    of_pairs = () if config.is_of_pairs(training_set) else (ALIGNED[1], MATES[1])
+    return gate_result(encoder_fingerprint, read, may_be_empty=of_pairs)
 
 
 def ranked_by_pair(config: Config, methods: Iterable[MethodConfig], training_sets: Iterable[str]) -> tuple[str, ...]:

@@ -38,6 +38,26 @@ def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str,
     `rows` are those of `metrics`, of one method; those of single seeds are left out. `pairs` are of languages, that the
     method was trained on.
     """
+    chosen = _figures(rows, pairs)
+    return {name: fmean(row["value"] for row in of_figure) for name, of_figure in chosen.items() if of_figure}
+
+
+def result_line(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the first figure in words, of each language or direction with its interval; arguments as `headline`."""
+    chosen = _figures(rows, pairs)
+    first = [*chosen.pop("accuracy_at_1"), *chosen.pop("accuracy_at_1_reverse")]
+    shown = first or next(filter(None, chosen.values()), [])
+    values = ", ".join(f"{row['evaluated_on']} {row['value']:.3f}{_interval(row)}" for row in shown)
+    return f"{shown[0]['task']}, {shown[0]['metric']}: {values}".replace("_", " ") if shown else ""
+
+
+def _interval(row: Row) -> str:
+    has_interval = None not in (row["ci_low"], row["ci_high"])
+    return f" ({row['ci_low']:.3f} to {row['ci_high']:.3f})" if has_interval else ""
+
+
+def _figures(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Row]]:
+    """Return the rows of each figure, of which there may be none."""
     means = _means(rows)
     forth, back = (["-".join(pair) for pair in turned] for turned in (pairs, [pair[::-1] for pair in pairs]))
     languages = [language for pair in pairs for language in pair]
@@ -51,8 +71,7 @@ def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str,
         Figure("sts_spearman", ("sts",), "spearman", [*forth, *back]),
         Figure("span_f1", ("slot_labelling", "ner"), "span_f1", languages),
     )
-    chosen = {figure.name: _chosen(means, figure) for figure in figures}
-    return {name: fmean(row["value"] for row in of_figure) for name, of_figure in chosen.items() if of_figure}
+    return {figure.name: _chosen(means, figure) for figure in figures}
 
 
 def _means(rows: Iterable[Row]) -> list[Row]:

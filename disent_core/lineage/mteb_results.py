@@ -6,11 +6,12 @@ from pathlib import Path
 from disent_core.config.model import Config
 from disent_core.corpora.paths import read_bytes
 from disent_core.evaluation.mteb_results import read_results, result_files
-from disent_core.lineage.result import StepResult, result_of
+from disent_core.lineage.result import Check, StepResult, result_of
 from disent_core.lineage.workspace import MTEB_RESULTS, Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint, refresh_table, rows_table
 
 CODE_VERSION = "1"
+HAS_RESULTS = Check("folder_has_results", "The folder has numbers of the tasks that are read.", False)
 
 
 def mteb_version(config: Config) -> str:
@@ -43,4 +44,5 @@ def refresh_mteb_results(workspace: Workspace, source: str) -> StepResult:
         inputs=fingerprint(mteb_version(workspace.config), source, contents),
         make=lambda: rows_table((row for path in files for row in read_results(path, source)), "mteb_results"),
     )
-    return result_of([refreshed], figures={"files": len(files)})
+    rows = refreshed.info.rows
+    return result_of([refreshed], figures={"files": len(files)}, checks=[HAS_RESULTS.result(rows > 0, rows=rows)])

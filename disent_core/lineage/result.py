@@ -1,6 +1,6 @@
 """Define the result of a step: a fingerprint of the content, counts, and checks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,15 @@ class CheckResult:
     check: Check
     passed: bool
     figures: Mapping[str, Any]
+
+
+UNIQUE_ROWS = Check("rows_are_unique", "No two rows have the same key.", False)
+
+
+def unique_rows(tables: Sequence[RefreshResult]) -> CheckResult:
+    """Return the result of `UNIQUE_ROWS` for tables that were refreshed with a key."""
+    repeated = sum(table.info.repeated or 0 for table in tables)
+    return UNIQUE_ROWS.result(repeated == 0, repeated=repeated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +73,28 @@ def result_of(
     )
 
 
-def gate_result(encoder: str, read: Iterable[tuple[Sequence[str], int, str]]) -> StepResult:
+GATE_HAS_ROWS = Check("every_table_has_rows", "Every table that is read has rows, in some corpus or language.", False)
+
+
+def gate_result(
+    encoder: str, read: Iterable[tuple[Sequence[str], int, str]], *, may_be_empty: Collection[str] = ()
+) -> StepResult:
     """Return the result of a gate: a step that makes nothing, whose content is a fingerprint of what it reads.
 
     While that stays the same, nothing behind the gate is stale. `encoder` is the fingerprint of the model, `read` has
-    the stage, table and partition of each file that is read, its number of rows and the fingerprint of its content.
+    the stage, table and partition of each file that is read, its number of rows and the fingerprint of its content. The
+    tables `may_be_empty` need no rows.
     """
     reads = [
         {"table": source[1], "partition": "/".join(source[2:]), "rows": rows, "content": content}
         for source, rows, content in read
     ]
-    return StepResult(rows=None, content=fingerprint(encoder, reads), is_reused=True, figures={"reads": reads})
+    filled = {of["table"] for of in reads if of["rows"]}
+    empty = sorted({of["table"] for of in reads} - filled - {*may_be_empty})
+    return StepResult(
+        rows=None,
+        content=fingerprint(encoder, reads),
+        is_reused=True,
+        figures={"reads": reads},
+        checks=(GATE_HAS_ROWS.result(not empty, empty=empty),),
+    )

@@ -10,11 +10,12 @@ from typing import Any
 from disent_core.config.model import MethodConfig
 from disent_core.errors import TableError
 from disent_core.lineage.headline import headline
-from disent_core.lineage.result import StepResult, result_of
+from disent_core.lineage.result import Check, StepResult, result_of, unique_rows
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table, rows_table
 
 CODE_VERSION = "1"
+ONE_CHOSEN = Check("one_trial_of_each_method_is_chosen", "Each method that is searched has one chosen trial.", True)
 
 
 def version(workspace: Workspace) -> str:
@@ -53,8 +54,12 @@ def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
         SCHEMAS["settings_search"],
         inputs=inputs,
         make=lambda: rows_table(rows(), "settings_search"),
+        key=("encoder", "method", "trial"),
     )
-    return result_of([refreshed])
+    stored = read_table(workspace.settings_search(encoder), SCHEMAS["settings_search"], ["method", "is_chosen"])
+    chosen = stored.filter(stored["is_chosen"])["method"].to_pylist()
+    is_one = sorted(chosen) == sorted({method.trial_of for method in trials})
+    return result_of([refreshed], checks=[unique_rows([refreshed]), ONE_CHOSEN.result(is_one, chosen=chosen)])
 
 
 def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ Make = Callable[[str], Sequence[StepResult]]
 SMALL, TABLES, COMPUTING, FINE_TUNING = 2, 4, 8, 16
 """GB of memory of a step that makes nothing, makes tables, encodes, trains a head or measures, trains an encoder."""
 
+READABLE = Check("files_can_be_read", "Every language, pair or folder can be read from the files.", False)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -30,6 +32,7 @@ class Source:
     key: Key
     description: str
     partitions: tuple[str, ...]
+    checks: tuple[Check, ...] = (READABLE,)
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Step:
         tables: of a partition (empty if there are none) returns the paths of its tables by name, the main one first.
         stored: of a partition returns the paths that must exist, if they are not those of the main table.
         checks: of each output.
+        code: what does the work, as `module:FUNCTION`, for whoever wants to read it.
         kinds: formats and programs that a user interface shows.
         on_device: whether it computes on the accelerator, if there is one.
         memory: GB that it takes.
@@ -78,6 +82,7 @@ class Step:
     tables: Callable[[str], Mapping[str, Sequence[Path]]] = lambda _: {}
     stored: Callable[[str], Sequence[Path]] | None = None
     checks: tuple[Check, ...] = ()
+    code: tuple[str, ...] = ()
     kinds: frozenset[str] = frozenset({"parquet"})
     on_device: bool = False
     memory: int = TABLES

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.config.sections import CorpusConfig
+from disent_core.corpora import READERS
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.contract import EncoderStep, encoder_key
 from disent_core.evaluation.contract import READABLE
@@ -26,10 +27,10 @@ from disent_core.lineage import (
 from disent_core.lineage import evaluation_inputs as evaluation
 from disent_core.lineage import workspace as tables
 from disent_core.lineage.partitions import training_sets
-from disent_core.lineage.result import Check, StepResult
+from disent_core.lineage.result import GATE_HAS_ROWS, UNIQUE_ROWS, Check, StepResult
 from disent_core.lineage.step import COMPUTING, FINE_TUNING, SMALL, Output, Read, Source, Step, linked
 from disent_core.lineage.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
-from disent_core.methods import described
+from disent_core.methods import described, places
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import list_results
 from disent_core.storage.tables import SCHEMAS, fingerprint
@@ -45,11 +46,12 @@ GATE_VERSION = "1"
 
 @dataclass(frozen=True)
 class Warehouse:
-    """How the last step computes, which another package supplies: version, checks, and `make`."""
+    """How the last step computes, which another package supplies: version, checks, `make`, and `code` as of `Step`."""
 
     version: str
     checks: tuple[Check, ...]
     make: Callable[[Workspace], StepResult]
+    code: tuple[str, ...] = ()
 
 
 def steps(workspace: Workspace, warehouse: Warehouse | None = None) -> tuple[Step, ...]:
@@ -92,6 +94,8 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
             "Archives named by URL in the configuration, checked by size and SHA-256.",
             fingerprint([corpus.url for corpus in remote], [corpus.sha256 for corpus in remote])[:12],
             lambda _: corpora.download(workspace),
+            checks=(corpora.ARCHIVES,),
+            code=("disent_core.corpora.download:fetch",),
             kinds=frozenset({"file"}),
         )
     if config.utterance_languages:
@@ -104,6 +108,7 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
             config.corpora_of,
             reads=(Read(FILES), *after_download),
             checks=(corpora.UNIQUE_UTTERANCES, corpora.TAGGED_TOKENS, corpora.ALL_SPLITS),
+            code=(*_readers(config, of_pairs=False), "disent_core.lineage.corpora:refresh_utterances"),
         )
     if config.pair_names:
         yield _table(
@@ -116,7 +121,13 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
             partitions=config.pair_names,
             reads=(Read(PAIR_FILES), *after_download),
             checks=(corpora.UNIQUE_PAIRS, corpora.SPLITS_APART),
+            code=(*_readers(config, of_pairs=True), "disent_core.lineage.corpora:refresh_sentence_pairs"),
         )
+
+
+def _readers(config: Config, *, of_pairs: bool) -> Iterable[str]:
+    formats = (corpus.format for corpus in config.corpora if corpus.is_of_pairs == of_pairs)
+    return dict.fromkeys(READERS.get(name, name) for name in formats)
 
 
 def _negatives(workspace: Workspace) -> Iterator[Step]:
@@ -131,22 +142,30 @@ def _negatives(workspace: Workspace) -> Iterator[Step]:
             negatives.refresh_pool,
             partial(config.corpora_of, training=True),
             checks=(negatives.POOL_HAS_ROWS,),
+            code=("disent_core.negatives.state:bleu_state",),
         )
 
 
+_OF_TEMPLATES = "disent_core.targets.template_pairs:template_pairs"
 LANGUAGE_TARGETS = {
-    tables.MASKED: "Template text (slot words masked) and residual text (the other words masked). One row an "
-    "utterance.",
-    tables.TEMPLATES: "Utterances with every slot value replaced by another of its type: same template. One row a "
-    "target.",
-    tables.TRAINING_TEMPLATES: "Template pairs of training utterances, slot values from training data only. One row "
-    "a target.",
+    tables.MASKED: (
+        "Template text (slot words masked) and residual text (the other words masked). One row an utterance.",
+        "disent_core.targets.masking:mask_utterances",
+    ),
+    tables.TEMPLATES: (
+        "Utterances with every slot value replaced by another of its type: same template. One row a target.",
+        _OF_TEMPLATES,
+    ),
+    tables.TRAINING_TEMPLATES: (
+        "Template pairs of training utterances, slot values from training data only. One row a target.",
+        _OF_TEMPLATES,
+    ),
 }
 
 
 def _targets(workspace: Workspace) -> Iterator[Step]:
     config = workspace.config
-    for key, description in LANGUAGE_TARGETS.items() if config.utterance_languages else ():
+    for key, (description, code) in LANGUAGE_TARGETS.items() if config.utterance_languages else ():
         yield _table(
             workspace,
             key,
@@ -154,6 +173,8 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             targets.version(config, key),
             partial(targets.refresh_language, key=key),
             partial(config.corpora_of, training=targets.OF_LANGUAGES[key].training),
+            checks=(UNIQUE_ROWS, targets.OF_LANGUAGES[key].filled),
+            code=(code,),
         )
     if _has_switched(config):
         yield _table(
@@ -166,6 +187,8 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             config.switchable_corpora,
             partitions=config.pair_names,
             reads=(Read(SENTENCE_PAIRS), Read(PAIR_FILES)),
+            checks=(UNIQUE_ROWS, targets.HAS_SWITCHED),
+            code=("disent_core.targets.code_switching:code_switched",),
         )
     of_utterances = partitions.language_to_training_sets(config, languages=config.utterance_languages)
     if any(Need.PARALLEL_MATES in config.needs(encoder) for encoder in config.encoders):
@@ -179,6 +202,8 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             relation="",
             partitions=config.training_sets,
             reads=(Read(UTTERANCES, of_utterances),) if config.utterance_languages else (),
+            checks=(UNIQUE_ROWS, targets.HAS_MATES),
+            code=("disent_core.targets.parallel_mates:parallel_mates",),
         )
     read = (UTTERANCES, tables.MASKED, tables.POOL) if config.utterance_languages else ()
     of_pairs = [Read(SENTENCE_PAIRS, partitions.pair_to_training_sets(config))] if config.pair_names else []
@@ -192,6 +217,8 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
         relation="",
         partitions=config.training_sets,
         reads=(*(Read(key, of_utterances) for key in read), *of_pairs),
+        checks=(UNIQUE_ROWS, targets.HAS_ALIGNED),
+        code=("disent_core.targets.aligned_pairs:aligned_pairs",),
     )
 
 
@@ -278,6 +305,8 @@ def _made_encoder(workspace: Workspace, made: EncoderStep) -> Step:
         format="safetensors",
         reads=tuple(map(Read, (*made.after, *(("corpora", table) for table in made.tables)))),
         stored=lambda _: [folder],
+        checks=(embeddings.FINITE,),
+        code=(made.make,),
         kinds=frozenset({"huggingface", *(["pytorch"] if made.is_training else [])}),
         on_device=True,
         memory=FINE_TUNING if made.is_training else COMPUTING,
@@ -314,6 +343,7 @@ def _encoded(workspace: Workspace, name: str) -> Step:
         partitions=config.languages,
         stored=lambda language: [path for table in names for path in _embedded(workspace, table, name, language)],
         checks=(embeddings.ALL_ENCODED,),
+        code=("disent_core.embeddings.store:EmbeddingStore",),
         kinds=frozenset({"parquet", "huggingface"}),
         on_device=True,
         memory=COMPUTING,
@@ -361,6 +391,7 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
         partial(head_spec.training_data, workspace, encoder),
         reads,
         names,
+        "disent_core.lineage.head_spec:training_data",
         "-".join([GATE_VERSION, *of_mixtures]),
     )
 
@@ -371,11 +402,22 @@ def _gate(
     state: Callable[[str], StepResult],
     reads: Iterable[Read],
     names: tuple[str, ...],
-    version: str = GATE_VERSION,
+    code: str,
+    version: str,
 ) -> Step:
     """Return a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
-    python = frozenset({"python"})
-    return _step(key, description, version, state, reads=tuple(reads), partitions=names, kinds=python, memory=SMALL)
+    return _step(
+        key,
+        description,
+        version,
+        state,
+        reads=tuple(reads),
+        partitions=names,
+        checks=(GATE_HAS_ROWS,),
+        code=(code,),
+        kinds=frozenset({"python"}),
+        memory=SMALL,
+    )
 
 
 def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Sequence[MethodConfig]) -> Step:
@@ -399,6 +441,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
         tables=lambda name: {"training_curve": [workspace.training_curve(encoder, method.name, name)]},
         stored=lambda name: [workspace.head(encoder, method.name, name)],
         checks=(head_spec.CONVERGED,),
+        code=places(method.base),
         kinds=frozenset({"pytorch", "safetensors"}),
         on_device=True,
         memory=FINE_TUNING if Need.ENCODER in method.needs else COMPUTING,
@@ -423,6 +466,8 @@ def _evaluation(workspace: Workspace) -> Iterator[Step]:
             mteb_results.refresh_mteb_results,
             reads=(Read(MTEB_FILES),),
             partitions=tuple(results),
+            checks=(mteb_results.HAS_RESULTS,),
+            code=("disent_core.evaluation.mteb_results:read_results",),
         )
 
 
@@ -442,6 +487,7 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
         partial(evaluation.evaluation_sets, workspace, encoder),
         reads,
         training_sets(config, methods),
+        "disent_core.lineage.evaluation_inputs:evaluation_sets",
         _of_named_sets(GATE_VERSION, config),
     )
 
@@ -468,12 +514,12 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
         evaluation.version(config)[:12],
         measure,
         path=workspace.tables / "evaluation" / "metrics" / encoder / method.name,
-        schema=SCHEMAS["metrics"],
-        relation="main.metrics",
+        relation="main.metrics",  # whose page has the columns: here they would stand above the result
         reads=(Read(tables.evaluation_sets_key(encoder), of_all), *of_head),
         partitions=training_sets(config, [method]),
         tables=files,
         checks=(evaluation.IN_INTERVAL,),
+        code=("disent_core.evaluation.runner:evaluate",),
         on_device=tunes_encoder,  # a fine-tuned encoder needs the device here too
         memory=FINE_TUNING if tunes_encoder else COMPUTING,
         method=method,
@@ -499,6 +545,8 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
         relation="main.comparisons",
         reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in config.methods_of(encoder)),
         tables=lambda _: {"comparisons": [path]},
+        checks=(UNIQUE_ROWS, evaluation.PROBABILITIES),
+        code=("disent_core.evaluation.comparisons:compare",),
         takes_part=True,
     )
 
@@ -516,6 +564,8 @@ def _settings_search(workspace: Workspace, encoder: str) -> Step:
         relation="main.settings_search",
         reads=tuple(Read(tables.metrics_key(encoder, method.name)) for method in workspace.config.trials_of(encoder)),
         tables=lambda _: {"settings_search": [path]},
+        checks=(UNIQUE_ROWS, settings_search.ONE_CHOSEN),
+        code=("disent_core.lineage.settings_search:choose",),
         memory=SMALL,
     )
 
@@ -543,6 +593,7 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
         reads=tuple(map(Read, loaded)),
         stored=lambda _: [workspace.warehouse],
         checks=warehouse.checks,
+        code=warehouse.code,
         takes_part=True,
         kinds=frozenset({"duckdb", "sql"}),
         memory=COMPUTING,

@@ -1,17 +1,19 @@
 """Stage `targets`: make masked texts, template pairs and aligned training pairs from utterances with slots."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from disent_core.config.model import Config
 from disent_core.config.sections import TargetsConfig
 from disent_core.corpora import reader
+from disent_core.corpora.annotation import OUTSIDE
 from disent_core.lineage.corpora import naming_files, word_list, word_list_hash
-from disent_core.lineage.result import StepResult, result_of
+from disent_core.lineage.result import Check, CheckResult, StepResult, result_of, unique_rows
 from disent_core.lineage.workspace import (
     ALIGNED,
     MASKED,
@@ -25,7 +27,15 @@ from disent_core.lineage.workspace import (
     Key,
     Workspace,
 )
-from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, fingerprint, read_table, refresh_table
+from disent_core.storage.tables import (
+    SCHEMAS,
+    RefreshResult,
+    content_of,
+    fingerprint,
+    read_info,
+    read_table,
+    refresh_table,
+)
 from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
 from disent_core.targets.masking import mask_utterances
@@ -33,6 +43,11 @@ from disent_core.targets.parallel_mates import parallel_mates
 from disent_core.targets.template_pairs import template_pairs
 
 CODE_VERSION = "1"
+ALL_MASKED = Check("every_utterance_is_masked", "The table has as many rows as there are utterances.", True)
+HAS_TARGETS = Check("utterances_with_slots_have_targets", "If an utterance has slots, there are targets.", False)
+HAS_SWITCHED = Check("word_list_switches_words", "A pair with a word list and sentences has switched ones.", False)
+HAS_MATES = Check("pairs_have_mates", "There are mates; without any, heads learn no template and no residual.", False)
+HAS_ALIGNED = Check("pairs_have_texts", "There are texts in both languages of the training set's pairs.", False)
 
 
 # --- tables of one language -------------------------------------------------------------------------------
@@ -47,19 +62,34 @@ class LanguageTarget:
     make: Callable[[pa.Table, TargetsConfig], pa.Table]
     training: bool
     """Whether it is made only from corpora that heads train on."""
+    key: tuple[str, ...]
+    """Columns that no two rows share."""
+    filled: Check
+    """That it has the rows that it should have."""
 
 
+_TARGET = ("corpus", "language", "source_utterance_id", "target_text")
 OF_LANGUAGES: dict[Key, LanguageTarget] = {
-    MASKED: LanguageTarget(lambda targets: (targets.mask, targets.no_slot_residual), mask_utterances, True),
+    MASKED: LanguageTarget(
+        lambda targets: (targets.mask, targets.no_slot_residual),
+        mask_utterances,
+        True,
+        ("corpus", "language", "utterance_id"),
+        ALL_MASKED,
+    ),
     TEMPLATES: LanguageTarget(
         lambda targets: targets.template_pairs,
         lambda utterances, targets: template_pairs(utterances, targets.template_pairs),
         False,
+        _TARGET,
+        HAS_TARGETS,
     ),
     TRAINING_TEMPLATES: LanguageTarget(
         lambda targets: targets.training_template_pairs,
         lambda utterances, targets: template_pairs(utterances, targets.training_template_pairs),
         True,
+        _TARGET,
+        HAS_TARGETS,
     ),
 }
 
@@ -80,10 +110,33 @@ def refresh_language(workspace: Workspace, language: str, *, key: Key) -> StepRe
             SCHEMAS[key[1]],
             inputs=fingerprint(code, content_of(source)),
             make=lambda: target.make(read_table(source, SCHEMAS["utterances"]), workspace.config.targets),
+            key=target.key,
         )
 
     corpora = workspace.config.corpora_of(language, training=target.training)
-    return result_of([refresh(corpus.name) for corpus in corpora])
+    tables = [refresh(corpus.name) for corpus in corpora]
+    sources = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
+    return result_of(tables, checks=[unique_rows(tables), _is_filled(workspace, key, tables, sources)])
+
+
+def _is_filled(workspace: Workspace, key: Key, tables: Sequence[RefreshResult], sources: Sequence[Path]) -> CheckResult:
+    rows = sum(table.info.rows for table in tables)
+    if key == MASKED:
+        utterances = sum(info.rows for source in sources if (info := read_info(source)))
+        return ALL_MASKED.result(rows == utterances, rows=rows, utterances=utterances)
+    if rows:
+        return HAS_TARGETS.result(True, rows=rows)
+    targets = workspace.config.targets
+    splits = (targets.template_pairs if key == TEMPLATES else targets.training_template_pairs).splits
+    with_slots = sum(_with_slots(source, splits) for source in sources)
+    return HAS_TARGETS.result(not with_slots, rows=0, utterances_with_slots=with_slots)
+
+
+def _with_slots(source: Path, splits: Sequence[str]) -> int:
+    """Count the utterances of some splits that have a slot."""
+    rows = read_table(source, SCHEMAS["utterances"], ["split", "slot_tags"])
+    tags = rows.filter(pc.is_in(rows["split"], pa.array(splits)))["slot_tags"].to_pylist()
+    return sum(any(tag != OUTSIDE for tag in of) for of in tags)
 
 
 # --- code-switched sentences ------------------------------------------------------------------------------
@@ -101,7 +154,8 @@ def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
     def refresh(corpus: str) -> RefreshResult:
         source = workspace.table(*SENTENCE_PAIRS, corpus, pair)
         inputs = fingerprint(switching_version(config), content_of(source), word_list_hash(workspace, pair))
-        return refresh_table(workspace.table(*SWITCHED, corpus, pair), schema, inputs=inputs, make=lambda: make(source))
+        path, key = workspace.table(*SWITCHED, corpus, pair), ("corpus", "pair", "pair_id", "switched_language")
+        return refresh_table(path, schema, inputs=inputs, make=lambda: make(source), key=key)
 
     def make(source: Path) -> pa.Table:
         if words is None:
@@ -109,7 +163,13 @@ def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
         sentences = read_table(source, SCHEMAS["sentence_pairs"])
         return code_switched(sentences, read_dictionary(words), config.targets.code_switching)
 
-    return result_of([refresh(corpus.name) for corpus in config.switchable_corpora(pair)])
+    tables = [refresh(corpus.name) for corpus in config.switchable_corpora(pair)]
+    rows = sum(table.info.rows for table in tables)
+    has_list = words is not None
+    return result_of(
+        tables,
+        checks=[unique_rows(tables), HAS_SWITCHED.result(rows > 0 or not has_list, rows=rows, word_list=has_list)],
+    )
 
 
 # --- parallel mates ---------------------------------------------------------------------------------------
@@ -134,7 +194,8 @@ def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
             yield parallel_mates(pair, read_table(source, schema), read_table(target, schema), settings)
 
     contents = [(pair, content_of(source), content_of(target)) for pair, source, target in sources]
-    return _refresh_set(workspace, MATES, training_set, fingerprint(mates_version(workspace.config), contents), parts)
+    inputs = fingerprint(mates_version(workspace.config), contents)
+    return _refresh_set(workspace, MATES, training_set, inputs, parts, ("mate_index",), HAS_MATES)
 
 
 # --- aligned pairs ----------------------------------------------------------------------------------------
@@ -154,17 +215,28 @@ def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
 
     contents = [content_of(path) for path in paths]
     inputs = fingerprint(CODE_VERSION, sources, contents, *([of_sentences] if of_sentences else ()))
-    return _refresh_set(workspace, ALIGNED, training_set, inputs, parts)
+    return _refresh_set(workspace, ALIGNED, training_set, inputs, parts, (), HAS_ALIGNED)
 
 
 def _refresh_set(
-    workspace: Workspace, key: Key, training_set: str, inputs: str, parts: Callable[[], Iterator[pa.Table]]
+    workspace: Workspace,
+    key: Key,
+    training_set: str,
+    inputs: str,
+    parts: Callable[[], Iterator[pa.Table]],
+    within: tuple[str, ...],
+    filled: Check,
 ) -> StepResult:
-    """Make a table of a training set of the parts, of which there may be none, unless it is up to date."""
+    """Make a table of a training set of the parts, of which there may be none, unless it is up to date.
+
+    Its key is corpus, pair, utterance and the columns `within` that.
+    """
     schema = SCHEMAS[key[1]]
     path = workspace.table(*key, training_set)
     make = lambda: pa.concat_tables([schema.empty_table(), *parts()])  # noqa: E731
-    return result_of([refresh_table(path, schema, inputs=inputs, make=make)])
+    table = refresh_table(path, schema, inputs=inputs, make=make, key=("corpus", "pair", "utterance_id", *within))
+    is_filled = table.info.rows > 0 or not workspace.config.is_of_pairs(training_set)
+    return result_of([table], checks=[unique_rows([table]), filled.result(is_filled, rows=table.info.rows)])
 
 
 def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str]]:

@@ -65,6 +65,12 @@ def method(name: str) -> "Method[Any]":
     return instance
 
 
+def places(name: str) -> tuple[str, ...]:
+    """Return where a method computes and where it is declared, each as `module:ATTRIBUTE` or `module`."""
+    parts = (getattr(method(name), part, None) for part in ("head", "solve", "sentence", "kind", "tasks", "trainer"))
+    return (*(part for part in parts if isinstance(part, str)), METHODS.get(ALIASES.get(name, name), name))
+
+
 def described(name: str) -> str:
     """Return the docstring of the method's module."""
     name = ALIASES.get(name, name)

@@ -14,7 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class TableInfo:
     inputs_hash: str
     content_hash: str
     notes: str = ""
+    repeated: int | None = None  # rows whose key an earlier row has; None if nobody has counted them
 
 
 # --- paths of tables ---------------------------------------------------------------------------------------
@@ -152,20 +153,26 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str) -> TableInfo:
+def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str, key: Sequence[str] = ()) -> TableInfo:
     """Write one partition atomically, cast to the schema, and return its row count and hashes.
 
-    `inputs` is the fingerprint of everything that the rows were made from.
+    `inputs` is the fingerprint of everything that the rows were made from. Of a table with a key, the rows that repeat
+    one are counted, so that nobody has to read it for that.
     """
     notes = (table.schema.metadata or {}).get(NOTES, b"").decode()
     table = conform(table, schema, path.stem)
     times = [name for name in table.column_names if name == CREATED_AT]
     content = content_fingerprint(table.drop_columns(times))  # equal rows are equal whenever they were made
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
+    repeated = _repeated(table, key) if key else None
     facts = {"rows": table.num_rows, "inputs": inputs, "content": content, **({"notes": notes} if notes else {})}
-    with write_result(path, **facts) as temporary:
+    with write_result(path, **facts, **({} if repeated is None else {"repeated": repeated})) as temporary:
         pq.write_table(stamped, temporary, compression="zstd")
-    return TableInfo(rows=table.num_rows, inputs_hash=inputs, content_hash=content, notes=notes)
+    return TableInfo(table.num_rows, inputs, content, notes, repeated)
+
+
+def _repeated(table: pa.Table, key: Sequence[str]) -> int:
+    return len(table) - len(table.group_by(list(key)).aggregate([]))
 
 
 @dataclass(frozen=True)
@@ -176,18 +183,22 @@ class RefreshResult:
     is_reused: bool
 
 
-def refresh_table(path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table]) -> RefreshResult:
-    """Make and write the partition, unless one made from equal inputs exists.
+def refresh_table(
+    path: Path, schema: pa.Schema, *, inputs: str, make: Callable[[], pa.Table], key: Sequence[str] = ()
+) -> RefreshResult:
+    """Make and write the partition, unless one made from equal inputs exists; `key` as for `write_table`.
 
     A damaged partition is quarantined and rebuilt. If two runs need the same partition, one makes it and the other
     waits.
     """
     if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
+        if key and info.repeated is None:  # of a version that did not count
+            info = replace(info, repeated=_repeated(read_table(path, schema, key), key))
         return RefreshResult(info, is_reused=True)
     with sole_maker(path):
         if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
             return RefreshResult(info, is_reused=True)
-        return RefreshResult(write_table(path, make(), schema, inputs=inputs), is_reused=False)
+        return RefreshResult(write_table(path, make(), schema, inputs=inputs, key=key), is_reused=False)
 
 
 def read_info(path: Path) -> TableInfo | None:
@@ -198,7 +209,8 @@ def read_info(path: Path) -> TableInfo | None:
     entry = manifest_entry(path)
     if entry is None:
         return None
-    return TableInfo(entry.facts["rows"], entry.facts["inputs"], entry.facts["content"], entry.facts.get("notes", ""))
+    facts = entry.facts
+    return TableInfo(facts["rows"], facts["inputs"], facts["content"], facts.get("notes", ""), facts.get("repeated"))
 
 
 def content_of(path: Path) -> str | None:

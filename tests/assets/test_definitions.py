@@ -117,14 +117,14 @@ def test_a_gate_waits_for_its_encoder_and_the_warehouse_for_the_comparisons_whic
     assert {parent for key in comparisons for parent in parents(graph, key)} == metrics
 
 
-@pytest.mark.parametrize("group", ["own_heads", "own_evaluation", "published_heads", "published_evaluation"])
+@pytest.mark.parametrize("group", ["heads_own", "evaluation_own", "heads_published", "evaluation_published"])
 def test_the_gate_is_the_only_root_of_its_group_and_alone_depends_on_other_groups_than_heads(graph, group):
-    encoder, stage = group.split("_")
+    stage, encoder = group.split("_")
     members = {key for key in graph.get_all_asset_keys() if graph.get(key).group_name == group}
     [root] = [key for key in members if not graph.get(key).parent_keys & members]
     assert root.path[-1] in (f"{encoder}_training_data", f"{encoder}_evaluation_sets")
     beyond = {parent for key in members - {root} for parent in graph.get(key).parent_keys - members}
-    assert {graph.get(parent).group_name for parent in beyond} <= ({f"{encoder}_heads"} if stage != "heads" else set())
+    assert {graph.get(parent).group_name for parent in beyond} <= ({f"heads_{encoder}"} if stage != "heads" else set())
 
 
 def test_the_page_of_an_asset_says_where_it_is_stored_and_of_which_encoder_and_method_it_is(workspace, graph):

@@ -58,6 +58,7 @@ def test_a_refresh_records_what_has_changed(workspace):
     assert first == {"run_id": "", "duration": None, "config": workspace.config.path.name}
     assert (second["run_id"], 90 <= second["duration"] < 900) == ("second", True)
     assert events(workspace) == [*FIRST, (2, "changed", "dream", 0.7)]
+    assert result.figures["refresh"] == 2
     assert {name: value for name, value in result.figures.items() if name.startswith("numbers/")} == {
         "numbers/new": 0, "numbers/changed": 1, "numbers/confirmed": 0, "numbers/ended": 0,
     }  # fmt: skip

@@ -1,17 +1,23 @@
 """The list of steps: what Dagster shows of the lineage is what the steps declare."""
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
 from disent.home import PROJECT
 from disent_assets.definitions import build
+from disent_assets.lineage.code_references import code_references
+from disent_assets.run.plan import BUILD
+from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.config.load import load_config
-from disent_core.lineage.steps import Warehouse, steps
+from disent_core.lineage.steps import Warehouse, sources, steps
 from disent_core.lineage.workspace import Workspace
+from disent_core.methods import places
 
 CONFIGURATIONS = sorted([PROJECT / "disent.toml", *(PROJECT / "configs").glob("*.toml")])
-WAREHOUSE = Warehouse(CODE_VERSION, tuple(warehouse_checks().values()), refresh_warehouse)
+WAREHOUSE = Warehouse(CODE_VERSION, tuple(warehouse_checks().values()), refresh_warehouse, (BUILD,))
 
 
 def has_partitions(node):
@@ -48,3 +54,35 @@ def test_assets_have_the_keys_partitions_versions_and_parents_of_their_steps(pat
                 assert sorted(step.parents(name), key=str) == sorted(parents(graph, key, name), key=str)
         assert {read.key for read in step.reads} - seen <= {key for key in step.parent_partitions if key not in made}
         seen |= {*step.outputs}
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
+def test_every_step_and_every_source_has_a_check(path, tmp_path):
+    workspace = Workspace(load_config(path), tmp_path)
+    unchecked = [step.key for step in steps(workspace, WAREHOUSE) if not step.checks]
+    assert unchecked + [source.key for source in sources(workspace.config) if not source.checks] == []
+
+
+def test_every_asset_has_a_check_and_an_owner_in_the_ui(tmp_path):
+    graph = build(Workspace(load_config(PROJECT / "disent.toml"), tmp_path)).resolve_asset_graph()
+    nodes = [graph.get(key) for key in graph.get_all_asset_keys()]
+    assert [node.key.to_user_string() for node in nodes if not node.check_keys or node.owners != ["team:disent"]] == []
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
+def test_every_step_leads_to_code_that_exists(path, tmp_path):
+    listed = steps(Workspace(load_config(path), tmp_path), WAREHOUSE)
+    places = {place for step in listed for place in step.code}
+    assert all(step.code for step in listed)
+    for place in places:
+        (reference,) = code_references([place]).code_references
+        line = Path(reference.file_path).read_text(encoding="utf-8").splitlines()[reference.line_number - 1]
+        assert place.partition(":")[2] in line
+
+
+def test_the_code_of_a_head_is_what_trains_it_and_its_declaration_and_that_of_a_relation_its_query():
+    assert places("facet") == ("disent_core.methods.facet_head:FacetTrainer", "disent_core.methods.facet")
+    assert places("dream")[0] == "disent_core.methods.dream_head:DreamHead"
+    graph = build(Workspace(load_config(PROJECT / "disent.toml"), PROJECT)).resolve_asset_graph()
+    of_best = graph.get(dg.AssetKey(["warehouse", "main", "best"])).metadata["dagster/code_references"]
+    assert [reference.file_path for reference in of_best.code_references] == [str(SQL / "views" / "best.sql")]

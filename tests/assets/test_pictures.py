@@ -87,10 +87,10 @@ def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
     assert long.count("direction") == shown
 
 
-def test_pictures_stand_above_tables():
+def test_pictures_stand_first_and_tables_last():
     result = StepResult(rows=1, content="a", is_reused=False, figures={"table": [{"row": 1}], "figure": 0.5})
     found = materialized(["stage", "asset"], result, {"picture": "shown"}).metadata
-    assert [name for name in found if "/" not in name] == ["recomputed", "figure", "picture", "table"]
+    assert [name for name in found if "/" not in name] == ["picture", "figure", "recomputed", "table"]
 
 
 def test_a_picture_that_can_no_longer_be_drawn_is_removed(show):

@@ -149,7 +149,7 @@ def test_a_relation_whose_rows_stay_keeps_its_data_version(workspace, events):
 
 
 def test_checks_run_by_themselves_repeat_the_outcomes_of_the_last_build(workspace, events):
-    (check,) = build(workspace).asset_checks
+    *_, check = build(workspace).asset_checks
     outcomes = list(check.node_def.compute_fn.decorated_fn())
     assert {(outcome.asset_key, outcome.check_name) for outcome in outcomes} == {
         (event.asset_key, event.check_name) for event in events if isinstance(event, dg.AssetCheckEvaluation)

@@ -20,6 +20,7 @@ from disent_core.config.load import load_config
 from disent_core.lineage.steps import FILES
 from disent_core.lineage.workspace import Workspace
 
+WARN = dg.AssetCheckSeverity.WARN
 CONFIG = corpus("sample", path="corpus") + encoder("own") + experiment()
 
 
@@ -51,7 +52,8 @@ class Project:
         for event in result.asset_events:
             self.instance.report_runless_asset_event(event)
         self.cursor = result.cursor or self.cursor
-        return sorted(event.partition for event in result.asset_events), len(result.run_requests or ())
+        observed = [event.partition for event in result.asset_events if isinstance(event, dg.AssetObservation)]
+        return sorted(observed), len(result.run_requests or ())
 
     def reason(self) -> str:
         return str(self.tick("start_refresh", self.cursor).skip_reason.skip_message)
@@ -132,6 +134,9 @@ def test_an_unreadable_partition_requests_one_refresh_which_tells_why(project):
     (project.folder / "corpus" / "data" / "de-DE.jsonl").unlink()
     assert [project.look(), project.look()] == [([], 1), ([], 0)]
     assert project.reason() == "Nothing has changed. Can't be read: published_files [de]"
+    key = dg.AssetCheckKey(dg.AssetKey(FILES), "files_can_be_read")
+    latest = project.instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key].evaluation
+    assert (latest.passed, latest.severity, latest.metadata["unreadable"].value) == (False, WARN, ["de"])
 
 
 def test_a_result_that_was_made_by_hand_requests_a_refresh_and_one_of_a_refresh_none(project):

@@ -30,7 +30,7 @@ def test_variants_whose_names_differ_in_a_sign_have_separate_assets_in_groups_wi
     for stage, suffix in (("heads", "head"), ("evaluation", "metrics")):
         names = {spec.key.path[-1] for spec in specs if spec.key.path[0] == stage}
         assert names >= {f"{name}_{suffix}" for name in VARIANTS}
-    groups = {"small_1_0_embeddings", "small_1_0_heads", "small_1_0_evaluation"}
+    groups = {"embeddings_small_1_0", "heads_small_1_0", "evaluation_small_1_0"}
     assert groups < {spec.group_name for spec in specs}
 
 

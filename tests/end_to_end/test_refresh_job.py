@@ -5,7 +5,7 @@ import pytest
 from projects import Project
 
 from disent_assets.definitions import build
-from disent_assets.lineage.refresh import STEP, automated
+from disent_assets.lineage.refresh import NUMBER, STEP, automated
 from disent_assets.settings.environment import RunSettings
 from disent_assets.settings.instance import open_instance
 
@@ -32,6 +32,14 @@ def failure_of(result: dg.ExecuteInProcessResult) -> dg.Failure:
     return failure.step_failure_data.user_failure_data
 
 
+def number_of(project: Project, result: dg.ExecuteInProcessResult) -> str | None:
+    """The number of the refresh by which the UI finds a run."""
+    with open_instance(project.home) as instance:
+        run = instance.get_run_by_id(result.run_id)
+    assert run
+    return run.tags.get(NUMBER)
+
+
 def words(project: Project) -> set[str]:
     return {row["text"].split(" ")[0] for row in project.ask("select text from corpora.utterances")}
 
@@ -44,7 +52,10 @@ def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse(copied, work
     assert {partition for _, partition in made} == {"de", "en-de", None}
     assert len(made) == len(set(made))
     assert "unvergleichlich" in words(copied)
-    assert refresh(copied)[1] == []
+    (newest,) = copied.ask("select max(refresh) as number from runs")
+    assert number_of(copied, result) == str(newest["number"])
+    again, made = refresh(copied)
+    assert (made, number_of(copied, again)) == ([], None)
 
 
 def test_a_language_that_fails_does_not_hold_up_the_others(copied):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from disent_core.lineage.headline import headline, table
+from disent_core.lineage.headline import headline, result_line, table
 
 
 def row(on: str, value: float | None, **other: Any) -> dict[str, Any]:
@@ -69,3 +69,11 @@ def test_the_table_has_one_uncorrected_number_of_each_task_corpus_and_direction_
     rows = [row("de", 0.1, task="theirs", embedding=embedding) for embedding in ("language", "template")]
     rows[1]["value"] = 0.2
     assert table(rows, {"theirs": ("template",)}) == [{"measured": "theirs, de", "corpus": "sample", "value": 0.2}]
+
+
+def test_the_result_is_told_in_each_direction_with_its_interval():
+    rows = [row("en-de", 0.45, ci_low=0.4, ci_high=0.5), row("de-en", 0.2), template("en", 0.9)]
+    line = "crosslingual retrieval, accuracy at 1: en-de 0.450 (0.400 to 0.500), de-en 0.200"
+    assert result_line(rows, EN_DE) == line
+    assert result_line(rows[2:], EN_DE) == "multi target template retrieval, map: en 0.900"
+    assert result_line([], EN_DE) == ""

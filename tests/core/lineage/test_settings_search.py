@@ -11,7 +11,7 @@ from disent_core.lineage.evaluation_inputs import TABLES
 from disent_core.lineage.settings_search import choose, refresh_settings_search
 from disent_core.lineage.steps import steps
 from disent_core.lineage.workspace import Workspace, settings_search_key
-from disent_core.storage.tables import SCHEMAS, read_table, refresh_table
+from disent_core.storage.tables import SCHEMAS, read_table, refresh_table, write_table
 
 GOOD = (
     worlds.corpus("one", languages=["en-US", "de-DE"])
@@ -79,13 +79,17 @@ def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
         path = workspace.table("evaluation", TABLES[-1], "toy", method, "en-de")
         refresh_table(path, SCHEMAS["metrics"], inputs=method,
                       make=lambda rows=rows: pa.Table.from_pylist(rows, SCHEMAS["metrics"]))  # fmt: skip
-    refresh_settings_search(workspace, "toy")
+    assert all(outcome.passed for outcome in refresh_settings_search(workspace, "toy").checks)
     rows = read_table(workspace.settings_search("toy"), SCHEMAS["settings_search"]).to_pylist()
     assert [row["name"] for row in rows if row["is_chosen"]] == ["cca", "lexicon_trial_1"]  # of equal ones the first
     best = next(row for row in rows if row["name"] == "lexicon_trial_1")
     scores = {key: best[key] for key in ("translation", "template", "score")}
     assert scores == pytest.approx({"translation": 0.5, "template": 0.9, "score": 0.7})
     assert json.loads(rows[1]["settings"]) == {"epochs": 4}
+    bad = pa.Table.from_pylist([row | {"is_chosen": row["name"] == "cca"} for row in rows], SCHEMAS["settings_search"])
+    write_table(workspace.settings_search("toy"), bad, SCHEMAS["settings_search"], inputs=rows[0]["fingerprint"])
+    outcomes = {outcome.check.name: outcome.passed for outcome in refresh_settings_search(workspace, "toy").checks}
+    assert outcomes == {"rows_are_unique": True, "one_trial_of_each_method_is_chosen": False}
 
 
 def test_a_search_without_the_figures_that_decide_says_what_they_need(load, tmp_path):
