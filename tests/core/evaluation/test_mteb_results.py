@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from worlds import corpus, encoder, experiment, section
 
 from disent_core.errors import TableError
 from disent_core.evaluation.mteb_results import read_results, result_files
@@ -30,25 +31,12 @@ OURS = {
     "experiment_kwargs": {"embedding": "template", "seed": 1},
     "loader_kwargs": {"method": "facet", "encoder": "minilm", "trained_on": "en-de"},
 }
-CONFIG = """
-[[corpora]]
-name = "lines"
-format = "tatoeba"
-path = "."
-pairs = ["de-en"]
-train = true
-
-[[encoders]]
-name = "tiny"
-kind = "scratch"
-
-[experiment]
-pairs = ["en-de"]
-methods = ["raw"]
-
-[mteb.results]
-theirs = "results"
-"""
+CONFIG = (
+    corpus("lines", "tatoeba", path=".", pairs=["de-en"], train=True)
+    + encoder("tiny")
+    + experiment()
+    + section("mteb.results", theirs="results")
+)
 
 
 def write(place: Path, result: object, meta: dict | None = None, name: str = "Tatoeba") -> Path:

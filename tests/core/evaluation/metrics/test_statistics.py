@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -44,7 +44,6 @@ def test_the_interval_of_a_correlation_equals_scipys_on_the_same_draws(statistic
     np.testing.assert_allclose(bootstrap(items[None], samples=200, seed=7, statistic=statistic), expected, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 999), st.sampled_from([*CORRELATIONS, f1, precision, recall]))
 def test_weights_stand_for_copies_of_items(seed, statistic):
     rng = np.random.default_rng(seed)

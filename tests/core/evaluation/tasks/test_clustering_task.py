@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import silhouette_samples, silhouette_score
 from task_inputs import problems, scored, utterance_inputs, utterances
@@ -19,7 +19,6 @@ def in_one_language(labels):
     return problems("clustering", utterance_inputs({"en": intents(labels)}))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcd"), min_size=3, max_size=30), st.integers(0, 99), st.booleans())
 def test_silhouettes_are_those_of_scikit_learn_with_copies_zeros_and_labels_of_one_item(labels, seed, is_far):
     rng = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, spearmanr
 from task_inputs import Late, pair_inputs, problems, scored
@@ -23,7 +23,6 @@ def cosines(left, right):
     return [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(left, right, strict=True)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([0.0, 1.2, 2.6, 5.0]), min_size=4, max_size=30), st.integers(0, 99))
 def test_correlations_are_those_of_scipy_with_ties_in_gold_and_cosines(gold, seed):
     (problem,) = similarity(gold)

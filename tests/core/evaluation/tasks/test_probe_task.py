@@ -17,7 +17,6 @@ from disent_core.evaluation.metrics.probes import NEIGHBOURS, PENALTY, knn_probe
 NAME = "language_identification"
 
 
-@settings(deadline=None)
 @given(st.integers(0, 999), st.integers(2, 5), st.integers(6, 40), st.integers(1, 30))
 def test_the_probe_is_the_ridge_classifier_of_scikit_learn(seed, classes, n, dim):
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 """Tests what the three F1 metrics of slots and entities count, against seqeval and a loop."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import f1_score
 from task_inputs import problems, utterance_inputs, utterances
@@ -32,7 +32,6 @@ def strict_spans(tags):
     return spans
 
 
-@settings(deadline=None)
 @given(TAGGINGS)
 def test_the_measures_are_those_of_seqeval_and_of_loops(pairs):
     gold, tags = ([[pair[side] for pair in sentence] for sentence in pairs] for side in (0, 1))
