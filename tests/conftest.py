@@ -18,8 +18,8 @@ for name in ("DISENT_CONFIG", "DISENT_HOME", "DAGSTER_HOME"):
     os.environ.pop(name, None)
 
 
-# A busy machine is no defect: pytest's own timeout ends what hangs.
-hypothesis.settings.register_profile("disent", deadline=None)
+# A busy machine is no defect: pytest's own timeout ends what hangs. Every run draws other examples, so few are enough.
+hypothesis.settings.register_profile("disent", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("disent")
 
 

@@ -4,7 +4,7 @@ import itertools
 import unicodedata
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from disent_core.text import (
@@ -82,7 +82,6 @@ def test_the_language_part_of_a_locale_is_lower_case():
     assert [language_part(locale) for locale in ("en-US", "EN", "zh-Hant-TW")] == ["en", "en", "zh"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["e", " ", "\u0301", "\u0327", "\u0344", "\u0f73", "\u1100", "\u1161", "\U0001d160"])))
 def test_nfc_of_a_long_text_is_that_of_the_standard_library(pieces):
     text = "".join(pieces)

@@ -1,7 +1,7 @@
 """Every number of the configuration: what is absurd is refused with file, line, key and remedy."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from math import inf, nan
 from pathlib import Path
@@ -62,31 +62,35 @@ KEYS = {
 MAY_BE_NEGATIVE = {"layer": "counted from the last", "weights": "a term that is turned round"}
 
 
-def read(key: str, number: float) -> Any:
-    section, name = key.split(".")
+def message_of(section: str, numbers: Mapping[str, float]) -> str:
+    """Return what is said of a section with these numbers at its keys, "" if they are accepted."""
     kind, table = SETTINGS[section]
-    return ERRORS.validate(kind, {**table, name: KEYS[key][1](number)}, (section,))
+    values = {key.partition(".")[2]: KEYS[key][1](number) for key, number in numbers.items()}
+    try:
+        ERRORS.validate(kind, table | values, (section,))
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
-def accepted(key: str, numbers: Iterable[float]) -> Iterator[str]:
-    """Yield the numbers that are not refused with file, line and key."""
-    section, name = key.split(".")
-    for number in numbers:
-        try:
-            read(key, number)
-        except ConfigError as error:
-            if not re.match(rf"disent\.toml:1: {section}[.:].*{name}", str(error)):
-                yield f"{key} = {number}: {error}"
-        else:
-            yield f"{key} = {number}"
+def accepted(numbers: Mapping[str, float]) -> Iterator[str]:
+    """Yield the keys whose number is not refused with file, line and key: tried together, and alone if none is said."""
+    for section in SETTINGS:
+        of_section = {key: number for key, number in numbers.items() if key.startswith(f"{section}.")}
+        together = message_of(section, of_section)
+        for key, number in of_section.items():
+            refused = re.compile(rf"^disent\.toml:1: {section}[.:](.*\W)?{key.partition('.')[2]}\b", re.MULTILINE)
+            if not (refused.search(together) or refused.search(message_of(section, {key: number}))):
+                yield f"{key} = {number}"
 
 
-def beyond_the_bounds(key: str) -> Iterator[float]:
-    """Yield the numbers next to the bounds of a key that are outside."""
+def beyond_the_bounds(key: str, word: str) -> dict[str, float]:
+    """Return the number next to a bound of a key that is outside, if it has this bound."""
     kind = KEYS[key][0]
-    for word, bound in bounds_of(kind).items():
-        step = 1 if get_args(kind)[0] is int else 1e-9 * max(abs(bound), 1)
-        yield bound + {"above": 0, "at least": -step, "below": 0, "at most": step}[word]
+    if word not in (bounds := bounds_of(kind)):
+        return {}
+    step = 1 if get_args(kind)[0] is int else 1e-9 * max(abs(bounds[word]), 1)
+    return {key: bounds[word] + {"above": 0, "at least": -step, "below": 0, "at most": step}[word]}
 
 
 def test_numeric_keys_of_every_section_are_tried():
@@ -94,32 +98,31 @@ def test_numeric_keys_of_every_section_are_tried():
     assert {"corpora.size", "experiment.seeds", "scratch.checkpoint_seconds", "dream.weights"} <= set(KEYS)
 
 
-def test_absurd_numbers_are_refused_at_every_key():
-    absurd = [nan, inf, -inf, 1e300, -1e300, 10**30, -(10**30)]
-    assert [failure for key in KEYS for failure in accepted(key, absurd)] == []
+@pytest.mark.parametrize("absurd", [nan, inf, -inf, 1e300, -1e300, 10**30, -(10**30)])
+def test_absurd_numbers_are_refused_at_every_key(absurd):
+    assert list(accepted(dict.fromkeys(KEYS, absurd))) == []
 
 
-def test_numbers_beyond_the_bounds_of_their_key_are_refused():
-    assert [failure for key in KEYS for failure in accepted(key, beyond_the_bounds(key))] == []
+@pytest.mark.parametrize("word", ["above", "at least", "below", "at most"])
+def test_numbers_beyond_the_bounds_of_their_key_are_refused(word):
+    beyond = {key: number for key in KEYS for key, number in beyond_the_bounds(key, word).items()}
+    assert beyond
+    assert list(accepted(beyond)) == []
 
 
 def test_negative_numbers_are_refused_unless_they_mean_something():
-    assert [
-        failure for key in KEYS if key.split(".")[1] not in MAY_BE_NEGATIVE for failure in accepted(key, [-1])
-    ] == []
-    for key in KEYS:
-        if key.split(".")[1] in MAY_BE_NEGATIVE:
-            read(key, -1)
+    meant = {key for key in KEYS if key.split(".")[1] in MAY_BE_NEGATIVE}
+    assert {failure.partition(" ")[0] for failure in accepted(dict.fromkeys(KEYS, -1))} == meant
 
 
 def test_nothing_is_trained_with_a_rate_or_a_number_of_zero():
     keys = [key for key in KEYS if key.endswith(("learning_rate", "batch_size", "epochs", "max_steps"))]
     assert len(keys) > 50
-    assert [failure for key in keys for failure in accepted(key, [0])] == []
+    assert list(accepted(dict.fromkeys(keys, 0))) == []
 
 
 def test_a_seed_may_be_as_large_as_random_generators_take():
-    assert read("experiment.seeds", 2**63 - 1).seeds == (2**63 - 1,)
+    assert message_of("experiment", {"experiment.seeds": 2**63 - 1}) == ""
 
 
 # --- what is no number ---

@@ -1,7 +1,7 @@
 """Codes of languages."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.corpora.languages import TWO_LETTER_CODES, is_language_code, language_code
@@ -48,7 +48,6 @@ def test_iso_639_1_has_its_184_codes():
     assert len(TWO_LETTER_CODES) == 184
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"[a-z]{2,3}(-[A-Z]{2})?", fullmatch=True))
 def test_a_code_of_a_code_is_itself(published):
     assert language_code(language_code(published)) == language_code(published)

@@ -1,12 +1,21 @@
-"""What is wrong with the rows of a reader is found before anything is made from them."""
+"""Rows of readers: what is checked, faults that are read around, splits that are drawn, translations that agree."""
+
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from worlds import sentence_pairs
+from hypothesis import given
+from hypothesis import strategies as st
+from table_loops import loop_bound, loop_limited, loop_split
+from worlds import sentence_pairs, utterance
 
-from disent_core.corpora.rows import check_rows
-from disent_core.errors import CorpusError
-from disent_core.text import text_keys
+from disent_core.corpora.row_errors import RowError, RowErrors, row_errors_of
+from disent_core.corpora.rows import check_rows, draw_splits, limited
+from disent_core.corpora.translations import MOST_OTHER_INTENTS, check_intents
+from disent_core.errors import AlignmentError, CorpusError
+from disent_core.evaluation.tasks.parallel import same_order
+from disent_core.storage.tables import SCHEMAS, read_info, rows_table, write_table
+from disent_core.text import text_key, text_keys
 
 TEXTS = ["wake me", "stop", "go on"]
 
@@ -63,3 +72,134 @@ def test_a_bad_row_is_named(table, problem):
 def test_columns_that_are_missing_or_of_another_type_are_left_to_the_check_of_the_schema():
     check_rows(utterances().drop_columns(["text_key", "utterance_id"]), "corpus lines, en", "")
     check_rows(utterances(split=[1, 2, 3], text_key=[1, 2, 3]), "corpus lines, en", "")
+
+
+FILE = Path("lt.valid.conll")
+
+
+def ids(published, rows=None):
+    locations = [(FILE, line) for line in range(1, len(published) + 1)]
+    return RowErrors().distinct(list(zip(locations, published, rows or range(len(published)), strict=True)))
+
+
+def test_the_first_row_of_an_id_keeps_it_and_the_others_get_one_that_is_free():
+    assert [key for key, _ in ids(["7", "7", "7-2", "7", "7-2", "a"])] == ["7", "7-3", "7-2", "7-4", "7-2-2", "a"]
+
+
+def test_a_row_that_is_there_twice_is_left_out():
+    assert ids(["7", "7", "7"], ["a", "b", "a"]) == [("7", "a"), ("7-2", "b")]
+
+
+def left_out(*lines):
+    row_errors = RowErrors()
+    for line in lines:
+        row_errors.leave_out(FILE, line, RowError(f"problem {line}", "a row is left out"))
+    return row_errors
+
+
+def test_a_file_of_which_half_of_the_rows_are_left_out_is_an_error_that_names_the_first():
+    left_out(4, 9).check(3, FILE)
+    with pytest.raises(CorpusError, match=r"^lt.valid.conll:4: problem 4. Correct this line"):
+        left_out(4, 9).check(2, FILE)
+
+
+def test_each_fault_of_a_file_is_logged_once_with_its_count(caplog):
+    row_errors = left_out(4, 9)
+    row_errors.repair(FILE, 5, "an id is made distinct")
+    row_errors.log()
+    assert caplog.messages == [
+        "lt.valid.conll:4: a row is left out (2 in this file)",
+        "lt.valid.conll:5: an id is made distinct (1 in this file)",
+    ]
+
+
+def test_the_counts_are_stored_with_the_rows_and_change_neither_content_nor_schema(tmp_path):
+    table = pa.table({"text": ["a"]})
+    plain = write_table(tmp_path / "plain.parquet", table, table.schema, inputs="i")
+    noted = write_table(tmp_path / "noted.parquet", left_out(4).noted(table), table.schema, inputs="i")
+    assert (plain.content_hash, plain.notes) == (noted.content_hash, "")
+    stored = read_info(tmp_path / "noted.parquet")
+    assert stored == noted
+    assert row_errors_of(stored) == [
+        {"file": "lt.valid.conll", "fault": "a row is left out", "count": 1, "first_line": 4}
+    ]
+
+
+SOME = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
+
+
+def numbered_pairs(sentences, split="test"):
+    named = [(f"s{source}", f"t{target}") for source, target in sentences]
+    return sentence_pairs(named, splits=[split] * len(named))
+
+
+def named_utterances(language, ids):
+    return rows_table([utterance(language, i, f"a {i}") for i in ids], "utterances")
+
+
+def drawn(sentences, shares=(0.4, 0.3, 0.3), seed=0):
+    return draw_splits(numbered_pairs(sentences), shares, seed)["split"].to_pylist()
+
+
+@given(SOME, st.integers(0, 3), st.sampled_from([(0.4, 0.3, 0.3), (0.9, 0.05, 0.05), (0.2, 0.3, 0.4)]))
+def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences, seed, shares):
+    smallest = loop_bound([(text_key(f"s{source}"), text_key(f"t{target}")) for source, target in sentences])
+    assert drawn(sentences, shares, seed) == [loop_split(key, shares, seed) for key in smallest]
+
+
+@given(st.sets(st.text("ab1", max_size=3)), st.integers(0, 3))
+def test_an_utterance_is_in_the_split_that_its_id_draws(ids, seed):
+    table = draw_splits(named_utterances("en", sorted(ids)), (0.4, 0.3, 0.3), seed)
+    assert table["split"].to_pylist() == [loop_split(key, (0.4, 0.3, 0.3), seed) for key in sorted(ids)]
+
+
+def test_a_sentence_that_is_source_and_target_binds_too():
+    table = sentence_pairs([("Tom!", "Ja."), ("So.", "Tom!")])
+    for seed in range(30):
+        assert len(set(draw_splits(table, (0.5, 0.0, 0.5), seed)["split"].to_pylist())) == 1
+
+
+def test_only_the_split_changes_and_published_splits_are_kept():
+    table = numbered_pairs([(i, i) for i in range(9)])
+    after = draw_splits(table, (0.9, 0.05, 0.05))
+    assert after.schema == table.schema == SCHEMAS["sentence_pairs"]
+    assert after.drop(["split"]) == table.drop(["split"])
+    table = numbered_pairs([(i, i) for i in range(9)], split="dev")
+    assert draw_splits(table, (0.9, 0.05, 0.05)) == table
+
+
+@given(SOME, st.integers(1, 5))
+def test_a_limit_keeps_the_first_rows_of_each_split(sentences, limit):
+    table = draw_splits(numbered_pairs(sentences), (0.4, 0.3, 0.3))
+    assert limited(table, limit).to_pylist() == list(loop_limited(table.to_pylist(), limit))
+    assert limited(table, None) == table
+
+
+TEN = pa.chunked_array([[f"test-{number}" for number in range(10)]])
+
+
+def intents(*others, missing=()):
+    names = [None if row in missing else "x" if row in others else "play" for row in range(10)]
+    return pa.chunked_array([pa.array(names, pa.string())])
+
+
+def test_languages_with_other_intents_above_the_share_are_refused_with_the_share_an_example_and_a_remedy():
+    assert pytest.approx(0.2) == MOST_OTHER_INTENTS
+    check_intents(TEN, intents(), intents(3, 7), "toy en-lt test")
+    with pytest.raises(AlignmentError, match=r"toy en-lt test: 3 of 10 .*30%.* e.g. 'test-3': 'play' and 'x'.*leave"):
+        check_intents(TEN, intents(), intents(3, 7, 8), "toy en-lt test")
+
+
+def test_rows_without_intent_are_not_compared():
+    check_intents(TEN, intents(missing=range(10)), intents(3, 7, 8), "toy")
+    with pytest.raises(AlignmentError, match="3 of 5 rows"):
+        check_intents(TEN, intents(missing=range(5)), intents(6, 7, 8), "toy")
+
+
+def test_texts_of_a_task_are_compared_by_their_joined_rows():
+    def table(ids, names):
+        return pa.table({"utterance_id": TEN.take(ids), "intent": names.take(ids)})
+
+    right, wrong = table([9, 5, 1], intents()), table([5, 9, 2], intents(5))
+    with pytest.raises(AlignmentError, match="toy: 1 of 2 rows"):
+        same_order([right, wrong], "toy", "some")

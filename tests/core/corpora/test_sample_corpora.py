@@ -1,16 +1,24 @@
-"""The committed sample corpus is what its grammar generates, and keeps the promises of its format."""
+"""The committed sample corpora: they are what their grammar generates, keep the promises of README.md beside them
+and of their formats, and no sentence for evaluation is in the parallel corpus that heads train on."""
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from places import SAMPLES
+from places import SAMPLES as CORPORA
 
-CORPORA = SAMPLES
+from disent_core.corpora import pair_reader, reader
+from disent_core.corpora.annotation import tagged_slots
+from disent_core.corpora.rows import draw_splits
+from disent_core.targets.code_switching import read_dictionary
+
 DATA = CORPORA / "sample" / "1.1" / "data"
 LOCALES = ("en-US", "de-DE", "es-ES", "ja-JP")
 KEYS = ["id", "locale", "partition", "scenario", "intent", "utt", "annot_utt"]
@@ -35,26 +43,14 @@ def slot_values(locale: str, *partitions: str) -> dict[str, set[str]]:
     return values
 
 
-def generate(*arguments: str, script: Path = CORPORA / "generate.py") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=False)
-
-
-def test_the_committed_files_are_what_the_grammar_generates():
-    done = generate("--check")
-    assert done.returncode == 0, done.stderr
-
-
-def test_check_names_the_file_that_was_edited(tmp_path):
-    for script in CORPORA.glob("*.py"):
-        (tmp_path / script.name).write_bytes(script.read_bytes())
-    (tmp_path / "grammar").symlink_to(CORPORA / "grammar")
-    copy = tmp_path / "generate.py"
-    assert generate(script=copy).returncode == 0
-    edited = tmp_path / "sample" / "1.1" / "data" / "ja-JP.jsonl"
+def test_the_committed_files_are_what_the_grammar_generates_and_a_check_names_those_that_were_edited(tmp_path):
+    folder = Path(shutil.copytree(CORPORA, tmp_path / "corpora"))
+    edited = folder / "sample" / "1.1" / "data" / "ja-JP.jsonl"
     edited.write_text(edited.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-    (tmp_path / "ner" / "de" / "extra.txt").touch()
-    (tmp_path / "intents.csv").unlink()
-    done = generate("--check", script=copy)
+    (folder / "ner" / "de" / "extra.txt").touch()
+    (folder / "intents.csv").unlink()
+    command = [sys.executable, folder / "generate.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     reported = [Path(line.partition(": ")[0]).name for line in done.stderr.splitlines()]
     assert reported == ["intents.csv", "extra.txt", "ja-JP.jsonl"]
@@ -89,13 +85,10 @@ def test_every_slot_type_has_several_values_in_test(locale):
     assert {slot: values for slot, values in test_values.items() if len(values) < 2} == {}
 
 
-def test_there_are_enough_utterances_intents_and_slot_types():
+def test_the_corpus_is_large_enough_and_its_partitions_have_their_shares():
     assert len(RECORDS["en-US"]) >= 1200
     assert len({record["intent"] for record in RECORDS["en-US"]}) >= 8
     assert len(slot_values("en-US", "train", "dev", "test")) >= 12
-
-
-def test_the_partitions_have_their_shares():
     counts = Counter(record["partition"] for record in RECORDS["en-US"])
     shares = {partition: count / len(RECORDS["en-US"]) for partition, count in counts.items()}
     assert shares == pytest.approx({"train": 0.70, "dev": 0.12, "test": 0.18}, abs=0.03)
@@ -109,3 +102,180 @@ def test_most_slot_values_are_translated(locale):
         values = {value for _, value in SLOT.findall(translation["annot_utt"])}
         pairs |= {(value, value in values) for _, value in SLOT.findall(english["annot_utt"])}
     assert sum(shared for _, shared in pairs) < len(pairs) / 3
+
+
+# --- corpora for evaluation ---
+
+
+LANGUAGES = {"en": "en-US", "de": "de-DE", "es": "es-ES", "ja": "ja-JP"}
+PAIRS = {
+    "tatoeba": ("tatoeba", ["de-en", "es-en", "ja-en"]),
+    "bitext": ("moses", ["en-de", "en-es", "en-ja"]),
+    "sts": ("sts", ["en-de", "en-en", "es-es"]),
+    "mlqe": ("mlqe", ["en-de", "en-ja"]),
+}
+TAGGED = {
+    "xsid": ("xsid", ["de", "en", "ja"]),
+    "ner": ("conll", ["de"]),
+    "intents.csv": ("intents", ["de", "en"]),
+}
+each_dictionary = pytest.mark.parametrize("language", ["de", "es", "ja"])
+
+
+@cache
+def pair_rows(corpus: str, pair: str) -> tuple[dict, ...]:
+    return tuple(pair_reader(PAIRS[corpus][0]).read_pairs(CORPORA / corpus, pair, corpus=corpus).to_pylist())
+
+
+@cache
+def utterance_rows(corpus: str, language: str) -> tuple[dict, ...]:
+    table = reader(TAGGED[corpus][0]).read_utterances(CORPORA / corpus, language, corpus=corpus, language=language)
+    return tuple(table.to_pylist())
+
+
+@cache
+def sample_texts(language: str) -> frozenset[str]:
+    lines = (CORPORA / "sample/1.1/data" / f"{LANGUAGES[language]}.jsonl").read_text(encoding="utf-8").splitlines()
+    return frozenset(json.loads(line)["utt"] for line in lines)
+
+
+def texts(corpus: str, language: str, *, sources_only: bool = False) -> set[str]:
+    if corpus in TAGGED:
+        return {row["text"] for row in utterance_rows(corpus, language)} if language in TAGGED[corpus][1] else set()
+    collected = set()
+    for pair in PAIRS[corpus][1]:
+        for side, side_language in zip(("source", "target"), pair.split("-"), strict=True):
+            if side_language == language and not (sources_only and side == "target"):
+                collected |= {row[side] for row in pair_rows(corpus, pair)}
+    return collected
+
+
+def test_corpora_have_their_pairs_and_languages():
+    for corpus, (form, pairs) in PAIRS.items():
+        assert pair_reader(form).pairs(CORPORA / corpus) == pairs
+    for corpus, (form, languages) in TAGGED.items():
+        assert reader(form).locales(CORPORA / corpus) == languages
+
+
+def test_corpora_have_their_sizes_and_together_less_than_a_megabyte():
+    def splits(rows):
+        return dict(Counter(row["split"] for row in rows))
+
+    pairs = {corpus: [splits(pair_rows(corpus, pair)) for pair in names] for corpus, (_, names) in PAIRS.items()}
+    assert pairs == {
+        "tatoeba": [{"test": 150}] * 3,
+        "bitext": [{"test": 400}] * 3,
+        "sts": [{"test": 100}] * 3,
+        "mlqe": [{"train": 60, "dev": 30, "test": 100}] * 2,
+    }
+    tagged = {
+        corpus: [splits(utterance_rows(corpus, language)) for language in languages]
+        for corpus, (_, languages) in TAGGED.items()
+    }
+    assert tagged == {
+        "xsid": [{"dev": 60, "test": 100}, {"dev": 60, "test": 100}, {"dev": 40, "test": 60}],
+        "ner": [{"train": 250, "dev": 50, "test": 100}],
+        "intents.csv": [{"test": 150}] * 2,
+    }
+    folders = [CORPORA / name for name in (*PAIRS, *TAGGED, "dictionaries")]
+    files = [path for folder in folders for path in (folder.rglob("*") if folder.is_dir() else [folder])]
+    assert sum(path.stat().st_size for path in files if path.is_file()) < 1_000_000
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_sentence_is_in_two_corpora_nor_in_the_parallel_one(language):
+    """But for damaged translations, which may happen to be one: their sources are not."""
+    owner = dict.fromkeys(sample_texts(language), "sample")
+    for corpus in (*PAIRS, *TAGGED):
+        for text in texts(corpus, language, sources_only=corpus == "mlqe"):
+            assert owner.setdefault(text, corpus) == corpus, text
+
+
+@pytest.mark.parametrize("corpus", ["tatoeba", "bitext"])
+def test_a_sentence_is_translated_once(corpus):
+    for pair in PAIRS[corpus][1]:
+        for side in ("source", "target"):
+            assert len({row[side] for row in pair_rows(corpus, pair)}) == len(pair_rows(corpus, pair))
+
+
+def test_bitext_has_the_splits_that_the_demo_draws():
+    for pair in PAIRS["bitext"][1]:
+        table = pair_reader("moses").read_pairs(CORPORA / "bitext", pair, corpus="bitext")
+        shares = Counter(draw_splits(table, (0.0, 0.4, 0.6))["split"].to_pylist())
+        assert shares["test"] == pytest.approx(240, abs=30)
+        assert shares["train"] == 0
+
+
+@pytest.mark.parametrize("pair", PAIRS["sts"][1])
+def test_every_grade_of_similarity_has_as_many_pairs(pair):
+    grades = [row["score"] for row in pair_rows("sts", pair)]
+    bands = Counter("3 to 4" if 3 <= grade < 4 else grade for grade in grades)
+    assert bands == {5: 20, "3 to 4": 20, 2: 20, 1: 20, 0: 20}
+
+
+def test_no_pair_of_one_language_is_a_sentence_with_itself():
+    for pair in ("en-en", "es-es"):
+        assert all(row["source"] != row["target"] for row in pair_rows("sts", pair))
+
+
+@pytest.mark.parametrize("pair", PAIRS["mlqe"][1])
+def test_scores_of_quality_are_standardised_over_a_pair(pair):
+    rows = pair_rows("mlqe", pair)
+    means = [row["mean_score"] for row in rows]
+    centre = sum(means) / len(means)
+    deviation = (sum((mean - centre) ** 2 for mean in means) / len(means)) ** 0.5
+    assert [row["score"] for row in rows] == pytest.approx([(mean - centre) / deviation for mean in means], abs=1e-5)
+    assert {25, 100} <= set(means) <= set(range(25, 101, 5))
+
+
+@pytest.mark.parametrize("language", ["de", "ja"])
+def test_just_damaged_translations_lose_points(language, monkeypatch):
+    monkeypatch.syspath_prepend(CORPORA)
+    pair_corpora, sentences = import_module("pair_corpora"), import_module("sentences")
+    grammar = sentences.Grammar.read(CORPORA / "grammar")
+    with_slots = [template for template in grammar.templates if template.slots()]
+    for utterance in (grammar.utter(template, grammar.draw(template, 0)) for template in with_slots):
+        target, score = pair_corpora.damage(utterance, language, grammar)
+        assert (target == utterance.texts[language]) == (score == 100), target
+
+
+@each_dictionary
+def test_a_word_list_is_sorted_is_read_and_has_words_of_the_test_sentences(language):
+    path = CORPORA / "dictionaries" / f"{language}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines == sorted(set(lines))
+    assert len(read_dictionary(path)) > 100
+    foreign = {word for _, word in read_dictionary(path)}
+    translatable = [text for text in texts("tatoeba", language) if any(word in text for word in foreign)]
+    assert len(translatable) > 100
+
+
+def test_intents_and_slots_of_translations_agree():
+    slots = defaultdict(list)
+    for language in TAGGED["xsid"][1]:
+        for row in utterance_rows("xsid", language):
+            types = sorted(slot.type for slot in tagged_slots(row["slot_tags"]))
+            slots[row["utterance_id"]].append((row["intent"], types))
+    assert max(map(len, slots.values())) == 3
+    assert all(sentence_slots == of_languages[0] for of_languages in slots.values() for sentence_slots in of_languages)
+    english, german = ({row["utterance_id"]: row["intent"] for row in utterance_rows("intents.csv", language)}
+                       for language in ("en", "de"))  # fmt: skip
+    assert english == german
+    assert min(Counter(english.values()).values()) > 1
+
+
+def test_headers_of_slots_have_the_values_of_the_rows():
+    blocks = (CORPORA / "xsid/en.test.conll").read_text(encoding="utf-8").split("\n\n")
+    for block, row in zip(blocks, [row for row in utterance_rows("xsid", "en") if row["split"] == "test"], strict=True):
+        header = next(line for line in block.splitlines() if line.startswith("# slots: "))
+        spans = [span.split(":") for span in header.removeprefix("# slots: ").split(",") if span]
+        values = [(slot, row["text"][int(start) : int(end)]) for start, end, slot in spans]
+        tagged = tagged_slots(row["slot_tags"])
+        assert values == [(slot.type, " ".join(row["tokens"][slot.start : slot.end])) for slot in tagged]
+
+
+def test_all_kinds_of_entities_are_in_every_split():
+    collected = defaultdict(set)
+    for row in utterance_rows("ner", "de"):
+        collected[row["split"]] |= {tag[2:] for tag in row["slot_tags"] if tag != "O"}
+    assert collected == {split: {"PER", "LOC", "ORG"} for split in ("train", "dev", "test")}

@@ -43,13 +43,10 @@ def test_each_method_has_its_number_of_trials_each_with_values_of_its_space(load
         assert all(getattr(settings, key) in values for key, values in space.items())
 
 
-def test_more_trials_keep_those_that_were_drawn(load):
+def test_more_trials_keep_those_that_were_drawn_and_another_seed_draws_others(load):
     few, many = trials(load(GOOD)), trials(load(GOOD.replace("trials = 4", "trials = 8")))
     assert {name: many[name] for name in few} == few
     assert len({repr(settings) for settings in many.values()}) > 6
-
-
-def test_another_seed_draws_other_settings(load):
     assert trials(load(GOOD)) != trials(load(GOOD.replace("trials = 4", "trials = 4\nseed = 1")))
 
 
@@ -68,6 +65,11 @@ def metric(method: str, task: str, on: str, value: float) -> dict[str, object]:
     }  # fmt: skip
 
 
+def write_metrics(workspace: Workspace, method: str, rows: list[dict[str, object]]) -> None:
+    path = workspace.table("evaluation", TABLES[-1], "toy", method, "en-de")
+    refresh_table(path, SCHEMAS["metrics"], inputs=method, make=lambda: pa.Table.from_pylist(rows, SCHEMAS["metrics"]))
+
+
 def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
     workspace = Workspace(load(GOOD), tmp_path / "home")
     values = {"cca": 0.5, "cca_trial_1": 0.5, "lexicon": 0.2}
@@ -75,10 +77,7 @@ def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
     for method, value in values.items():
         of_tasks = {("crosslingual_retrieval", "en-de"): value, ("crosslingual_retrieval", "de-en"): value + 0.2,
                     ("template_retrieval", "en"): value + 0.5, ("template_retrieval", "de"): value + 0.5}  # fmt: skip
-        rows = [metric(method, *name, number) for name, number in of_tasks.items()]
-        path = workspace.table("evaluation", TABLES[-1], "toy", method, "en-de")
-        refresh_table(path, SCHEMAS["metrics"], inputs=method,
-                      make=lambda rows=rows: pa.Table.from_pylist(rows, SCHEMAS["metrics"]))  # fmt: skip
+        write_metrics(workspace, method, [metric(method, *name, number) for name, number in of_tasks.items()])
     assert all(outcome.passed for outcome in refresh_settings_search(workspace, "toy").checks)
     rows = read_table(workspace.settings_search("toy"), SCHEMAS["settings_search"]).to_pylist()
     assert [row["name"] for row in rows if row["is_chosen"]] == ["cca", "lexicon_trial_1"]  # of equal ones the first
@@ -96,8 +95,7 @@ def test_a_search_without_the_figures_that_decide_says_what_they_need(load, tmp_
     workspace = Workspace(load(GOOD), tmp_path / "home")
     for method in ("cca", "cca_trial_1", "lexicon", *(f"lexicon_trial_{number}" for number in (1, 2, 3))):
         rows = [metric(method, "crosslingual_retrieval", on, 0.5) for on in ("en-de", "de-en")]
-        refresh_table(workspace.table("evaluation", TABLES[-1], "toy", method, "en-de"), SCHEMAS["metrics"],
-                      inputs=method, make=lambda rows=rows: pa.Table.from_pylist(rows, SCHEMAS["metrics"]))  # fmt: skip
+        write_metrics(workspace, method, rows)
     with pytest.raises(TableError, match=r"cca has no figure of template on dev; .*targets.template_pairs"):
         refresh_settings_search(workspace, "toy")
 

@@ -1,5 +1,7 @@
-"""The losses of EMU and its baselines equal their formulas, written as loops with plain floats."""
+"""Every loss equals its formula, written as loops with plain floats, and has a worked example that is right."""
 
+import doctest
+import inspect
 import math
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 from loops import cosine
 from synthetic import random_rows
 
-from disent_core.losses import contrastive
+from disent_core.losses import contrastive, similarity
 
 ROWS, DIM, CLASSES = 6, 4, 3
 LABELS = [0, 1, 1, 2, 0, 1]
@@ -141,3 +143,24 @@ def test_one_pool_softmax_is_0_with_a_gradient_of_0_where_every_group_is_exclude
     contrastive.one_pool_softmax(cosines, torch.ones(2, 2, dtype=torch.bool), temperature=0.1).sum().backward()
     assert cosines.grad is not None
     assert not cosines.grad.any()
+
+
+MODULES = (contrastive, similarity)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_print_what_they_say(module):
+    failed, attempted = doctest.testmod(module)
+    assert attempted > 10
+    assert failed == 0
+
+
+def test_every_public_loss_has_an_example():
+    losses = [
+        loss
+        for module in MODULES
+        for name, loss in inspect.getmembers(module, inspect.isfunction)
+        if loss.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    assert len(losses) > 20
+    assert [loss.__name__ for loss in losses if ">>> " not in (loss.__doc__ or "")] == []

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
@@ -43,7 +43,6 @@ def loop(pairs, *, margin, form, hard, lone_pair):
 @pytest.mark.parametrize("form", ["sbert", "paper_eq"])
 @pytest.mark.parametrize("hard", ["sbert", "margin", "none"])
 @pytest.mark.parametrize("lone_pair", ["mean", "extreme"])
-@settings(deadline=None)
 @given(pairs=PAIRS)
 def test_the_loss_equals_a_loop_over_pairs(pairs, form, hard, lone_pair):
     switches = {"margin": 0.5, "form": form, "hard": hard, "lone_pair": lone_pair}

@@ -4,7 +4,7 @@ from itertools import groupby
 from math import isclose
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
@@ -22,7 +22,6 @@ SPANS = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(SPANS)
 def test_greedy_slots_are_predicted_and_what_was_dropped_met_one_at_least_as_probable(spans):
     written = tagged_slots(decode(8, spans, overlap="greedy"))
@@ -48,7 +47,6 @@ def taggings(pairs):
     return [[gold for gold, _ in one] for one in pairs], [[guess for _, guess in one] for one in pairs]
 
 
-@settings(deadline=None)
 @given(TWO_TAGGINGS)
 def test_token_f1_equals_a_loop_over_words(pairs):
     words = [word for sentence in pairs for word in sentence]
@@ -70,7 +68,6 @@ def chunks(tags):
     return {(what[0], own[0], own[-1]) for what, group in found if what for own in [list(group)]}
 
 
-@settings(deadline=None)
 @given(TWO_TAGGINGS)
 def test_span_f1_equals_a_loop_over_chunks(pairs):
     gold, guess = taggings(pairs)

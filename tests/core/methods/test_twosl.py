@@ -162,7 +162,6 @@ def test_first_weights_depend_on_seed_and_purpose_alone():
     assert not torch.equal(first, what)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30), st.sampled_from([0.5, 0.8, 0.95, 1.0]))
 def test_the_threshold_is_the_largest_that_lets_enough_slots_pass(values, recall):
     threshold = recall_threshold(torch.tensor(values), recall)

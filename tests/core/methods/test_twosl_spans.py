@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import needs_corpus, real_corpus
 from slot_sentences import tagged_sentences
@@ -24,7 +24,6 @@ def by_place(sentence, **changed):
     return dict(zip(places, zip(items.masked, items.texts, items.labels, strict=True), strict=True))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 12), st.integers(1, 6))
 def test_every_span_up_to_the_longest_is_one_item(words, longest):
     items = span_items([Tagged(["w"] * words, ["O"] * words)], max_span=longest, mask="word")
@@ -63,7 +62,6 @@ def test_too_few_tags_and_a_sample_larger_than_the_corpus_are_refused():
         sample_sentences([WAKE, WAKE], 3, 0, "random")
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 4))
 def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, count):
     items = span_items(tagged_sentences(8), max_span=3, mask="word")
@@ -77,7 +75,6 @@ def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, c
         assert own == min(count, total)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000))
 def test_a_sample_that_covers_types_has_all_of_them(seed):
     sentences = tagged_sentences(60)
@@ -105,7 +102,6 @@ def drawn(labels, seed=0, **changed):
     return contrastive_pairs(labels, seed=seed, **(usual | changed))
 
 
-@settings(deadline=None)
 @given(LABELS, st.sampled_from([1, 2, 4, 8]), st.integers(0, 99))
 def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, seed):
     pairs = drawn(labels, seed, negatives_per_positive=ratio)
@@ -117,7 +113,6 @@ def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, se
     assert all(labels[i] is not None and labels[i] != labels[j] for i, j, same in rows if not same)
 
 
-@settings(deadline=None)
 @given(LABELS, st.sampled_from([2, 4]))
 def test_either_item_of_a_positive_pair_gets_its_own_half_of_the_negatives(labels, ratio):
     pairs = drawn(labels, negatives_per_positive=ratio)

@@ -1,20 +1,213 @@
-"""An index on disk is searched exactly, however its texts were added."""
+"""Texts are added to an index once, nothing that was added is lost, and the index on disk is searched exactly."""
 
+import logging
 import shutil
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
-from search_inputs import DIMS, added, vectors, words
+from search_inputs import DIMS, HEAD, added, vectors, words
 
 from disent_core.errors import DamagedError, TableError
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.search import build
 from disent_core.search.contents import CONTENTS, read_contents
+from disent_core.search.noise import made_up
 from disent_core.search.parts import part_folder
 from disent_core.search.stored import open_index
+from disent_core.search.texts import Text
 from disent_core.text import text_key
+
+
+class Counting:
+    """Encodes, and counts the texts of the index; may fail at one of them."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.texts: list[str] = []
+        self.fails_at = fails_at
+
+    def __call__(self, texts, language):
+        if texts != made_up():  # those of the level of noise
+            self.texts += texts
+        if self.fails_at is not None and len(self.texts) > self.fails_at:
+            raise KeyboardInterrupt
+        return vectors(texts)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "_PART_TEXTS", 16)
+    return tmp_path / "index"
+
+
+def test_only_new_texts_are_encoded(folder):
+    added(folder, words(20))
+    counting = Counting()
+    report = added(folder, words(25), encode=counting)
+    assert counting.texts == [text.text for text in words(5, first=20)]
+    assert (report.read, report.new, report.rows) == (25, 5, 25)
+
+
+def test_a_text_is_stored_once_a_language(folder):
+    texts = [Text("ok", "en"), Text("ok", "de"), Text("ok", "en"), Text("ok", None)]
+    assert added(folder, texts).rows == 3
+    assert added(folder, texts).new == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 1}, r"this index is of another head \(facet on tiny, en-de, seed 0\) than facet on t"),
+        ({"fingerprint": "x"}, "this index is of facet on tiny, en-de, seed 0 as it was trained before"),
+        ({"encoder_fingerprint": "x"}, "this index is of facet on tiny, en-de, seed 0 as it was trained before"),
+    ],
+)
+def test_an_index_of_another_head_or_one_that_was_trained_again_is_refused(folder, change, message):
+    added(folder, words(3))
+    with pytest.raises(TableError, match=message):
+        added(folder, words(3), replace(HEAD, **change))
+
+
+def test_a_head_that_has_moved_is_found_there_from_then_on(folder):
+    added(folder, words(3))
+    added(folder, words(3), replace(HEAD, places=("there",)))
+    assert read_contents(folder).head.places == ("there",)
+
+
+@pytest.mark.parametrize("name", ["mine", "part-x", "part-00001"])
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(TableError, match=r"this folder has other files. Name a new folder"):
+        added(tmp_path, words(3))
+    assert {path.name for path in tmp_path.iterdir()} == {name, ".index.lock"}
+
+
+def test_the_level_of_noise_is_of_all_texts_and_a_killed_run_leaves_none(folder):
+    added(folder, words(20))
+    before = read_contents(folder).noise
+    assert {*before} == {*read_contents(folder).embeddings}
+    added(folder, words(20))
+    assert read_contents(folder).noise == before
+    with pytest.raises(KeyboardInterrupt):
+        added(folder, words(60), encode=Counting(fails_at=30))
+    assert read_contents(folder).noise is None
+    added(folder, words(200))
+    assert read_contents(folder).noise != before
+
+
+def test_a_killed_run_keeps_what_it_has_stored(folder):
+    with pytest.raises(KeyboardInterrupt):
+        added(folder, words(50), encode=Counting(fails_at=40))
+    assert open_index(folder).contents.rows == 32
+    counting = Counting()
+    assert added(folder, words(50), encode=counting).rows == 50
+    assert len(counting.texts) == 18
+
+
+@pytest.mark.parametrize("function", ["write_contents", "write_part", "_remove_others", "_join"])
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_kill_at_any_step_leaves_a_whole_index(folder, monkeypatch, function, call):
+    added(folder, words(20))
+    before = open_index(folder).contents
+    calls = []
+
+    def killed(*arguments, **named):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return real(*arguments, **named)
+
+    real = getattr(build, function)
+    with monkeypatch.context() as patch:
+        patch.setattr(build, function, killed)
+        try:
+            added(folder, words(60))
+        except KeyboardInterrupt:
+            assert open_index(folder).contents.rows >= before.rows
+    assert added(folder, words(60)).rows == 60
+    index = open_index(folder)
+    assert list(index.texts) == [text.text for text in words(60)]
+    kept = {part_folder(folder, part.number).name for part in index.contents.parts}
+    assert {path.name for path in folder.glob("part-*")} == kept
+
+
+def test_parts_are_joined_when_many_texts_are_loose(folder):
+    added(folder, words(100))
+    assert [part.rows for part in read_contents(folder).parts] == [100]
+    added(folder, words(5, first=100))
+    assert [part.rows for part in read_contents(folder).parts] == [100, 5]
+    added(folder, words(10, first=105))
+    assert [part.rows for part in read_contents(folder).parts] == [115]
+
+
+@pytest.fixture
+def three_parts(folder):
+    """An index of 107 texts in three parts, and the folder of the first, which has a hundred."""
+    added(folder, words(100))
+    added(folder, words(5, first=100))
+    added(folder, words(2, "de"))
+    return part_folder(folder, read_contents(folder).parts[0].number)
+
+
+ALL_TEXTS = [*words(105), *words(2, "de")]
+
+
+def found_by_template(folder) -> list[str]:
+    index = open_index(folder)
+    _, rows = index.nearest(vectors(["b text 1"])["template"], "template", 2)
+    return [index.texts[int(row)] for row in rows[0]]
+
+
+@pytest.mark.parametrize("name", ["template.npy", "texts.parquet"])
+def test_a_damaged_part_is_made_again_from_its_vectors(folder, three_parts, name, caplog):
+    (three_parts / name).write_bytes(b"x")
+    with caplog.at_level(logging.WARNING):
+        report = added(folder, words(3), encode=(counting := Counting()))
+    assert f"{name}: this file is not as it was written" in caplog.text
+    assert (counting.texts, report.new, report.rows, report.mended, report.lost) == ([], 0, 107, 100, 0)
+    assert list(open_index(folder).texts) == [text.text for text in ALL_TEXTS]
+    assert found_by_template(folder) == ["b text 1", "b text 1"]
+
+
+@pytest.mark.parametrize("break_it", [lambda path: path.write_bytes(b"x"), lambda path: path.unlink()])
+def test_a_part_without_its_vectors_is_encoded_again_from_its_texts(folder, three_parts, break_it):
+    break_it(three_parts / "embeddings.parquet")
+    report = added(folder, words(1, "fr"), encode=(counting := Counting()))
+    assert counting.texts == [text.text for text in [*words(100), *words(1)]]
+    assert (report.new, report.rows, report.mended, report.lost) == (1, 108, 100, 0)
+    assert list(open_index(folder).texts) == [text.text for text in [*ALL_TEXTS, *words(1, "fr")]]
+    assert found_by_template(folder) == ["b text 1", "b text 1"]
+    assert not three_parts.exists()
+
+
+def test_a_part_of_which_no_texts_are_whole_is_set_aside(folder, three_parts):
+    for name in ("embeddings.parquet", "texts.parquet"):
+        (three_parts / name).write_bytes(b"x")
+    report = added(folder, words(3), encode=(counting := Counting()))
+    assert counting.texts == [text.text for text in words(3)]
+    assert (report.rows, report.mended, report.lost) == (10, 0, 100)
+    kept = [*words(5, first=100), *words(2, "de"), *words(3)]
+    assert list(open_index(folder).texts) == [text.text for text in kept]
+    (aside,) = folder.glob("damaged-*")
+    assert (aside / "texts.parquet").read_bytes() == b"x"
+    assert (aside / "template.npy").is_file()
+
+
+def test_a_kill_while_a_part_is_encoded_again_loses_nothing(folder, three_parts):
+    (three_parts / "embeddings.parquet").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        added(folder, [], encode=Counting(fails_at=40))
+    assert added(folder, []).mended == 100
+    assert list(open_index(folder).texts) == [text.text for text in ALL_TEXTS]
+
+
+def test_no_text_at_all_makes_an_empty_index(folder):
+    assert added(folder, []).rows == 0
+    assert len(open_index(folder).texts) == 0
+    assert (folder / CONTENTS).is_file()
+
 
 TEXTS = [*words(40), *words(30, "de", 30), *words(5, None, 100)]
 
@@ -22,17 +215,17 @@ TEXTS = [*words(40), *words(30, "de", 30), *words(5, None, 100)]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """An index of many parts: three languages, added in blocks. Tests only read it."""
-    folder = tmp_path_factory.mktemp("built") / "index"
+    copied = tmp_path_factory.mktemp("built") / "index"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "_PART_TEXTS", 16)
-        added(folder, TEXTS[:50])
-        added(folder, TEXTS[50:53])
-        added(folder, TEXTS[53:])
-    return folder
+        added(copied, TEXTS[:50])
+        added(copied, TEXTS[50:53])
+        added(copied, TEXTS[53:])
+    return copied
 
 
 @pytest.fixture
-def folder(built, tmp_path):
+def copied(built, tmp_path):
     """A copy, which a test may change."""
     return shutil.copytree(built, tmp_path / "index")
 
@@ -100,10 +293,10 @@ CHANGED, MISSING = "is not as it was written", r"can't be read \(No such file or
         ("texts.parquet", Path.unlink, MISSING),
     ],
 )
-def test_a_changed_or_missing_file_is_refused(folder, name, damage, problem):
-    damage(part_folder(folder, open_index(folder).contents.parts[0].number) / name)
+def test_a_changed_or_missing_file_is_refused(copied, name, damage, problem):
+    damage(part_folder(copied, open_index(copied).contents.parts[0].number) / name)
     with pytest.raises(DamagedError, match=rf"{name}: this file {problem}. Run disent index"):
-        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
+        open_index(copied).nearest(vectors(["query"])["template"], "template", 1)
 
 
 def header(shape, kind="<f4"):
@@ -126,13 +319,13 @@ def header(shape, kind="<f4"):
     ],
     ids=["empty", "deep", "negative", "huge", "of objects", "too long", "of other numbers", "of other rows"],
 )
-def test_arrays_of_a_stranger_that_are_none_are_refused(folder, name, content):
-    part = open_index(folder).contents.parts[0]
-    (part_folder(folder, part.number) / name).write_bytes(content)
-    listed = (folder / CONTENTS).read_text(encoding="utf-8")
-    (folder / CONTENTS).write_text(listed.replace(part.files[name], sha256(content).hexdigest()), encoding="utf-8")
+def test_arrays_of_a_stranger_that_are_none_are_refused(copied, name, content):
+    part = open_index(copied).contents.parts[0]
+    (part_folder(copied, part.number) / name).write_bytes(content)
+    listed = (copied / CONTENTS).read_text(encoding="utf-8")
+    (copied / CONTENTS).write_text(listed.replace(part.files[name], sha256(content).hexdigest()), encoding="utf-8")
     with pytest.raises(DamagedError, match=r"its arrays are not those of an index.*\. Make a new index"):
-        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
+        open_index(copied).nearest(vectors(["query"])["template"], "template", 1)
 
 
 def test_a_folder_without_an_index_is_told(tmp_path):
@@ -150,29 +343,29 @@ def test_a_folder_without_an_index_is_told(tmp_path):
         ('"noise": {', '"noise": {"x": 0.1,'),
     ],
 )
-def test_contents_of_another_kind_are_refused_in_one_line(folder, old, new):
-    path = folder / CONTENTS
+def test_contents_of_another_kind_are_refused_in_one_line(copied, old, new):
+    path = copied / CONTENTS
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     with pytest.raises(
         TableError, match=r"index.json: this is not the index.json of an index: .*\. Make the index with"
     ):
-        open_index(folder)
+        open_index(copied)
 
 
-def test_an_index_that_is_replaced_while_it_is_opened_is_opened_anew(folder, monkeypatch):
-    old = read_contents(folder)
-    added(folder, words(60, "en", 200))
+def test_an_index_that_is_replaced_while_it_is_opened_is_opened_anew(copied, monkeypatch):
+    old = read_contents(copied)
+    added(copied, words(60, "en", 200))
     answers = iter([old])
     from disent_core.search import stored
 
     monkeypatch.setattr(stored, "read_contents", lambda path: next(answers, None) or read_contents(path))
-    assert open_index(folder).contents.rows == len(TEXTS) + 60
+    assert open_index(copied).contents.rows == len(TEXTS) + 60
 
 
-def test_an_index_that_is_replaced_after_it_was_opened_has_to_be_opened_again(folder):
-    index, queries = open_index(folder), vectors(["query"])
+def test_an_index_that_is_replaced_after_it_was_opened_has_to_be_opened_again(copied):
+    index, queries = open_index(copied), vectors(["query"])
     index.nearest(queries["template"], "template", 1)
-    added(folder, words(60, "en", 200))
+    added(copied, words(60, "en", 200))
     assert index.nearest(queries["template"], "template", 1)[1].min() >= 0  # its arrays are mapped
     with pytest.raises(TableError, match=r"texts were added to this index since it was opened. Open it again"):
         index.nearest(queries["residual"], "residual", 1)

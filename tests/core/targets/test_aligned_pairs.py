@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from language_tables import SPLITS, aligned, language
 from table_loops import loop_aligned
@@ -17,7 +17,6 @@ from disent_core.targets.aligned_pairs import align, aligned_pairs
 ORDERS = st.lists(st.sampled_from("1234"), unique=True).map("".join)
 
 
-@settings(deadline=None)
 @given(ORDERS, ORDERS, ORDERS, ORDERS)
 def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, right, one_pool, other_pool):
     source, target = language("en", left, one_pool), language("de", right, other_pool)

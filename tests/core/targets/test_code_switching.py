@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import needs_corpus, real_corpus
 from worlds import sentence_pairs
@@ -86,7 +86,6 @@ def replaced(sentence, **settings):
             if old != new} if rows else None  # fmt: skip
 
 
-@settings(deadline=None)
 @given(SENTENCES, st.floats(0, 1), st.integers(1, 4), st.integers(0, 3))
 def test_at_least_the_minimum_of_known_words_is_replaced(sentence, probability, least, seed):
     translatable = sum(word in ("der", "hund", "katze") for word in sentence.split())
@@ -95,14 +94,12 @@ def test_at_least_the_minimum_of_known_words_is_replaced(sentence, probability, 
     assert words is None or least <= len(words) <= translatable
 
 
-@settings(deadline=None)
 @given(SENTENCES, st.floats(0, 1), st.floats(0, 1))
 def test_a_higher_probability_replaces_the_same_words_and_more(sentence, first, second):
     low, high = (replaced(sentence, probability=probability) for probability in sorted((first, second)))
     assert (low or set()) <= (high or set())
 
 
-@settings(deadline=None)
 @given(st.lists(SENTENCES, min_size=2, max_size=6), st.data())
 def test_an_edit_changes_its_own_row_alone(sentences, data):
     edited = data.draw(st.integers(0, len(sentences) - 1))

@@ -1,6 +1,7 @@
-"""Training: stacked seeds are separate runs, cut-off runs are whole runs, and the best epoch is kept."""
+"""Stacked seeds are separate runs, cut-off runs are whole runs, the best epoch is kept, an adversary takes turns."""
 
 import itertools
+import shutil
 from dataclasses import asdict, replace
 
 import pytest
@@ -9,8 +10,8 @@ from safetensors import safe_open
 from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
-from disent_core.methods.dream import DreamConfig
-from disent_core.methods.dream_head import DreamHead
+from disent_core.methods.dream import DreamConfig, MeatConfig
+from disent_core.methods.dream_head import DreamHead, MeatHead
 from disent_core.methods.fmda import FmdaConfig
 from disent_core.methods.fmda_head import FmdaHead
 from disent_core.training import stacked as training
@@ -54,16 +55,41 @@ def total(epochs, seed):
     return [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
 
 
+SHRINKING = dream(max_epochs=12, learning_rate=0.05, patience=2)
+OVERFITTED = dream(max_epochs=60, learning_rate=0.05)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Give the checkpoint and the epochs of a run, which is made once. Tests only read them."""
+
+    known = {}
+
+    def made_once(config, seeds=(0, 1)):
+        if (name := f"{config} {seeds}") not in known:
+            path = tmp_path_factory.mktemp("made") / "run"
+            known[name] = path, list(run(path, config, seeds))
+        return known[name]
+
+    return made_once
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    """A copy of the checkpoint of the plain run, and its epochs."""
+    path, epochs = made(dream())
+    return shutil.copytree(path.parent, tmp_path / "copied") / path.name, epochs
+
+
 @pytest.mark.parametrize("cached", [1, 500, 1_000_000], ids=["one at a time", "some at a time", "all at once"])
-def test_stacked_seeds_equal_separate_runs(tmp_path, cached, monkeypatch):
+def test_stacked_seeds_equal_separate_runs(made, tmp_path, cached, monkeypatch):
     monkeypatch.setattr(training, "_CACHED", cached)
-    config = dream()
-    together = list(run(tmp_path / "together", config, (3, 4, 5)))
+    together = list(run(tmp_path / "together", dream(), (3, 4)))
     stacked = best_parameters(tmp_path / "together")
-    for seed in (3, 4, 5):
-        alone = list(run(tmp_path / str(seed), config, (seed,)))
+    for seed in (3, 4):
+        path, alone = made(dream(), (seed,))
         assert total(alone, seed) == pytest.approx(total(together, seed), abs=1e-5)
-        for name, value in best_parameters(tmp_path / str(seed))[seed].items():
+        for name, value in best_parameters(path)[seed].items():
             assert torch.allclose(value, stacked[seed][name], atol=1e-5), name
 
 
@@ -98,25 +124,24 @@ def test_steps_equal_those_of_torch(tmp_path, weight_decay, reference):
 
 
 @pytest.mark.parametrize("done", [1, 4, 8])
-def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(tmp_path, done, monkeypatch):
-    config = dream(max_epochs=12, learning_rate=0.05, patience=2)  # seeds leave the stack on the way
-    whole = list(run(tmp_path / "whole", config, (0, 1, 2)))
-    cut = run(tmp_path / "cut", config, (0, 1, 2))
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(made, tmp_path, done, monkeypatch):
+    path, whole = made(SHRINKING, (0, 1, 2))  # seeds leave the stack on the way
+    cut = run(tmp_path / "cut", SHRINKING, (0, 1, 2))
     list(itertools.islice(cut, done))
     cut.close()
     computed, one_epoch = [], training._one_epoch
     monkeypatch.setattr(training, "_one_epoch", lambda *given: computed.append(1) or one_epoch(*given))
-    assert untimed(run(tmp_path / "cut", config, (0, 1, 2))) == untimed(whole)
+    assert untimed(run(tmp_path / "cut", SHRINKING, (0, 1, 2))) == untimed(whole)
     assert len(computed) == len(whole) - done
     for prefix in ("now.", "best.", "first.", "second."):
-        expected, found = stack(tmp_path / "whole", prefix), stack(tmp_path / "cut", prefix)
+        expected, found = stack(path, prefix), stack(tmp_path / "cut", prefix)
         assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
-    first = list(run(tmp_path / "run", dream()))
+def test_a_finished_run_is_not_computed_again(copied, monkeypatch):
+    path, first = copied
     monkeypatch.setattr(training, "_one_epoch", None)
-    again = list(run(tmp_path / "run", dream()))
+    again = list(run(path, dream()))
     assert again == first
     assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * len(first) + [True] * len(first)
 
@@ -126,10 +151,9 @@ def test_a_finished_run_is_not_computed_again(tmp_path, monkeypatch):
     [{"name": "other data"}, {"config": dream(learning_rate=0.01)}, {"seeds": (1, 0)}],
     ids=["data", "config", "seeds"],
 )
-def test_a_checkpoint_of_another_run_is_not_used(tmp_path, other):
+def test_a_checkpoint_of_another_run_is_not_used(copied, tmp_path, other):
     arguments = {"config": dream(), "seeds": (0, 1), "name": "run"} | other
-    list(run(tmp_path / "used", dream()))
-    found = untimed(run(tmp_path / "used", **arguments))
+    found = untimed(run(copied[0], **arguments))
     assert found == untimed(run(tmp_path / "fresh", **arguments))
 
 
@@ -138,11 +162,13 @@ FOREIGN = (2).to_bytes(8, "little") + b"{}"
 
 
 @pytest.mark.parametrize("damage", [b"", b"no safetensors", FOREIGN, None], ids=["empty", "garbage", "foreign", "cut"])
-def test_a_damaged_checkpoint_is_not_used(tmp_path, damage):
-    first = untimed(run(tmp_path / "run", dream()))
-    content = (tmp_path / "run").read_bytes()
-    (tmp_path / "run").write_bytes(content[: len(content) // 2] if damage is None else damage)
-    assert untimed(run(tmp_path / "run", dream())) == first
+def test_a_damaged_checkpoint_is_not_used(copied, damage):
+    path, epochs = copied
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] if damage is None else damage)
+    again = list(run(path, dream()))
+    assert untimed(again) == untimed(epochs)
+    assert not again[0].is_replayed
 
 
 def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_path):
@@ -153,37 +179,33 @@ def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_pat
     assert (tmp_path / "run").is_file()
 
 
-def test_each_seed_waits_for_itself_and_stops_after_its_patience(tmp_path):
-    config = dream(max_epochs=60, learning_rate=0.05, patience=3)
-    epochs = list(run(tmp_path / "run", config, (0, 1, 2, 3)))
+def test_each_seed_waits_for_itself_and_stops_after_its_patience(made):
+    _, epochs = made(OVERFITTED, (0, 1, 2, 3))
     trained = {seed: len(total(epochs, seed)) for seed in range(4)}
     assert len(set(trained.values())) > 1, "the seeds must stop at different epochs for this test to say something"
     for seed in range(4):
         losses = total(epochs, seed)
         best = losses.index(min(losses))
-        assert trained[seed] == best + 1 + config.patience
+        assert trained[seed] == best + 1 + OVERFITTED.patience
         assert [seed in epoch.seeds for epoch in epochs] == [number < trained[seed] for number in range(len(epochs))]
 
 
-def test_best_is_marked_where_the_loss_is_lower_than_ever_before(tmp_path):
-    epochs = list(run(tmp_path / "run", dream(max_epochs=30, learning_rate=0.05)))
-    for seed in (0, 1):
+def test_best_is_marked_where_the_loss_is_lower_than_ever_before(made):
+    _, epochs = made(OVERFITTED, (0, 1, 2, 3))
+    for seed in (0, 1, 2, 3):
         lowest = [float("inf"), *itertools.accumulate(total(epochs, seed), min)]
         marks = [epoch.is_best[epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
         assert marks == [loss < before for loss, before in zip(total(epochs, seed), lowest, strict=False)]
 
 
-def test_best_parameters_are_those_of_each_seeds_best_epoch(tmp_path):
-    config = dream(max_epochs=40, learning_rate=0.05, patience=3)
-    epochs = list(run(tmp_path / "run", config, (0, 1, 2)))
-    kept = best_parameters(tmp_path / "run")
-    for seed in (0, 1, 2):
-        losses = total(epochs, seed)
-        best = losses.index(min(losses)) + 1
-        assert best < len(losses)
-        list(run(tmp_path / str(seed), replace(config, max_epochs=best), (seed,)))
-        for name, value in stack(tmp_path / str(seed), "now.").items():
-            assert torch.allclose(kept[seed][name], value[0], atol=1e-5), name
+def test_best_parameters_are_those_of_each_seeds_best_epoch(made, tmp_path):
+    path, epochs = made(OVERFITTED, (0, 1, 2, 3))
+    losses = total(epochs, 3)
+    best = losses.index(min(losses)) + 1
+    assert best < len(losses)
+    list(run(tmp_path / "alone", replace(OVERFITTED, max_epochs=best), (3,)))
+    for name, value in stack(tmp_path / "alone", "now.").items():
+        assert torch.allclose(best_parameters(path)[3][name], value[0], atol=1e-5), name
 
 
 def naive_accuracies(head, data):
@@ -263,8 +285,8 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term_and_so_are_no
     assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
 
 
-def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(tmp_path):
-    epochs = list(run(tmp_path / "run", dream(max_epochs=20, learning_rate=0.05, patience=2)))
+def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(made):
+    _, epochs = made(SHRINKING, (0, 1, 2))
     curve = curve_table(epochs, method="dream", encoder="toy", trained_on="en-de").to_pylist()
     expected = {
         (epoch.number, seed, split, term): values[index]
@@ -294,3 +316,100 @@ def test_steps_take_the_rate_of_their_epoch(tmp_path):
     start = ends[DreamConfig, 1]
     assert torch.equal(start, ends[HalvedConfig, 1])
     assert torch.allclose(ends[DreamConfig, 2] - start, 2 * (ends[HalvedConfig, 2] - start), atol=1e-6)
+
+
+ADVERSARY = {"discriminator.weight", "discriminator.bias"}
+MAPS = {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
+
+
+def adversarial(**changes):
+    return MeatConfig(
+        **{"learning_rate": 0.02, "batch_size": 5, "max_epochs": 3, "patience": 9, "checkpoint_seconds": 0.0} | changes
+    )
+
+
+def run_adversary(path, settings, seeds=(0, 1)):
+    sampler = PairSampler(world().data)
+    return fit(lambda: MeatHead(DIM, 2, settings), sampler, settings, Fit(seeds, path, "run"))
+
+
+@pytest.mark.parametrize("rate", [None, 0.3])
+@pytest.mark.parametrize("mode", ["uniform_ce", "negative_ce"])
+def test_training_equals_two_optimisers_of_torch_that_take_turns(tmp_path, mode, rate):
+    settings = adversarial(adversarial=mode, adversary_learning_rate=rate)
+    list(run_adversary(tmp_path / "run", settings, (7,)))
+    torch.manual_seed(7)
+    head = MeatHead(DIM, 2, settings)
+    adversary_adam = torch.optim.Adam(head.discriminator.parameters(), lr=rate or settings.learning_rate)
+    maps = torch.optim.Adam([*head.meaning.parameters(), *head.language.parameters()], lr=settings.learning_rate)
+    plan = PairSampler(world().data).plan("dev", 0.1, 42, "cpu")
+    for epoch in range(settings.max_epochs):
+        for _, stacked in plan.training_batches([7], epoch, settings.batch_size):
+            batch = {name: value[0] for name, value in stacked.items()}
+            for optimiser, loss in ((adversary_adam, adversary_loss), (maps, total_loss)):
+                head.zero_grad()
+                loss(head, batch).backward()
+                optimiser.step()
+    for name, value in stack(tmp_path / "run", "now.").items():
+        assert torch.allclose(value[0], head.get_parameter(name), atol=1e-6), name
+
+
+def adversary_loss(head, batch):
+    return sum(head.adversary_terms(head.encode(batch)).values())
+
+
+def total_loss(head, batch):
+    return sum(head(batch).values())
+
+
+def test_each_of_the_two_updates_touches_its_own_parameters_only(tmp_path, monkeypatch):
+    updates = []
+    update = training.TrainingState.update
+
+    def watched(state, gradients, **settings):
+        before = {name: value.clone() for name, value in state.parameters.items()}
+        update(state, gradients, **settings)
+        changed = {name for name, value in state.parameters.items() if not torch.equal(value, before[name])}
+        assert changed == gradients.keys()
+        updates.append(changed)
+
+    monkeypatch.setattr(training.TrainingState, "update", watched)
+    list(run_adversary(tmp_path / "run", adversarial(max_epochs=1)))
+    assert updates == [ADVERSARY, MAPS] * 3
+
+
+def test_reversal_updates_everything_at_once(tmp_path, monkeypatch):
+    updates = []
+    monkeypatch.setattr(training.TrainingState, "update", lambda state, found, **_: updates.append(found.keys()))
+    list(run_adversary(tmp_path / "run", adversarial(max_epochs=1, adversarial="grad_reversal")))
+    assert updates == [ADVERSARY | MAPS] * 3
+
+
+def test_stacked_seeds_with_an_adversary_equal_separate_runs(tmp_path):
+    list(run_adversary(tmp_path / "together", adversarial(), (3, 4)))
+    for index, seed in enumerate((3, 4)):
+        list(run_adversary(tmp_path / str(seed), adversarial(), (seed,)))
+        together = stack(tmp_path / "together", "now.")
+        for name, value in stack(tmp_path / str(seed), "now.").items():
+            assert torch.allclose(value[0], together[name][index], atol=1e-5), name
+
+
+def test_the_adversarys_loss_is_logged_but_no_part_of_the_total(tmp_path):
+    for terms in next(run_adversary(tmp_path / "run", adversarial())).terms.values():
+        names = set(terms) - {"total", "discriminator"}
+        assert names == {"reconstruction", "cross_reconstruction", "language_repulsion", "adversarial"}
+        assert terms["total"] == pytest.approx([sum(values) for values in zip(*(terms[n] for n in names), strict=True)])
+
+
+@pytest.mark.parametrize("monitor", ["loss", "loss_without_adversarial"])
+def test_the_best_epoch_is_that_of_the_monitored_loss(tmp_path, monitor):
+    settings = adversarial(monitor=monitor, learning_rate=0.2, max_epochs=12, patience=99, weights={"adversarial": 3.0})
+    epochs = list(run_adversary(tmp_path / "run", settings, (0,)))
+    dev = [epoch.terms["dev"] for epoch in epochs]
+    scores = {
+        "loss": [terms["total"][0] for terms in dev],
+        "loss_without_adversarial": [terms["total"][0] - 3 * terms["adversarial"][0] for terms in dev],
+    }
+    lowest = {name: values.index(min(values)) for name, values in scores.items()}
+    assert lowest["loss"] != lowest["loss_without_adversarial"], "for this test to say something"
+    assert max(number for number, epoch in enumerate(epochs) if epoch.is_best[0]) == lowest[monitor]

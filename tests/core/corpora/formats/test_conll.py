@@ -1,7 +1,7 @@
 """Named entities in CoNLL format: the published files, all tag schemes, and broken files."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import needs_corpus, real_corpus
 
@@ -120,7 +120,6 @@ def schemes(spans):
     return slots, (iob1, iobes, bilou)
 
 
-@settings(deadline=None)
 @given(SPANS)
 def test_the_spans_survive_every_scheme(spans):
     slots, tagged = schemes(spans)

@@ -17,7 +17,7 @@ from disent_core.corpora.annotation import bracketed_slots, tag_tokens, tagged_s
 from disent_core.corpora.formats.massive import LOCALES, content_hash, read_utterances
 from disent_core.errors import ConfigError, CorpusError
 from disent_core.storage.tables import SCHEMAS
-from disent_core.text import MARKERS, MASK, is_unspaced, normalise, token_spans
+from disent_core.text import MASK, is_unspaced, normalise, token_spans
 
 REAL = real_corpus("massive/amazon-massive-dataset-1.1.tar.gz")
 needs_real = needs_corpus(REAL)
@@ -220,14 +220,8 @@ BROKEN = {
     "nested bracket": (line(id="2", annot_utt="dim [a : the [color : red] lamp]"), "has no partner"),
     "stray close": (line(id="2", annot_utt="dim the red] lamp"), r"'\]' .*has no partner"),
     "no type": (line(id="2", annot_utt="dim the [red] lamp"), r"'\[red\]' .*not of the form"),
-    "empty type": (line(id="2", annot_utt="dim the [ : red] lamp"), "not of the form"),
-    "empty value": (line(id="2", annot_utt="dim the [color : ] lamp"), "not of the form"),
     "other text": (line(id="2", annot_utt="dim the [color : blue] lamp"), "differs from the text"),
     "mask": (line(id="2", utt=f"dim {MASK}", annot_utt=f"dim {MASK}"), "stand for masked words"),
-    **{
-        f"marker {ord(mark):x}": (line(id="2", utt=f"a{mark}", annot_utt=f"a{mark}"), "stand for masked words")
-        for mark in sorted(MARKERS)
-    },
 }
 
 

@@ -1,16 +1,23 @@
-"""Tests exact retrieval against loops that compare one score at a time."""
+"""Exact retrieval, corrections for hubs and the search with a bias against loops; results of shared matrices."""
 
+import gc
+import math
 import tracemalloc
+from functools import partial
 from hashlib import blake2b
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from task_inputs import Late
 
 from disent_core.errors import DisentError
 from disent_core.evaluation.metrics import exact_search, ranking
-from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest
+from disent_core.evaluation.metrics.hubness import TEMPERATURE, bias, mean_of_nearest, soft_maximum
+from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest, unit_rows
+from disent_core.evaluation.metrics.shared import RECENT, _alive, _results, recent, share, shared
+from disent_core.exact import on_grid
 
 QUERIES, POOL, DIM = 7, 12, 5
 
@@ -203,3 +210,228 @@ def test_gold_ranks_hold_a_block_of_scores_and_never_the_whole_matrix():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * ranking._BLOCK_SCORES * 4 < 6_000**2 * 4
+
+
+def rows(rng, number, dim=4):
+    return rng.normal(size=(number, dim)).astype(np.float32)
+
+
+def table_of_cosines(queries, pool):
+    """By loops, in the order of the queries."""
+    return [[float(q @ c / np.linalg.norm(q) / np.linalg.norm(c)) for c in pool] for q in queries]
+
+
+def late(matrix):
+    """A late interaction that is the cosine, in float32."""
+    norm = partial(np.linalg.norm, axis=-1)
+    return Late(matrix, lambda left, right: (left * right).sum(axis=-1) / norm(left) / norm(right))
+
+
+@given(seeds, st.integers(1, 12))
+def test_the_mean_of_the_nearest_equals_a_loop_over_the_bank(seed, k):
+    rng = np.random.default_rng(seed)
+    pool, bank = rows(rng, 5), rows(rng, 9)
+    expected = []
+    for near in table_of_cosines(pool, bank):
+        highest = sorted(near, reverse=True)[:k]
+        expected.append(sum(highest) / len(highest))
+    np.testing.assert_allclose(mean_of_nearest(pool, bank, k), expected, atol=1e-6)
+
+
+@given(seeds, st.sampled_from([0.02, 0.05, 1.0]))
+def test_the_soft_maximum_equals_a_loop_over_the_bank(seed, temperature):
+    rng = np.random.default_rng(seed)
+    pool, bank = rows(rng, 5), rows(rng, 9)
+    expected = []
+    for near in table_of_cosines(pool, bank):
+        total = 0.0
+        for cosine in near:
+            total += math.exp((cosine - 1) / temperature)
+        expected.append(1 + temperature * math.log(total / len(near)))
+    np.testing.assert_allclose(soft_maximum(pool, bank, temperature), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, late])
+@given(seeds)
+def test_csls_finds_what_a_loop_over_its_formula_finds(wrap, seed):
+    rng = np.random.default_rng(seed)
+    queries, pool = rows(rng, 14), rows(rng, 12)
+    table = table_of_cosines(queries, pool)
+    of_pool = [sum(sorted((row[c] for row in table), reverse=True)[:10]) / 10 for c in range(12)]
+    of_queries = [sum(sorted(row, reverse=True)[:10]) / 10 for row in table]
+    _, found = nearest(wrap(queries), wrap(pool), 1, bias=bias("csls", wrap(pool), wrap(queries)))
+    for q, (best,) in enumerate(found):
+        csls = [2 * table[q][c] - of_queries[q] - of_pool[c] for c in range(12)]
+        assert csls[best] == pytest.approx(max(csls), abs=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, late])
+@given(seeds)
+def test_the_dual_softmax_finds_the_highest_product_of_both_softmaxes(wrap, seed):
+    rng = np.random.default_rng(seed)
+    queries, pool = rows(rng, 14), rows(rng, 12)
+    powers = [[math.exp(cosine / TEMPERATURE) for cosine in row] for row in table_of_cosines(queries, pool)]
+    of_candidates = [sum(row[c] for row in powers) for c in range(12)]
+    _, found = nearest(wrap(queries), wrap(pool), 1, bias=bias("dual_softmax", wrap(pool), wrap(queries)))
+    for row, (best,) in zip(powers, found, strict=True):
+        product = [row[c] / sum(row) * row[c] / of_candidates[c] for c in range(12)]
+        assert product[best] == pytest.approx(max(product), rel=1e-3)
+
+
+def test_a_bias_of_zero_changes_no_bit():
+    rng = np.random.default_rng(0)
+    queries, pool = rows(rng, 50), np.repeat(rows(rng, 40), 2, axis=0)
+    for plain, biased in zip(nearest(queries, pool, 5), nearest(queries, pool, 5, bias=np.zeros(80)), strict=True):
+        assert np.array_equal(plain, biased)
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_the_search_with_a_bias_is_exact_in_a_large_pool_of_near_ties(k):
+    rng = np.random.default_rng(1)
+    queries, centre = rows(rng, 40, 16), rows(rng, 1, 16)
+    pool = centre + 1e-4 * rows(rng, 6_000, 16)
+    of_pool = 1e-6 * rng.normal(size=6_000)
+    scores, indices = nearest(queries, pool, k, bias=of_pool)
+    halves = on_grid((of_pool / 2).astype(np.float32)[:, None])[:, 0].astype(float)
+    exact = unit_rows(queries, "q").astype(float) @ unit_rows(pool, "p").astype(float).T - halves
+    rounded = exact.astype(np.float32)
+    for row, found, best in zip(rounded, indices, scores, strict=True):
+        expected = np.lexsort((np.arange(6_000), -row))[:k]
+        assert found.tolist() == expected.tolist()
+        assert best.tolist() == row[expected].tolist()
+
+
+def test_a_skipped_candidate_stays_skipped_with_a_bias():
+    rng = np.random.default_rng(2)
+    queries, pool, skip = rows(rng, 6), rows(rng, 5), np.arange(6) % 5
+    _, indices = nearest(queries, pool, 5, skip=skip, bias=rng.uniform(-1, 1, 5))
+    assert not (indices == skip[:, None]).any()
+
+
+def hub_and_spokes():
+    """Each candidate is near to its query, but the first one is nearer to all queries."""
+    rng = np.random.default_rng(3)
+    own = np.eye(12, dtype=np.float32)[1:]
+    hub = own.sum(axis=0, keepdims=True)
+    queries = own + 1.1 * hub / np.linalg.norm(hub)
+    return queries + 0.01 * rng.normal(size=queries.shape), np.concatenate([hub, own])
+
+
+@pytest.mark.parametrize("hubness", ["csls", "dual_softmax", "train_bias"])
+def test_a_hub_is_found_by_all_queries_until_it_is_corrected(hubness):
+    queries, pool = hub_and_spokes()
+    assert set(nearest(queries, pool, 1)[1][:, 0]) == {0}
+    corrected = nearest(queries, pool, 1, bias=bias(hubness, pool, queries[::-1]))[1][:, 0]
+    assert corrected.tolist() == list(range(1, 12))
+
+
+@pytest.mark.parametrize("hubness", ["csls", "dual_softmax"])
+def test_a_bias_does_not_depend_on_blocks(hubness, monkeypatch):
+    rng = np.random.default_rng(4)
+    pool, bank = rows(rng, 31), rows(rng, 17)
+    at_once = bias(hubness, pool, bank)
+    monkeypatch.setattr(ranking, "_BLOCK_SCORES", 40)
+    assert np.array_equal(bias(hubness, pool, bank), at_once)
+
+
+calls = []
+
+
+@shared
+def multiplied(matrix, factor):
+    calls.append(factor)
+    return matrix * factor, None
+
+
+def test_a_function_is_computed_at_each_call_but_of_a_shared_matrix_once_for_each_of_the_other_arguments():
+    matrix = np.ones((2, 2))
+    first = multiplied(matrix, 2)[0].sum()
+    matrix *= 5
+    assert (first, multiplied(matrix, 2)[0].sum()) == (8, 40)
+    calls.clear()
+    share(matrix)
+    assert [multiplied(matrix, factor)[0].sum() for factor in (2, 2, 3)] == [40, 40, 60]
+    assert calls == [2, 3]
+
+
+def test_results_end_with_their_matrices():
+    gc.collect()
+    before = len(_results), len(_alive)
+    matrix = np.ones((2, 2))
+    share(matrix)
+    inner, _ = multiplied(matrix, 2)
+    multiplied(inner, 2)
+    assert len(_results) == before[0] + 2
+    del matrix, inner
+    gc.collect()
+    assert (len(_results), len(_alive)) == before
+
+
+def test_searches_of_shared_matrices_for_any_few_neighbours_are_one(monkeypatch):
+    searched = []
+    search = exact_search.nearest_rows
+    monkeypatch.setattr(exact_search, "nearest_rows", lambda *of, **by: searched.append(of) or search(*of, **by))
+    rng = np.random.default_rng(0)
+    queries, pool = (rng.normal(size=(count, 8)) for count in (20, 30))
+    pool[7] = pool[3]
+    alone = [ranking.nearest(queries, pool, k) for k in (1, 5, 10)]
+    assert len(searched) == 3
+    for matrix in (queries, pool):
+        share(matrix)
+    for k, expected in zip((1, 5, 10), alone, strict=True):
+        for part, expected_part in zip(ranking.nearest(queries, pool, k), expected, strict=True):
+            np.testing.assert_array_equal(part, expected_part)
+    assert len(searched) == 4
+
+
+def late_sides(*, is_shared, pool=(1, 4, 4, 7)):
+    sides = [Late(values, lambda left, right: np.cos(left * right)) for values in ([3, 5, 9], pool)]
+    for side in sides if is_shared else ():
+        share(side)
+    Late.compared = 0
+    return sides
+
+
+def answers(queries, pool):
+    gold = np.array([[0, 2], [1, 3], [2, -1]])
+    skip = np.array([0, 1, 2])
+    corrected = [ranking.nearest(queries, pool, 2, bias=bias(name, pool, queries)) for name in ("csls", "dual_softmax")]
+    ranks = [gold_ranks(queries, pool, gold, ties="lowest", skip=skipped) for skipped in (skip, None)]
+    return [*ranking.nearest(queries, pool, 2), *(part for found in corrected for part in found), *ranks]
+
+
+def test_shared_late_interactions_are_compared_once_for_all_corrections():
+    answers(*late_sides(is_shared=True))
+    assert Late.compared == 2  # queries with the pool, and the pool with the queries
+
+
+@pytest.mark.parametrize("pool", [(1, 4, 4, 7), (1, 4, 6, 7)])
+def test_answers_of_shared_late_interactions_are_those_of_others(pool):
+    shared_answers, others = (answers(*late_sides(is_shared=is_shared, pool=pool)) for is_shared in (True, False))
+    for answer, other in zip(shared_answers, others, strict=True):
+        np.testing.assert_array_equal(answer, other)
+
+
+def test_more_scores_of_late_interactions_than_are_kept_are_computed_at_each_call(monkeypatch):
+    monkeypatch.setattr(ranking, "_KEPT_SCORES", 5)
+    queries, pool = late_sides(is_shared=True)
+    first, second = (ranking.nearest(queries, pool, 2)[1] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert Late.compared == 2
+
+
+def test_of_recent_results_only_the_last_are_kept():
+    matrices = [np.ones((1, 1)) * value for value in range(RECENT + 1)]
+    calls = []
+
+    @recent
+    def summed(matrix):
+        calls.append(int(matrix.sum()))
+        return matrix + 1
+
+    for matrix in matrices:
+        share(matrix)
+        summed(matrix)
+    summed(matrices[-1])
+    summed(matrices[0])
+    assert calls == [*range(RECENT + 1), 0]

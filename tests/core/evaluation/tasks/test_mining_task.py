@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from task_inputs import CONFIG, pair_inputs, problems, scored
 
@@ -41,7 +41,6 @@ def mined_by_loop(near, k, retrieval):
     return {pair: margin[pair] for pair in mined}
 
 
-@settings(deadline=None)
 @given(SIZES, st.integers(1, 5), st.sampled_from(["max", "intersection"]), st.integers(0, 999))
 def test_mining_equals_a_loop_over_all_pairs(sizes, k, retrieval, seed):
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Tests tasks on small invented corpora and against counts by hand."""
+"""Retrieval of translations, templates and originals of code-switched sentences, against counts by hand."""
 
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from task_inputs import (
     crosslingual,
     problems,
     scored,
+    switched_inputs,
     template_inputs,
     utterance_inputs,
     utterances,
@@ -241,3 +242,44 @@ def test_a_target_index_that_is_there_twice_is_an_error():
     doubled = {("template_pairs", "en"): pa.concat_tables([table, table])}
     with pytest.raises(TableError, match="source utterance a of template_pairs repeats"):
         problems("template_retrieval", replace(inputs, tables=doubled))
+
+
+SWITCHED = "code_switched_retrieval"
+SWITCHED_ROWS = {
+    "1": ("ich bin at home", "i am at home", 4, ["zu", "hause"]),
+    "2": ("halt please", "stop please", 2, ["bitte"]),
+    "3": ("gute night", "good night", 2, ["nacht"]),
+}
+
+
+def test_queries_are_the_switched_sentences_and_candidates_their_originals():
+    (problem,) = problems(SWITCHED, switched_inputs(SWITCHED_ROWS))
+    query, pool = problem.texts["query"], problem.texts["pool"]
+    assert (query.language, pool.language) == ("de", "en")
+    assert query.texts == [row[0] for row in SWITCHED_ROWS.values()]
+    assert pool.keys == [text_key(row[1]) for row in SWITCHED_ROWS.values()]
+    accuracy = scored(problem, query=np.eye(3), pool=np.array([[1.0, 0, 0], [0, 0, 1], [0, 1, 1.1]]))["accuracy_at_1"]
+    assert accuracy.items.tolist() == [1.0, 0.0, 0.0]
+    assert (problem.settings["switched"], problem.settings["replaced_share"]) == ("de", 0.5)
+
+
+@pytest.mark.parametrize("pair", ["de-en", "en-de"])
+@pytest.mark.parametrize("switched", ["de", "en"])
+def test_the_name_is_original_and_other_language_however_the_pair_is_written(pair, switched):
+    (problem,) = problems(SWITCHED, switched_inputs(SWITCHED_ROWS, pair, switched))
+    assert problem.evaluated_on == "en-de"
+    assert problem.texts["query"].language == switched
+
+
+def test_without_switched_sentences_in_the_split_there_is_no_problem():
+    assert problems(SWITCHED, switched_inputs(SWITCHED_ROWS, split="train")) == []
+    assert problems(SWITCHED, replace(switched_inputs(SWITCHED_ROWS), tables={})) == []  # a pair without a word list
+    (problem,) = problems(SWITCHED, switched_inputs(SWITCHED_ROWS, split="dev"), replace(CONFIG, split="dev"))
+    assert problem.settings["split"] == "dev"
+
+
+def test_an_original_that_is_there_twice_counts_as_the_rule_says():
+    twice = {"1": SWITCHED_ROWS["1"], "9": ("i am zu hause", *SWITCHED_ROWS["1"][1:])}
+    (problem,) = problems(SWITCHED, switched_inputs(twice))
+    assert problem.settings["pool_duplicates"] == 1
+    assert scored(problem, query=np.ones((2, 2)), pool=np.ones((2, 2)))["accuracy_at_1"].value == 0.5

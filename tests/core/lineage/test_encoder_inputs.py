@@ -1,11 +1,17 @@
-"""What a distilled encoder is made from, training texts only, and that it follows them when they grow."""
+"""What encoders that are made here are made from: training texts only, which they follow when these grow."""
 
+import polars as pl
 import pytest
 from corpus_rows import write_pairs, write_utterances
+from hypothesis import given
+from hypothesis import strategies as st
+from table_loops import loop_in_two_splits
 from worlds import corpus, encoder, experiment
 
 from disent_core.encoders.kinds.distilled import steps
+from disent_core.encoders.kinds.scratch.steps import _training_pairs, _training_texts
 from disent_core.errors import EncoderError
+from disent_core.lineage.corpora import _in_two_splits
 from disent_core.lineage.embeddings import EncoderWorkspace, make_encoder
 from disent_core.lineage.workspace import Workspace
 from tests.core.tiny_teacher import save_teacher
@@ -138,3 +144,45 @@ def test_more_translations_cost_the_teacher_the_new_sentences_and_make_another_e
     assert [each.figures["sentences_encoded_by_teacher"] for each in (student, grown_student)] == [1, 1]
     assert grown.content != first.content
     assert grown_student.content != student.content
+
+
+ROWS = st.lists(st.tuples(*map(st.sampled_from, ("ab", "xyz", ("train", "dev", "test")))), max_size=12)
+
+
+@given(ROWS)
+def test_sentences_in_two_splits_are_counted_as_a_loop_counts_them(rows):
+    frame = pl.DataFrame(rows, schema=["corpus", "source_key", "split"], orient="row")
+    assert _in_two_splits(frame, "source_key") == loop_in_two_splits(rows)
+
+
+PRETRAINED = (
+    corpus("toy", languages=["en-US", "de-DE"])
+    + corpus("bitext", "moses", pairs=["en-de"])
+    + corpus("sts", "sts", pairs=["en-en"])
+    + encoder("small")
+    + experiment()
+)
+SPLIT_OF = {"1": "train", "2": "train", "3": "dev", "4": "train"}
+LANGUAGES = {"en": ("4123", ""), "de": ("213", "german ")}
+PAIRS = [("text 1", "eins"), ("zwei", "text 2"), ("held", "out")]
+
+
+@pytest.fixture
+def pretrained(load, tmp_path):
+    toy_workspace = Workspace(load(PRETRAINED), tmp_path)
+    for language, (order, prefix) in LANGUAGES.items():
+        write_utterances(toy_workspace, "toy", language, [(i, SPLIT_OF[i], f"{prefix}text {i}") for i in order])
+    splits = ("train", "train", "test")
+    write_pairs(toy_workspace, "bitext", "en-de", [(split, *pair) for split, pair in zip(splits, PAIRS, strict=True)])
+    return toy_workspace
+
+
+def test_training_texts_are_distinct_and_in_the_order_of_the_tables(pretrained):
+    of_tables = [f"{prefix}text {i}" for order, prefix in LANGUAGES.values() for i in order if SPLIT_OF[i] == "train"]
+    of_pairs = [text for pair in PAIRS[:2] for text in pair]
+    assert list(_training_texts(EncoderWorkspace(pretrained))) == list(dict.fromkeys(of_tables + of_pairs))
+
+
+def test_training_pairs_are_the_shared_utterances_in_the_order_of_the_left_then_the_sentence_pairs(pretrained):
+    shared = [(f"text {i}", f"german text {i}") for i in "12"]
+    assert list(_training_pairs(EncoderWorkspace(pretrained))) == [*shared, *PAIRS[:2]]

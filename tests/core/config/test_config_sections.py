@@ -1,0 +1,224 @@
+"""What methods, distilled encoders and named training sets may say; a mistake is one line with file, line and key."""
+
+import pytest
+from worlds import corpus, encoder, experiment, section
+
+from disent_core.errors import ConfigError
+from disent_core.training.needs import Need
+
+OF_METHODS = (
+    corpus("one", path="corpora/one", languages=["en-US", "de-DE", "zh-TW"])
+    + encoder()
+    + experiment("raw", "dream", pairs=["en-de", "en-zh"])
+    + section("methods.dream", patience=7)
+).lstrip()
+OWN, PAIRS = "patience = 7", '["en-de", "en-zh"]'
+TAGS = 'method = "token_classification"\n'
+METHOD_MISTAKES = {
+    "key nearly right": ("patience", "patiense", "16: methods.dream.patiense",
+        "unknown key; did you mean 'patience'?"),
+    "own key nearly right": ("patience = 7", "encoder = []", "16: methods.dream.encoder", "did you mean 'encoders'?"),
+    "section's key nearly right": ("[experiment]", "[experiment]\nmethod = []", "12: experiment.method",
+        "did you mean 'methods'?"),
+    "corpus's key nearly right": ("path =", "pth = 1\npath =", "4: corpora[0].pth", "did you mean 'path'?"),
+    "section nearly right": ("[methods.dream]", "[negative]\n[methods.dream]", "15: negative", "mean 'negatives'?"),
+    "key within a section nearly right": ("[methods.dream]", "[targets.template_pairs]\nsplit = []\n[methods.dream]",
+        "16: targets.template_pairs.split", "did you mean 'splits'?"),
+    "key like no other": ("patience", "zzz", "16: methods.dream.zzz", "zzz: unknown key"),
+    "method nearly right": ('"raw"', '"rw"', "13: experiment.methods", "unknown method 'rw'; did you mean 'raw'?"),
+    "unknown encoder": (OWN, 'encoders = ["x"]', "16: methods.dream.encoders", "no encoder 'x'; choose of toy"),
+    "pair turned round": (PAIRS, '["en-de", "de-en"]', "12: experiment.pairs", "'de-en' is 'en-de' turned round"),
+    "pair turned round in a mixture": (PAIRS, '["zh-en", "en-de+en-zh"]', "12: experiment.pairs",
+        "write 'zh-en' here too"),
+    "pair turned round by a method": (OWN, 'pairs = ["de-en"]', "16: methods.dream.pairs",
+        "'de-en' is 'en-de' turned round, the same training; write 'en-de' here too"),
+    "pair of another language in a method": (OWN, 'pairs = ["en-fr"]', "16: methods.dream.pairs",
+        "'en-fr' is not a pair of two of the languages"),
+    "no pairs": (OWN, "pairs = []", "16: methods.dream.pairs", "leave it out to take the experiment's"),
+    "pair given twice": (OWN, 'pairs = ["en-de", "en-de"]', "16: methods.dream.pairs", "pairs must be distinct"),
+    "no seeds": (OWN, "seeds = []", "16: methods.dream.seeds", "leave it out to take the experiment's"),
+    "seed given twice": (OWN, "seeds = [1, 1]", "16: methods.dream.seeds", "seeds must be distinct"),
+    "negative seed": (OWN, "seeds = [-1]", "16: methods.dream.seeds", "greater than or equal to 0 (found -1)"),
+    "no encoders": (OWN, "encoders = []", "16: methods.dream.encoders", "leave it out to take all encoders"),
+    "encoder given twice": (OWN, 'encoders = ["toy", "toy"]', "16: methods.dream.encoders",
+        "encoders must be distinct"),
+    "seeds where nothing is random": ("[methods.dream]", "[methods.raw]\nseeds = [0]\n[methods.dream]",
+        "16: methods.raw.seeds", "nothing in raw is random; leave seeds out"),
+    "corpora of a method that does not tag": (OWN, 'corpora = ["one"]', "16: methods.dream.corpora",
+        "dream trains on all corpora that have train = true"),
+    "unknown corpus": (OWN, f'{TAGS}corpora = ["on"]', "17: methods.dream.corpora", "'on'; did you mean 'one'?"),
+    "no corpora": (OWN, f"{TAGS}corpora = []", "17: methods.dream.corpora", "leave it out to take all with train"),
+    "corpora without a language": ("[[encoders]]",
+        '[[corpora]]\nname = "two"\nformat = "conll"\npath = "corpora/one"\nlanguages = ["de"]\n\n'
+        '[methods.tags]\nmethod = "token_classification"\ncorpora = ["two"]\n\n[[encoders]]',
+        "15: methods.tags.corpora", "none of two has en, of 'en-de'; choose others, or set pairs in [methods.tags]"),
+}  # fmt: skip
+
+
+def test_a_method_may_have_pairs_of_its_own_in_the_same_direction(load):
+    config = load(OF_METHODS.replace(OWN, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
+    assert config.training_sets == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
+    assert config.seeds_of(config.methods["dream"]) == (4,)
+
+
+IMPORTED = OF_METHODS.replace('kind = "scratch"', 'kind = "vectors"\npath = "v"').replace('"dream"]', '"emu"]')
+
+
+def test_a_method_is_known_by_its_former_name(load):
+    for table in ("[methods.tuned]", '[methods.tuned]\nmethod = "tuned"'):
+        text = OF_METHODS.replace('"dream"]', '"tuned"]').replace(
+            "[methods.dream]\npatience = 7", f"{table}\nepochs = 1"
+        )
+        tuned = load(text).methods["tuned"]
+        assert (tuned.method.name, tuned.settings.epochs) == ("fine_tuned", 1)
+
+
+def test_a_map_over_frozen_vectors_runs_on_imported_ones(load):
+    config = load(IMPORTED.replace("[methods.dream]\npatience = 7", '[methods.emu]\npreset = "head"'))
+    assert config.methods["emu"].needs == config.needs("toy") == {Need.UTTERANCES}
+
+
+def test_a_method_on_an_encoder_that_lacks_what_it_needs_is_named_where_it_is_chosen(load):
+    with pytest.raises(ConfigError) as caught:
+        load(IMPORTED)
+    assert ":14: experiment.methods: emu needs a model to tune, which encoder 'toy' does not" in str(caught.value)
+    assert "no encoder of this file has it: add one, or leave emu out" in str(caught.value)
+
+
+def test_encoders_that_a_method_could_run_on_are_named(load):
+    more = '[[encoders]]\nname = "other"\nkind = "scratch"\n\n[experiment]'
+    with pytest.raises(ConfigError, match=r'those that it runs on, encoders = \["other"\] in \[methods.emu\]'):
+        load(IMPORTED.replace("[experiment]", more))
+
+
+DISTILLED = (
+    corpus("massive", languages=["en-US", "de-DE", "fr-FR"])
+    + corpus("bitext", "moses", pairs=["en-de", "es-en", "de-it"])
+    + encoder("english", "huggingface", path="english", pooling="mean")
+    + encoder("multi", "distilled", teacher="english", corpora=["bitext"])
+    + experiment("raw", "dream")
+    + section("methods.dream")
+).lstrip()
+IN_DOMAIN = DISTILLED.replace('corpora = ["bitext"]', 'corpora = ["bitext", "massive"]')
+
+
+def seen(config, encoder):
+    return config.encoders[encoder].has_seen(config)
+
+
+def methods_on(config, encoder):
+    return [method.name for method in config.methods_of(encoder)]
+
+
+def test_its_languages_and_what_it_saw_follow_from_its_corpora(load):
+    for text, languages, saw in ((DISTILLED, ("de", "es"), "bitext"), (IN_DOMAIN, ("de", "es", "fr"), "in-domain")):
+        config = load(text)
+        assert (config.encoders["multi"].taught_languages(config), seen(config, "multi")) == (languages, saw)
+
+
+def test_heads_are_trained_on_it_only_if_it_has_seen_none_of_their_utterances(load):
+    assert methods_on(load(DISTILLED), "multi") == methods_on(load(IN_DOMAIN), "english") == ["raw", "dream"]
+    assert methods_on(load(IN_DOMAIN), "multi") == ["raw"]
+
+
+def test_a_head_that_names_an_encoder_of_its_domain_is_refused(load):
+    with pytest.raises(ConfigError, match=r":\d+: methods.dream.encoders: dream is trained, and 'multi' was distilled"):
+        load(f'{IN_DOMAIN}encoders = ["multi"]\n')
+
+
+DISTILLED_MISTAKES = {
+    "no such teacher": ('"english"\ncorpora', '"x"\ncorpora', "teacher", "'x' is no encoder", "of english"),
+    "a teacher without the mean": ('pooling = "mean"', "", "teacher", "'english' is no encoder", "add one"),
+    "a teacher with a low layer": ('"mean"', '"mean"\nlayer = 2', "teacher", "mean of its last layer", ""),
+    "its own teacher": ('"english"\ncorpora', '"multi"\ncorpora', "teacher", "'multi' is no", "of english"),
+    "no such corpus": ('["bitext"]', '["x"]', "corpora", "there is no corpus 'x'", "of massive, bitext"),
+    "no such language": ('["bitext"]', '["bitext"]\nlanguages = ["it"]', "languages", "pairs it with en", "of de, es"),
+    "no such pivot": ('["bitext"]', '["bitext"]\npivot = "ja"', "corpora", "a language with 'ja'", "set pivot"),
+    "nothing to hold out": ('["bitext"]', '["massive"]', "corpora", "names none", "or set train = false"),
+    "the pivot as a language": ('["bitext"]', '["bitext"]\nlanguages = ["en"]', "languages", "beside the pivot", ""),
+    "no corpus": ('["bitext"]', "[]", "corpora", "must name at least one", ""),
+}  # fmt: skip
+
+
+def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_of_its_domain_is_no_base(
+    load, tmp_path
+):
+    (tmp_path / "english").mkdir()
+    (tmp_path / "english" / "distillation.json").write_text('{"encoder_saw": "in-domain"}')
+    config = load(DISTILLED.replace('"mean"', '"mean"\nsaw = "English"'))
+    assert seen(config, "english") == "in-domain"
+    assert methods_on(config, "english") == ["raw"]
+
+
+def test_what_another_encoder_saw_is_what_its_settings_say_and_no_part_of_its_fingerprint(load):
+    said, silent = load(DISTILLED.replace('"mean"', '"mean"\nsaw = "English"')), load(DISTILLED)
+    assert (seen(said, "english"), seen(silent, "english")) == ("English", None)
+    assert repr(said.encoders["english"]) == repr(silent.encoders["english"])
+
+
+SETS = (
+    corpus("one", path="corpora/one", languages=["en-US", "de-DE", "es-ES", "zh-TW"])
+    + corpus("two", "xsid", path="corpora/two", languages=["en", "it"], train=False)
+    + encoder()
+    + experiment("raw", "dream", pairs=["all", "some"])
+    + section("training_sets.all", evaluate=["de-es", "es-zh"])
+    + section("training_sets.some", pivot="de", languages=["zh", "de", "es"])
+).lstrip()
+SOME = 'pivot = "de"\nlanguages = ["zh", "de", "es"]'
+SET_MISTAKES = {
+    "unknown key": (SOME, 'pivots = "de"', "26: training_sets.some.pivots", "unknown key"),
+    "no languages": (SOME, "languages = []", "26: training_sets.some.languages", "name at least one"),
+    "unknown pivot": (SOME, 'pivot = "dee"', "26: training_sets.some.pivot", "'dee'; did you mean 'de'?; choose of en"),
+    "unknown language": (SOME, 'languages = ["zh", "fr"]', "26: training_sets.some.languages",
+        "no corpus has the language 'fr'"),
+    "the pivot alone": (SOME, 'languages = ["en"]', "26: training_sets.some.languages", "no language but its pivot"),
+    "a language without training data": (SOME, 'languages = ["it"]', "19: experiment.pairs",
+        "no corpus has both languages of 'en-it' for training"),
+    "name of a pair": ("[training_sets.some]", "[training_sets.en-de]", "25: training_sets.en-de",
+        "'en-de' is a language or a pair of languages already; choose another name"),
+    "name of a language": ("[training_sets.some]", "[training_sets.es]", "25: training_sets.es",
+        "'es' is a language or a pair"),
+    "name of a mixture": ("[training_sets.some]", '[training_sets."some+more"]', "25: training_sets.some+more",
+        "leave + out of the name"),
+    "name that is no part of a path": ("[training_sets.some]", '[training_sets."a/b"]', "25: training_sets.a/b",
+        "can't be part of a path"),
+    "names that are one folder on some disks": ("[training_sets.some]", "[training_sets.ALL]", "25: training_sets.ALL",
+        "'ALL' and 'all' differ in case only"),
+    "unknown set": ('["all", "some"]', '["al", "some"]', "19: experiment.pairs",
+        "no set of [training_sets]: all, some"),
+    "pair with a language of another set": (SOME, f'{SOME}\nevaluate = ["en-de"]', "28: training_sets.some.evaluate",
+        "'en-de' is not a pair of two of the languages de, zh, es, which are those of 'some'"),
+    "pair that is trained on": (SOME, f'{SOME}\nevaluate = ["es-de"]', "28: training_sets.some.evaluate",
+        "measured on 'es-de' anyway; leave it out"),
+    "pair that is measured already": ('["de-es", "es-zh"]', '["de-es", "es-de"]', "23: training_sets.all.evaluate",
+        "measured on 'es-de' anyway"),
+    "language instead of a pair": ('["de-es", "es-zh"]', '["de"]', "23: training_sets.all.evaluate",
+        "measured on 'de' anyway"),
+    "pair turned round by a set": ('["de-es", "es-zh"]', '["es-de"]', "19: experiment.pairs",
+        "'de-es', of 'some', is 'es-de' turned round", "turn 'es-de' round elsewhere"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("good", "mistakes"),
+    [(OF_METHODS, METHOD_MISTAKES), (DISTILLED, DISTILLED_MISTAKES), (SETS, SET_MISTAKES)],
+    ids=["methods", "distilled encoders", "training sets"],
+)
+def test_a_mistake_is_shown_with_file_line_key_and_remedy(unexplained, good, mistakes):
+    assert unexplained(good, mistakes) == []
+
+
+def test_a_set_stands_for_the_pairs_of_its_pivot_by_default_the_first_language_with_all_that_heads_train_on(load):
+    config = load(SETS)
+    assert config.training_sets == ("all", "some")
+    assert config.pair_languages["all"] == (("en", "de"), ("en", "es"), ("en", "zh"))
+    assert config.pair_languages["some"] == (("de", "zh"), ("de", "es"))
+    assert config.evaluated_pairs["all"] == (*config.pair_languages["all"], ("de", "es"), ("es", "zh"))
+    assert config.languages_of("some") == ("de", "zh", "es")
+
+
+@pytest.mark.parametrize("name", ["all", "en-de", "en-de+en-es"])
+def test_only_a_name_that_does_not_have_its_pairs_has_a_meaning_to_look_up(load, name):
+    config = load(SETS.replace('["all", "some"]', f'["{name}"]'))
+    assert config.meaning_of(config.training_sets) == ({"all": config.evaluated_pairs["all"]} if name == "all" else {})
+    assert config.is_mixture(name) is (name != "en-de")
