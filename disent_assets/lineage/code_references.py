@@ -31,7 +31,7 @@ def _reference(place: str) -> dg.LocalFileCodeReference | None:
         return None
     lines = Path(origin).read_text(encoding="utf-8").splitlines() if name else []
     line = next((number for number, text in enumerate(lines, 1) if name in _defined(text)), 1)
-    return dg.LocalFileCodeReference(file_path=origin, line_number=line, label=place)
+    return dg.LocalFileCodeReference(file_path=origin, line_number=line, label=place.rpartition(".")[2])
 
 
 def _defined(line: str) -> Sequence[str]:
