@@ -24,6 +24,7 @@ from faults import MEMORY, _blank
 from disent_core.report import style
 
 _ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # by libraries in Rust and C++ without memory or a thread
+_PANIC = "' panicked at "  # Rust's, which a step can't catch
 _PART = re.compile(r"part-\d+|\"number\": \d+")  # of an index: a run that goes on takes the next number
 
 
@@ -153,7 +154,7 @@ class Series:
         if not failed:
             return "not reached"
         what = f"{tried.name}: {kind} {at}{' and later' if lasting else ''} ({place})"
-        is_abort = kind in ("memory", "fork") and code in _ABORTS
+        is_abort = kind in ("memory", "fork") and (code in _ABORTS or (code == 1 and _PANIC in output))
         problem = None if is_abort else self._problem(code, output)
         try:
             if tried.output and code == 0:

@@ -134,7 +134,10 @@ def end_with_parent() -> None:
     process has ended already, which Linux does not tell, the thread begins before any long call.
     """
     killed_with_parent()
-    threading.Thread(target=_wait_for_parent, daemon=True).start()
+    try:
+        threading.Thread(target=_wait_for_parent, daemon=True).start()
+    except RuntimeError as error:  # no thread can be started: whoever started this process says that it has ended
+        raise SystemExit(1) from error
 
 
 def killed_with_parent() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from disent_core.shards import processes
+
 COMMAND = """
 import multiprocessing, os, sys, time
 from pathlib import Path
@@ -71,3 +73,23 @@ def test_workers_in_a_long_call_are_gone_soon_after_their_command(tmp_path, meth
         for pid in filter(is_running, [command.pid, *workers]):
             os.kill(pid, signal.SIGKILL)
         command.wait()
+
+
+def test_a_worker_that_can_start_no_thread_ends_without_a_traceback(monkeypatch):
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading._start_new_thread", refuse)
+    monkeypatch.setattr(processes, "killed_with_parent", lambda: None)
+    with pytest.raises(SystemExit):
+        processes.end_with_parent()
+
+
+def test_a_server_that_can_fork_no_worker_ends_without_a_traceback():
+    program = "import disent_assets.run.fork_server; raise {}"
+    for error, is_shown in (("BlockingIOError(11, 'no process')", False), ("OSError(5, 'a disk')", True)):
+        done = subprocess.run(
+            [sys.executable, "-c", program.format(error)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert ("Traceback" in done.stderr) == is_shown
