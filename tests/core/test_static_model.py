@@ -89,7 +89,7 @@ def test_a_text_has_the_same_bits_alone_among_others_cold_warm_and_after_the_cac
     assert (narrow.encode(texts, name, batch_size=2) == alone).all()
 
 
-def test_the_cache_of_words_is_dropped_when_it_is_full():
+def test_the_cache_of_words_is_dropped_when_it_is_full_also_by_texts_without_letters():
     embedder = model()
     embedder._words.most = 100
     for start in range(0, 1_000, 10):
@@ -99,9 +99,6 @@ def test_the_cache_of_words_is_dropped_when_it_is_full():
     embedder.encode(["x" * 5_000])
     embedder.encode(["short"])
     assert embedder._words.characters == 5
-
-
-def test_many_distinct_texts_without_letters_fill_the_cache_too():
     embedder = model()
     embedder._words.most = 10
     embedder.encode(["." * 1000])
@@ -109,16 +106,13 @@ def test_many_distinct_texts_without_letters_fill_the_cache_too():
     assert len(embedder._words.numbers) == 1
 
 
-def test_vectors_have_unit_norm_and_the_meaning_is_its_parts_side_by_side():
+def test_vectors_have_unit_norm_but_that_of_white_space_and_the_meaning_is_its_parts_side_by_side():
     embedder = model()
     texts = [text for text in TEXTS if text.strip()]
     meaning, template, residual = (embedder.encode(texts, name) for name in embedder.names)
     assert np.abs(np.linalg.norm(meaning, axis=1) - 1).max() < 1e-6
     assert np.abs(np.linalg.norm(template, axis=1) - 1).max() < 1e-6
     assert np.allclose(meaning * np.sqrt(2), np.concatenate([template, residual], axis=1), atol=1e-6)
-
-
-def test_white_space_has_the_vector_zero():
     assert not model().encode(["", " \n"]).any()
 
 

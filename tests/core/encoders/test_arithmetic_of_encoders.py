@@ -1,18 +1,25 @@
-"""What `precision` and `products` of an encoder do to its weights, products and vectors."""
+"""What `precision`, `products` and the attention of an encoder do to its weights, products and vectors."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 from word_bert import TEXTS, config, encode, save_model
 
 from disent_core import matmul
-from disent_core.encoders.checkpoint import round_weights
+from disent_core.encoders import describe_config, layers
+from disent_core.encoders.checkpoint import load_model, round_weights
 from disent_core.encoders.kinds.huggingface import encoder_fingerprint
+from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, load
+from disent_core.lineage.head_records import encoder_of
 from disent_core.matmul import OnednnLinear
 from disent_core.storage.tables import fingerprint
+from tests.core import tiny_teacher
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +105,118 @@ def test_the_same_fingerprint_means_the_same_format_and_library_of_products(fold
     equal = {frozenset(other for other in choices if prints[other] == prints[choice]) for choice in choices}
     in_bfloat16 = frozenset({("bfloat16", "onednn"), ("bfloat16", "torch")})  # equal to the bit, as tested above
     assert equal == {in_bfloat16, *(frozenset({choice}) for choice in choices if choice not in in_bfloat16)}
+
+
+@pytest.mark.parametrize("products", ["onednn", "torch"])
+def test_a_distilled_encoder_and_that_of_a_head_have_the_products_that_they_were_given(tmp_path, products):
+    assert tiny_teacher.config(products=products).model(tmp_path).products == products
+    own = config(save_model(tmp_path / "model"), products=products)
+    described = describe_config(own, tmp_path)
+    assert encoder_of(tmp_path, described, tmp_path, ()) == own
+
+
+def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones_torchs(tmp_path):
+    made = [one.model(tmp_path).products for one in (tiny_teacher.config(), ScratchConfig(name="tiny"))]
+    assert made == ["onednn", "torch"]
+
+
+def test_torchs_products_keep_the_fingerprint_from_before_the_key_and_the_student():
+    torch_, onednn = (tiny_teacher.config(products=one) for one in ("torch", "onednn"))
+    assert "products" not in f"{torch_}"
+    assert fingerprint(torch_) == fingerprint(repr(onednn))
+    assert fingerprint(torch_) != fingerprint(onednn)
+    torch_, onednn = (tiny_teacher.config(products=one).identity(is_student=True) for one in ("torch", "onednn"))
+    assert torch_ == onednn
+
+
+def test_a_head_that_is_older_than_the_key_has_torchs_products(tmp_path):
+    own = config(save_model(tmp_path / "model"), products="torch")
+    described = {name: value for name, value in describe_config(own, tmp_path).items() if name != "products"}
+    assert encoder_fingerprint(encoder_of(tmp_path, described, tmp_path, ()), {}) == encoder_fingerprint(own, {})
+
+
+MODULE = SimpleNamespace(is_causal=False)
+
+
+class Counted(TorchFunctionMode):
+    """Counts calls of torch's attention, and notes the number format of the last."""
+
+    calls, dtype = 0, None
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is F.scaled_dot_product_attention:
+            self.calls, self.dtype = self.calls + 1, args[0].dtype
+        return func(*args, **(kwargs or {}))
+
+
+def inputs(width, dim=32, dtype=torch.float32):
+    """Query, key and value of three texts in two heads, as transformers makes them."""
+    torch.manual_seed(width)
+    return [torch.randn(3, width, 2, dim).to(dtype).transpose(1, 2) for _ in range(3)]
+
+
+def attended(function, *given, module=MODULE, mask=None, **named):
+    with torch.inference_mode(), Counted() as counted:
+        states, _ = function(module, *given, mask, **named)
+    return states, counted.calls
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [1, 5, 15, 16, 17, 31])
+def test_both_ways_agree_up_to_rounding(width, dtype):
+    given = inputs(width, dtype=dtype)
+    (exact, called), (batched, not_called) = (
+        attended(one, *given, scaling=0.2) for one in (layers._exact, layers._batched)
+    )
+    assert (called, not_called) == (1, 0)
+    assert (batched.dtype, batched.shape, batched.is_contiguous()) == (dtype, (3, width, 2, 32), True)
+    torch.testing.assert_close(batched, exact, atol=1e-6 if dtype == torch.float32 else 1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(("width", "dim", "changed"), [
+    (32, 32, {}),
+    (7, 8, {}),
+    (7, 32, {"mask": torch.tensor([True] * 6 + [False]).expand(3, 1, 7, 7)}),
+    (7, 32, {"is_causal": True}),
+    (7, 32, {"module": SimpleNamespace(is_causal=True)}),
+    (7, 32, {"position_bias": torch.arange(98.0).view(1, 2, 7, 7)}),
+], ids=str)  # fmt: skip
+def test_whatever_is_not_short_and_plain_is_torchs_attention(width, dim, changed):
+    given = inputs(width, dim)
+    (exact, _), (batched, called) = (attended(one, *given, **changed) for one in (layers._exact, layers._batched))
+    assert called == 1
+    assert torch.equal(batched, exact)
+
+
+@pytest.mark.parametrize("width", [7, 32])
+def test_only_short_texts_without_gradients_take_one_thread(monkeypatch, width):
+    given, taken = [one.requires_grad_() for one in inputs(width)], []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", taken.append)
+    layers._exact(MODULE, *given, None)
+    assert taken == []
+    with torch.no_grad():
+        layers._exact(MODULE, *given, None)
+    assert taken == ([1, 2] if width < 32 else [])
+
+
+@pytest.mark.parametrize(("autocast", "dtype"), [(False, torch.float32), (True, torch.bfloat16)])
+def test_a_model_in_bfloat16_attends_in_float32_and_autocast_in_bfloat16(autocast, dtype):
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast), Counted() as counted:
+        states, _ = layers._exact(MODULE, *inputs(7, dtype=torch.bfloat16), None)
+    assert (counted.dtype, states.dtype) == (dtype, torch.bfloat16)
+
+
+@pytest.mark.parametrize(("precision", "name"), [("bfloat16", "disent_batched"), ("float32", "disent_exact")])
+def test_models_in_bfloat16_take_the_products_of_all_heads_at_once(tmp_path, precision, name):
+    encoder = load(config(save_model(tmp_path), precision=precision), "cpu")
+    assert encoder._model.config._attn_implementation == name
+
+
+def test_a_model_with_other_attention_keeps_it_and_a_saved_one_does_not_name_ours(tmp_path):
+    load_model(save_model(tmp_path / "model"), pooling="cls").save_pretrained(tmp_path / "saved")
+    assert "disent" not in (tmp_path / "saved" / "config.json").read_text(encoding="utf-8")
+    model = load_model(save_model(tmp_path), pooling="cls")
+    model.set_attn_implementation("eager")
+    layers.use_attention(model, batched=True)
+    assert model.config._attn_implementation == "eager"

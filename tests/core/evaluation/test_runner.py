@@ -166,20 +166,14 @@ def slots_and_intents():
     return [*problems("slot_labelling", inputs), *problems("intent_knn", inputs)]
 
 
-def test_a_labeller_has_rows_of_every_seed_for_sentences_and_none_for_embeddings():
+def test_a_labeller_has_rows_of_sentences_in_its_languages_and_an_embedding_method_of_embeddings():
     tags = {0: [["O"] * 4, ["O"] * 3], 1: [row[2].split() for row in GOLD.values()]}
     rows = run(slots_and_intents(), None, lambda problem, seed: tags[seed], seeds=[0, 1]).metrics.to_pylist()
     assert {row["task"] for row in rows} == {"slot_labelling"}
     values = {(row["metric"], row["seed"]): row["value"] for row in rows}
     assert [values["micro_f1", seed] for seed in (0, 1, None)] == [0, 1, 0.5]
-
-
-def test_an_embedding_method_has_no_row_of_slot_labelling():
     rows = run(slots_and_intents(), lambda texts, seed: {"meaning": np.eye(len(texts))}).metrics
     assert set(rows["task"].to_pylist()) == {"intent_knn"}
-
-
-def test_a_language_that_a_labeller_was_not_trained_for_is_left_out():
     assert run(slots_and_intents(), None, lambda problem, seed: None).metrics.num_rows == 0
 
 

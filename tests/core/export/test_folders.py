@@ -1,7 +1,8 @@
-"""Exported folders against the heads that they were made from: random weights, every kind of method."""
+"""Exported folders, their graphs and truncated embeddings against the heads that they were made from."""
 
 import ast
 import json
+import re
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -9,13 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from random_heads import CASES, TEXTS, centered, span_tagger
 
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export.card import Measured
 from disent_core.export.folder import TOLERANCE, check_folder, export_head
+from disent_core.export.onnx_graph import GRAPH, WordSums
 from disent_core.export.saved_folder import RECORD, open_folder, read_record, write_record
+from disent_core.export.side_by_side import SideBySide, side_by_side
+from disent_core.export.transformers_folder import load_folder
 from disent_core.lineage.saved_heads import open_head
+from disent_core.methods.modules.word_rows import word_rows
 
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("onnxruntime")
@@ -215,3 +221,156 @@ def test_shape_names_the_route_of_the_template(tmp_path):
         open_head(CASES["lexicon"](tmp_path), device="cpu"), tmp_path / "out", seed=4, embeddings=["shape"]
     )
     assert list(written.routes.steps) == ["template"]
+
+
+onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("sentence_transformers")
+
+
+def exported_graph(case: str, folder: Path, seed: int = 4) -> Path:
+    head = open_head(CASES[case](folder), device="cpu")
+    return export_head(head, folder / "out", seed=seed, onnx=True).folder
+
+
+@pytest.fixture(scope="module")
+def graph_folder(tmp_path_factory) -> Path:
+    """A folder of facet, which reads tokens and words; tests only read it."""
+    return exported_graph("facet", tmp_path_factory.mktemp("facet"))
+
+
+def test_a_graph_has_an_output_for_every_embedding_and_without_an_encoder_no_input_but_words(graph_folder, tmp_path):
+    session = onnxruntime.InferenceSession(graph_folder / GRAPH, providers=["CPUExecutionProvider"])
+    assert [output.name for output in session.get_outputs()] == ["meaning", "template", "residual", "language"]
+    shapes = {"input_ids": ["texts", "tokens"], "attention_mask": ["texts", "tokens"], "word_rows": ["texts", "rows"]}
+    assert {source.name: source.shape for source in session.get_inputs()} == shapes
+    session = onnxruntime.InferenceSession(
+        exported_graph("lexicon", tmp_path) / GRAPH, providers=["CPUExecutionProvider"]
+    )
+    assert [source.name for source in session.get_inputs()] == ["word_rows"]
+
+
+def test_a_graph_alone_says_which_steps_are_outside_of_it(graph_folder):
+    session = onnxruntime.InferenceSession(graph_folder / GRAPH, providers=["CPUExecutionProvider"])
+    outside = session.get_modelmeta().custom_metadata_map["preprocessing"]
+    assert "at most 32 tokens" in outside
+    assert "word_rows.py" in outside
+
+
+def test_the_lines_of_the_card_run_a_graph(graph_folder, monkeypatch, tmp_path):
+    code = re.search(r"```python\n(import onnxruntime.*?)```", (graph_folder / "README.md").read_text(), re.DOTALL)[1]
+    copy = Path(shutil.copytree(graph_folder, tmp_path / "facet-en-de"))  # no name of a package
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    code = code.replace("FOLDER", str(copy))
+    *lines, last = code.strip().splitlines()
+    names = {"texts": TEXTS}
+    exec("\n".join([*lines, f"found = {last}"]), names)
+    own = load_folder(graph_folder).encode(TEXTS, task="meaning")
+    np.testing.assert_allclose(names["found"][0], own, atol=1e-6)
+
+
+def test_word_sums_of_a_graph_are_those_of_the_head(graph_folder):
+    head = load_folder(graph_folder)[1].sub_modules["meaning"][-2]
+    features = load_folder(graph_folder)[0].preprocess(TEXTS)
+    own, rows = head._words(features), torch.from_numpy(word_rows(TEXTS))
+    torch.testing.assert_close(WordSums(head)(rows), own, rtol=0, atol=1e-6)
+    assert (rows == -1).any()
+
+
+def test_a_graph_is_part_of_a_check(graph_folder, tmp_path, monkeypatch):
+    assert check_folder(graph_folder).graph is True
+    copy = Path(shutil.copytree(graph_folder, tmp_path / "copy"))
+    shutil.copyfile(exported_graph("facet", tmp_path, seed=3) / GRAPH, copy / GRAPH)
+    with pytest.raises(DamagedError, match=rf"{GRAPH}: it has changed since the export"):
+        check_folder(copy)
+    record = read_record(copy)
+    (copy / RECORD).unlink()
+    (copy / "README.md").unlink()
+    write_record(copy, record)
+    with pytest.raises(DamagedError, match=rf"{GRAPH}: its vectors differ by"):
+        check_folder(copy)
+
+
+def test_a_check_without_onnxruntime_says_that_it_has_not_run_the_graph(graph_folder, monkeypatch):
+    monkeypatch.setattr("disent_core.export.folder.find_spec", lambda name: None)
+    assert check_folder(graph_folder).graph is False
+
+
+def test_a_graph_that_is_too_large_for_a_file_is_refused_in_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_core.export.onnx_graph.MOST_BYTES", 100)
+    with pytest.raises(TrainingError, match="can't be one ONNX graph: its graph would have") as refused:
+        exported_graph("dream", tmp_path)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_graph_with_other_vectors_is_not_published(tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_core.export.folder.graph_vectors", lambda folder, texts, _: [
+        (slice(0, 1), {name: np.full((1, 1), 9.0) for name in ("meaning", "language")})])  # fmt: skip
+    with pytest.raises(TrainingError, match="ONNX graph: its vectors would differ by"):
+        exported_graph("dream", tmp_path)
+
+
+pytest.importorskip("sentence_transformers")
+
+WIDTHS = (7, 4)  # of template and residual
+
+
+@pytest.fixture(scope="module")
+def two_parts(tmp_path_factory) -> Path:
+    """A folder of lexicon, whose meaning is template and residual; tests only read it."""
+    place = tmp_path_factory.mktemp("lexicon")
+    return export_head(open_head(CASES["lexicon"](place), device="cpu"), place / "out", seed=4).folder
+
+
+def loaded_by_library(two_parts: Path, **options):
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(two_parts), device="cpu", local_files_only=True, trust_remote_code=True, **options)
+
+
+def shortened(whole: np.ndarray, kept: tuple[int, int]) -> np.ndarray:
+    """The first columns of both parts, each as long as the part was."""
+    shortened = []
+    for part, count in zip(np.split(whole, [WIDTHS[0]], axis=1), kept, strict=True):
+        lengths = np.linalg.norm(part, axis=1, keepdims=True)
+        first = part[:, :count]
+        shortened.append(first * lengths / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12))
+    return np.concatenate(shortened, axis=1)
+
+
+def test_truncate_dim_keeps_a_share_of_template_and_residual_however_it_is_set(two_parts):
+    model = loaded_by_library(two_parts)
+    wanted = shortened(model.encode(TEXTS), (4, 2))
+    found = [model.encode(TEXTS, truncate_dim=6), loaded_by_library(two_parts, truncate_dim=6).encode(TEXTS)]
+    with model.truncate_embeddings(6):
+        found.append(model.encode(TEXTS))
+        assert model.get_embedding_dimension() == 6
+    for vectors in found:
+        np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+
+
+def test_an_embedding_of_one_part_keeps_its_first_columns(two_parts):
+    model = loaded_by_library(two_parts)
+    template = model.encode(TEXTS, task="template")
+    np.testing.assert_array_equal(model.encode(TEXTS, task="template", truncate_dim=5), template[:, :5])
+
+
+def test_too_few_dimensions_for_all_parts_are_refused(two_parts):
+    with pytest.raises(ValueError, match=r"1 dimensions can't have some of each part, 7 \+ 4"):
+        loaded_by_library(two_parts).encode(TEXTS, truncate_dim=1)
+
+
+def test_as_many_dimensions_as_there_are_change_nothing(two_parts):
+    model = loaded_by_library(two_parts)
+    np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=11), model.encode(TEXTS))
+    np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=99), model.encode(TEXTS))
+
+
+def test_nothing_but_a_truncation_sees_the_parts():
+    matrix = torch.arange(33.0).view(3, 11)
+    parts = side_by_side(matrix, WIDTHS)
+    assert isinstance(parts, SideBySide)
+    for ordinary in (parts[1], parts[:, 2:5], parts * 2, parts.T, torch.stack([parts])):
+        assert type(ordinary) is torch.Tensor
+    assert torch.equal(parts[:, 2:5], matrix[:, 2:5])
+    assert torch.equal(parts[..., -3:], matrix[..., -3:])

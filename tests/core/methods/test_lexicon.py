@@ -1,4 +1,4 @@
-"""Lexicon: its losses equal loops over pairs and candidates, and a head on disk embeds texts without an encoder."""
+"""Lexicon and facet_static: losses equal loops over texts, and heads on disk embed texts without an encoder."""
 
 from dataclasses import replace
 
@@ -9,7 +9,11 @@ from loops import contrast, mean, one_pool, unit, values
 from safetensors.torch import load_file
 from synthetic import data_with_mates, world
 
-from disent_core.methods.lexicon import METHOD, LexiconConfig
+from disent_core.errors import TrainingError
+from disent_core.methods.facet import FACET_STATIC, FacetStaticConfig
+from disent_core.methods.facet_head import FacetStaticTask, LanguageGroups
+from disent_core.methods.lexicon import METHOD as LEXICON
+from disent_core.methods.lexicon import LexiconConfig
 from disent_core.methods.lexicon_head import LexiconTask, pair_bags
 from disent_core.methods.trainer import trainer
 from disent_core.storage.tables import SCHEMAS
@@ -116,9 +120,9 @@ def test_a_pair_alone_in_its_batch_is_left_out():
 
 
 def trained(folder, config=SMALL, data=DATA, seeds=(0, 1)):
-    epochs = list(trainer(METHOD).fit(data, config, Fit(seeds, folder / "run", "run")))
-    trainer(METHOD).save(folder / "run", folder / "head.safetensors", {"seeds": list(seeds)})
-    return epochs, trainer(METHOD).load(folder / "head.safetensors", config, "cpu")
+    epochs = list(trainer(LEXICON).fit(data, config, Fit(seeds, folder / "run", "run")))
+    trainer(LEXICON).save(folder / "run", folder / "head.safetensors", {"seeds": list(seeds)})
+    return epochs, trainer(LEXICON).load(folder / "head.safetensors", config, "cpu")
 
 
 def features(*texts):
@@ -154,23 +158,150 @@ def test_any_pair_of_scripts_is_trained_and_needs_texts(tmp_path):
     _, head = trained(tmp_path, seeds=(0,))
     with pytest.raises(ValueError, match="reads texts"):
         head.embed(replace(features("a"), texts=None), 0)
-    _, head = trained(tmp_path, seeds=(0,))
     embedded = head.embed(features("明日の天気", "พรุ่งนี้อากาศ", "☂", "مرحبا"), 0)["meaning"]
     assert np.isfinite(embedded).all()
     assert np.linalg.norm(embedded, axis=1) == pytest.approx(1.0)
 
 
-def test_without_mates_it_reads_no_table_of_them_and_trains_on_translations_alone(tmp_path):
-    assert "parallel_mates" not in METHOD.needs_of(PLAIN)
+def test_without_mates_or_without_slots_it_trains_on_translations_alone(tmp_path):
+    assert "parallel_mates" not in LEXICON.needs_of(PLAIN)
     data = training_data(WORLD.aligned, WORLD.vectors, masked=False, utterances=WORLD.utterances)
     epochs, _ = trained(tmp_path, PLAIN, data, seeds=(0,))
     assert set(epochs[0].terms["train"]) == {"meaning_contrast", "total"}
-
-
-def test_a_corpus_without_slots_has_no_mates_and_no_template_contrast(tmp_path):
     data = training_data(
         WORLD.aligned, WORLD.vectors, masked=False, mates=[SCHEMAS["parallel_mates"].empty_table()],
         utterances=WORLD.utterances,
     )  # fmt: skip
     epochs, _ = trained(tmp_path, SMALL, data, seeds=(0,))
     assert set(epochs[0].terms["train"]) == {"meaning_contrast", "total"}
+
+
+STATIC = FacetStaticConfig(
+    template_units=5, residual_units=3, batch_size=7, epochs=2, languages_per_step=2, temperature=0.3, at_least=1,
+    table_rows=1 << 12, neighbours=3,
+)  # fmt: skip
+PIVOT = replace(STATIC, candidates="other_language")
+
+
+BY_SOURCE = ParallelMateConfig(draw="by_source")
+SHARED_MATES = data_with_mates(world("en-de", "en-es", "en-ja"), BY_SOURCE)
+
+
+def static_task(config=STATIC, data=SHARED_MATES):
+    bags = pair_bags(data, config.table_rows)
+    return FacetStaticTask(bags, LanguageGroups.of(data, bags), config, 0)
+
+
+def parts_of(model, texts):
+    """Return template and meaning of texts, by plain sums."""
+    parts = []
+    for row in model.words(model.data.bags.take(texts)).tolist():
+        template, residual = unit(row[: model.config.template_units]), unit(row[model.config.template_units :])
+        parts.append({"template": template, "meaning": [value * 0.5**0.5 for value in template + residual]})
+    return parts
+
+
+# --- losses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [STATIC, PIVOT, replace(STATIC, without=("template_contrast",))])
+def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
+    model = static_task(config)
+    batch = next(batch for batch in model.batches(0) if len(batch.mates))
+    terms, count = model.loss(batch)
+    assert count == len(batch.utterances)
+    groups = torch.cat([batch.utterances, batch.mates])
+    sides = [parts_of(model, texts) for texts in groups.unbind(1)]
+    meanings, texts = [[part["meaning"] for part in side] for side in sides], groups.T.tolist()
+    if config.candidates == "all_languages":
+        expected = {"meaning_contrast": one_pool(meanings, texts, config.temperature)}
+    else:
+        of_pairs = [
+            contrast(meanings[0], meanings[side], texts[0], texts[side], config.temperature)
+            for side in range(1, len(texts))
+        ]
+        expected = {"meaning_contrast": mean(of_pairs)}
+    if not config.without:
+        of_sides = []
+        for utterances, mates in zip(batch.utterances.unbind(1), batch.mate_of.unbind(1), strict=True):
+            left, right = ([part["template"] for part in parts_of(model, own)] for own in (utterances, mates))
+            temperature = config.template_temperature
+            of_sides.append(contrast(left, right, utterances.tolist(), mates.tolist(), temperature))
+        expected["template_contrast"] = mean(of_sides)
+    total = expected["meaning_contrast"] + config.template_weight * expected.get("template_contrast", 0)
+    assert values(terms) == pytest.approx({**expected, "total": total}, abs=1e-5)
+
+
+# --- steps ------------------------------------------------------------------------------------------------
+
+
+def test_a_step_has_the_same_utterances_in_the_source_language_and_in_others_with_mates_that_all_have():
+    model = static_task()
+    texts = {number: text for text, number in texts_by_number().items()}
+    batches = model.batches(0)
+    assert len({tuple(texts[text].split()[1] for text in batch.utterances[0].tolist()) for batch in batches}) > 1
+    for batch in batches:
+        for row in [*batch.utterances.tolist(), *batch.mates.tolist()]:
+            languages, numbers = zip(*(texts[text].split()[1:3] for text in row), strict=True)
+            assert languages[0] == "en"
+            assert len(set(languages)) == 3
+            assert len(set(numbers)) == 1
+        has_mate = (batch.mate_of != batch.utterances).any(dim=1)
+        assert batch.mate_of[has_mate].tolist() == batch.mates.tolist()
+    assert any(len(batch.mates) for batch in batches)
+
+
+def texts_by_number():
+    """Return the numbers of texts as `pair_bags` counts them: pairs first, then mates."""
+    bags = pair_bags(SHARED_MATES, STATIC.table_rows)
+    numbers = {}
+    pairs, mates = SHARED_MATES.utterances["train"], SHARED_MATES.mates["train"]
+    of_row = {int(row): text for own in pairs.values() for row, text in zip(own.rows.tolist(), own.texts, strict=True)}
+    for side, name in enumerate(("source", "target")):
+        rows = SHARED_MATES.splits["train"].text[name].tolist()
+        numbers |= {
+            of_row[row]: number for row, number in zip(rows, bags.pairs["train"][:, side].tolist(), strict=True)
+        }
+        numbers |= dict(zip(mates.texts[name], bags.mates[:, side].tolist(), strict=True))
+    return numbers
+
+
+def test_an_epoch_has_every_utterance_in_as_many_steps_as_cover_all_languages():
+    model = static_task(replace(STATIC, languages_per_step=1))
+    steps = model.batches(0)
+    assert sum(len(batch.utterances) for batch in steps) == 3 * len(model.groups.utterances)
+    assert {batch.utterances.shape[1] for batch in steps} == {2}
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+
+def test_pairs_from_several_source_languages_are_refused():
+    with pytest.raises(TrainingError, match="begin with several languages"):
+        static_task(data=data_with_mates(world("en-de", "de-es"), BY_SOURCE))
+
+
+def test_mates_that_differ_from_pair_to_pair_are_refused_with_the_setting_to_change():
+    mates = SHARED_MATES.mates["train"]
+    texts = [*mates.texts["source"]]
+    texts[0] += " changed"
+    changed = replace(mates, texts={**mates.texts, "source": texts})
+    with pytest.raises(TrainingError, match='draw = "by_source"'):
+        static_task(data=replace(SHARED_MATES, mates={"train": changed}))
+
+
+# --- heads ------------------------------------------------------------------------------------------------
+
+
+def test_a_head_on_disk_embeds_with_the_configured_norm_of_rows_that_are_not_trained(tmp_path):
+    list(trainer(FACET_STATIC).fit(SHARED_MATES, STATIC, Fit((0,), tmp_path / "run", "run")))
+    trainer(FACET_STATIC).save(tmp_path / "run", tmp_path / "head.safetensors", {"seeds": [0]})
+    head = trainer(FACET_STATIC).load(tmp_path / "head.safetensors", STATIC, "cpu")
+    assert head.words[0].unseen == 0.25
+    texts = ["toy en 1", "never seen"]
+    features = TextFeatures(VectorBank([torch.zeros(1, 2)]), torch.zeros(2, dtype=torch.int64), texts=texts)
+    embedded = head.embed(features, 0)
+    assert {name: rows.shape for name, rows in embedded.items()} == {
+        "meaning": (2, 8), "template": (2, 5), "residual": (2, 3)
+    }  # fmt: skip
+    np.testing.assert_allclose(np.linalg.norm(embedded["meaning"], axis=1), 1.0, atol=1e-6)

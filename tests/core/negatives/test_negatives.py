@@ -94,7 +94,6 @@ def massive():
 # --- exactness --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=120, deadline=None)
 @given(corpora, configs)
 def test_max_bleu_equals_a_double_loop_over_sacrebleu(tokens, config):
     scores, nearest = max_bleu(tokens, config)
@@ -122,7 +121,7 @@ def test_the_witness_is_the_lowest_index_of_several():
     assert nearest.tolist() == [1, 0, 0, 0, -1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 @given(corpora, configs)
 def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
     for result, expected in zip(
@@ -131,7 +130,7 @@ def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
         assert result.tolist() == expected.tolist()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpora, configs, st.integers(1, 7))
 def test_shards_of_any_size_change_neither_scores_nor_witnesses(monkeypatch, tokens, config, size):
     expected = max_bleu(tokens, config)
@@ -168,7 +167,6 @@ def test_memory_is_bounded_where_one_4_gram_is_in_every_text():
 changing = st.lists(st.tuples(st.one_of(st.none(), texts), st.one_of(st.none(), texts, st.just("same"))), max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
 @given(changing, configs)
 def test_an_updated_state_is_that_of_a_full_computation(changes, config):
     before = {f"{i:02}": " ".join(old) for i, (old, _) in enumerate(changes) if old is not None}

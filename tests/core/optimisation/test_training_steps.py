@@ -1,18 +1,22 @@
-"""The resumable loop: the same steps whether cut off or not, and torch's own optimiser and schedule."""
+"""The resumable loop: the same steps whether cut off or not, and torch's own optimisers and schedule."""
 
 import logging
+import math
 import re
 from dataclasses import replace
 from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 from disent_core.errors import TrainingError
+from disent_core.optimisation import optimiser as row_adam
 from disent_core.optimisation.config import OptimiserConfig
+from disent_core.optimisation.optimiser import RowAdam, RowOptimiser
 from disent_core.optimisation.seeds import generator
 from disent_core.optimisation.steps import ExamplesTask, TrainingRun, train
 from disent_core.progress import Progress
@@ -173,3 +177,41 @@ def test_a_number_of_steps_ends_training_earlier_or_later_than_its_epochs(tmp_pa
 def test_a_linear_schedule_from_one_has_no_step_of_rate_0():
     adam = replace(ADAM, schedule="linear_from_one", warmup=0.25)
     assert [adam.factor(step, 8) for step in range(8)] == [0.5, 1.0, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
+
+
+STEPS = [[1, 2, 5], [2, 3], [5, 1, 1], [2]]
+
+
+def trained(make):
+    table = nn.Parameter(torch.linspace(-1, 1, 18).view(6, 3).clone())
+    optimiser = make(table)
+    for rows in STEPS:
+        optimiser.zero_grad()
+        (F.embedding(torch.tensor(rows), table, sparse=True).sin().square().sum()).backward()
+        optimiser.step()
+    return table.detach()
+
+
+@pytest.mark.parametrize("block", [2, 512])
+def test_steps_equal_those_of_sparse_adam_also_where_a_row_is_read_twice(monkeypatch, block):
+    monkeypatch.setattr(row_adam, "_BLOCK", block)
+    expected = trained(lambda table: torch.optim.SparseAdam([table], lr=0.1))
+    torch.testing.assert_close(trained(lambda table: RowAdam(table, lr=0.1)), expected)
+
+
+def test_a_dense_gradient_is_refused():
+    table = nn.Parameter(torch.ones(2, 2))
+    table.sum().backward()
+    with pytest.raises(ValueError, match="the gradient is not sparse"):
+        RowAdam(table, lr=0.1).step()
+
+
+def test_the_rate_falls_by_a_cosine():
+    config = OptimiserConfig(learning_rate=2.0, schedule="cosine")
+    optimiser = RowOptimiser(nn.Parameter(torch.ones(2, 2)), config)
+    rates = []
+    for step in range(5):
+        optimiser.set_rate(step, 4)
+        rates.append(optimiser.adam.param_groups[0]["lr"])
+    assert rates == pytest.approx([1 + math.cos(math.pi * step / 4) for step in range(5)], abs=1e-9)
+    assert replace(config, warmup=0.5).factor(2, 4) == 1.0

@@ -40,7 +40,7 @@ def test_a_file_without_rows_keeps_its_columns_and_columns_of_one_name_are_refus
 
 
 BOMBS = {
-    "many rows": [pa.table({"x": pa.array([0] * 1_000_000, pa.int64())})] * 10,
+    "many rows": [pa.table({"x": pa.array(np.zeros(1_000_000, np.int64))})] * 10,
     "one long string in every row": [
         pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), pa.array(["a" * 100_000]))})
     ],
@@ -48,7 +48,7 @@ BOMBS = {
         pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), pa.array([b"a" * 100_000]))})
     ],
     "long lists": [pa.table({"x": pa.array([[0.0] * 1_000_000] * 10)})],
-    "one list of very many numbers": [pa.table({"x": pa.array([np.zeros(30_000_000, np.float32)])})],
+    "one list of very many numbers": [pa.table({"x": pa.array([np.zeros(17_000_000, np.float32)])})],
 }
 
 
@@ -83,7 +83,7 @@ def test_the_pages_have_the_values_that_the_metadata_tell(tmp_path, options):
         assert sum(page for _, page in pages) <= sum(group.column(column).total_uncompressed_size for group in groups)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_damaged_metadata_are_an_error_or_pages(tmp_path_factory, data):
     path = written(tmp_path_factory.mktemp("f"), pa.table({"x": [1, 2, 3]}))
