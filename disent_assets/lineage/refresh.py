@@ -98,7 +98,7 @@ def refresh_job(
             forget_versions(workspace)
         versions = read_sources(workspace)
         for event in observe(workspace, context.instance, versions):
-            context.log_event(event)
+            context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
         steps, found = steps_of(workspace, assets), find_states(workspace, versions)
         runs = plan(steps, extent.selection, extent.partition, _languages(workspace, extent.partition))
         if not (extent.everything or extent.look_at_fresh):

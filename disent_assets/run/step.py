@@ -216,8 +216,9 @@ def news(instance: dg.DagsterInstance, events: Sequence[Event]) -> Iterator[Even
     """
     made = [event.asset_key for event in events if isinstance(event, dg.AssetMaterialization)]
     checks = {event.asset_check_key: event for event in events if isinstance(event, dg.AssetCheckEvaluation)}
-    entries = [record.asset_entry.last_materialization for record in instance.get_asset_records(made)]
-    latest = [entry.asset_materialization for entry in entries if entry]
+    records = instance.get_asset_records(made) if made else []
+    entries = [entry for record in records if (entry := record.asset_entry.last_materialization)]
+    latest = [event for entry in entries if (event := entry.asset_materialization)]
     versions = {event.asset_key: (event.tags or {}).get(DATA_VERSION) for event in latest}
     known = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
     evaluations = {key: record.evaluation for key, record in known.items() if record.evaluation}
