@@ -234,13 +234,13 @@ def test_a_copy_in_another_process_has_the_same_vectors():
 
 
 def test_threads_that_share_a_model_get_the_vectors_of_one():
-    embedder, expected = model(), model().encode(TEXTS * 20)
+    embedder, expected = model(), model().encode(TEXTS * 8)
     embedder._words.most = 8
     different: list[int] = []
 
     def embed() -> None:
         different.extend(
-            number for number in range(5) if not (embedder.encode(TEXTS * 20, batch_size=7) == expected).all()
+            number for number in range(3) if not (embedder.encode(TEXTS * 8, batch_size=7) == expected).all()
         )
 
     threads = [threading.Thread(target=embed) for _ in range(4)]

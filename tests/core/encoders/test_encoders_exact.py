@@ -72,13 +72,13 @@ def assert_exact(encoder, texts, *, rounds=6):
     {"pooling": "mean", "vector_dtype": "float16"},
 ], ids=str)  # fmt: skip
 def test_a_text_has_the_same_vector_and_states_whatever_is_encoded_with_it(folder, changed):
-    assert_exact(tiny(folder, **changed), some_texts(300))
+    assert_exact(tiny(folder, **changed), some_texts(150))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("batch_tokens", [None, 77])
 def test_it_has_with_two_threads(folder, two_threads, batch_tokens, precision):
-    assert_exact(tiny(folder, pooling="mean", batch_tokens=batch_tokens, precision=precision), some_texts(300))
+    assert_exact(tiny(folder, pooling="mean", batch_tokens=batch_tokens, precision=precision), some_texts(150))
 
 
 def test_two_threads_stay_two_where_attention_takes_one(folder, two_threads):
