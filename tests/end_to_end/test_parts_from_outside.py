@@ -83,13 +83,8 @@ def test_a_method_from_outside_has_assets_that_are_described_by_its_module(proje
 
 
 def test_method_task_and_format_from_outside_reach_the_leaderboard_of_a_run(project):
-    path = os.pathsep.join([str(project.folder / "site"), str(ROOT)])
-    command = [sys.executable, "-m", "disent_assets.cli"]
-    environment = os.environ | project.environment | {"PYTHONPATH": path}
-    for arguments in (["materialize"], ["leaderboard", "self_retrieval"]):
-        ran = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr
-    assert "turned" in ran.stdout
+    project.materialize()
+    assert "turned" in project.disent("leaderboard", "self_retrieval").stdout
     rows = project.ask(
         """select distinct task, dataset, method, seeds, embedding from leaderboard
         where rank is not null and dataset = 'tsv' and method = 'turned' order by all"""

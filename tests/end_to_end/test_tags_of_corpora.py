@@ -9,7 +9,7 @@ import disent
 pytestmark = pytest.mark.end_to_end
 
 NAMES = corpus("names", "conll", train=False)
-SHORT = {"method": "token_classification", "examples": 20, "epochs": 1}
+SHORT = {"method": "token_classification", "examples": 20, "epochs": 1, "seeds": [0]}
 METHODS = (
     section("methods.slots", **SHORT, pairs=["en"])
     + section("methods.entities", **SHORT, pairs=["en", "en-da"], corpora=["names"])
