@@ -135,6 +135,12 @@ class Project:
         assert old in text
         self.config.write_text(text.replace(old, new), encoding="utf-8")
 
+    def only(self, *methods: str, pair: str = "en-de") -> None:
+        """Leave these methods, one training set and one seed in the configuration of `new_project`."""
+        self.configure('["raw", "dream", "fmda", "fmda_softmax"]', json.dumps(methods))
+        self.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{pair}"]')
+        self.configure("seeds = [0, 1]", "seeds = [0]")
+
     def copy(self, folder: Path) -> "Project":
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 

@@ -19,9 +19,7 @@ pytestmark = pytest.mark.end_to_end
 def test_a_kind_is_made_encodes_and_is_measured(copied, monkeypatch):
     monkeypatch.setitem(ENCODER_KINDS, "toy", "toy_kind:ToyConfig")
     copied.configure(SCRATCH, 'name = "letters"\nkind = "toy"\nletters = 6\n')
-    copied.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "dream"]')
-    copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    copied.configure("seeds = [0, 1]", "seeds = [0]")
+    copied.only("raw", "dream")
     assert "missing embeddings/letters/letters_encoder" in copied.disent("status").stdout
     first = copied.materialize()
     assert first["encoded"] > 0
@@ -48,9 +46,7 @@ def test_what_is_no_kind_is_refused_with_the_kinds_that_there_are(fresh):
 
 def test_raw_and_lexicon_are_made_and_measured_on_hashed_words_and_the_saved_head_embeds(fresh):
     fresh.configure(SCRATCH, 'name = "none"\nkind = "words"\ndim = 64\n')
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "lexicon"]')
-    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    fresh.configure("seeds = [0, 1]", "seeds = [0]")
+    fresh.only("raw", "lexicon")
     fresh.configure("[methods.dream]\nmax_epochs = 6", "[methods.lexicon]\nepochs = 1")
     first = fresh.materialize()
     assert first["encoded"] > 0
@@ -72,9 +68,7 @@ VECTORS = 'name = "other"\nkind = "vectors"\npath = "vectors"\n'
 def project(fresh):
     """A project on imported vectors, none of which is there yet."""
     fresh.configure(SCRATCH, VECTORS)
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "projection", "dream", "emu"]')
-    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    fresh.configure("seeds = [0, 1]", "seeds = [0]")
+    fresh.only("raw", "centered", "projection", "dream", "emu")
     fresh.configure("[methods.dream]", '[methods.emu]\npreset = "head"\nepochs = 2\n\n[methods.dream]')
     return fresh
 

@@ -37,9 +37,7 @@ def project(fresh):
     for split in ("train", "dev", "test"):
         fresh.write_lines(f"names/yor/{split}.txt", ["Ada B-PER", "rin O", "", "Eko B-LOC", "dara O", ""])
     fresh.configure("[[encoders]]", f"{CORPORA}\n[[encoders]]")
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "dream"]')
-    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    fresh.configure("seeds = [0, 1]", "seeds = [0]")
+    fresh.only("raw", "centered", "dream")
     fresh.configure(*DREAM)
     fresh.configure("[evaluation]", '[evaluation]\nhubness = ["none", "train_bias"]')
     return fresh
@@ -128,26 +126,19 @@ def test_files_of_unequal_length_stop_the_step_and_name_the_line(project):
 # --- small inputs ---
 
 
-def only(project, method: str, pair: str) -> None:
-    """Leave one method and one training set in the configuration."""
-    project.configure('["raw", "dream", "fmda", "fmda_softmax"]', f'["{method}"]')
-    project.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{pair}"]')
-    project.configure("seeds = [0, 1]", "seeds = [0]")
-
-
 def is_drawn(project, method: str, pair: str) -> bool:
     return project.workspace.plot("tiny", method, pair, name="pca").exists()
 
 
 def test_embeddings_of_one_language_are_drawn_from_its_utterances(fresh, drawn):
-    only(fresh, "softmax", "en")
+    fresh.only("softmax", pair="en")
     fresh.configure("[methods.dream]", '[methods.softmax]\ntune = "head"\nepochs = 1\n\n[methods.dream]')
     fresh.materialize()
     assert is_drawn(fresh, "softmax", "en")
 
 
 def test_three_dev_utterances_are_enough_for_a_head_but_not_for_a_picture(fresh, drawn):
-    only(fresh, "dream", "en-de")
+    fresh.only("dream")
     dev = [row["id"] for row in fresh.utterances("en-US") if row["partition"] == "dev"]
     for locale in ("en-US", "de-DE", "ja-JP"):
         fresh.write(locale, [row for row in fresh.utterances(locale) if row["id"] not in dev[3:]])
