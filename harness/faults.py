@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -39,9 +39,7 @@ from disturbed_runs import (
     start,
     warm_up,
 )
-from PIL import Image
-
-from disent_core.report import style
+from projects import blank_pictures
 
 MEMORY = Path("/dev/shm")
 """Used if it exists: what a killed process has written stays there too, and it is faster than a disk."""
@@ -305,18 +303,14 @@ def run(counts: dict[str, int], seed: int) -> None:
         AssertionError: if a lineage does not end like the undisturbed one.
     """
     warm_up()
-    draw = style._png
     for kind, count in counts.items():
-        with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
-            is_small = kind == "kills"
-            style._png = _blank if is_small else draw
-            _cause(kind, count, Bench(Path(folder), random.Random(seed), SMALLEST if is_small else CONFIG))
+        with (
+            tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder,
+            nullcontext() if kind == "disks" else blank_pictures(),  # which would not fill a disk
+        ):
+            config = SMALLEST if kind == "kills" else CONFIG
+            _cause(kind, count, Bench(Path(folder), random.Random(seed), config))
     print("every lineage ended as the undisturbed one")
-
-
-def _blank(drawn: object, made_of: str, dots_per_inch: int) -> bytes:
-    """A picture that costs nothing to draw; it is written, checked and drawn again like any other."""
-    return style._in_palette(Image.new("RGB", (1, 1)), made_of)
 
 
 def _cause(kind: str, count: int, bench: Bench) -> None:

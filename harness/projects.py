@@ -7,16 +7,20 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dagster as dg
 import pyarrow.parquet as pq
 from click.testing import CliRunner, Result
+from matplotlib.figure import Figure
 
 from disent.query import query
 from disent_assets.cli import main
 from disent_assets.definitions import build
+from disent_assets.lineage import metadata, shown
 from disent_assets.settings.environment import open_workspace
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.spec import describe_head
@@ -131,6 +135,12 @@ class Project:
         assert old in text
         self.config.write_text(text.replace(old, new), encoding="utf-8")
 
+    def only(self, *methods: str, pair: str = "en-de") -> None:
+        """Leave these methods, one training set and one seed in the configuration of `new_project`."""
+        self.configure('["raw", "dream", "fmda", "fmda_softmax"]', json.dumps(methods))
+        self.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{pair}"]')
+        self.configure("seeds = [0, 1]", "seeds = [0]")
+
     def copy(self, folder: Path) -> "Project":
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 
@@ -188,6 +198,24 @@ class Events:
         for event in self.of(dg.DagsterEventType.ASSET_MATERIALIZATION):
             made = event.step_materialization_data.materialization
             yield made.asset_key.to_user_string(), made.partition, {k: v.value for k, v in made.metadata.items()}
+
+
+@contextmanager
+def blank_pictures() -> Iterator[None]:
+    """Let steps of this process show empty pictures, which are stored like others; drawing is a third of a lineage."""
+
+    def blank(plots: Path, made_of: str, drawings: Mapping[Path, object]) -> dict[str, dg.MetadataValue]:
+        return metadata.pictures(plots, made_of, dict.fromkeys(drawings, partial(Figure, (0.02, 0.02))))
+
+    with patch.object(shown, "pictures", blank):
+        yield
+
+
+@contextmanager
+def drawn_pictures() -> Iterator[None]:
+    """Let steps of this process draw, where pictures are blank."""
+    with patch.object(shown, "pictures", metadata.pictures):
+        yield
 
 
 def counts(summary: str) -> dict[str, int]:

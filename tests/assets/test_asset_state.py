@@ -9,7 +9,6 @@ from worlds import METRIC, TOY
 from disent.query import query
 from disent_assets.run.costs import read_run_table
 from disent_assets.run.status import record_states
-from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.build import build_warehouse, replace_states
 from disent_core.evaluation import TASKS
 from disent_core.lineage.state import State
@@ -18,7 +17,9 @@ from disent_core.lineage.workspace import Workspace
 from disent_core.storage.results import open_result
 from disent_core.storage.schemas import ASSET_STATE
 from disent_core.storage.tables import SCHEMAS, rows_table
+from tests.sql.made_warehouses import sql_of
 
+SQL = sql_of("leaderboard", "best", "asset_state")
 SCORE = METRIC | {"task": "crosslingual_retrieval", "embedding": "meaning", "metric": "accuracy_at_1"}
 MADE = METRIC["created_at"].replace(tzinfo=None)
 

@@ -1,17 +1,28 @@
-"""The message of a run that fails unexpectedly, or for a check that blocks."""
+"""The message of a run, or of a command, that fails for an error that a user can correct, unexpectedly, or for a check that blocks."""
 
+import errno
 import json
+import os
+import threading
 from dataclasses import replace
 
 import dagster as dg
+import numpy as np
+import pyarrow as pa
 import pytest
+import torch
+from click.testing import CliRunner
 from toy_steps import RESULT, toy_step
 
+from disent_assets.cli.group import Command
+from disent_assets.lineage import factory
 from disent_assets.lineage.factory import step_asset
+from disent_assets.lineage.metadata import user_errors
 from disent_assets.run.error_messages import place_of, with_asset
 from disent_assets.run.plan import steps_of
 from disent_assets.run.step import compute
 from disent_assets.settings.environment import open_workspace
+from disent_core.errors import CorpusError, TransientError
 from disent_core.lineage.result import Check
 
 
@@ -75,3 +86,91 @@ def test_other_messages_stay_as_they_are():
         with_asset("/data/tables/corpora/x.jsonl:7: this is no JSON")
         == "/data/tables/corpora/x.jsonl:7: this is no JSON"
     )
+
+
+# --- errors that a user can correct ---
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (CorpusError("de.jsonl:7: it is cut short. Correct it"), r"^de\.jsonl:7: it is cut short\. Correct it$"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"),
+            r"^out of GPU memory \(CUDA out of memory\)\. Lower batch_size .*set device to 'cpu'$",
+        ),
+        (MemoryError(), r"^out of memory\. Lower batch_size"),
+        (RuntimeError("can't start new thread"), r"^no process or thread can be started\. .*ulimit -u"),
+    ],
+)
+def test_an_error_is_one_line_with_a_remedy_and_is_not_retried(error, message):
+    with pytest.raises(dg.Failure) as raised, user_errors():
+        raise error
+    assert raised.value.description is not None
+    assert not raised.value.allow_retries
+    raised.match(message)
+
+
+def _fail(number: int, file: str | None = None) -> None:
+    raise OSError(number, os.strerror(number), *([file] if file else []))
+
+
+RUN_OUT = {
+    "memory of torch": (
+        lambda: torch.empty(1 << 50),
+        "out of memory. End other programs, or raise the limit (ulimit -v",
+    ),
+    "memory of numpy": (lambda: np.empty(1 << 50), "out of memory. "),
+    "memory of pyarrow": (lambda: pa.allocate_buffer(1 << 50), "out of memory. "),
+    "memory of the system": (lambda: _fail(errno.ENOMEM), "out of memory. "),
+    "processes": (lambda: _fail(errno.EAGAIN), "no process or thread can be started. "),
+    "threads": (lambda: threading.Thread().start(), "no process or thread can be started. "),
+    "files": (lambda: _fail(errno.EMFILE, "a"), "a: too many files are open in this process. "),
+    "locks": (lambda: _fail(errno.ENOLCK, "a"), "a: it can't be locked. Mount its folder with locks"),
+    "a disk": (lambda: _fail(errno.ENOSPC, "a"), "a: no space left for this file ("),
+    "permissions": (lambda: _fail(errno.EACCES, "a"), "a: permission denied. Change its permissions"),
+}
+
+
+@pytest.mark.parametrize("what", RUN_OUT)
+def test_a_command_that_reaches_a_limit_of_the_machine_ends_with_one_line(what, monkeypatch):
+    fail, line = RUN_OUT[what]
+    monkeypatch.setattr("threading._start_new_thread", _fail_to_start)
+    done = CliRunner().invoke(Command("fails", callback=fail))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"disent: {line}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_bug_is_shown_with_its_traceback():
+    done = CliRunner().invoke(Command("fails", callback=lambda: _fail(errno.EBADF, "a")))
+    assert isinstance(done.exception, OSError)
+
+
+def _fail_to_start(*_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("error", [KeyError("a bug"), RuntimeError("a bug"), CorpusError("bad data")])
+def test_a_step_that_fails_is_not_tried_again(error):
+    tries = []
+
+    def run(_):
+        tries.append(1)
+        raise error
+
+    asset = step_asset(toy_step(make=run))
+    assert not dg.materialize([asset], raise_on_error=False).success
+    assert tries == [1]
+
+
+def test_a_step_whose_store_was_away_for_too_long_is_tried_again(monkeypatch):
+    monkeypatch.setattr(factory, "LOST_PROCESS", factory.LOST_PROCESS._replace(delay=0.01))
+    tries = []
+
+    def run(_):
+        tries.append(1)
+        raise TransientError("s3://bucket/key: the store does not answer. Start it again")
+
+    assert not dg.materialize([step_asset(toy_step(make=run))], raise_on_error=False).success
+    assert len(tries) == 1 + factory.LOST_PROCESS.max_retries

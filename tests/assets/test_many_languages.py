@@ -14,8 +14,8 @@ from disent_core.lineage.workspace import Workspace
 
 CODES = [f"q{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrstuvwxyz"]
 """ISO 639 leaves these to their users."""
-MOST_CALLS = 40_000_000
-"""All 1,326 pairs of 52 languages take 15 million with the checks of tests, a third of a second without."""
+MOST_CALLS = 15_000_000
+"""All 496 pairs of 32 languages take 6 million with the checks of tests."""
 METHODS = ["raw", "centered", "dream"]
 
 
@@ -60,8 +60,8 @@ def calls_per_partition(folder: Path, text: str) -> float:
 
 
 @pytest.mark.parametrize(("of", "few", "many"), [
-    (all_pairs, 26, 52), (lambda count: all_pairs(count, "[evaluation]\nunseen = true"), 12, 24),
-    (with_english, 50, 200), (methods, 25, 100),
+    (all_pairs, 16, 32), (lambda count: all_pairs(count, "[evaluation]\nunseen = true"), 10, 20),
+    (with_english, 30, 120), (methods, 15, 60),
 ], ids=["all pairs", "all pairs, measured on all", "with English", "methods"])  # fmt: skip
 def test_the_work_of_loading_grows_with_the_partitions_only(of: Callable[[int], str], few, many, tmp_path):
     calls_per_partition(tmp_path, of(5))  # imports

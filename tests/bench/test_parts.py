@@ -1,12 +1,20 @@
-"""The rows of one part can be measured again: those of the others stay."""
+"""What `make bench` measures: parts that are replaced alone, the trainings that stand for a method, memory."""
 
+import csv
 import json
+import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
+import numpy as np
 import pytest
 
+import disent
 from bench import __main__ as bench
+from bench import serve
 from bench.encoding import distinct
+from bench.memory import forget_peak, peak_gigabytes
+from bench.once import ROOT, once, trained
 
 PAGE = "before\n<!-- make bench -->\nold\n<!-- end -->\nafter\n"
 
@@ -58,3 +66,74 @@ def test_one_part_replaces_its_own_rows_alone_and_a_whole_run_every_row(docs, mo
 def test_the_first_of_equal_utterances_is_encoded():
     rows = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4")]
     assert distinct(rows, 2) == [("a", "1"), ("b", "2")]
+
+
+# --- trainings ---
+
+ROWS = [
+    dict(zip(("encoder", "method", "trained_on", "seeds", "processor_seconds"), line.split(), strict=True))
+    for line in (
+        "minilm_multi dream en-de 3 80",
+        "minilm_mean dream en-de 3 8",
+        "minilm_mean dream en-es 3 7",
+        "minilm_mean dream-half en-de 3 1",
+        "minilm_multi emu en-de+en-es+en-ja 1 5",
+    )
+]
+METHODS = {"dream": "dream", "dream-half": "dream", "emu": "emu"}
+
+
+def test_the_dearest_name_on_the_first_encoder_stands_for_a_method():
+    found = {row.name: row for row in once(trained(ROWS), METHODS)}
+    assert found.keys() == {"emu", "dream"}
+    assert found["dream"][0] == "minilm_mean"
+    assert found["dream"][2:] == (2, 3, 2, 15.0)
+    assert found["emu"][2:] == (3, 1, 1, 5.0)
+
+
+def test_the_results_have_the_trainings():
+    with (ROOT / "docs/results/trainings.csv").open(encoding="utf-8", newline="") as file:
+        assert {"facet", "fine_tuned", "emu"} <= {row.name for row in trained(csv.DictReader(file))}
+
+
+# --- memory ---
+
+
+def beyond(megabytes):
+    forget_peak()
+    before = peak_gigabytes()
+    np.ones(megabytes << 17)
+    return before, peak_gigabytes() - before
+
+
+def test_work_in_a_process_has_its_own_peak_and_not_that_of_the_process_that_started_it():
+    np.ones(1_000 << 17)  # 1 GB, which is free again
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
+        before, found = workers.submit(beyond, 200).result()
+    assert before < 0.5
+    assert 0.2 < found < 0.3
+
+
+def test_a_smaller_piece_of_work_after_a_larger_one_has_the_smaller_peak():
+    large, small = beyond(300)[1], beyond(50)[1]
+    assert small < large / 3
+
+
+# --- the load test ---
+
+
+def test_clients_ask_until_the_end_and_all_are_answered(tmp_path, monkeypatch, capsys):
+    disent.Index.build(tmp_path / "index", disent.load(), ["wake me up at nine", "play some jazz"])
+    monkeypatch.setattr(
+        sys, "argv", ["serve", str(tmp_path / "index"), "--clients", "3", "--seconds", "2", "--half-open", "2"]
+    )
+    serve.main()
+    assert "statuses: {200: " in capsys.readouterr().out
+
+
+CASES = [([5, 5, 5], False), ([4, 9, 9], False), ([1, 9, 9], True), ([0, 0], True)]
+
+
+@pytest.mark.parametrize(("counts", "is_starved"), CASES)
+def test_a_client_with_a_few_answers_where_others_have_many_is_starved(counts, is_starved):
+    assert serve.is_starved(counts) is is_starved

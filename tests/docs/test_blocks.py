@@ -14,8 +14,8 @@ FOLDERS = ("*.md", "docs/**/*.md", "data/corpora/*.md", "sql/**/*.md", "deploy/*
 PAGES = sorted(page for pattern in FOLDERS for page in ROOT.glob(pattern))
 PYTHON, SQL, TUTORIAL = ({"python"}, {"sql"}, {"python", "sh"})
 RUN = {
-    "README.md": (PYTHON, "tests/end_to_end/test_readme.py"),
-    "docs/classify.md": (PYTHON, "tests/end_to_end/test_classified.py"),
+    "README.md": (PYTHON, "tests/end_to_end/test_tutorials.py"),
+    "docs/classify.md": (PYTHON, "tests/end_to_end/test_tutorials.py"),
     "docs/extending.md": (PYTHON, "tests/end_to_end/test_parts_from_outside.py"),
     "docs/sql.md": (SQL, "tests/end_to_end/test_questions_in_sql.py"),
     "docs/tutorials/corpus.md": (TUTORIAL, "tests/end_to_end/test_tutorials.py"),

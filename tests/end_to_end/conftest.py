@@ -1,10 +1,24 @@
 """Projects that tests share: one before its first run, and one that has run twice."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from projects import Project, new_project
+from projects import Project, blank_pictures, drawn_pictures, new_project
+
+
+@pytest.fixture(autouse=True, scope="module")
+def blank() -> Iterator[None]:
+    """Steps show blank pictures, but to tests that ask for `drawn`."""
+    with blank_pictures():
+        yield
+
+
+@pytest.fixture
+def drawn() -> Iterator[None]:
+    with drawn_pictures():
+        yield
 
 
 @pytest.fixture
@@ -30,8 +44,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Runs everything twice. Tests only read this project; a test that changes it takes a copy."""
     project = new_project(tmp_path_factory.mktemp("project"))
     status_before = project.disent("status").stdout
-    first, results = project.materialize(), project.results()
-    second, again = project.materialize(), project.results()
+    with blank_pictures():
+        first, results = project.materialize(), project.results()
+        second, again = project.materialize(), project.results()
     return Story(project, status_before, first, results, second, again, project.disent("status").stdout)
 
 

@@ -117,12 +117,6 @@ def test_one_partition_is_made_alone_and_with_debug_every_line_of_the_library_is
     assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr
 
 
-def test_a_step_that_fails_for_what_is_missing_is_told_with_the_command_that_makes_it(fresh):
-    told = fresh.disent("materialize", "heads", "--partition", "en-de")
-    assert told.exit_code == 1
-    assert told.stderr.rstrip().endswith("reads it. Run disent materialize +heads --partition en-de")
-
-
 def test_doctor_names_profile_and_shards_and_refuses_those_that_are_not(fresh, monkeypatch):
     assert fresh.disent("doctor").stdout.startswith("profile: local, shards: inline\nhome: ")
     monkeypatch.setenv("DISENT_SHARDS", "proceses:4")

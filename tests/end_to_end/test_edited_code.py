@@ -29,8 +29,7 @@ METHOD = replace(PROJECTION, name="mine", code_version="{version}")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     """A project with a method of its own, and everything made."""
     project = new_project(tmp_path_factory.mktemp("dev"))
-    project.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
-    project.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "mine"]')
+    project.only("raw", "mine")
     project.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
     project.configure("[methods.dream]", '[methods.mine]\nmethod = "mine:METHOD"\n\n[methods.dream]')
     project.write_lines("mine.py", [MODULE.format(version=1)])

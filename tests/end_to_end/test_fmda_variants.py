@@ -31,8 +31,7 @@ def project(finished, tmp_path_factory) -> Project:
     made = finished.copy(tmp_path_factory.mktemp("variants"))
     for name in ("dagster", "heads"):
         shutil.rmtree(made.home / name)
-    made.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["fmda-contrast", "fmda_contrast", "fmda_two_stage"]')
-    made.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{MIXTURE}"]')
+    made.only("fmda-contrast", "fmda_contrast", "fmda_two_stage", pair=MIXTURE)
     made.configure("[methods.dream]", f"{VARIANTS}\n[methods.dream]")
     made.materialize()
     return made

@@ -15,12 +15,6 @@ from tiny_encoder import tiny_encoder
 pytestmark = pytest.mark.end_to_end
 
 
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch):
-    """Pictures only show the tables, and take most of the time."""
-    monkeypatch.setattr("disent_assets.lineage.shown.pictures", lambda *_: {})
-
-
 class Rebuilt(Project):
     """The same inputs, in a home of its own."""
 

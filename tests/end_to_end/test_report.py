@@ -1,21 +1,30 @@
 """`disent report` writes one file about a whole run, and steps show their pictures."""
 
 import re
+import shutil
 
 import pytest
+from PIL import Image
+from projects import Project, drawn_pictures
 
 from disent_assets.lineage.metadata import INLINE
 from disent_core.evaluation import TASKS
 
 pytestmark = pytest.mark.end_to_end
+ASKED = ("report", "--title", "Tiny & small", "--t-sne")
 
 
 @pytest.fixture(scope="module")
-def page(finished, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
-    path = folder / "report.html"
-    drawing = finished.copy(folder)  # t-SNE leaves pictures in the home, which other tests compare
-    result = drawing.disent("report", "--output", str(path), "--title", "Tiny & small", "--t-sne")
+def drawing(finished, tmp_path_factory) -> Project:
+    """A copy, because t-SNE leaves pictures in the home, which other tests compare."""
+    return finished.copy(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture(scope="module")
+def page(drawing):
+    path = drawing.folder / "elsewhere.html"
+    with drawn_pictures():
+        result = drawing.disent(*ASKED, "--output", str(path))
     assert (result.exit_code, result.stdout) == (0, f"{path}\n")
     return path.read_text(encoding="utf-8")
 
@@ -49,32 +58,35 @@ def test_the_report_asks_nothing_of_elsewhere(page):
     assert not re.search(r"https?:|<script\s|<link|@import", re.sub(r"base64,[^\"]+", "", page))
 
 
-def test_the_report_of_an_unchanged_run_is_unchanged_and_lies_beside_the_warehouse_by_default(page, copied):
-    assert copied.disent("report", "--title", "Tiny & small", "--t-sne").stdout == f"{copied.home / 'report.html'}\n"
-    assert (copied.home / "report.html").read_text(encoding="utf-8") == page
+def test_the_report_of_an_unchanged_run_is_unchanged_and_lies_beside_the_warehouse_by_default(page, drawing):
+    assert drawing.disent(*ASKED).stdout == f"{drawing.home / 'report.html'}\n"
+    assert (drawing.home / "report.html").read_text(encoding="utf-8") == page
 
 
-@pytest.mark.parametrize(
-    ("asset", "names"),
-    [
-        ("heads/tiny/dream_head", ("training_curve", "pca")),
-        ("evaluation/tiny/dream_metrics", ("scores", "seed_spread")),
-        ("warehouse/database", ("leaderboard", "leakage")),
-    ],
-)
-def test_steps_show_their_pictures_without_a_click(finished, asset, names):
-    with finished.events() as events:
-        shown = [found for name, _, found in events.metadata() if name == asset]
-    for found in shown:
-        for name in names:
-            linked = re.fullmatch(rf"\[!\[{name}\]\(/pictures/(.+)\?v=\w+\)\]\(/pictures/(.+)\?v=\w+\)", found[name])
+SHOWN = {
+    "heads/tiny/dream_head": ("training_curve", "pca"),
+    "evaluation/tiny/dream_metrics": ("scores", "seed_spread"),
+    "warehouse/database": ("leaderboard", "leakage"),
+}
+
+
+def test_steps_show_their_pictures_without_a_click_and_those_lost_by_a_killed_run_are_drawn_again(copied, drawn):
+    for folder in ("tiny/dream/en-de", "warehouse"):
+        shutil.rmtree(copied.home / "plots" / folder)
+    *of_pair, database = (f"key:{asset}" for asset in SHOWN)
+    for selection in ([*of_pair, "--partition", "en-de"], [database]):
+        assert copied.materialize(*selection)["made"] == 0
+    with copied.events() as events:
+        shown = {asset: found for asset, partition, found in events.metadata() if partition in ("en-de", None)}
+    for asset, pictures in SHOWN.items():
+        for name in pictures:
+            form = rf"\[!\[{name}\]\(/pictures/(.+)\?v=\w+\)\]\(/pictures/(.+)\?v=\w+\)"
+            linked = re.fullmatch(form, shown[asset][name])
             assert linked, name
-            assert all((finished.home / "plots" / file).is_file() for file in linked.groups())
-            assert len(found[name]) < INLINE
-    assert shown
-
-
-def test_a_picture_lost_by_a_killed_run_is_drawn_again(copied):
+            assert len(shown[asset][name]) < INLINE
+            for file in linked.groups():
+                with Image.open(copied.home / "plots" / file) as picture:
+                    assert picture.width > 100
     path = copied.home / "plots" / "tiny" / "dream" / "en-de" / "pca.png"
     before = path.read_bytes()
     path.write_bytes(before[:50])

@@ -1,4 +1,4 @@
-"""Steps in worker processes: equal results, failures that stay apart, and no process, run or file left behind."""
+"""Steps in worker processes and commands side by side: equal results, nothing made twice, and nothing left behind."""
 
 import os
 import re
@@ -22,11 +22,19 @@ STOPPED = "stopped; results made so far are kept; run the command again to go on
 BEGINS = "heads/tiny/dream_head [en-de]: begins"
 
 
+BLANK = """
+from projects import blank_pictures
+from disent_assets.cli import main
+with blank_pictures():
+    main()
+"""
+
+
 def start(project: Project, workers: int) -> "subprocess.Popen[str]":
     """Start everything, in a process group of its own as a shell does."""
     return subprocess.Popen(
-        [sys.executable, "-m", "disent_assets.cli", "materialize", "--workers", str(workers)],
-        env=os.environ | project.environment,
+        [sys.executable, "-c", BLANK, "materialize", "--workers", str(workers)],
+        env=os.environ | project.environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -102,6 +110,17 @@ def test_two_workers_make_what_one_process_makes(fresh, story):
     )
     assert made == before
     assert processes_of(fresh) == []
+
+
+def test_two_runs_at_once_share_the_work_and_make_what_one_makes(fresh, story):
+    runs = [start(fresh, 1), start(fresh, 1)]
+    outputs = [run.communicate(timeout=500) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    summaries = [counts(out) for out, _ in outputs]
+    assert sum(summary["steps"] for summary in summaries) == story.first["steps"]
+    assert sum(summary["encoded"] for summary in summaries) == story.first["encoded"]
+    assert fresh.weights() == story.project.weights()
+    assert not [line for _, err in outputs for line in err.splitlines() if "locked" in line or "Traceback" in line]
 
 
 def test_a_killed_worker_costs_its_step_only(copied):

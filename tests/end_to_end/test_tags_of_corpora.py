@@ -28,8 +28,7 @@ def project(tmp_path_factory):
             ]
             made.write_lines(f"names/{language}/{split}.txt", [line for sentence in sentences for line in sentence])
     made.configure("[[encoders]]", f"{NAMES}\n[[encoders]]")
-    made.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["slots", "entities"]')
-    made.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    made.only("slots", "entities")
     made.configure("\n[methods.dream]", METHODS)
     made.materialize()
     return made

@@ -1,4 +1,4 @@
-"""The results of a first run; a second run has nothing to do."""
+"""The results of a first run, which is one run in Dagster; a second run has nothing to do."""
 
 import json
 import re
@@ -12,6 +12,8 @@ from projects import Events, rows
 import disent
 from disent.query import query as query_warehouse
 from disent_assets.cli.output.tables import render
+from disent_assets.lineage.refresh import COMMAND
+from disent_assets.run.dagster_private import LOCATION, ORIGIN
 from disent_core.evaluation.contract import TASKS, task
 from disent_core.lineage.evaluation import problems
 from disent_core.lineage.head_spec import CONVERGED
@@ -248,3 +250,17 @@ def test_sql_changes_nothing_and_reaches_no_file(finished, tmp_path, monkeypatch
     assert len(result.stderr.splitlines()) == 1
     assert finished.results()["warehouse.duckdb"] == before
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_is_one_run_with_the_origin_of_the_code_location_and_its_steps_in_its_log(copied):
+    copied.materialize("corpora")
+    with copied.events() as events:
+        run, *_ = events.instance.get_runs()
+        lines = [entry.user_message for entry in events.instance.all_logs(run.run_id) if entry.dagster_event is None]
+        by_command = events.instance.get_runs(dg.RunsFilter(tags={COMMAND: "disent materialize corpora"}))
+    assert len(by_command) == 1
+    assert run.remote_job_origin is not None
+    assert run.remote_job_origin.repository_origin == ORIGIN
+    assert ORIGIN.code_location_origin.location_name == LOCATION
+    assert any("steps" in line and "left" in line for line in lines)
+    assert any(line.startswith("up to date: corpora/utterances [") for line in lines)

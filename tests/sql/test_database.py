@@ -110,22 +110,6 @@ def test_an_open_reader_keeps_the_old_rows_and_a_new_one_sees_the_new(warehouse)
         assert warehouse.ask("select count(*) as n from metrics") == [{"n": 2}]
 
 
-def test_readers_never_meet_half_a_warehouse(warehouse):
-    warehouse.build(metrics=[{}])
-    code = f"""
-from pathlib import Path
-from disent.query import attach_warehouse, query
-for _ in range(40):
-    rows = query(Path({str(warehouse.path)!r}), "select (select count(*) from metrics), count(*) from leaderboard")
-    metrics, board = rows.to_pylist()[0].values()
-    assert metrics == board > 0
-"""
-    with subprocess.Popen([sys.executable, "-c", code], cwd=SQL.parent) as reader:
-        for turn in range(5):
-            warehouse.build(metrics=[{"encoder": f"e{encoder}"} for encoder in range(turn + 1)])
-        assert reader.wait(60) == 0
-
-
 @pytest.mark.parametrize("file", ["tables/main_broken.sql", "views/broken.sql", "checks/broken.sql"])
 def test_a_failing_build_changes_nothing(warehouse, sql_copy, file):
     warehouse.build(metrics=[{}])

@@ -1,4 +1,4 @@
-"""A release has the version of its tag and a section of the changelog; workflows run commands that exist."""
+"""A release has its version and notes, workflows run commands that exist, and `make quick` what a change can break."""
 
 import os
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tools.quick import MOST_FILES, imported_modules, selected
 from tools.release import check_tag, checksums, notes, packed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,3 +76,25 @@ def test_every_python_that_the_project_allows_is_tested():
     tested = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
     low, high = (int(minor) for minor in re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
     assert tested == [f"3.{minor}" for minor in range(low, high)]
+
+
+# --- make quick ---
+
+TESTS = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def test_a_changed_module_selects_the_tests_that_import_it():
+    chosen = selected([Path("disent_core/losses/contrastive.py")], TESTS)
+    assert chosen[0] == Path("tests/core/losses/test_contrastive.py")
+    assert len(chosen) <= MOST_FILES
+
+
+def test_a_changed_test_is_selected_wherever_it_lies_and_a_page_selects_no_test():
+    test = Path("tests/end_to_end/test_tutorials.py")
+    assert selected([test], TESTS) == [test]
+    assert selected([Path("docs/use.md")], TESTS) == []
+
+
+def test_imports_inside_functions_count():
+    source = "def f():\n    from a.b import c\n    import d.e"
+    assert set(imported_modules(source)) == {"a.b", "a.b.c", "d.e"}

@@ -1,4 +1,4 @@
-"""`python -m tools.results` names the corpora that somebody has to put there, before anything is run."""
+"""`python -m tools.results` names corpora that are missing before anything is run, and records how long a run takes."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ from worlds import corpus, encoder, experiment
 
 from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
-from tools import results
+from tools import results, results_run
+from tools.results_run import ship_seconds, shipped_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ["en-US", "de-DE"]
@@ -45,3 +46,14 @@ def test_a_run_without_a_corpus_is_refused_before_anything_is_made(project, monk
     with pytest.raises(ValueError, match=r"disent\.toml: put the missing corpora there first\. Nothing was run"):
         results.run(project, {"disent.toml": project / "home"}, is_plan=False)
     assert started == []
+
+
+def test_a_home_with_some_steps_keeps_the_recorded_seconds_of_the_others(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(results_run, "load_config", lambda path: path)
+    monkeypatch.setattr(results_run, "Workspace", lambda config, home: home)
+    for name, seconds in (("whole", {"dream": 60.0, "facet": 90.0, "raw": 5.0}), ("part", {"facet": 80.0, "raw": 0.4})):
+        monkeypatch.setattr(results_run, "recorded_seconds", lambda *_, seconds=seconds: seconds)
+        (tmp_path / name).mkdir()
+        ship_seconds(tmp_path, {"a.toml": tmp_path / name})
+    assert shipped_seconds(tmp_path) == {"a.toml": {"dream": 60, "facet": 80}}

@@ -1,4 +1,4 @@
-"""Vectors made elsewhere take the whole way, from the list of texts to the leaderboard."""
+"""Encoders of other kinds take the whole way: of a user's module, hashed words alone, vectors made elsewhere."""
 
 import json
 
@@ -7,8 +7,59 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from projects import SCRATCH
+from toy_kind import ToyConfig
+
+import disent
+from disent_core.encoders import ENCODER_KINDS, encoder_kind, name_of_kind
+from disent_core.errors import ConfigError
 
 pytestmark = pytest.mark.end_to_end
+
+
+def test_a_kind_is_made_encodes_and_is_measured(copied, monkeypatch):
+    monkeypatch.setitem(ENCODER_KINDS, "toy", "toy_kind:ToyConfig")
+    copied.configure(SCRATCH, 'name = "letters"\nkind = "toy"\nletters = 6\n')
+    copied.only("raw", "dream")
+    assert "missing embeddings/letters/letters_encoder" in copied.disent("status").stdout
+    first = copied.materialize()
+    assert first["encoded"] > 0
+    assert (copied.workspace.encoder("letters") / "letters.txt").is_file()
+    assert copied.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
+    assert copied.ask("select kind, settings from encoders") == [
+        {"kind": "toy", "settings": '{"letters": 6, "name": "letters"}'}
+    ]
+    assert {row["method"] for row in copied.ask("select method from metrics")} == {"raw", "dream"}
+
+
+def test_a_kind_needs_no_line_if_the_configuration_names_its_class():
+    assert encoder_kind("toy_kind:ToyConfig") is ToyConfig
+    assert name_of_kind(ToyConfig(name="letters")) == "toy_kind:ToyConfig"
+
+
+def test_what_is_no_kind_is_refused_with_the_kinds_that_there_are(fresh):
+    for kind, problem in (("tor", "choose one of huggingface, scratch"), ("toy_kind:count_letters", "name a subclass")):
+        fresh.configure('kind = "scratch"', f'kind = "{kind}"')
+        with pytest.raises(ConfigError, match=rf"disent.toml:\d+: encoders.0..kind: .*{problem}"):
+            fresh.workspace  # noqa: B018 - reads the configuration
+        fresh.configure(f'kind = "{kind}"', 'kind = "scratch"')
+
+
+def test_raw_and_lexicon_are_made_and_measured_on_hashed_words_and_the_saved_head_embeds(fresh):
+    fresh.configure(SCRATCH, 'name = "none"\nkind = "words"\ndim = 64\n')
+    fresh.only("raw", "lexicon")
+    fresh.configure("[methods.dream]\nmax_epochs = 6", "[methods.lexicon]\nepochs = 1")
+    first = fresh.materialize()
+    assert first["encoded"] > 0
+    assert fresh.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
+    found = fresh.ask(
+        "select distinct method, kind, encoder_saw from metrics join encoders using (encoder) order by all"
+    )
+    assert found == [{"method": name, "kind": "words", "encoder_saw": "nothing"} for name in ("lexicon", "raw")]
+    head = disent.load(fresh.home / "heads" / "none" / "lexicon" / "en-de.safetensors", device="cpu")
+    assert head.encode(["wake me up"], "template").shape == (1, 256)
+
+
+# --- vectors made elsewhere ---
 
 VECTORS = 'name = "other"\nkind = "vectors"\npath = "vectors"\n'
 
@@ -17,8 +68,7 @@ VECTORS = 'name = "other"\nkind = "vectors"\npath = "vectors"\n'
 def project(fresh):
     """A project on imported vectors, none of which is there yet."""
     fresh.configure(SCRATCH, VECTORS)
-    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', '["raw", "centered", "projection", "dream", "emu"]')
-    fresh.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de"]')
+    fresh.only("raw", "centered", "projection", "dream", "emu")
     fresh.configure("[methods.dream]", '[methods.emu]\npreset = "head"\nepochs = 2\n\n[methods.dream]')
     return fresh
 
