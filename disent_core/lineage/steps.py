@@ -142,7 +142,7 @@ def _negatives(workspace: Workspace) -> Iterator[Step]:
             negatives.refresh_pool,
             partial(config.corpora_of, training=True),
             checks=(negatives.POOL_HAS_ROWS,),
-            code=("disent_core.negatives.state:bleu_state",),
+            code=("disent_core.negatives.nearest:bleu_state",),
         )
 
 

@@ -1,4 +1,4 @@
-"""The message of a run, or of a command, that fails for an error that a user can correct, unexpectedly, or for a check that blocks."""
+"""The message of a run or a command that fails: an error that a user can correct, a bug, a check that blocks."""
 
 import errno
 import json
