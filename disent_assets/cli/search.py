@@ -457,7 +457,7 @@ def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", noise: float,
 
 
 def _note(best: Sequence[float], noise: float) -> str:
-    """Say that queries match nothing, by the scores of their nearest texts; empty if all match."""
+    """Return a line about queries that match nothing, by the scores of their nearest texts; empty if all match."""
     from disent_core.search.noise import written_apart
 
     if not (unmatched := [score for score in best if score <= noise]):

@@ -1,4 +1,4 @@
-"""Say which lines of code the UI opens in an editor for an asset, without loading their modules."""
+"""Find the lines of code that the UI opens in an editor for an asset, without loading their modules."""
 
 import warnings
 from collections.abc import Sequence
