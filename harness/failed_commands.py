@@ -19,9 +19,8 @@ from pathlib import Path
 import duckdb
 from disturbed_runs import SMALLEST, Bench, Project, end, end_of_orphans, start, warm_up
 from failing_calls import Calls
-from faults import MEMORY, _blank
-
-from disent_core.report import style
+from faults import MEMORY
+from projects import blank_pictures
 
 _ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # by libraries in Rust and C++ without memory or a thread
 _PANIC = "' panicked at "  # Rust's, which a step can't catch
@@ -221,8 +220,8 @@ class Series:
 
 def run(names: Sequence[str] | None, kinds: Sequence[str], each: int, most: int | None, seed: int) -> bool:
     """Let calls of the kinds fail in the commands; return whether nothing went wrong."""
-    style._png = _blank
-    with tempfile.TemporaryDirectory(prefix="disent-calls-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+    memory = MEMORY if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="disent-calls-", dir=memory) as folder, blank_pictures():
         series = Series(Path(folder), seed)
         for tried in COMMANDS:
             for kind in kinds if names is None or tried.name in names else ():

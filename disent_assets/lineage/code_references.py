@@ -1,26 +1,35 @@
 """Find the lines of code that the UI opens in an editor for an asset, without loading their modules."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import dagster as dg
 
-warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
-
 
 def code_references(places: Sequence[str]) -> dg.CodeReferencesMetadataValue:
     """Return the lines of functions and other parts of modules, `module:ATTRIBUTE` or `module`."""
-    found = map(_reference, places)
-    return dg.CodeReferencesMetadataValue(code_references=[reference for reference in found if reference])
+    with _beta():
+        found = [reference for place in places if (reference := _reference(place))]
+        return dg.CodeReferencesMetadataValue(code_references=found)
 
 
 def file_reference(path: Path) -> dg.CodeReferencesMetadataValue:
     """Return the beginning of a file."""
-    reference = dg.LocalFileCodeReference(file_path=str(path.absolute()), line_number=1, label=path.name)
-    return dg.CodeReferencesMetadataValue(code_references=[reference])
+    with _beta():
+        reference = dg.LocalFileCodeReference(file_path=str(path.absolute()), line_number=1, label=path.name)
+        return dg.CodeReferencesMetadataValue(code_references=[reference])
+
+
+@contextmanager
+def _beta() -> Iterator[None]:
+    """Leave out Dagster's warning of each reference that these classes may change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        yield
 
 
 @cache

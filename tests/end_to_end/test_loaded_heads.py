@@ -62,8 +62,8 @@ def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings
     with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, language"):
         model.encode(TEXTS, "shape")
     assert capsys.readouterr().err == ""
-    model.encode(TEXTS, progress=True)
-    assert "4/4" in capsys.readouterr().err
+    model.encode(TEXTS * 8, progress=True)
+    assert "32/32" in capsys.readouterr().err
 
 
 def test_a_folder_of_results_can_be_moved_and_a_file_that_is_not_there_is_told(finished, copied, tmp_path):

@@ -18,7 +18,7 @@ def cells(markdown: str) -> list[list[str]]:
 
 
 def test_there_are_at_least_fifteen_questions_and_each_has_a_number():
-    titles = [line.removeprefix("## ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:3] == "## "]
+    titles = re.findall(r"^## (\d.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [question.title for question in QUESTIONS] == titles
     assert [int(title.split(".")[0]) for title in titles] == list(range(1, len(titles) + 1))
     assert len(titles) >= 15
