@@ -110,12 +110,12 @@ def shapes(
     if not counts:
         return []
     listed = sorted(counts | known)
-    found = []
+    of_log = []
     for members in grouped(listed, encode(listed), threshold):
         of_group = {listed[row]: counts[listed[row]] for row in members if listed[row] in counts}
         of_earlier = None if earlier is None else sum(known[listed[row]] for row in members)
         if of_group:
-            found.append(
+            of_log.append(
                 Shape(
                     count=sum(of_group.values()),
                     distinct=len(of_group),
@@ -124,7 +124,7 @@ def shapes(
                     earlier=of_earlier,
                 )
             )
-    return sorted(found, key=lambda shape: -shape.count)
+    return sorted(of_log, key=lambda shape: -shape.count)
 
 
 def _counted(texts: Sequence[str]) -> Counter[str]:
@@ -192,13 +192,13 @@ def _rows_of(labels: Labels) -> list[NDArray[np.int64]]:
 def wordings(texts: Mapping[str, int]) -> tuple[Wording, ...]:
     """Split texts of one shape, with their counts, into wordings."""
     left = {text: tokens_of(text) for text in sorted(texts, key=lambda text: (-texts[text], text))}
-    found = []
+    listed = []
     while left:
         first = next(iter(left.values()))
         members = {text: tokens for text, tokens in left.items() if _shared(first, tokens) >= _SHARED}
-        found.append(_wording(members, texts))
+        listed.append(_wording(members, texts))
         left = {text: tokens for text, tokens in left.items() if text not in members}
-    return tuple(sorted(found, key=lambda wording: -wording.count))
+    return tuple(sorted(listed, key=lambda wording: -wording.count))
 
 
 def tokens_of(text: str) -> _Tokens:

@@ -24,9 +24,9 @@ def summary(answer: str) -> tuple[str, bool]:
     packages = json.loads(answer)["dependencies"]
     unasked = [package for package in packages if "skip_reason" in package]
     lines = [
-        f"{package['name']} {package['version']}: {found['id']}, corrected in {', '.join(found['fix_versions']) or '-'}"
+        f"{package['name']} {package['version']}: {flaw['id']}, corrected in {', '.join(flaw['fix_versions']) or '-'}"
         for package in packages
-        for found in package.get("vulns", ())
+        for flaw in package.get("vulns", ())
     ]
     known = len(lines)
     if unasked:

@@ -116,17 +116,17 @@ def differences(folder: Path, written: Exported) -> tuple[Mapping[str, float], M
     if written.tags:
         return {"logits": written.difference}, {"logits": written.graph_difference}
     probes = read_record(folder)["probes"]["vectors"]
-    own = {name: np.asarray(rows, dtype=np.float32) for name, rows in probes.items()}
-    graph: dict[str, float] = dict.fromkeys(own, 0.0)
-    for some, found in graph_vectors(folder, PROBES, 32):
-        graph = {name: max(graph[name], of_route(own[name][some], found[name])) for name in own}
-    found = folder_vectors(folder, PROBES, list(own))
-    return {name: of_route(own[name], found[name]) for name in own}, graph
+    expected = {name: np.asarray(rows, dtype=np.float32) for name, rows in probes.items()}
+    graph: dict[str, float] = dict.fromkeys(expected, 0.0)
+    for some, computed in graph_vectors(folder, PROBES, 32):
+        graph = {name: max(graph[name], of_route(expected[name][some], computed[name])) for name in expected}
+    computed = folder_vectors(folder, PROBES, list(expected))
+    return {name: of_route(expected[name], computed[name]) for name in expected}, graph
 
 
-def of_route(own: np.ndarray, found: np.ndarray) -> float:
+def of_route(expected: np.ndarray, computed: np.ndarray) -> float:
     """Largest difference as a share of the largest value."""
-    return difference_of({"": own}, {"": found})
+    return difference_of({"": expected}, {"": computed})
 
 
 def loaded(model: disent.Model, folder: Path) -> float:

@@ -13,8 +13,8 @@ warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeRefere
 
 def code_references(places: Sequence[str]) -> dg.CodeReferencesMetadataValue:
     """Return the lines of functions and other parts of modules, `module:ATTRIBUTE` or `module`."""
-    found = map(_reference, places)
-    return dg.CodeReferencesMetadataValue(code_references=[reference for reference in found if reference])
+    references = map(_reference, places)
+    return dg.CodeReferencesMetadataValue(code_references=[reference for reference in references if reference])
 
 
 def file_reference(path: Path) -> dg.CodeReferencesMetadataValue:

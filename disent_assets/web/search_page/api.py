@@ -235,15 +235,15 @@ def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str
     """Classify texts; what is below the threshold of the classifier is near none of its classes."""
     probabilities, nearness = classifier.judge(texts)
     labels = classifier.classes_[probabilities.argmax(axis=1)].tolist()
-    found = []
+    judged = []
     for number, (label, probability) in enumerate(zip(labels, probabilities.max(axis=1).tolist(), strict=True)):
         near = None if nearness is None else float(nearness[number])
         is_near = near is None or classifier.threshold_ is None or near >= classifier.threshold_
         shown = label if is_near else classifier.unknown
-        found.append(
+        judged.append(
             {"label": shown, "probability": probability, "likeliest": label, "nearness": near, "is_near": is_near}
         )
-    return found
+    return judged
 
 
 # --- errors -----------------------------------------------------------------------------------------------

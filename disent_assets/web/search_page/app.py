@@ -250,15 +250,15 @@ class Page:
 
     async def shapes_html(self, request: Request) -> HTMLResponse:
         try:
-            found, error = await self.shapes.get(), ""
+            grouped, error = await self.shapes.get(), ""
         except (DisentError, ValueError) as problem:
-            found, error = None, str(problem)
-        status = 404 if error else 202 if found is None else 200
+            grouped, error = None, str(problem)
+        status = 404 if error else 202 if grouped is None else 200
         page = self._rendered(
             "shapes",
             Question(),
             status=status,
-            found=found,
+            grouped=grouped,
             error=error,
             longest_of=LONGEST_OF_SHAPES,
             total=len(self.index.texts),
