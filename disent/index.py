@@ -342,10 +342,11 @@ class Index:
         others = request.get("other_language", False)
         if others and language is None:
             raise ValueError("other_language= needs the language of the query: language=")
-        known = self._stored.spoken
+        known = set(filter(None, self._stored.spoken))
+        if (others or only is not None) and not known:
+            raise ValueError("no text of this index has a language; name it where texts are indexed (language)")
         if only is not None and only not in known:
-            named = ", ".join(sorted(filter(None, known))) or "none with a language"
-            raise ValueError(f"the index has no text in {only!r}; it has {named}")
+            raise ValueError(f"the index has no text in {only!r}; it has {', '.join(sorted(known))}")
         if not others and only is None:
             return None
         return lambda spoken: not (others and spoken == language) and only in (None, spoken)

@@ -117,9 +117,9 @@ class Trained:
         cells = {(row.measure, row.of, row.model): row for row in self.measured}
         rows = [["measure", "from-to", "n", *models]]
         for measure, of in dict.fromkeys((row.measure, row.of) for row in self.measured):
-            found = [cells.get((measure, of, model)) for model in models]
-            n = next(row.n for row in found if row is not None)
-            rows.append([measure, of, str(n), *("" if row is None else _cell(row) for row in found)])
+            by_model = [cells.get((measure, of, model)) for model in models]
+            n = next(row.n for row in by_model if row is not None)
+            rows.append([measure, of, str(n), *("" if row is None else _cell(row) for row in by_model)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         if any(row.n < SURE for row in self.measured):
@@ -377,8 +377,8 @@ def translation(
     if not pairs:
         return
     texts, gold = zip(*pairs, strict=True)
-    found = nearest(model.encode(texts), model.encode(pool["text"].to_pylist()), 2)
-    yield _proportion(name, "translation", languages, first_is_gold(*found, np.array(gold), ties="lowest"))
+    neighbours = nearest(model.encode(texts), model.encode(pool["text"].to_pylist()), 2)
+    yield _proportion(name, "translation", languages, first_is_gold(*neighbours, np.array(gold), ties="lowest"))
 
 
 def _label(

@@ -226,7 +226,7 @@ def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: 
         remedy = "Choose a folder that does not exist yet, or that of a classifier, which is replaced"
         raise TrainingError(located(folder, None, "this exists and is no classifier", remedy))
     weights = save({"weights": fitted.weights, "probe": probe.astype(np.float32), "examples": fitted.examples})
-    own = {
+    facts = {
         "format": FORMAT,
         "classes": list(fitted.classes),
         "threshold": fitted.threshold,
@@ -234,7 +234,7 @@ def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: 
     }
     with filled(folder, {WEIGHTS, RECORD}) as temporary:
         (temporary / WEIGHTS).write_bytes(weights)
-        (temporary / RECORD).write_text(json.dumps({**record, **own}, indent=1) + "\n", encoding="utf-8")
+        (temporary / RECORD).write_text(json.dumps({**record, **facts}, indent=1) + "\n", encoding="utf-8")
 
 
 def read_classifier(folder: Path) -> tuple[Fitted, NDArray[Any], dict[str, Any]]:

@@ -20,7 +20,7 @@ Only numpy is imported here.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,12 +110,12 @@ def shapes(
     if not counts:
         return []
     listed = sorted(counts | known)
-    found = []
+    of_log = []
     for members in grouped(listed, encode(listed), threshold):
         of_group = {listed[row]: counts[listed[row]] for row in members if listed[row] in counts}
         of_earlier = None if earlier is None else sum(known[listed[row]] for row in members)
         if of_group:
-            found.append(
+            of_log.append(
                 Shape(
                     count=sum(of_group.values()),
                     distinct=len(of_group),
@@ -124,7 +124,7 @@ def shapes(
                     earlier=of_earlier,
                 )
             )
-    return sorted(found, key=lambda shape: -shape.count)
+    return sorted(of_log, key=lambda shape: -shape.count)
 
 
 def _counted(texts: Sequence[str]) -> Counter[str]:
@@ -192,13 +192,15 @@ def _rows_of(labels: Labels) -> list[NDArray[np.int64]]:
 def wordings(texts: Mapping[str, int]) -> tuple[Wording, ...]:
     """Split texts of one shape, with their counts, into wordings."""
     left = {text: tokens_of(text) for text in sorted(texts, key=lambda text: (-texts[text], text))}
-    found = []
+    listed = []
     while left:
         first = next(iter(left.values()))
-        members = {text: tokens for text, tokens in left.items() if _shared(first, tokens) >= _SHARED}
-        found.append(_wording(members, texts))
+        near = {text: tokens for text, tokens in left.items() if _shared(first, tokens) >= _SHARED}
+        words = _words([*near.values()]) or first
+        members = {text: tokens for text, tokens in near.items() if _fits(words, tokens)}
+        listed.append(_wording(words, members, texts))
         left = {text: tokens for text, tokens in left.items() if text not in members}
-    return tuple(sorted(found, key=lambda wording: -wording.count))
+    return tuple(sorted(listed, key=lambda wording: -wording.count))
 
 
 def tokens_of(text: str) -> _Tokens:
@@ -213,15 +215,27 @@ def _shared(left: _Tokens, right: _Tokens) -> float:
     return SequenceMatcher(None, left, right, autojunk=False).ratio() if left != right else 1.0
 
 
-def _wording(members: Mapping[str, _Tokens], counts: Mapping[str, int]) -> Wording:
-    """Return the pattern of texts: words of the first that most of them have, and what lies between as slots."""
-    first, *others = members.values()
-    total = len(members)
+def _words(texts: Sequence[_Tokens]) -> _Tokens:
+    """Return the words of the first text that most of the texts have."""
+    first, *others = texts
     kept_by = np.ones(len(first))
     for tokens in others:
-        for start, _, size in SequenceMatcher(None, first, tokens, autojunk=False).get_matching_blocks():
+        for start, _, size in _matches(first, tokens):
             kept_by[start : start + size] += 1
-    words = tuple(word for word, kept in zip(first, kept_by, strict=True) if kept >= _KEPT * total)
+    return tuple(word for word, kept in zip(first, kept_by, strict=True) if kept >= _KEPT * len(texts))
+
+
+def _fits(words: _Tokens, tokens: _Tokens) -> bool:
+    """Return whether a text has all words of a pattern, in order: of another, a word would be shown as a value."""
+    return sum(size for *_, size in _matches(words, tokens)) == len(words)
+
+
+def _matches(left: _Tokens, right: _Tokens) -> list[Match]:
+    return SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+
+
+def _wording(words: _Tokens, members: Mapping[str, _Tokens], counts: Mapping[str, int]) -> Wording:
+    """Return the wording of texts that have these words: they are its pattern, and what lies between are slots."""
     gaps: list[Counter[str]] = [Counter() for _ in range(len(words) + 1)]
     for text, tokens in members.items():
         for gap, value in _values(words, tokens):
@@ -242,7 +256,7 @@ def _wording(members: Mapping[str, _Tokens], counts: Mapping[str, int]) -> Wordi
 def _values(words: _Tokens, tokens: _Tokens) -> Iterator[tuple[int, str]]:
     """Yield what a text has between the words of a pattern: the number of the gap, and its text."""
     end = 0
-    for word, start, size in SequenceMatcher(None, words, tokens, autojunk=False).get_matching_blocks():
+    for word, start, size in _matches(words, tokens):
         if start > end:
             yield word, _joined(tokens[end:start])
         end = start + size

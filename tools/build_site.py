@@ -37,7 +37,7 @@ COPIED = (
 
 
 def result_rows() -> str:
-    """The rows of docs/results as a script, which pages can load without a server: file -> columns and rows."""
+    """Return the rows of docs/results as a script, which pages can load without a server: file -> columns and rows."""
     files = {}
     for path in sorted((ROOT / "docs" / "results").glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -56,7 +56,7 @@ _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")
 
 
 def staged(root: Path = ROOT) -> Mapping[str, Path]:
-    """Every file of the site that the repository has, by its path on the site."""
+    """Return every file of the site that the repository has, by its path on the site."""
     names = [*COPIED, *(path.relative_to(root).as_posix() for path in (root / "docs").rglob("*") if path.is_file())]
     return {START: root / "README.md", **{name: root / name for name in sorted(names)}}
 
@@ -97,16 +97,16 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Links and files that lead nowhere, and what a page would fetch from another host; `page: address` each."""
+    """Return links and files that lead nowhere, and what a page would fetch from another host; `page: address` each."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
-    found = [
+    dead = [
         f"{path.relative_to(site)}: {address}"
         for path, page in pages.items()
         if path.name != "404.html"  # its addresses begin at the root of a server
         for address in _faults_of(path, page, pages)
     ]
     styles = [path for path in site.rglob("*.css") if _FETCHED.search(path.read_text(encoding="utf-8"))]
-    return [*found, *(f"{path.relative_to(site)}: another host" for path in styles)]
+    return [*dead, *(f"{path.relative_to(site)}: another host" for path in styles)]
 
 
 def _faults_of(path: Path, page: Page, pages: Mapping[Path, Page]) -> Iterator[str]:
@@ -130,9 +130,9 @@ def main() -> int:
     shutil.rmtree(SITE, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True)
     keep_local(SITE)
-    found = faults(SITE)
-    print(*found, f"{SITE / 'index.html'}: {len(found)} dead links", sep="\n")
-    return bool(found)
+    dead = faults(SITE)
+    print(*dead, f"{SITE / 'index.html'}: {len(dead)} dead links", sep="\n")
+    return bool(dead)
 
 
 if __name__ == "__main__":

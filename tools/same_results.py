@@ -85,16 +85,16 @@ def main() -> int:
     if arguments.what == "run":
         with tempfile.TemporaryDirectory() as folder:
             _demo(Path(folder))
-            found = fingerprints(Path(folder))
+            results = fingerprints(Path(folder))
     else:
-        found = fingerprints(arguments.paths[0])
+        results = fingerprints(arguments.paths[0])
     file: Path = arguments.paths[-1]
     if arguments.what == "record" or not file.exists():
-        file.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        print(f"{len(found)} results recorded in {file}")
+        file.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        print(f"{len(results)} results recorded in {file}")
         return 0
-    lines = differences(json.loads(file.read_text(encoding="utf-8")), found)
-    print("\n".join(lines) or f"all {len(found)} results are equal")
+    lines = differences(json.loads(file.read_text(encoding="utf-8")), results)
+    print("\n".join(lines) or f"all {len(results)} results are equal")
     return bool(lines)
 
 

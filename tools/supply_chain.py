@@ -34,7 +34,7 @@ _OSI = "License :: OSI Approved :: "
 
 def locked(locks: tuple[str, ...] = LOCKS) -> dict[tuple[str, str], tuple[Requirement, set[str]]]:
     """Return the requirement and the hashes of each package and version of the locks."""
-    found: dict[tuple[str, str], tuple[Requirement, set[str]]] = {}
+    packages: dict[tuple[str, str], tuple[Requirement, set[str]]] = {}
     for lock in locks:
         text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
         for part in re.split(r"\n(?=\w)", text):
@@ -42,8 +42,8 @@ def locked(locks: tuple[str, ...] = LOCKS) -> dict[tuple[str, str], tuple[Requir
                 continue
             pin = Requirement(part.split("\\")[0].strip())
             key = (canonicalize_name(pin.name), str(pin.specifier).removeprefix("=="))
-            found.setdefault(key, (pin, set()))[1].update(_HASH.findall(part))
-    return dict(sorted(found.items()))
+            packages.setdefault(key, (pin, set()))[1].update(_HASH.findall(part))
+    return dict(sorted(packages.items()))
 
 
 def on_linux() -> Iterator[tuple[str, str]]:

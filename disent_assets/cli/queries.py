@@ -122,11 +122,11 @@ def sql(query: str, style: Style, limit: int, timeout: float) -> None:
 
 def _file(name: str) -> Path:
     """Return an SQL file of the user or, without one of this name, of disent."""
-    if (own := Path(name)).is_file():
-        return own
+    if (path := Path(name)).is_file():
+        return path
     shipped = sorted((SHARED / "docs").glob("*.sql"))
-    if found := [file for file in shipped if name in (file.name, f"docs/{file.name}")]:
-        return found[0]
+    if matching := [file for file in shipped if name in (file.name, f"docs/{file.name}")]:
+        return matching[0]
     known = ", ".join(f"docs/{file.name}" for file in shipped)
     raise ValueError(f"file not found: {name}, neither in {Path.cwd()} nor among the SQL files of disent: {known}")
 

@@ -29,16 +29,16 @@ def status(show_all: bool, check: bool, style: Style) -> None:
     workspace = open_to_look()
     if can_write := not is_read_only(workspace.home):
         workspace = open_for_work()
-    found = find_states(workspace)
+    states = find_states(workspace)
     if can_write:
-        record_states(workspace, found)
+        record_states(workspace, states)
     if style == "table":
-        click.echo(summary(found, show_all=show_all))
+        click.echo(summary(states, show_all=show_all))
     else:
-        print_table(state_rows(workspace, found), style)
+        print_table(state_rows(workspace, states), style)
     for warning in without_mates(workspace):
         click.echo(f"warning: {printable(warning)}", err=True)
-    if check and any(state.status != "fresh" for state in found):
+    if check and any(state.status != "fresh" for state in states):
         raise SystemExit(1)
 
 

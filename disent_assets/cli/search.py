@@ -257,8 +257,8 @@ def _lines(result: Any) -> Iterator[str]:
     twin = twin_of(result.task_name, is_ours=True)
     for scores in (scores for of_split in result.scores.values() for scores in of_split):
         same = [f"{ours} {scores[theirs]:.4f}" for theirs, ours in twin.metrics.items() if theirs in scores]
-        said = ", ".join([f"main score {scores['main_score']:.4f}", *same])
-        yield f"{result.task_name} {scores['hf_subset']}: {said}"
+        listed = ", ".join([f"main score {scores['main_score']:.4f}", *same])
+        yield f"{result.task_name} {scores['hf_subset']}: {listed}"
 
 
 # --- search -----------------------------------------------------------------------------------------------------------

@@ -51,8 +51,8 @@ def shapes(
         with input_file(since, column, None) as old:
             earlier = [text.text for text in old]
     with after_the_bar():
-        found = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
-    shown = found[:most] if style == "table" else found
+        listed_shapes = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
+    shown = listed_shapes[:most] if style == "table" else listed_shapes
     wordings = _WORDINGS if style == "table" else None
     rows = [
         _row(number, shape, wording) for number, shape in enumerate(shown, 1) for wording in shape.wordings[:wordings]
@@ -60,12 +60,12 @@ def shapes(
     names = ["shape", "count", *(["new"] if earlier is not None else []), "pattern", "values", "example"]
     print_table(pa.Table.from_pylist([{name: row[name] for name in names} for row in rows]), style)
     if style == "table":
-        new = "" if earlier is None else f", {sum(bool(shape.is_new) for shape in found):,} of them new"
-        click.echo(f"\n{len(listed):,} texts, {len(found):,} shapes{new}; the slots are proposals")
+        new = "" if earlier is None else f", {sum(bool(shape.is_new) for shape in listed_shapes):,} of them new"
+        click.echo(f"\n{len(listed):,} texts, {len(listed_shapes):,} shapes{new}; the slots are proposals")
     if page is not None:
         from disent_assets.web.shapes_page import render
 
-        page.write_text(render(found, Path(texts).name), encoding="utf-8")
+        page.write_text(render(listed_shapes, Path(texts).name), encoding="utf-8")
         click.echo(short(page.resolve()), err=True)
 
 

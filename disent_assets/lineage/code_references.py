@@ -13,8 +13,8 @@ import dagster as dg
 def code_references(places: Sequence[str]) -> dg.CodeReferencesMetadataValue:
     """Return the lines of functions and other parts of modules, `module:ATTRIBUTE` or `module`."""
     with _beta():
-        found = [reference for place in places if (reference := _reference(place))]
-        return dg.CodeReferencesMetadataValue(code_references=found)
+        references = [reference for place in places if (reference := _reference(place))]
+        return dg.CodeReferencesMetadataValue(code_references=references)
 
 
 def file_reference(path: Path) -> dg.CodeReferencesMetadataValue:

@@ -99,26 +99,26 @@ def refresh_job(
         versions = read_sources(workspace)
         for event in observe(workspace, context.instance, versions):
             context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
-        steps, found = steps_of(workspace, assets), find_states(workspace, versions)
+        steps, states = steps_of(workspace, assets), find_states(workspace, versions)
         runs = plan(steps, extent.selection, extent.partition, _languages(workspace, extent.partition))
         if not (extent.everything or extent.look_at_fresh):
-            runs = due(runs, found)
+            runs = due(runs, states)
         log = RunLog(context, workspace, {step.key: step for step in steps}, report)
         tags = {**OF_STEPS, BEGAN: began_at.isoformat(), OF_RUN: context.run_id}
         elsewhere = (context.instance, tags) if submits else None
         before = newest_refresh(read_build(workspace))
-        result = run_steps(load, workspace, steps, runs, found, workers=workers, report=log, submitted_by=elsewhere)
+        result = run_steps(load, workspace, steps, runs, states, workers=workers, report=log, submitted_by=elsewhere)
         if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
             # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
             log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
         if (number := newest_refresh(read_build(workspace))) != before:
             context.instance.add_run_tags(context.run_id, {NUMBER: str(number)})
             context.log.info("this is refresh %s: disent diff shows which numbers it has changed", number)
-        found = find_states(workspace)
-        update_states(workspace, record_states(workspace, found))
+        states = find_states(workspace)
+        update_states(workspace, record_states(workspace, states))
         chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
         by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
-        result.stale_inputs = stale_inputs(found, lambda asset, name: by_output[asset].parents(name), chosen)
+        result.stale_inputs = stale_inputs(states, lambda asset, name: by_output[asset].parents(name), chosen)
         return result
 
     @dg.op(name=prefixed_name(workspace.prefix, STEP), pool=of_device)
@@ -203,9 +203,9 @@ def with_upstream(selections: Sequence[str], partition: str | None) -> str:
     return shlex.join(("disent", "materialize", *upstream, *(("--partition", partition) if partition else ())))
 
 
-def due(runs: list[StepRun], found: list[State]) -> list[StepRun]:
+def due(runs: list[StepRun], states: list[State]) -> list[StepRun]:
     """Return the steps with an asset that is not fresh, or depends on one that is not."""
-    open_ = {(state.asset, state.partition) for state in found if not state.is_settled}
+    open_ = {(state.asset, state.partition) for state in states if not state.is_settled}
     return [run for run in runs if any(("/".join(key), run.partition) in open_ for key in run.outputs)]
 
 

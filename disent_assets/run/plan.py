@@ -179,12 +179,12 @@ def _made_for(
 
 
 def _with_upstream(nodes: Iterable[Node], upstream: Mapping[Node, set[Node]], selected: Collection[Key]) -> set[Node]:
-    found, due = set(nodes), list(nodes)
+    reached, due = set(nodes), list(nodes)
     while due:
-        above = {node for node in upstream[due.pop()] - found if node[1] is not None or node[0] in selected}
-        found |= above
+        above = {node for node in upstream[due.pop()] - reached if node[1] is not None or node[0] in selected}
+        reached |= above
         due += above
-    return found
+    return reached
 
 
 def _runs(steps: Sequence[AssetStep], upstream: Mapping[Node, set[Node]], chosen: Collection[Node]) -> list[StepRun]:

@@ -78,7 +78,7 @@ def run_steps(
     workspace: Workspace,
     steps: Sequence[AssetStep],
     runs: Sequence[StepRun],
-    found: Sequence[State],
+    states: Sequence[State],
     *,
     workers: int | None = 1,
     report: Report | None = None,
@@ -93,13 +93,13 @@ def run_steps(
         workspace: to run in.
         steps: of the lineage.
         runs: the plan, or a part of it.
-        found: the states of all partitions before.
+        states: the states of all partitions before.
         workers: None for one a core, or one if more would save less than they cost, and for `AT_ONCE` submitted ones.
         report: receives what happens.
         submitted_by: instance and tags of the runs, if the steps run elsewhere, wherever the profile has them run.
     """
     report, by_key = report or Report(), {step.key: step for step in steps}
-    fresh = fresh_runs(runs, found)
+    fresh = fresh_runs(runs, states)
     settled: set[str] = set()  # nothing can change a fresh step that depends on settled ones only
     names = {run.name for run in runs}
     for run in runs:
@@ -146,9 +146,9 @@ def _ended(schedule: "Schedule", executor: Executor, report: Report) -> Iterator
 # --- what to expect ---------------------------------------------------------------------------------------
 
 
-def fresh_runs(runs: Sequence[StepRun], found: Sequence[State]) -> set[StepRun]:
+def fresh_runs(runs: Sequence[StepRun], states: Sequence[State]) -> set[StepRun]:
     """Return the steps whose assets are all fresh."""
-    fresh = {(state.asset, state.partition) for state in found if state.status == "fresh"}
+    fresh = {(state.asset, state.partition) for state in states if state.status == "fresh"}
     return {run for run in runs if all(("/".join(key), run.partition) in fresh for key in run.outputs)}
 
 

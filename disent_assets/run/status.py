@@ -57,22 +57,22 @@ def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | N
     return states_in(workspace, observed_contents(read), unreadable=unreadable)
 
 
-def record_states(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+def record_states(workspace: Workspace, states: Sequence[State]) -> pa.Table:
     """Write the table of states, which `disent sql` shows in place of those in the warehouse, and return it."""
     with sole_maker(workspace.table(*ASSET_STATE)):
-        rows = state_rows(workspace, found)
+        rows = state_rows(workspace, states)
         write_run_table(workspace, ASSET_STATE, rows.to_pylist())
     return rows
 
 
-def summary(found: Iterable[State], *, show_all: bool) -> str:
+def summary(states: Iterable[State], *, show_all: bool) -> str:
     """Return one line for each partition that is not fresh (with `show_all`, for every partition), and the counts.
 
     What an earlier version of disent has made, and nobody has looked at since, is one line.
     """
     counts: Counter[str] = Counter()
     lines, waiting, not_recorded = [], 0, 0
-    for state in found:
+    for state in states:
         counts[state.status] += 1
         waiting += state.status == "fresh" and not state.is_settled
         not_recorded += (is_old := state.causes == (NOT_RECORDED,))

@@ -51,8 +51,8 @@ def prepare(home: Path) -> None:
 
 
 def check_name(home: Path) -> None:
-    if found := _UNUSABLE.search(str(home)):
-        problem = f"a folder of results can't have {found[0]!r} in its path, because Dagster can't use it"
+    if unusable := _UNUSABLE.search(str(home)):
+        problem = f"a folder of results can't have {unusable[0]!r} in its path, because Dagster can't use it"
         raise StorageError(located(home, None, problem, "Set DISENT_HOME to another folder, or rename this one"))
 
 

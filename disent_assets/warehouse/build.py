@@ -274,11 +274,11 @@ def _contents(
     copies = f"count(*) - count(distinct hash({key}))" if key else "0"  # faster than of the columns themselves
     hashed = "'' || sum(hash(relation)::hugeint)" if files is None else "null"
     with one_line(f"relation {name}"):
-        ((rows, found, version),) = connection.sql(
+        ((rows, repeated, version),) = connection.sql(
             f"select count(*), {copies}, {hashed} from {name} as relation"
         ).fetchall()
     version = fingerprint(columns, rows, version, *([] if files is None else [list(files)]))
-    return Contents(rows=rows, version=version, copies=found, columns=columns)
+    return Contents(rows=rows, version=version, copies=repeated, columns=columns)
 
 
 def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> CheckResult:

@@ -53,20 +53,20 @@ def warehouse_checks() -> dict[str, Check]:
 
 
 def refresh_warehouse(
-    workspace: Workspace, run_id: str = "", began_at: datetime | None = None, found: Sequence[State] = ()
+    workspace: Workspace, run_id: str = "", began_at: datetime | None = None, observed: Sequence[State] = ()
 ) -> StepResult:
     """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
 
     The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
     in between builds the warehouse again and finds nothing new to record. `run_id` is Dagster's, and the command of the
-    run began at `began_at`, if that is known. `found` are the states once it is built.
+    run began at `began_at`, if that is known. `observed` are the states once it is built.
     """
     from disent_assets.warehouse.build import INPUTS, are_whole, build_warehouse, remove_others
     from disent_core.lineage.history import append, history_files, new_rows, read_history
 
     with sole_maker(workspace.warehouse):
         refresh_vocabulary(workspace)
-        states = state_rows(workspace, found)
+        states = state_rows(workspace, observed)
         stored = stored_tables(workspace)
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
         infos = {name: [info for path in stored[name] if (info := read_info(path)) is not None] for name in inputs}
@@ -154,17 +154,17 @@ def _write(workspace: Workspace, record: Mapping[str, Any]) -> None:
     write_text_result(workspace.warehouse.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
 
 
-def state_rows(workspace: Workspace, found: Sequence[State]) -> pa.Table:
+def state_rows(workspace: Workspace, states: Sequence[State]) -> pa.Table:
     """Return the table of states, recorded now."""
     rows = read_run_table(workspace, ASSET_STATE).to_pylist()
     before = {(row["asset"], row["partition"]): row for row in rows}
-    return rows_table(_rows(found, before, datetime.now(UTC)), ASSET_STATE[1])
+    return rows_table(_rows(states, before, datetime.now(UTC)), ASSET_STATE[1])
 
 
 def _rows(
-    found: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
+    states: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
 ) -> Iterator[dict[str, Any]]:
-    for state in found:
+    for state in states:
         key = state.asset.split("/")
         last = before.get((state.asset, state.partition))
         yield {

@@ -96,7 +96,7 @@ def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
 
 
 def without_mates(workspace: Workspace) -> list[str]:
-    """Say which heads of the configuration have no mates to learn templates from, as far as the tables are made."""
+    """Describe which heads of the configuration lack mates to learn templates from, as far as the tables are made."""
     config = workspace.config
     methods: dict[str, list[str]] = {}
     for name in config.experiment.methods:
@@ -104,14 +104,14 @@ def without_mates(workspace: Workspace) -> list[str]:
         if learns_from_mates(method.method, method.settings):
             for training_set in config.training_sets_of(method):
                 methods.setdefault(training_set, []).append(method.name)
-    said = []
+    notices = []
     for training_set, names in methods.items():
         path = workspace.table(*MATES, training_set)
         info = none_if_damaged(partial(read_info, path))
         if info is not None and not info.rows:
             problem = f"{', '.join(names)} [{training_set}]: no training text has slots with other values to swap in"
-            said.append(f"{problem}, so these heads have a meaning, and no template and no residual")
-    return said
+            notices.append(f"{problem}, so these heads have a meaning, and no template and no residual")
+    return notices
 
 
 def training_data(workspace: Workspace, encoder: str, training_set: str) -> StepResult:

@@ -265,8 +265,8 @@ class EmuTask(IntentTask):
             self.register_buffer("centers", centers)
         self.discriminator = Discriminator(dim, config.disc_activation) if config.discriminator else None
         if config.discriminator and not self.data.adversarial:
-            found = "every language is a training language, so the discriminator has no other class"
-            raise TrainingError(f"{found}. Train on several languages, or choose fewer training_languages")
+            problem = "every language is a training language, so the discriminator has no other class"
+            raise TrainingError(f"{problem}. Train on several languages, or choose fewer training_languages")
 
     def main_parameters(self) -> list[nn.Parameter]:
         """Return parameters of encoder and classifier, and learned centers."""

@@ -20,6 +20,9 @@ from disent_core.storage.tables import SCHEMAS, conform, rows_of
 _log = logging.getLogger(__name__)
 
 ROWS_OF_SHARD = 100_000  # texts that are compared with all others in one shard
+READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]  # columns of `utterances` that are read
+BLEU_STATE_SCHEMA = schema("corpus, language, utterance_id, text_key, max_bleu float64, nearest_utterance_id?")
+"""Schema of the BLEU state: one row per train utterance, ordered by id."""
 
 Tokens = Iterable[Sequence[str]]
 Scores = Float64[np.ndarray, " utterances"]
@@ -176,13 +179,7 @@ def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
     return np.exp(score), np.where(near < total, near, -1)
 
 
-_LOG = logging.getLogger(__name__)
-
-BLEU_STATE_SCHEMA = schema("corpus, language, utterance_id, text_key, max_bleu float64, nearest_utterance_id?")
-"""Schema of the BLEU state: one row per train utterance, ordered by id."""
-
-
-READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]  # columns of `utterances` that are read
+# --- the pool ---------------------------------------------------------------------------------------------
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
@@ -239,7 +236,7 @@ def _previous_witnesses(train: pa.Table, previous: pa.Table | None) -> tuple[np.
     witness = pl.when(has_none).then(-1).otherwise(pl.col("row_right").fill_null(-2))
     known[kept["row"]] = True
     nearest[kept["row"]] = kept.select(witness).to_series()
-    _LOG.info(
+    _log.info(
         "%d utterances new or changed, %d gone, %d witnesses gone",
         *(len(train) - len(kept), len(before) - len(kept), int((nearest == -2).sum())),
     )

@@ -37,8 +37,6 @@ _SKIPPABLE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # numbers of frequent n-grams t
 
 Ids = Int64[np.ndarray, " rows"]
 Pairs = Int64[np.ndarray, " pairs"]
-
-
 Counts = Integer[np.ndarray, " pairs"]
 Logs = Float64[np.ndarray, " pairs"]
 

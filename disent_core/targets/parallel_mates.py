@@ -110,20 +110,20 @@ class _Aligned:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Things of which the first by rendezvous hashing are drawn: sorted, with a hash of each."""
+    """Items of which the first by rendezvous hashing are drawn: sorted, with a hash of each."""
 
-    things: Sequence[Any]
-    hashes: UInt64[np.ndarray, " things"]
+    items: Sequence[Any]
+    hashes: UInt64[np.ndarray, " items"]
 
     @classmethod
     def of(cls, names: Mapping[Any, str]) -> "_Ranked":
-        things = sorted(names)
-        return cls(things, np.array([hash_of(names[thing]) for thing in things], dtype=np.uint64))
+        items = sorted(names)
+        return cls(items, np.array([hash_of(names[item]) for item in items], dtype=np.uint64))
 
     def drawn(self, salt: int) -> Iterator[Any]:
         """Yield all of them, those of the smallest hash with the salt first."""
         order = np.argsort(mixed(np.uint64(salt) ^ self.hashes), kind="stable")
-        return (self.things[index] for index in order)
+        return (self.items[index] for index in order)
 
 
 @dataclass(frozen=True)

@@ -171,7 +171,10 @@ class Service:
         return {"status": "ok"}
 
     def ready(self) -> dict[str, Any]:
-        """It listens only after index, model and classifier have answered once; later, a full queue is not ready."""
+        """Return what can be asked; a full queue is not ready.
+
+        The server listens only after index, model and classifier have answered once.
+        """
         if self.turns.is_full:
             raise Busy(f"{self.turns.most} requests wait already")
         return {
@@ -235,15 +238,15 @@ def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str
     """Classify texts; what is below the threshold of the classifier is near none of its classes."""
     probabilities, nearness = classifier.judge(texts)
     labels = classifier.classes_[probabilities.argmax(axis=1)].tolist()
-    found = []
+    judged = []
     for number, (label, probability) in enumerate(zip(labels, probabilities.max(axis=1).tolist(), strict=True)):
         near = None if nearness is None else float(nearness[number])
         is_near = near is None or classifier.threshold_ is None or near >= classifier.threshold_
         shown = label if is_near else classifier.unknown
-        found.append(
+        judged.append(
             {"label": shown, "probability": probability, "likeliest": label, "nearness": near, "is_near": is_near}
         )
-    return found
+    return judged
 
 
 # --- errors -----------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Questio
     if len(asked.q) > LONGEST:
         raise ValueError(f"The sentence has {len(asked.q):,} characters; at most {LONGEST:,} can be searched for")
     for wanted, known in ((asked.language, languages), (asked.only, (*languages, OTHERS))):
+        if wanted and not languages:
+            raise ValueError("No sentence here has a language; name it when you index them: disent index --language")
         if wanted and wanted not in known:
             raise ValueError(f"No sentence here is in {wanted[:40]!r}; choose one of {', '.join(languages)}")
     if asked.only == OTHERS and not asked.language:
@@ -250,15 +252,15 @@ class Page:
 
     async def shapes_html(self, request: Request) -> HTMLResponse:
         try:
-            found, error = await self.shapes.get(), ""
+            grouped, error = await self.shapes.get(), ""
         except (DisentError, ValueError) as problem:
-            found, error = None, str(problem)
-        status = 404 if error else 202 if found is None else 200
+            grouped, error = None, str(problem)
+        status = 404 if error else 202 if grouped is None else 200
         page = self._rendered(
             "shapes",
             Question(),
             status=status,
-            found=found,
+            grouped=grouped,
             error=error,
             longest_of=LONGEST_OF_SHAPES,
             total=len(self.index.texts),

@@ -49,7 +49,7 @@ class LazyShapes:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shapes")
 
     @cached_property
-    def _found(self) -> "Future[IndexShapes]":
+    def _grouped(self) -> "Future[IndexShapes]":
         return self._thread.submit(index_shapes, self.index)
 
     async def get(self) -> IndexShapes | None:
@@ -61,8 +61,8 @@ class LazyShapes:
         """
         if not self.is_possible:
             raise ValueError("the model of this index has no embedding of shapes")
-        await asyncio.wait([asyncio.wrap_future(self._found)], timeout=PATIENCE_SECONDS)
-        return self._found.result() if self._found.done() else None
+        await asyncio.wait([asyncio.wrap_future(self._grouped)], timeout=PATIENCE_SECONDS)
+        return self._grouped.result() if self._grouped.done() else None
 
 
 def index_shapes(index: "Index") -> IndexShapes:
@@ -74,11 +74,11 @@ def index_shapes(index: "Index") -> IndexShapes:
     def vectors(listed: Sequence[str]) -> "np.ndarray":
         return index.vectors(TEMPLATE, [row_of[text] for text in listed])
 
-    found = shapes(texts, vectors)
-    several = [shape for shape in found if shape.distinct > 1]
+    listed = shapes(texts, vectors)
+    several = [shape for shape in listed if shape.distinct > 1]
     return IndexShapes(
         shapes=tuple(several[:MOST_SHOWN]),
         more=max(len(several) - MOST_SHOWN, 0),
-        alone=len(found) - len(several),
+        alone=len(listed) - len(several),
         texts=len(texts),
     )

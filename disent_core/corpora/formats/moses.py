@@ -75,28 +75,28 @@ def _pair_files(path: Path, sides_of_stem: SidesOfStem) -> dict[str, Sides]:
         stem, _, suffix = file.name.rpartition(".")
         if stem and is_language_code(suffix) and file.is_file():
             stems[file.parent, stem][suffix] = file
-    pairs_found: dict[str, Sides] = {}
+    sides_of: dict[str, Sides] = {}
     for (_, stem), files in stems.items():
         for languages, sides in sides_of_stem(stem, files).items():
             name = "-".join(map(language_code, languages))
-            if name in pairs_found:
-                problem = f"{pairs_found[name].source.name} and {sides.source.name} are both the pair {name}"
+            if name in sides_of:
+                problem = f"{sides_of[name].source.name} and {sides.source.name} are both the pair {name}"
                 raise CorpusError(located(sides.source, None, problem, "Put each into a separate folder"))
-            pairs_found[name] = sides
-    if not pairs_found:
+            sides_of[name] = sides
+    if not sides_of:
         raise no_files(path, "it has no two aligned files of such names", "en-de.en and en-de.de")
-    return pairs_found
+    return sides_of
 
 
 def _sides_of(path: Path, pair: str, sides_of_stem: SidesOfStem) -> Sides:
     """Return the two files of one pair; `de-en` is also found under the name `en-de`."""
-    pairs_found = _pair_files(path, sides_of_stem)
-    if pair in pairs_found:
-        return pairs_found[pair]
-    for source, target in pairs_found.values():
+    sides_of = _pair_files(path, sides_of_stem)
+    if pair in sides_of:
+        return sides_of[pair]
+    for source, target in sides_of.values():
         if pair == "-".join(language_code(side.suffix[1:]) for side in (target, source)):
             return Sides(target, source)
-    raise absent(path, f"the pair {pair!r}", pairs_found)
+    raise absent(path, f"the pair {pair!r}", sides_of)
 
 
 def _named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:

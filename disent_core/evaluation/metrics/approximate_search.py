@@ -122,7 +122,7 @@ def _scored(
     return scores
 
 
-def recall_of(found: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:
+def recall_of(proposed: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:
     """Return the mean share of the exact scores of each query that were found; of equal scores any counts."""
-    shares = [np.count_nonzero(scores >= best[-1]) / len(best) for scores, best in zip(found, exact, strict=True)]
+    shares = [np.count_nonzero(scores >= best[-1]) / len(best) for scores, best in zip(proposed, exact, strict=True)]
     return float(np.mean(np.minimum(shares, 1)))

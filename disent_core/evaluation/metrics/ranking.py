@@ -382,8 +382,8 @@ def _count(is_counted: Bool[np.ndarray, "queries pool"]) -> Int[np.ndarray, " qu
 
 def _gold_scores(scores: Float32[np.ndarray, "queries pool"], gold: Golds) -> Float32[np.ndarray, "queries golds"]:
     """Return scores of the gold candidates; NaN, which compares unequal to everything, for padding."""
-    found = np.take_along_axis(scores, np.maximum(gold, 0), axis=1)
-    return np.where(gold >= 0, found, np.float32(np.nan))
+    gold_scores = np.take_along_axis(scores, np.maximum(gold, 0), axis=1)
+    return np.where(gold >= 0, gold_scores, np.float32(np.nan))
 
 
 def _ranks(scores: Float32[np.ndarray, "queries pool"], gold: Golds, ties: Ties) -> Golds:

@@ -57,7 +57,7 @@ def correlation_problems(
 
     `golds` has the column of `sentence_pairs` by the name of the gold score in the settings, None if there is only one.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for gold, column in golds.items():
         pairs = sentence_pairs(inputs, config.split).filter(pc.field(column).is_valid())
         if len(pairs) < 2:
@@ -71,8 +71,8 @@ def correlation_problems(
             settings={"split": config.split, **({"gold": gold} if gold else {})},
             gold=pairs[column].to_numpy().astype(float),
         )
-        found.append(problem)
-    return found
+        problems.append(problem)
+    return problems
 
 
 TASK = Task(
