@@ -22,9 +22,14 @@ SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
 
 
 def project_folder() -> Path:
-    """Return the working folder if it has a configuration or the package is installed, otherwise the checkout."""
-    has_config = os.path.isfile(CONFIG)  # noqa: PTH113 - a working folder that is gone or forbidden has none: no error
-    return Path.cwd() if has_config or SHARED is _BUNDLED else SHARED
+    """Return the working folder; the checkout, if the working folder is one of its folders without a configuration."""
+    if os.path.isfile(CONFIG) or SHARED is _BUNDLED:  # noqa: PTH113 - a folder that is gone has none: no error
+        return Path.cwd()
+    try:
+        here = Path.cwd()
+    except OSError:  # it is gone
+        return SHARED
+    return SHARED if here.is_relative_to(SHARED) else here
 
 
 PROJECT = project_folder()  # the project when this process started

@@ -184,6 +184,11 @@ def train(
         tables, pivot = _utterances(workspace), workspace.config.pairs_of(NAME)[0][0]
         counts = _translations(tables, pivot)
         _LOG.info("%s", _counted(counts))
+        for code, of_language in counts.items():
+            if lacking := tables[pivot].num_rows - sum(of_language.values()):
+                _LOG.warning(
+                    "%d of %d texts in %s have no translation in %s", lacking, tables[pivot].num_rows, pivot, code
+                )
         if extend is not None:
             return _extended(extend, tables, target, seed, counts)
         _require_enough(Path(data), counts)

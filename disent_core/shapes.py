@@ -19,7 +19,7 @@ Only numpy is imported here.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import Match, SequenceMatcher
 
 import numpy as np
@@ -55,12 +55,14 @@ class Wording:
         count: of texts, repeated ones included.
         slots: for each slot its values, the commonest first, with their counts.
         examples: its commonest texts.
+        is_new: whether no earlier text has this wording; None if there are no earlier texts.
     """
 
     pattern: str
     count: int
     slots: tuple[dict[str, int], ...]
     examples: tuple[str, ...]
+    is_new: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +116,13 @@ def shapes(
     for members in grouped(listed, encode(listed), threshold):
         of_group = {listed[row]: counts[listed[row]] for row in members if listed[row] in counts}
         of_earlier = None if earlier is None else sum(known[listed[row]] for row in members)
+        before = None if earlier is None else [listed[row] for row in members if known[listed[row]]]
         if of_group:
             of_log.append(
                 Shape(
                     count=sum(of_group.values()),
                     distinct=len(of_group),
-                    wordings=wordings(of_group),
+                    wordings=wordings(of_group, before),
                     is_new=None if of_earlier is None else not of_earlier,
                     earlier=of_earlier,
                 )
@@ -189,16 +192,20 @@ def _rows_of(labels: Labels) -> list[NDArray[np.int64]]:
 # --- patterns ---------------------------------------------------------------------------------------------
 
 
-def wordings(texts: Mapping[str, int]) -> tuple[Wording, ...]:
-    """Split texts of one shape, with their counts, into wordings."""
+def wordings(texts: Mapping[str, int], earlier: Sequence[str] | None = None) -> tuple[Wording, ...]:
+    """Split texts of one shape, with their counts, into wordings; `earlier` texts of the shape tell which are new."""
+    before = frozenset(earlier or ())
+    texts = dict.fromkeys(before, 0) | dict(texts)
     left = {text: tokens_of(text) for text in sorted(texts, key=lambda text: (-texts[text], text))}
     listed = []
     while left:
         first = next(iter(left.values()))
         near = {text: tokens for text, tokens in left.items() if _shared(first, tokens) >= _SHARED}
         words = _words([*near.values()]) or first
-        members = {text: tokens for text, tokens in near.items() if _fits(words, tokens)}
-        listed.append(_wording(words, members, texts))
+        members = {text: tokens for text, tokens in near.items() if tokens is first or _fits(words, tokens)}
+        if any(texts[text] for text in members):
+            is_new = None if earlier is None else before.isdisjoint(members)
+            listed.append(replace(_wording(words, members, texts), is_new=is_new))
         left = {text: tokens for text, tokens in left.items() if text not in members}
     return tuple(sorted(listed, key=lambda wording: -wording.count))
 
@@ -238,7 +245,7 @@ def _wording(words: _Tokens, members: Mapping[str, _Tokens], counts: Mapping[str
     """Return the wording of texts that have these words: they are its pattern, and what lies between are slots."""
     gaps: list[Counter[str]] = [Counter() for _ in range(len(words) + 1)]
     for text, tokens in members.items():
-        for gap, value in _values(words, tokens):
+        for gap, value in _values(words, tokens) if counts[text] else ():
             gaps[gap][value] += counts[text]
     count = sum(counts[text] for text in members)
     slots, pieces = [], []
@@ -249,7 +256,7 @@ def _wording(words: _Tokens, members: Mapping[str, _Tokens], counts: Mapping[str
         elif gap:
             pieces.append("…")
         pieces.append(word)
-    examples = sorted(members, key=lambda text: -counts[text])[:_EXAMPLES]
+    examples = sorted(filter(counts.get, members), key=lambda text: -counts[text])[:_EXAMPLES]
     return Wording(_joined(piece for piece in pieces if piece), count, tuple(slots), tuple(examples))
 
 

@@ -17,9 +17,13 @@ _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are show
 
 @main.command()
 @click.argument("texts", metavar="LOG")
-@click.option("--since", metavar="OLD", help="An earlier log: shapes that it lacks are new.")
+@click.option("--since", metavar="OLD", help="An earlier log: shapes and wordings that it lacks are new.")
 @click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
-@click.option("--threshold", type=click.FloatRange(0, 1, min_open=True), help="Mean cosine of one shape, 0.7.")
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Mean cosine from which wordings are one shape, 0.7 by default.",
+)
 @click.option("--most", type=click.IntRange(1), default=30, show_default=True, help="Shapes that a table shows.")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
 @click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
@@ -62,6 +66,9 @@ def shapes(
     if style == "table":
         new = "" if earlier is None else f", {sum(bool(shape.is_new) for shape in listed_shapes):,} of them new"
         click.echo(f"\n{len(listed):,} texts, {len(listed_shapes):,} shapes{new}; the slots are proposals")
+        cut = len(listed_shapes) - len(shown), sum(max(0, len(shape.wordings) - _WORDINGS) for shape in shown)
+        if any(cut):
+            click.echo(f"not shown: {cut[0]:,} smaller shapes (--most), {cut[1]:,} wordings; --format csv has all")
     if page is not None:
         from disent_assets.web.shapes_page import render
 
@@ -73,7 +80,7 @@ def _row(number: int, shape: "Shape", wording: "Wording") -> dict[str, object]:
     return {
         "shape": number,
         "count": wording.count,
-        "new": "new" if shape.is_new else "",
+        "new": "new" if shape.is_new else "new wording" if wording.is_new else "",
         "pattern": wording.pattern,
         "values": "; ".join(f"{{{slot}}}: {_values(values)}" for slot, values in enumerate(wording.slots, 1)),
         "example": wording.examples[0],

@@ -69,7 +69,7 @@ def iter_lines(path: Path) -> Iterator[str]:
         with open_file(path) as file:
             if not file.peek(1).removeprefix(_BYTE_ORDER_MARK):
                 problem = "this file is empty"
-                raise CorpusError(located(path, None, problem, "Take it from the published corpus again"))
+                raise CorpusError(located(path, None, problem, "Get it from its source again"))
             for number, line in enumerate(file, start=1):
                 content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
                 check_line(content := content.removesuffix(b"\n"))

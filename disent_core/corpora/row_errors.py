@@ -18,7 +18,7 @@ from disent_core.storage.tables import NOTES, TableInfo
 
 _LOG = logging.getLogger(__name__)
 
-REMEDY = "Correct this line, or take the file from the published corpus again"
+REMEDY = "Correct this line, or get the file from its source again"
 
 Row = TypeVar("Row")
 Item = TypeVar("Item")

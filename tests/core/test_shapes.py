@@ -82,6 +82,23 @@ def test_texts_of_one_wording_are_one_shape_whatever_their_values_and_the_thresh
         assert [shape.distinct for shape in shapes(log, encode_values, threshold=threshold)] == [2, 2]
 
 
+def test_a_pattern_has_no_word_that_one_of_its_texts_lacks_and_no_value_that_did_not_stand_there():
+    orders = {f"cancel my order {number}": 1 for number in (1, 2, 3)}
+    listed = wordings({**orders, "cancel my subscription": 1})
+    assert [(wording.pattern, *wording.slots) for wording in listed] == [
+        ("cancel my order {1}", {"1": 1, "2": 1, "3": 1}),
+        ("cancel my subscription",),
+    ]
+
+
+def test_a_wording_that_no_earlier_text_of_its_shape_has_is_new():
+    listed = wordings({"cancel my order 1": 2, "play some jazz": 1}, ["play some rock", "where is it"])
+    assert [(wording.pattern, wording.slots, wording.is_new) for wording in listed] == [
+        ("cancel my order 1", (), True),
+        ("play some {1}", ({"jazz": 1},), False),
+    ]
+
+
 def test_texts_that_share_words_but_not_their_shape_are_not_joined():
     assert [shape.distinct for shape in shapes(["play jazz", "stop jazz"], encode)] == [1, 1]
 

@@ -126,7 +126,7 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
         count, kept = count + 1, kept + 1
         yield utterance(f"{split}-{count}", split, text, tokens, tags)
     if not count:
-        raise CorpusError(located(path, None, "this file has no sentence", "Take it from the published corpus again"))
+        raise CorpusError(located(path, None, "this file has no sentence", "Get it from its source again"))
     row_errors.check(kept, path)
 
 

@@ -48,7 +48,8 @@ _NAMES = {
 _MAY_BE_EMPTY = ("domain", "intent")
 _LONG = "language and text (or annotated), or a column for each language, such as en and de"
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
-_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+_SEPARATED = (".csv", ".tsv")
+_SUFFIXES = (*_SEPARATED, ".jsonl", ".parquet")
 
 
 class _Row(NamedTuple):
@@ -138,7 +139,7 @@ def _rows(path: Path) -> Iterator[_Row]:
                 raise CorpusError(located(file, number, problem, REMEDY))
             yield _Row(file, number, record)
         if not count:
-            raise CorpusError(located(file, None, "this file has no rows", "Take it from the published corpus again"))
+            raise CorpusError(located(file, None, "this file has no rows", "Add some, or name another file"))
 
 
 def _files(path: Path) -> list[Path]:
@@ -168,7 +169,11 @@ def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 if text := _field("annotated", "" if record[language] is None else record[language]).strip():
                     yield number, {"id": f"{file.stem}-{number}", **fields, "language": language, "annotated": text}
     except ValueError as error:
-        raise CorpusError(located(file, number, str(error), REMEDY)) from error
+        is_of_header = columns is None and file.suffix in _SEPARATED
+        place, remedy = (
+            (1, "Name each column of texts by the code of its language") if is_of_header else (number, REMEDY)
+        )
+        raise CorpusError(located(file, place, str(error), remedy)) from error
 
 
 class _Columns(NamedTuple):
@@ -238,7 +243,7 @@ def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         table = read_untrusted_parquet(file, [*columns.of_row.values(), *columns.of_language])
     except (pa.ArrowException, OSError) as error:
         problem = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
-        raise CorpusError(located(file, None, problem, "Take it from the published corpus again")) from error
+        raise CorpusError(located(file, None, problem, "Get it from its source again")) from error
     yield from enumerate(rows_of(table), start=1)
 
 

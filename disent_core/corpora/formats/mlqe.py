@@ -86,7 +86,7 @@ def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[objec
         remedy = f"It has {', '.join(columns)}; take the file with scores"
         raise CorpusError(located(path, 1, f"columns {missing} are missing", remedy))
     if not lines:
-        raise CorpusError(located(path, 1, "this file has a header only", "Take it from the published corpus again"))
+        raise CorpusError(located(path, 1, "this file has a header only", "Get it from its source again"))
     numbered = ((number, line.split("\t")) for number, line in enumerate(lines, start=2))
     rows: list[tuple[Location, str, _Row]] = []
     for (_, number), fields, row in row_errors.parsed(path, numbered, lambda fields: _row(fields, columns)):
