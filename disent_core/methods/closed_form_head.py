@@ -1,4 +1,4 @@
-"""Fit and apply linear maps of sentence vectors, in float64."""
+"""Fit and apply the linear maps of `centered`, `projection`, `procrustes` and `cca`, in float64."""
 
 from typing import Any
 

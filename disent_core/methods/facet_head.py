@@ -1,6 +1,6 @@
 """Train and apply Facet: two views of a text, training on translations and slot swaps, and erasure of the language.
 
-At the end are the head of its first generation, `facet_first`, and the table of hashed words `facet_static`, which is
+Below it are the head of its first generation, `facet_first`, and the table of hashed words `facet_static`, which is
 trained on many languages at once.
 """
 
@@ -334,7 +334,7 @@ def word_vectors(data: PairBags, seed: int) -> Float[Tensor, "pairs dim"]:
 def projected(
     bags: NgramBags, weighing: Int[Tensor, " some"], texts: Int[Tensor, " texts"], seed: int
 ) -> Float[Tensor, "texts dim"]:
-    """Return texts as random projections of unit norm; the texts `weighing` tell how rare a word or n-gram is."""
+    """Return texts as random projections of unit norm; how rare a word or n-gram is, is counted in texts `weighing`."""
     words = HashedNgramTable.of_texts(bags.take(weighing), PROJECTED, seed)
     return torch.cat([F.normalize(words(bags.take(block)), dim=-1) for block in texts.split(EMBED_BLOCK)])
 
@@ -360,7 +360,7 @@ def neighbours_together(
     return torch.cat([done[group] for group in torch.randperm(len(done), generator=random).tolist()])
 
 
-# --- the first generation ---------------------------------------------------------------------------------
+# --- facet_first ------------------------------------------------------------------------------------------
 
 SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
 """Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
@@ -434,9 +434,12 @@ class FacetFirstHead(Head):
 
 
 def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
-    """Tell which other pairs share a text with a pair: their other sides are correct too, so they are no negatives."""
+    """Mark for each pair the others that share a text with it: their other sides are correct too, so no negatives."""
     same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
     return shares_a_text(torch.stack([left, right], dim=1)) & ~same_pair
+
+
+# --- facet_static -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ class TranslationTask(FineTuningTask):
 
 
 def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
-    """Tell which pairs have the source or the target in common."""
+    """Mark which pairs have the source or the target in common."""
     source, target = texts.unbind(1)
     return (source.unsqueeze(1) == source) | (target.unsqueeze(1) == target)
 

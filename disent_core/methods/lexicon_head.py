@@ -1,6 +1,4 @@
-"""Train on translation pairs and their slot swaps (parallel mates), as `lexicon` and `facet` do; then `lexicon` itself:
-a table of hashed words and n-grams in place of an encoder.
-"""
+"""Train `lexicon`, a table of hashed words and n-grams, on translation pairs and their mates; `facet` does that too."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +31,9 @@ from disent_core.training.needs import SIDES
 
 EMBED_BLOCK = 1024
 """Texts that are embedded at once."""
+
+
+# --- pairs and their mates --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,9 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         loss = float(torch.stack(losses).sum()) / len(pairs)
         accuracy = translation_accuracy(left, right, self.data.dev_language_pair)
         return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": accuracy}
+
+
+# --- lexicon ----------------------------------------------------------------------------------------------
 
 
 class LexiconTask(MatedPairsTask):

@@ -29,6 +29,8 @@ from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, ExamplesTask, TrainingRun, train
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separator_of
 
+# --- spans ------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class SpanItems:
@@ -198,6 +200,9 @@ def decode(length: int, predictions: Sequence[Prediction], *, overlap: Overlap) 
     return tags
 
 
+# --- features ---------------------------------------------------------------------------------------------
+
+
 def distinct(texts: Sequence[str]) -> tuple[list[str], Int[Tensor, " texts"]]:
     """Return the distinct texts in the order of their first occurrence, and for each text its row among them."""
     encoded = pa.array(texts, pa.string()).dictionary_encode()
@@ -241,7 +246,9 @@ def encode_items(encoder: TunableEncoder, items: SpanItems, *, concat_norm: Conc
     return ItemFeatures(encoder.vectors(masked), encoder.vectors(spans), masked_rows, span_rows, concat_norm)
 
 
-_BLOCK = 4096
+# --- training ---------------------------------------------------------------------------------------------
+
+_BLOCK = 4096  # items of which the features are in memory at once
 
 
 def perceptron(sizes: Sequence[int], seed: int, what: str, device: str) -> nn.Sequential:
@@ -324,6 +331,8 @@ def tune_encoder(
     )
     return train(task, run)
 
+
+# --- taggers ----------------------------------------------------------------------------------------------
 
 _SENTENCES = 4096  # sentences that are labelled at a time, because their features are in memory
 
@@ -408,7 +417,9 @@ class SpanTagger(Tagger):
         yield from train_classifier(self.classifier, features, rows, classes[rows], config, stage_run)
 
 
-_BATCH = 64
+# --- token classification ---------------------------------------------------------------------------------
+
+_BATCH = 64  # sentences
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,10 @@ class Untrained(TrainedMethod):
         return {"sentence": self.sentence(features, self.config)}
 
 
-Solution = Mapping[str, Tensor]  # tensors of the solution, in float64, by name: `<what>.<language>`
+# --- closed forms -----------------------------------------------------------------------------------------
 
 BLOCK_ROWS = 1 << 16  # vectors that are in memory in float64 at once while solving
-
-
+Solution = Mapping[str, Tensor]  # tensors of the solution, in float64, by name: `<what>.<language>`
 Apply = Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Tensor, "texts dim"]]
 """Function from a solution, vectors, their language and the settings to embeddings."""
 

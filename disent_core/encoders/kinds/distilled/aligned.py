@@ -1,6 +1,6 @@
 """Make the aligned encoder: the teacher's blocks under a vocabulary of all languages, without training.
 
-The vocabulary has the Unigram pieces of their words (Kudo 2018, Subword Regularization,
+The vocabulary has the Unigram pieces of the words of these languages (Kudo 2018, Subword Regularization,
 https://arxiv.org/abs/1804.10959, in the implementation of `tokenizers`) beside the whole words of the teacher.
 
 The rows of its pieces are averages of the teacher's, by word alignment with IBM model 1 (Brown et al. 1993, The
@@ -34,8 +34,13 @@ from disent_core.storage.text_columns import BLOCK, blocks, joined, numbered
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+log = logging.getLogger(__name__)
+
 LEAST_PROBABILITY = 0.05
 """Of a teacher's piece given a foreign piece; a less probable one gives nothing to the foreign piece's row."""
+
+
+# --- word alignment ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,8 @@ def aligned_rows(
     share = np.where(is_aligned, pivot_share, 1.0)[:, None]
     return (share * spelt + (1 - share) * mean).astype(np.float32)
 
+
+# --- teacher and vocabulary -------------------------------------------------------------------------------
 
 ROLES = ("pad", "cls", "sep", "unk", "mask")
 """Special tokens that a BERT has, in the order in which they begin the new vocabulary."""
@@ -309,7 +316,7 @@ def _repeatable(scores: Scores) -> Scores:
     return dict(sorted(rounded.items(), key=lambda item: (-item[1], item[0])))
 
 
-log = logging.getLogger(__name__)
+# --- the encoder ------------------------------------------------------------------------------------------
 
 
 def make_aligned(
