@@ -1,4 +1,4 @@
-"""The Dagster assets, the warehouse and the command line of disent: one thin module per stage, no arithmetic."""
+"""What Dagster, DuckDB, the terminal and the browser see of disent; `disent_core` computes."""
 
 import os
 import time

@@ -1,1 +1,1 @@
-"""The assets of the lineage, one module a stage; nothing here computes."""
+"""Make Dagster assets of the steps that `disent_core.lineage.steps` lists, and refresh them; nothing here computes."""

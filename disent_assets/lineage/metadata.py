@@ -24,7 +24,7 @@ from disent_core.storage.results import fetch, open_result, remove_result, sha25
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-log = logging.getLogger("disent_core.results")
+log = logging.getLogger("disent_core.results")  # below the logger that Dagster shows: see dagster.yaml
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&-])")
 INLINE = 1000  # characters from which the UI hides Markdown behind a click
 

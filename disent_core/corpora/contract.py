@@ -105,7 +105,7 @@ class PairReader(Format, Protocol):
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
         """Rows of one pair in the schema `sentence_pairs`, in the order of the files.
 
-        A format without splits of its own puts every row in `test`; `splits.draw_splits` draws them.
+        A format without splits of its own puts every row in `test`; `rows.draw_splits` draws them.
 
         Raises:
             CorpusError: if the files are missing, damaged, malformed or not of equal length.

@@ -1,6 +1,7 @@
-"""Run a transformer up to the highest layer that is read, and return the states of one or several layers.
+"""Run a transformer up to the highest layer that is read, for the states of one or several layers; and its attention.
 
-Attention is in float32 on a CPU, and the same for a text wherever it stands in the batch.
+`use_attention` gives a model one of two: `disent_exact`, which is in float32 on a CPU and the same to the bit for a
+text wherever it stands in the batch, or the faster `disent_batched`, which is equal up to the last bits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,7 @@ def states_width(model: Any, layer: Layers) -> int:
 
 
 def missing_layers(model: Any, layer: Layers) -> list[int]:
+    """Return the numbers of the layers that the model does not have."""
     count = model.config.num_hidden_layers
     return [number for number in _listed(layer) if not -count - 1 <= number <= count]
 
@@ -62,7 +64,7 @@ def block_list(model: Any) -> nn.ModuleList | None:
 
 
 class _StopError(Exception):
-    """The highest block that is watched has its input."""
+    """Raised when all watched blocks have their inputs: nothing behind them needs to run."""
 
 
 def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, mask: Tensor | None) -> list[Tensor]:

@@ -100,7 +100,7 @@ def compare(
     * `mcnemar_exact`: hits and misses, one run per method; `mcnemar`: their means over seeds, by the score statistic,
       if only items are resampled. Both have Wald intervals.
     * `paired_bootstrap`: any other statistic, on resamplings that all methods share, with the percentile interval;
-      `paired_bootstrap_normal` if p is too small to be counted (`significance.bootstrap_p`).
+      `paired_bootstrap_normal` if p is too small to be counted (`statistics.bootstrap_p`).
     * `seeds_and_items_bootstrap`, `seeds_and_items_bootstrap_normal`: the same, where a method has several runs and
       `over` is `seeds_and_items`, hits included. Each method's seeds are drawn apart (`intervals.seeds_resampled`),
       since training k of two methods has nothing in common.

@@ -1,5 +1,7 @@
-"""Run the stages of an experiment: each module opens the inputs of a stage, does the work and reports what it made.
+"""List the steps of an experiment, and run them: open the inputs of a stage, do its work, report what was made.
 
-The modules do not depend on an orchestrator. `disent_assets` makes Dagster assets of these functions, and `disent`
-reads their results from Python.
+`steps` lists them, upstream first. A stage has a module of its name, some with a second one beside it for what needs
+no torch (`head_spec` beside `heads`, `evaluation_inputs` beside `evaluation`); the warehouse is in `disent_assets`,
+because it needs DuckDB. `state` says what is fresh, `workspace` where everything lies. Nothing here depends on an
+orchestrator: `disent_assets` makes Dagster assets of the steps, and `disent` reads their results from Python.
 """

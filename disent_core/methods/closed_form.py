@@ -1,4 +1,4 @@
-"""Linear maps of the encoder's sentence vectors in closed form, in a second.
+"""`centered`, `projection`, `procrustes`, `cca`: linear maps of sentence vectors in closed form, fitted in a second.
 
 * `centered` subtracts the mean of the language, which shifts the whole cloud of its sentences (Libovicky, Rosa and
   Fraser 2020, https://arxiv.org/abs/2004.05160, section 3).

@@ -1,11 +1,13 @@
 """Facet, disent's own method: embed the template of an utterance and the slot values that fill it separately.
 
-It reads a text twice: the token states of a frozen encoder, of which each unit keeps the maximum of a linear map over
-the tokens, and a table of hashed words and n-grams that the languages share (`lexicon`). Either view gives a
+This module declares `facet`, its first generation `facet_first`, and `facet_static`.
+
+`facet` reads a text twice: the token states of a frozen encoder, of which each unit keeps the maximum of a linear map
+over the tokens, and a table of hashed words and n-grams that the languages share (`lexicon`). Each view gives a
 template and a residual of unit norm. All four side by side are the meaning, so the cosine of two meanings is the mean
-of the cosines of their parts. Translations must have equal meanings, parallel mates (translation pairs with other slot
-values) equal templates and different residuals. At the end a closed form erases from every part what a linear map can
-read of the language. Low layers of the encoder do best. Reasons and failures: docs/own-method.md.
+of the cosines of their parts. Translations are trained to have equal meanings, parallel mates (translation pairs with
+other slot values) equal templates and different residuals. At the end a closed form erases from every part what a
+linear map can read of the language. Low layers of the encoder do best. Reasons and failures: docs/own-method.md.
 
 The first generation, `facet_first`, reads token states alone. Pairs of slot swaps (utterances of one language that
 differ in slot values only) teach its template what slot values must not change; as hard negatives among translations

@@ -1,8 +1,9 @@
-"""`infonce`: a linear map or a small network over sentence vectors, trained by plain InfoNCE on translations.
+"""`infonce` and `fine_tuned`: training on translations by plain InfoNCE, over a frozen encoder or of the encoder.
 
-The loss is a softmax over a batch in both directions (van den Oord et al. 2018, https://arxiv.org/abs/1807.03748,
-Eq. 4), as sentence-transformers has it for pairs: no reconstruction, no language embedding, no template. It shows what
-the contrast alone gives, so that methods with more terms can be compared with it.
+`infonce` is a linear map or a small network over sentence vectors. The loss is a softmax over a batch in both
+directions (van den Oord et al. 2018, https://arxiv.org/abs/1807.03748, Eq. 4), as sentence-transformers has it for
+pairs: no reconstruction, no language embedding, no template. It shows what the contrast alone gives, so that methods
+with more terms can be compared with it.
 
 `fine_tuned` is the encoder itself, fine-tuned on the training pairs: an upper reference, not a method of a paper.
 The loss is symmetric in-batch softmax over cosine / temperature, so that translations find one another. Every weight

@@ -1,4 +1,4 @@
-"""Methods without weights, which compare what the encoder gives.
+"""`raw` and `bertscore`: methods without weights, which compare what the encoder gives.
 
 `raw` is the encoder's sentence vector, unchanged: the baseline that every head should beat.
 

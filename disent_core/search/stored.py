@@ -191,7 +191,7 @@ class StoredIndex:
 
     @contextmanager
     def _replaced(self) -> Iterator[None]:
-        """Tell a file that is gone because texts were added from one that is damaged."""
+        """Name the cause if a file is gone because texts were added, which is no damage."""
         try:
             yield
         except DamagedError as error:

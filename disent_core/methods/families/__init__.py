@@ -68,7 +68,11 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
 
 @dataclass(frozen=True, kw_only=True)
 class SeedBySeedMethod(Method[Config]):
-    """A `Method` that trains an encoder, or a map over its vectors, one seed after another."""
+    """A `Method` that is trained one seed after another, because its model is too large for a stack of seeds.
+
+    A subclass names the trainer: those of fine-tuned encoders and of taggers are below; `facet` and `lexicon`, whose
+    tables of words are large, have their own and set `needs`.
+    """
 
     needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
     code_version: str = "2"

@@ -1,7 +1,8 @@
 """A multilingual encoder made of a teacher of one language and translations of it, in two steps.
 
-`vocabulary` and `alignment` give the teacher's blocks a vocabulary of all languages, without training: the aligned
-encoder, which `aligned` writes. `student` trains that encoder to place a translation where the teacher has its source.
+`aligned` gives the teacher's blocks a vocabulary of all languages, without training: the aligned encoder. `student`
+trains that encoder to place a translation where the teacher has its source. `steps` runs both on the training splits
+of the corpora, and `pairs` keeps the texts that are measured out of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
