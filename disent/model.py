@@ -490,6 +490,6 @@ class Model:
         return language
 
     def _refuse_untagged(self, language: str | None) -> None:
-        """Say which languages a tagger has, which may be fewer than those of its pair."""
+        """Return which languages a tagger has, which may be fewer than those of its pair."""
         if not self.embeddings and language is not None and language not in (self.languages or ()):
             raise ValueError(f"this head tags {', '.join(self.languages or ())} only, not {language!r}")

@@ -71,7 +71,7 @@ class Run:
         return self._workspace.home
 
     def heads(self) -> list[HeadName]:
-        """Every head that can be opened: trained heads, and methods that need no training."""
+        """List every head that can be opened: trained heads, and methods that need no training."""
         from disent_core.storage.results import result_exists
 
         return [

@@ -34,7 +34,7 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
     )
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The assets, the job that refreshes them, and its sensor and schedule, which do not run until started."""
+        """Return the assets, the job that refreshes them, and its sensor and schedule, which are off until started."""
         from disent.home import check_owner, open_home
         from disent_assets.lineage.embedded import hosted
         from disent_assets.settings.environment import shard_backend

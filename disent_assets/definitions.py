@@ -35,7 +35,7 @@ def build(workspace: Workspace) -> dg.Definitions:
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The definitions that `workspace.yaml` points to."""
+    """Return the definitions; `workspace.yaml` points here."""
     settings = run_settings()
     if database():
         wait_for_database()

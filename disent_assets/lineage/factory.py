@@ -61,9 +61,10 @@ def _has_gpu() -> bool:
 
 
 def _tags(gpus: float, memory: float) -> dict[str, Any]:
-    """Ray starts an entry point that asks for nothing on the head, hence the processor. Kubernetes shares no GPU.
+    """Return what a step asks of Ray and Kubernetes: a processor, memory in GB, and maybe a GPU or a share of one.
 
-    A Job never starts a second pod: Dagster would take the end of that one for the end of the step
+    Ray starts an entry point that asks for nothing on the head, hence the processor. Kubernetes shares no GPU. A Job
+    never starts a second pod: Dagster would take the end of that one for the end of the step
     (https://github.com/dagster-io/dagster/issues/33755). Dagster's own retries begin it anew.
     """
     asked = {"cpu": "1", "memory": f"{math.ceil(memory * 1024)}Mi"}

@@ -31,10 +31,10 @@ INLINE = 1000  # characters from which the UI hides Markdown behind a click
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Let few errors be retried; one about data, configuration or a full device becomes one message without traceback.
+    """Turn errors into failures of Dagster; one about data, configuration or a full device is a line without traceback.
 
-    `factory.LOST_PROCESS` retries a step that has lost its process, its store or the database of events. The same data
-    or the same bug would fail again.
+    Few are retried: `factory.LOST_PROCESS` begins a step again that has lost its process, its store or the database of
+    events. The same data or the same bug would fail again.
     """
     try:
         yield

@@ -95,7 +95,7 @@ class Relation:
 
 
 def references(sql: str) -> frozenset[str]:
-    """The relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
+    """Return the relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
     return frozenset(_REFERENCE.findall(COMMENT.sub("", sql)))
 
 
@@ -115,13 +115,13 @@ def plain_columns(sql: str) -> tuple[str, dict[str, str]]:
 
 
 def subjects_of_checks(sql_root: Path) -> dict[str, str]:
-    """The relation that each check of `checks` is about, by its name: the one that its header names first."""
+    """Return the relation that each check of `checks` is about, by its name: the one that its header names first."""
     paths = sorted((sql_root / "checks").glob("*.sql"))
     return {path.stem: match[1] for path in paths if (match := _FIRST_READ.search(path.read_text(encoding="utf-8")))}
 
 
 def published_tables(folder: Path) -> dict[str, pa.Table]:
-    """Each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
+    """Read each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
 
     Figures come in the order of their files and lines. An empty field of another table is null.
     """
@@ -142,7 +142,7 @@ def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
 
 
 def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
-    """Every table and view by its name; the schema is `main` if its file is in no subfolder."""
+    """Return every table and view by its name; the schema is `main` if its file is in no subfolder."""
     by_name: dict[str, Relation] = {}
     # A table for each CSV file of `sql/published`, but not for the papers' figures: `sql/tables` has their query.
     values = [
@@ -169,7 +169,7 @@ def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
 
 
 def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """A view such as `fmda_table2` for each table of a paper with labels; the panels `T2a`, `T2b` share one view."""
+    """Yield a view such as `fmda_table2` for each table of a paper with labels; the panels `T2a`, `T2b` share one."""
     path, listing = sql_root / "templates" / "paper_table.sql", sql_root / "published" / "paper_tables.csv"
     rows: list[dict[str, str]] = published["paper_tables"].to_pylist() if "paper_tables" in published else []
     for line, row in enumerate(rows, start=2):
@@ -185,7 +185,7 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
 
 
 def in_order(named: Mapping[str, Relation]) -> list[Relation]:
-    """The tables, then the views and macros, each after the relations that it reads."""
+    """Return the tables, then the views and macros, each after the relations that it reads."""
     for view in named.values():
         if view.kind != "table" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
             raise DisentError(f"view {view.name} reads {inputs}; only tables may. Read the table of that name")
@@ -233,7 +233,7 @@ def descriptions(sql_root: Path) -> tuple[Description, ...]:
 
 
 def described(lines: Sequence[Description], relation: str, column: str = "") -> Description | None:
-    """The most specific line on a column of a relation, or on the relation itself; None if there is none."""
+    """Return the most specific line on a column of a relation, or on the relation itself; None if there is none."""
     return min((line for line in lines if line.fits(relation, column)), key=lambda line: line.generality, default=None)
 
 

@@ -27,7 +27,7 @@ class Turns:
         return self.waiting >= self.most
 
     async def take(self, work: Callable[[], T]) -> T:
-        """Compute in the thread, without holding up the others that only read and write.
+        """Compute in the thread, so that other requests are read and written meanwhile.
 
         Raises:
             Busy: if too many wait already.

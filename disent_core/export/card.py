@@ -78,7 +78,7 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
 
 
 def outside_of_graph(head: SavedHead, routes: Routes) -> str:
-    """Say which steps from texts to the inputs of a head's ONNX graph are no part of the graph."""
+    """Describe which steps from texts to the inputs of a head's ONNX graph are no part of the graph."""
     steps = []
     if head.method.reads_encoder:
         steps.append(f"the tokeniser of this folder, with at most {head.source.saved_config.max_length} tokens a text")

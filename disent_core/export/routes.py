@@ -186,7 +186,7 @@ def _affine(layer: nn.Linear, activation: nn.Module | None = None, *, scale: flo
 
 
 def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, Route]:
-    """A closed form over the vectors of a language is a linear map; but not if it reads the other texts too."""
+    """Return the linear map of each language that a closed form is; reject one that reads the other texts too."""
     if head.method.is_transductive(head.settings):
         raise refusal(head, "it subtracts the mean of the texts that are embedded together: no function of one text")
     solution, routes = trained.solution, {}

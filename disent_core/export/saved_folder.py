@@ -129,7 +129,7 @@ def open_folder(folder: Path, *, device: Device = "auto", allowed: Collection[st
 
 
 def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, dict[str, str]]:
-    """Say for every weight of a head in which file of a folder it lies; write those that lie in none to `REST`."""
+    """Return in which file of a folder every weight of a head lies; write those that lie in none to `REST`."""
     stored: dict[torch.Size, list[tuple[str, str, Tensor]]] = {}
     for file in sorted(folder.rglob("*.safetensors")):
         for name, value in load_file(file).items():

@@ -88,7 +88,7 @@ class EncoderWorkspace:
         return self.config.experiment.device
 
     def folder(self, encoder: str, part: str = "encoder") -> Path:
-        """Folder of a model that a step makes."""
+        """Return the folder of a model that a step makes."""
         return self.workspace.encoder(encoder, part)
 
     def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:

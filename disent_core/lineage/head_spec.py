@@ -96,7 +96,7 @@ def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
 
 
 def without_mates(workspace: Workspace) -> list[str]:
-    """Say which heads of the configuration have no mates to learn templates from, as far as the tables are made."""
+    """Describe which heads of the configuration lack mates to learn templates from, as far as the tables are made."""
     config = workspace.config
     methods: dict[str, list[str]] = {}
     for name in config.experiment.methods:

@@ -105,7 +105,7 @@ def head_and_data(
 
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Seeds of a method that may stop early whose best epoch is the last one."""
+    """Return the seeds whose best epoch is the last one, if the method may stop early."""
     # Rows are ordered by epoch, so that the last best epoch stays.
     best_epochs = {row["seed"]: row["epoch"] for row in best}
     last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
@@ -156,7 +156,7 @@ def dev_embeddings(
 
 
 def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, language: str, dev: pa.Table) -> list[str]:
-    """Keys of the dev texts of a language: those of pairs, or of utterances if the training set is one language."""
+    """Return the keys of the dev texts of a language: of pairs, or of utterances in a training set of one language."""
     if training_set != language:
         columns = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
     else:
@@ -175,7 +175,7 @@ def _of_set(workspace: Workspace, key: Key, training_set: str) -> pa.Table:
 def _of_languages(
     workspace: Workspace, method: MethodConfig, key: Key, training_set: str, columns: Sequence[str] | None = None
 ) -> list[pa.Table]:
-    """The tables `key` of every language of the training set, of every corpus that the method trains on."""
+    """Read the tables `key` of every language of the training set, of every corpus that the method trains on."""
     config = workspace.config
     return [
         read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], columns)
@@ -185,7 +185,7 @@ def _of_languages(
 
 
 def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
-    """`sentence_pairs` of every pair of the training set, of every corpus that offers it for training."""
+    """Read `sentence_pairs` of every pair of the training set, of every corpus that offers it for training."""
     config = workspace.config
     return [
         read_table(workspace.table(*SENTENCE_PAIRS, corpus.name, name), SCHEMAS["sentence_pairs"])
@@ -195,7 +195,7 @@ def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
 
 
 def _texts(workspace: Workspace, method: MethodConfig, training_set: str) -> dict[str, str]:
-    """Texts of the utterances and sentence pairs of a training set, by key."""
+    """Read the texts of the utterances and sentence pairs of a training set, by key."""
     by_key: dict[str, str] = {}
     for table in _of_languages(workspace, method, UTTERANCES, training_set, ["text_key", "text"]):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))

@@ -84,7 +84,7 @@ class Workspace:
     """Where the shards of a step are computed; no result depends on it."""
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
-        """Path of one partition of a table."""
+        """Return the path of one partition of a table."""
         return table_path(self.home, stage, table, *partition)
 
     @property
@@ -97,27 +97,27 @@ class Workspace:
         return self.tables / "embeddings"
 
     def head(self, encoder: str, method: str, trained_on: str) -> Path:
-        """Weights of all seeds of a head."""
+        """Return the file of the weights of all seeds of a head."""
         return self._file("heads", encoder, method, f"{trained_on}.safetensors")
 
     def training_curve(self, encoder: str, method: str, trained_on: str) -> Path:
-        """Losses of a head by epoch, as a table."""
+        """Return the table of the losses of a head by epoch."""
         return self.table("heads", "training_curve", encoder, method, trained_on)
 
     def checkpoint(self, encoder: str, method: str, trained_on: str) -> Path:
-        """Checkpoint of an unfinished training."""
+        """Return the checkpoint of an unfinished training."""
         return self._file("checkpoints", encoder, method, f"{trained_on}.safetensors")
 
     def shards(self, stage: str, *partition: str) -> Path:
-        """Folder of the finished shards of an unfinished step."""
+        """Return the folder of the finished shards of an unfinished step."""
         return self._file("shards", stage, *partition)
 
     def comparisons(self, encoder: str) -> Path:
-        """Paired tests between the methods of an encoder."""
+        """Return the table of paired tests between the methods of an encoder."""
         return self.table("evaluation", "comparisons", encoder)
 
     def settings_search(self, encoder: str) -> Path:
-        """Trials of the search of settings on an encoder."""
+        """Return the table of trials of the search of settings on an encoder."""
         return self.table("evaluation", "settings_search", encoder)
 
     @property
@@ -125,15 +125,15 @@ class Workspace:
         return self.home / "plots"
 
     def plot(self, *of: str, name: str) -> Path:
-        """A picture: of an encoder, method and training set, or of the warehouse."""
+        """Return the file of a picture: of an encoder, method and training set, or of the warehouse."""
         return self._file("plots", *of, f"{name}.png")
 
     def encoder(self, encoder: str, part: str = "encoder") -> Path:
-        """Folder of a model that steps of the encoder make."""
+        """Return the folder of a model that steps of the encoder make."""
         return self._file("encoders" if part == "encoder" else f"{part}_encoders", encoder)
 
     def corpus_path(self, name: str) -> Path:
-        """File or folder of a corpus: the configured path, or that of its download."""
+        """Return the file or folder of a corpus: the configured path, or that of its download."""
         corpus = next(corpus for corpus in self.config.corpora if corpus.name == name)
         if corpus.path is not None:
             return self.config.resolve(corpus.path)
@@ -141,7 +141,7 @@ class Workspace:
         return self._file("downloads", name, file_name(corpus.url))
 
     def record(self, *of: str) -> Path:
-        """Record of what a step read and made."""
+        """Return the file of the record of what a step read and made."""
         return self._file("records", *of[:-1], f"{of[-1]}.json")
 
     @property

@@ -24,7 +24,7 @@ class Numbered:
         return len(self.lengths)
 
     def take(self, rows: Int64[np.ndarray, " some"]) -> "Numbered":
-        """Some of the texts, ascending; every token must be in one of them."""
+        """Select texts by ascending rows; every token must be in one of them."""
         is_taken = np.zeros(len(self), np.bool_)
         is_taken[rows] = True
         return Numbered(self.tokens[np.repeat(is_taken, self.lengths)], self.lengths[rows])

@@ -251,7 +251,7 @@ class ManifestEntry:
 
 
 def manifest_path(path: Path) -> Path:
-    """Path of a file's manifest."""
+    """Return the path of a file's manifest."""
     return path.with_name(f"{path.name}.manifest")
 
 

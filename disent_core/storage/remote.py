@@ -327,7 +327,7 @@ class RemoteHome:
                 self._leases.remove(lease)
 
     def _machine(self) -> str:
-        """Name of this folder of copies, under which its processes hold leases."""
+        """Return the name of this folder of copies, under which its processes hold leases."""
         path = self.folder / ".machine"
         with locked(path):
             if not path.exists():
@@ -336,7 +336,7 @@ class RemoteHome:
 
 
 def published_in(text: bytes) -> list[Published]:
-    """The versions in a manifest of a bucket; none if it is damaged."""
+    """Return the versions in a manifest of a bucket; none if it is damaged."""
     return [
         Published(ManifestEntry(version["bytes"], version["sha256"], version["facts"]), version["object"])
         for version in versions_in(text)
@@ -360,7 +360,7 @@ def attach(home: RemoteHome) -> None:
 
 
 def attached() -> tuple[RemoteHome, ...]:
-    """The homes of this process that are in buckets."""
+    """Return the homes of this process that are in buckets."""
     return tuple(_HOMES.values())
 
 
@@ -369,13 +369,13 @@ def detach(folder: Path) -> None:
 
 
 def bucket_of(folder: Path) -> Bucket | None:
-    """The bucket of the home that has its copies in this folder; None for a home of this machine alone."""
+    """Return the bucket of the home that has its copies in this folder; None for a home of this machine alone."""
     home = _HOMES.get(folder)
     return home and home.bucket
 
 
 def remote_of(path: Path) -> RemoteHome | None:
-    """The home in a bucket that a result belongs to; None for one of this machine alone."""
+    """Return the home in a bucket that a result belongs to; None for one of this machine alone."""
     for folder, home in _HOMES.items():
         if path.is_relative_to(folder):
             parts = path.relative_to(folder).parts

@@ -124,7 +124,7 @@ def has_manifest(path: Path) -> bool:
 
 
 def list_results(folder: Path, pattern: str) -> list[Path]:
-    """Results in a folder whose names match the pattern, sorted."""
+    """List the results in a folder whose names match the pattern, sorted."""
     home = remote_of(folder)
     if home is None:
         return sorted(folder.glob(pattern))

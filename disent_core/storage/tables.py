@@ -73,7 +73,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def canonical_json(value: object) -> bytes:
-    """The one JSON text of a value, from which fingerprints are made."""
+    """Return the one JSON text of a value, from which fingerprints are made."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
@@ -220,7 +220,7 @@ def content_of(path: Path) -> str | None:
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
-    """Rows of one partition."""
+    """Read the rows of one partition."""
     names = list(columns or schema.names)
     table = read_parquet(path, "Materialise its asset first", names)
     return conform(table, pa.schema([schema.field(name) for name in names]), str(path))

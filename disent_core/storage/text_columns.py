@@ -31,7 +31,7 @@ class TextCollector:
             self._close()
 
     def column(self) -> pa.ChunkedArray:
-        """The texts so far, in order."""
+        """Return the texts so far, in order."""
         self._close()
         return pa.chunked_array(self._chunks, pa.string())
 
@@ -71,16 +71,16 @@ class TextColumn(Column[str]):
 
     @classmethod
     def whole(cls, column: pa.Array | pa.ChunkedArray) -> "TextColumn":
-        """All texts of a column."""
+        """Make a `TextColumn` of all texts of a column."""
         texts = column.cast(pa.large_string())
         return cls(texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, np.arange(len(texts)))
 
     def take(self, rows: Int[np.ndarray, " some"]) -> "TextColumn":
-        """Some of these texts."""
+        """Select texts by row, in that order."""
         return TextColumn(self._column, self._rows[rows])
 
     def arrow(self) -> pa.LargeStringArray:
-        """The texts as a column of their own."""
+        """Return the texts as a column of Arrow."""
         return self._column.take(pa.array(self._rows))
 
 
@@ -99,7 +99,7 @@ class PairColumn(Column[tuple[str, str]]):
 
 
 def joined(columns: Iterable[TextColumn]) -> TextColumn:
-    """The texts of some columns, one after another."""
+    """Join columns, one after another."""
     return TextColumn.whole(pa.chunked_array([column.arrow() for column in columns], pa.large_string()))
 
 

@@ -28,7 +28,7 @@ def mapped_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
 
 
 def column_names(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file."""
+    """Return the names of the columns of a Parquet file."""
     return pq.ParquetFile(path).schema_arrow.names
 
 
@@ -67,7 +67,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _bytes_of(column: pa.Array) -> int:
-    """Bytes of a column, before it loses its dictionary."""
+    """Return the bytes that a column takes without its dictionary."""
     if not pa.types.is_dictionary(column.type) or not _is_string(column.type.value_type):
         return column.nbytes
     return pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0

@@ -171,7 +171,10 @@ class Service:
         return {"status": "ok"}
 
     def ready(self) -> dict[str, Any]:
-        """It listens only after index, model and classifier have answered once; later, a full queue is not ready."""
+        """Return what can be asked; a full queue is not ready.
+
+        The server listens only after index, model and classifier have answered once.
+        """
         if self.turns.is_full:
             raise Busy(f"{self.turns.most} requests wait already")
         return {

@@ -94,7 +94,7 @@ def _codes(ids: pa.ChunkedArray) -> Int[np.ndarray, " rows"]:
 def _group(
     ids: pa.ChunkedArray, targets: int, where: str
 ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "sources targets"]]:
-    """For each row the number of its source, and for each source its rows, padded with -1."""
+    """Return for each row the number of its source, and for each source its rows, padded with -1."""
     source = _codes(ids)
     counts = np.bincount(source)
     if counts.max() > targets:
