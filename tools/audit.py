@@ -20,7 +20,7 @@ ASK = ("pip_audit", "--disable-pip", "--no-deps", "--progress-spinner", "off", "
 
 
 def summary(answer: str) -> tuple[str, bool]:
-    """Lines about `answer`, the JSON of pip-audit, and whether it says that every package is sound."""
+    """Return lines about `answer`, the JSON of pip-audit, and whether it says that every package is sound."""
     packages = json.loads(answer)["dependencies"]
     unasked = [package for package in packages if "skip_reason" in package]
     lines = [
@@ -58,7 +58,7 @@ def main(file: str, export: str = "") -> int:
 
 
 def offline_summary(pins: str, export: Path) -> tuple[str, bool]:
-    """Lines about the pinned packages, and whether there are some, and advisories, and none is about one of them."""
+    """Return lines about the pinned packages, and whether there are some, and advisories but none about them."""
     pinned = re.findall(r"(?m)^([\w.-]+)==([^\s;\\]+)", pins)
     versions = {canonicalize_name(name): version for name, version in pinned}
     lines, read, newest = [], 0, ""

@@ -37,7 +37,7 @@ COPIED = (
 
 
 def result_rows() -> str:
-    """The rows of docs/results as a script, which pages can load without a server: file -> columns and rows."""
+    """Return the rows of docs/results as a script, which pages can load without a server: file -> columns and rows."""
     files = {}
     for path in sorted((ROOT / "docs" / "results").glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -56,7 +56,7 @@ _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")
 
 
 def staged(root: Path = ROOT) -> Mapping[str, Path]:
-    """Every file of the site that the repository has, by its path on the site."""
+    """Return every file of the site that the repository has, by its path on the site."""
     names = [*COPIED, *(path.relative_to(root).as_posix() for path in (root / "docs").rglob("*") if path.is_file())]
     return {START: root / "README.md", **{name: root / name for name in sorted(names)}}
 
@@ -97,7 +97,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Links and files that lead nowhere, and what a page would fetch from another host; `page: address` each."""
+    """Return links and files that lead nowhere, and what a page would fetch from another host; `page: address` each."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     dead = [
         f"{path.relative_to(site)}: {address}"

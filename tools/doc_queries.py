@@ -27,7 +27,7 @@ class Question:
 
 
 def questions(text: str) -> list[Question]:
-    """The questions of a page."""
+    """Return the questions of a page."""
     return [Question(match["title"], match["sql"], match["answer"]) for match in _QUESTION.finditer(text)]
 
 

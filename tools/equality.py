@@ -89,30 +89,30 @@ def row(name: str, make: Callable[[Path], Path], encoder: Path) -> str:
 
 
 def refused(name: str, error: str) -> str:
-    """The line of a head that has no folder."""
+    """Return the line of a head that has no folder."""
     reason = error.partition("exported: ")[2].removesuffix(". Use it from Python: disent.load")
     return f"| {name} | refused: {reason} | | | |"
 
 
 def kind(written: Exported) -> str:
-    """What computes the routes."""
+    """Return what computes the routes."""
     if written.tags:
         return "transformers"
     return "the shipped module" if written.routes.needs_code else "sentence-transformers"
 
 
 def figures(differences: Mapping[str, float]) -> str:
-    """Differences by route."""
+    """Return the differences by route."""
     return ", ".join(f"{name} {number(value)}" for name, value in differences.items())
 
 
 def number(value: float) -> str:
-    """As in `3e-07`, or 0."""
+    """Format a difference as in `3e-07`, or 0."""
     return f"{value:.0e}" if value else "0"
 
 
 def differences(folder: Path, written: Exported) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """The largest difference of each route to the head's own vectors: of the folder, and of its graph."""
+    """Return the largest difference of each route to the head's own vectors: of the folder, and of its graph."""
     if written.tags:
         return {"logits": written.difference}, {"logits": written.graph_difference}
     probes = read_record(folder)["probes"]["vectors"]
@@ -125,12 +125,12 @@ def differences(folder: Path, written: Exported) -> tuple[Mapping[str, float], M
 
 
 def of_route(expected: np.ndarray, computed: np.ndarray) -> float:
-    """Largest difference as a share of the largest value."""
+    """Return the largest difference as a share of the largest value."""
     return difference_of({"": expected}, {"": computed})
 
 
 def loaded(model: disent.Model, folder: Path) -> float:
-    """Largest difference of the loaded folder to the head; of a tagger the share of words with other tags."""
+    """Return the largest difference of a loaded folder to its head; of a tagger the share of words with other tags."""
     again = disent.load(folder, device="cpu")
     if not model.embeddings:
         pairs = zip(tags(model), tags(again), strict=True)
@@ -140,12 +140,12 @@ def loaded(model: disent.Model, folder: Path) -> float:
 
 
 def vectors(model: disent.Model, language: str | None) -> Vectors:
-    """All embeddings of the probes."""
+    """Return all embeddings of the probes."""
     return model.encode_all(PROBES, language=language)
 
 
 def tags(model: disent.Model) -> list[str]:
-    """Tags of the words of all probes."""
+    """Return tags of the words of all probes."""
     return [tag for tags in model.label(SENTENCES, language="de") for tag in tags]
 
 

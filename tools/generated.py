@@ -70,7 +70,7 @@ SCHEMAS = {
 
 
 def commands() -> str:
-    """Every command with its arguments and options, as Markdown."""
+    """Return every command with its arguments and options, as Markdown."""
     group = click.Context(main, info_name="disent")
     shown = [(f"disent {name}", command) for name, command in sorted(main.commands.items()) if not command.hidden]
     parts = [line for name, command in shown for line in _command(name, command, group)]
@@ -92,7 +92,7 @@ def _cell(text: str) -> str:
 
 
 def python(page: str) -> str:
-    """The names of a page of `PYTHON`, for each of which mkdocstrings puts in the docstring."""
+    """Return the names of a page of `PYTHON`, for each of which mkdocstrings puts in the docstring."""
     title, names = PYTHON[page]
     others = (f"[{title}]({Path(other).name})" for other, (title, _) in PYTHON.items() if other != page)
     return "\n".join(
@@ -101,7 +101,7 @@ def python(page: str) -> str:
 
 
 def warehouse(*, first: bool) -> str:
-    """Tables and views with the columns that `sql/columns.csv` describes: those asked first, or the others."""
+    """Return tables and views with the columns that `sql/columns.csv` describes: those asked first, or the others."""
     columns: dict[str, list[dict[str, str]]] = {}
     with (SQL / "columns.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

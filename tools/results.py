@@ -96,11 +96,11 @@ class Table:
     board: Row
 
     def rows_of(self, rows: Iterable[Row]) -> list[Row]:
-        """Those of the rows of its file that belong to this table."""
+        """Return those of the rows of its file that belong to this table."""
         return [row for row in rows if self.board.items() <= row.items()]
 
     def row_encoders(self, config: Config, row: Row) -> tuple[str, ...]:
-        """The encoders behind a row, of those that the configuration has."""
+        """Return the encoders behind a row, of those that the configuration has."""
         names = (row["encoder"],) if row.get("encoder") else self.encoders
         return tuple(name for name in names if name in config.encoders)
 
@@ -115,7 +115,7 @@ class Table:
 
     @property
     def command(self) -> str:
-        """The command that prints the figures, if DISENT_CONFIG and DISENT_HOME name the run."""
+        """Return the command that prints the figures, if DISENT_CONFIG and DISENT_HOME name the run."""
         if self.board:
             return f"disent leaderboard {self.tasks[0]}"
         return (
@@ -125,7 +125,7 @@ class Table:
         )
 
     def answer(self, project: Path, config: Config, warehouse: Path) -> list[Row]:
-        """The rows as the warehouse has them, without fingerprints."""
+        """Return the rows as the warehouse has them, without fingerprints."""
         if not self.board:
             sql = (project / self.query).read_text(encoding="utf-8") if self.query.endswith(".sql") else self.query
             return text_rows(query(warehouse, sql))
@@ -134,12 +134,12 @@ class Table:
 
 
 def methods_of(row: Row) -> list[str]:
-    """Names of the methods that a row is about; none: all."""
+    """Return the names of the methods that a row is about; none: all."""
     return [row[column].split()[0] for column in _METHODS if row.get(column)]
 
 
 def _figure(row: Mapping[str, Any]) -> Row:
-    """A figure as text: with three decimals, or with four if three would show 0."""
+    """Return a figure as text: with three decimals, or with four if three would show 0."""
     digits = 4 if 0 < abs(row["value"]) < 0.001 else 3
     numbers = {name: "" if row[name] is None else f"{row[name]:.{digits}f}" for name in ("value", "ci_low", "ci_high")}
     counts = {"n": str(row["n"]), "seeds": str(row["seeds"] or ""), "cut_short": "yes" * (row["converged"] is False)}
@@ -147,7 +147,7 @@ def _figure(row: Mapping[str, Any]) -> Row:
 
 
 def tables(project: Path) -> list[Table]:
-    """All tables that `tools/results.toml` lists."""
+    """Return all tables that `tools/results.toml` lists."""
     listed = tomllib.loads((project / TABLES).read_text(encoding="utf-8"))
     return [
         *(_leaderboard(group["config"], encoder, *board.split())
@@ -182,7 +182,7 @@ def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tas
 
 
 def read_rows(project: Path, file: str) -> list[Row]:
-    """The rows of a file of docs/results; none if it does not exist."""
+    """Return the rows of a file of docs/results; none if it does not exist."""
     path = project / RESULTS / file
     if not path.is_file():
         return []
@@ -205,7 +205,7 @@ def write_rows(project: Path, file: str, rows: Sequence[Row]) -> None:
 
 
 def earlier_rows(project: Path) -> str:
-    """The sentence that counts the rows of earlier code; the figures of a method in a leaderboard are one row."""
+    """Return the sentence that counts rows of earlier code; the figures of a method in a leaderboard are one row."""
     rows = [code for table in tables(project) for code in _codes(table, read_rows(project, table.file))]
     return f"Rows of earlier code: {sum(code == EARLIER for code in rows):,} of {len(rows):,}."
 
@@ -218,7 +218,7 @@ def _codes(table: Table, rows: Iterable[Row]) -> Iterable[str]:
 
 
 def default_homes(project: Path) -> dict[str, Path]:
-    """Configuration -> default folder of its results: `data` for the demo, `data/NAME` for `configs/NAME.toml`."""
+    """Map configurations to their default folders: `data` for the demo, `data/NAME` for `configs/NAME.toml`."""
     others = {f"configs/{path.name}": project / "data" / path.stem for path in (project / "configs").glob("*.toml")}
     return {"disent.toml": project / "data", **others}
 
@@ -256,7 +256,7 @@ def _updated(table: Table, before: list[Row], project: Path, home: Path | None) 
     data = cache(lambda encoders: _data(workspace, encoders))
 
     def metrics_behind(row: Row) -> set[tuple[str, str]]:
-        """Encoders and methods whose metrics a row shows."""
+        """Return the encoders and methods whose metrics a row shows."""
         methods = methods_of(row)
         return {
             (encoder, method.name)
@@ -284,7 +284,7 @@ def _lacks(workspace: Workspace, metrics_behind: Callable[[Row], set[tuple[str, 
 
 
 def with_missing(rows: Iterable[Row], before: Iterable[Row], is_missing: Callable[[Row], bool]) -> list[Row]:
-    """The rows, and below them those of `before` about methods that a run lacks (`is_missing`)."""
+    """Return the rows, and below them those of `before` about methods that a run lacks (`is_missing`)."""
     return [*rows, *(row for row in before if methods_of(row) and is_missing(row))]
 
 
@@ -326,7 +326,7 @@ def write_pages(project: Path) -> None:
 
 
 def pages(project: Path) -> dict[Path, str]:
-    """README and the pages of docs as the files of docs/results make them."""
+    """Return README and the pages of docs as the files of docs/results make them."""
     count, files = earlier_rows(project), _listed_files(project)
     with open_results(project) as connection:
 
@@ -341,7 +341,7 @@ def pages(project: Path) -> dict[Path, str]:
 
 
 def _listed_files(project: Path) -> str:
-    """A Markdown list of all files, each with the run and the command that its figures come from."""
+    """Return a Markdown list of all files, each with the run and the command that its figures come from."""
     listed: dict[str, list[Table]] = {}
     for table in tables(project):
         listed.setdefault(table.file, []).append(table)
@@ -354,7 +354,7 @@ def _listed_files(project: Path) -> str:
 
 
 def open_results(project: Path) -> duckdb.DuckDBPyConnection:
-    """A database with a view of text for each file of docs/results, and `figure(value, low, high)`."""
+    """Open a database with a view of text for each file of docs/results, and `figure(value, low, high)`."""
     connection = duckdb.connect()
     connection.execute("create macro figure(v, low, high) as v || coalesce(' [' || low || ', ' || high || ']', '')")
     for path in sorted((project / RESULTS).glob("*.csv")):
@@ -414,7 +414,7 @@ def run(project: Path, homes: Mapping[str, Path], *, is_plan: bool) -> None:
 
 
 def _of_configuration(home: str) -> tuple[str, Path]:
-    """The two parts of CONFIG=FOLDER."""
+    """Return the two parts of CONFIG=FOLDER."""
     config, _, folder = home.partition("=")
     if not config or not folder:
         raise ValueError(f"--home {home}: must be CONFIG=FOLDER, such as configs/massive.toml=data/massive")

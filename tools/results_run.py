@@ -102,7 +102,7 @@ def materialize(project: Path, config: str, home: Path) -> None:
 
 
 def shipped_seconds(project: Path) -> dict[str, dict[str, float]]:
-    """Seconds of each step of the runs behind the pages, by configuration."""
+    """Return the seconds of each step of the runs behind the pages, by configuration."""
     path = project / SECONDS
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 

@@ -14,7 +14,7 @@ INK, FAINT, PAPER = "#111111", "#777777", "#ffffff"
 
 
 def draw(command: str, text: str) -> Image.Image:
-    """The picture of a command and its output."""
+    """Draw a command and its output."""
     lines = [command, *text.rstrip("\n").split("\n")]
     if longest := next((line for line in lines if len(line) > COLUMNS), None):
         raise ValueError(f"longer than {COLUMNS} columns: {longest}")
