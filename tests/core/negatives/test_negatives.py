@@ -1,3 +1,5 @@
+"""The largest BLEU and the pool of negatives against a double loop over sacrebleu, updates and the published corpus."""
+
 import json
 import logging
 import tarfile
