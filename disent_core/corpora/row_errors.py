@@ -27,7 +27,7 @@ Location = tuple[Path, int]
 
 
 class RowError(ValueError):
-    """A row that can't be used; `fault` is what its kind of row has and what becomes of it."""
+    """A row that can't be used; `fault` describes such rows and what is done with them, as the log shows it."""
 
     def __init__(self, problem: str, fault: str) -> None:
         super().__init__(problem)

@@ -1,4 +1,4 @@
-"""The heads of two linear maps: DREAM, with the gradient of its losses; MEAT; and ORACLE over either or by itself."""
+"""Heads of two linear maps: DREAM, with the gradient of its losses; MEAT; and ORACLE over either or by itself."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -58,6 +58,9 @@ ROLES = (*SIDES, *(f"{side}_partner" for side in SIDES))
 def both(encoded: Batch, name: str) -> Tensor:
     """Return values of sources, then of targets: [2 pairs, ...]."""
     return torch.cat([encoded[f"{side}_{name}"] for side in SIDES])
+
+
+# --- DREAM and its gradient -------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -203,6 +206,9 @@ def _cosines(encoded: Batch, name: str) -> tuple[Tensor, ...]:
     return similarity.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
 
 
+# --- MEAT -------------------------------------------------------------------------------------------------
+
+
 class MeatHead(LinearHead):
     """`meaning`, `language`: dim -> dim with bias; `discriminator`: dim -> languages, of the meaning."""
 
@@ -244,6 +250,9 @@ class MeatHead(LinearHead):
 
     def _identified(self, encoded: Batch, meaning: Tensor) -> Tensor:
         return similarity.cross_entropy(self.discriminator(meaning), both(encoded, "language"))
+
+
+# --- ORACLE -----------------------------------------------------------------------------------------------
 
 
 class OracleHead(Head):

@@ -1,1 +1,1 @@
-"""Search one's own texts by a trained head: read them, write their vectors, keep them as an index."""
+"""Search texts by a model or a trained head: read them, write their vectors, keep them as an index."""

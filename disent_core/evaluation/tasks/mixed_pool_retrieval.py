@@ -1,4 +1,4 @@
-"""Retrieve the translation from one pool of both languages.
+"""Retrieve the translation from one pool of both languages of a pair, or of all languages of a training set.
 
 `crosslingual_retrieval` has candidates of the other language alone, so it can't tell whether a text is nearer to its
 translation than to other texts of its own language. Here the candidates are the texts of both languages but the query
@@ -144,6 +144,8 @@ OWN_LANGUAGE = replace(
 )
 
 
+# --- all languages of a training set ----------------------------------------------------------------------
+
 SET_NAME = "language_pool_retrieval"
 
 
@@ -160,7 +162,7 @@ class LanguagePoolProblem(Problem):
     equal_text_counts: bool
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "utterances dim"]]) -> list[Measurement]:
-        """Return the share of queries whose nearest candidate is a translation, and is in their own language."""
+        """Return two shares of queries: the nearest candidate is a translation, or is in the language of the query."""
         languages, utterances = self.text_of.shape
         queries = translated(self.text_of)
         rows = (np.arange(languages)[:, None] * utterances + queries).ravel()

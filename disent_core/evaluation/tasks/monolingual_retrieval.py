@@ -105,6 +105,9 @@ def _problems(
     ]
 
 
+# --- what texts share -------------------------------------------------------------------------------------
+
+
 def _first_rows(items: Sequence[Hashable]) -> list[int]:
     """Return the first row of each distinct item."""
     return sorted({item: row for row, item in reversed(list(enumerate(items)))}.values())

@@ -130,6 +130,9 @@ TATOEBA = Task(
 HELDOUT = replace(TATOEBA, name="heldout_retrieval", problems=heldout_problems, kinds=("bitext",))
 
 
+# --- code-switched queries --------------------------------------------------------------------------------
+
+
 def code_switched_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of each switched language of a pair; pairs without a word list have no table."""
     import polars as pl

@@ -1,6 +1,7 @@
 """Methods that train one seed after another, because a model is too large, or too irregular, for a stack of seeds.
 
-Those that fine-tune an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
+`SeedBySeedTrainer` trains them all, `TaskTrainer` those of which a seed is one task. `FineTunedTrainer` is that of the
+methods that fine-tune an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
 """
 
 from abc import abstractmethod
@@ -44,7 +45,7 @@ class SeedTraining:
 
 
 class SeedBySeedTrainer(Trainer[AnyMethod]):
-    """The trainer of an encoder, or of a map over its vectors, one seed after another."""
+    """The trainer of any model that is trained one seed after another."""
 
     @abstractmethod
     def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
