@@ -56,7 +56,7 @@ class _File(Settings):
 def load_config(path: Path) -> Config:
     """Read and validate a configuration file; a `ConfigError` names file, line and key of everything that is wrong."""
     if not path.is_file():
-        remedy = "Check the path (DISENT_CONFIG names it for the command line)"
+        remedy = "Check the path (DISENT_CONFIG names it for the command line), or make a project with disent init"
         raise ConfigError(located(path, None, "there is no such file", remedy))
     try:
         text = path.read_text(encoding="utf-8")
