@@ -109,6 +109,20 @@ def test_labels_are_those_of_the_classifier_with_its_probabilities(service, clas
     assert answer["threshold"] == classifier.threshold_
 
 
+def test_without_a_threshold_no_text_is_near_or_not(index):
+    always = disent.Classifier(disent.load()).fit(TEXTS, LABELS)
+    answer = client(index, classifier=always).post("/v1/classify", json={"texts": [NONSENSE]}).json()
+    (prediction,) = answer["predictions"]
+    assert (answer["threshold"], prediction["nearness"], prediction["is_near"]) == (None, None, None)
+    assert prediction["label"] == prediction["likeliest"]
+
+
+def test_a_misspelt_key_is_named_beside_the_one_that_is_missing(service):
+    problem = service.post("/v1/search", json={"query": ["x"]}).json()["error"]
+    assert problem.startswith("queries: ")
+    assert "; query: " in problem
+
+
 def test_without_a_classifier_the_answer_names_the_option(index):
     answer = client(index).post("/v1/classify", json={"texts": ["a"]})
     assert answer.status_code == 404

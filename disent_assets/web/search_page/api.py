@@ -110,7 +110,7 @@ class Prediction(BaseModel):
     probability: float = Field(description="Of the likeliest label.")
     likeliest: str | int
     nearness: float | None = Field(description="Probability times cosine of the nearest example; null: no threshold.")
-    is_near: bool = Field(description="Whether the nearness reaches the threshold; true if there is none.")
+    is_near: bool | None = Field(description="Whether the nearness reaches the threshold; null: no threshold.")
 
 
 class ClassifyResponse(BaseModel):
@@ -214,12 +214,14 @@ def _answered(kind: type[_Sent], answer: Callable[[Any], dict[str, Any]], conten
 
 
 def _problems(error: ValidationError) -> str:
-    """Return what is wrong first, with its place and the limit that it exceeds, in one line."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    more = f" ({error.error_count() - 1} more such problems)" if error.error_count() > 1 else ""
-    message = first["msg"].removeprefix("Value error, ").replace(" after validation", "")
-    return f"{shortened(place, _NAME)}: {message}{more}" if place else f"{message}{more}"
+    """Return the first two problems, with their places and the limits that they exceed, in one line."""
+    listed = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = []
+    for problem in listed[:2]:
+        place = shortened(".".join(map(str, problem["loc"])), _NAME)
+        message = problem["msg"].removeprefix("Value error, ").replace(" after validation", "")
+        lines.append(f"{place}: {message}" if place else message)
+    return "; ".join(lines) + (f"; and {len(listed) - 2} more" if len(listed) > 2 else "")
 
 
 async def _content(request: Request) -> bytes:
@@ -241,8 +243,8 @@ def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str
     judged = []
     for number, (label, probability) in enumerate(zip(labels, probabilities.max(axis=1).tolist(), strict=True)):
         near = None if nearness is None else float(nearness[number])
-        is_near = near is None or classifier.threshold_ is None or near >= classifier.threshold_
-        shown = label if is_near else classifier.unknown
+        is_near = None if near is None or classifier.threshold_ is None else near >= classifier.threshold_
+        shown = classifier.unknown if is_near is False else label
         judged.append(
             {"label": shown, "probability": probability, "likeliest": label, "nearness": near, "is_near": is_near}
         )
