@@ -340,7 +340,7 @@ def task(name: str) -> Task:
     """Return the task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package."""
     loaded = find("task", name, TASKS, "TASK")
     if not isinstance(loaded, Task):
-        remedy = "export an instance of disent_core.evaluation.contract.Task"
+        remedy = "export an instance of disent_core.evaluation.Task"
         raise ConfigError(f"task {name!r}: this is no task but a {type(loaded).__name__}; {remedy}")
     if name not in TASKS and loaded.name in TASKS and loaded is not task(loaded.name):
         raise ConfigError(f"task {name!r}: its name {loaded.name!r} is that of a task of disent; rename it")
