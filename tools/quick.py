@@ -2,8 +2,9 @@
 
     python -m tools.quick [--since COMMIT] [--list]
 
-A file of tests is chosen if it has changed, or if it imports a module that has. Tests of the whole lineage
-(`tests/end_to_end`, `tests/scale`) are chosen only if they have changed themselves: `make test` runs the first of them.
+A file of tests is chosen if it has changed, or if it imports a module that has; after a change below sql/, so are those
+that every relation must pass. Tests of the whole lineage (`tests/end_to_end`, `tests/scale`) are chosen only if they
+have changed themselves: `make test` runs the first of them.
 """
 
 import argparse
@@ -18,6 +19,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ALWAYS = Path("tests/test_architecture.py")
 SLOW = (
     "tests/end_to_end", "tests/scale", "tests/bench", "tests/fuzz", "tests/test_wheel.py", "tests/test_installation.py",
+)  # fmt: skip
+OF_SQL = (
+    "tests/sql/test_descriptions.py", "tests/sql/test_keys_and_catalogue.py", "tests/sql/test_published_metrics.py",
+    "tests/sql/test_sql_files.py", "tests/sql/test_warehouse_views.py",
 )  # fmt: skip
 MOST_FILES = 12
 """If more files of tests import what has changed, those that lie at its path below tests/ go first."""
@@ -51,11 +56,14 @@ def selected(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
     """Return the files of tests to run for the changed files, nearest first; paths are relative to the repository."""
     changed = list(changed)
     modules = {module_name(path) for path in changed if path.suffix == ".py"}
+    is_of_sql = any(path.parts[0] == "sql" for path in changed)
     chosen = []
     for test in tests:
         distance = None
         if test in changed:
             distance = -1
+        elif is_of_sql and test.as_posix() in OF_SQL:
+            distance = 0
         elif not test.as_posix().startswith(SLOW) and modules & set(imported_modules((ROOT / test).read_text("utf-8"))):
             distance = min(_distance(test, path) for path in changed)
         if distance is not None:

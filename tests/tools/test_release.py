@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.quick import MOST_FILES, imported_modules, selected
+from tools.quick import MOST_FILES, OF_SQL, imported_modules, selected
 from tools.release import check_tag, checksums, notes, packed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +93,7 @@ def test_a_changed_test_is_selected_wherever_it_lies_and_a_page_selects_no_test(
     test = Path("tests/end_to_end/test_tutorials.py")
     assert selected([test], TESTS) == [test]
     assert selected([Path("docs/use.md")], TESTS) == []
+    assert [test.as_posix() for test in selected([Path("sql/views/best.sql")], TESTS)] == [*OF_SQL]
 
 
 def test_imports_inside_functions_count():
