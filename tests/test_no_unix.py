@@ -149,6 +149,7 @@ def test_what_needs_a_unix_says_so_in_a_line(tmp_path):
 
 
 def test_a_lineage_is_made_on_this_machine(tmp_path, table):
-    code = MAIN.format(["init", "project", "--from", str(table)]) + "import os\nos.chdir('project')\n"
+    code = MAIN.format(["init", "project", "--from", str(table)])
+    code += "import os\nos.environ |= {'DISENT_CONFIG': 'project/disent.toml', 'DISENT_HOME': 'project/data'}\n"
     code += MAIN.format(["materialize", "corpora"])
     without_unix(tmp_path, code)

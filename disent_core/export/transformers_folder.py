@@ -111,6 +111,7 @@ COPIED_OF_STATIC = (
     "disent_core.static_folder",
     "disent_core.embedding_names",
     "disent_core.text",
+    "disent_core.progress",
     "disent_core.errors",
 )
 """The same of the module of a static model."""

@@ -54,7 +54,7 @@ def test_the_file_of_a_failed_run_names_the_stale_numbers_that_disent_sql_names(
 def test_a_run_that_does_not_build_the_warehouse_leaves_its_states_there_too(failed):
     project, _ = failed
     project.configure("max_epochs = 6", "max_epochs = 5")
-    project.disent("materialize", "group:tiny_heads", "--partition", "en-ja")
+    project.disent("materialize", "group:heads_tiny", "--partition", "en-ja")
     states, stale = seen(project)
     assert ("evaluation/tiny/dream_metrics", "en-ja", "stale") in states
     assert ("dream", "en-ja") in {(method, trained_on) for method, trained_on, *_ in stale}
