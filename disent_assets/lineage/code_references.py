@@ -13,8 +13,8 @@ import dagster as dg
 def code_references(places: Sequence[str]) -> dg.CodeReferencesMetadataValue:
     """Return the lines of functions and other parts of modules, `module:ATTRIBUTE` or `module`."""
     with _beta():
-        references = [reference for place in places if (reference := _reference(place))]
-        return dg.CodeReferencesMetadataValue(code_references=references)
+        references = map(_reference, places)
+        return dg.CodeReferencesMetadataValue(code_references=[reference for reference in references if reference])
 
 
 def file_reference(path: Path) -> dg.CodeReferencesMetadataValue:
