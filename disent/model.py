@@ -490,6 +490,6 @@ class Model:
         return language
 
     def _refuse_untagged(self, language: str | None) -> None:
-        """Return which languages a tagger has, which may be fewer than those of its pair."""
+        """Reject a language that a tagger lacks: it may have fewer than its pair."""
         if not self.embeddings and language is not None and language not in (self.languages or ()):
             raise ValueError(f"this head tags {', '.join(self.languages or ())} only, not {language!r}")

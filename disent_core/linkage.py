@@ -33,9 +33,8 @@ def linked(vectors: NDArray[np.float32], threshold: float, labels: Labels | None
         return labels
     sums, sizes = _summed(vectors, labels), np.bincount(labels)
     nearest, bound = _nearest(sums, sizes, np.arange(len(sizes)))
-    is_stale = np.zeros(
-        len(sizes), dtype=bool
-    )  # whose nearest was joined: no cosine exceeds the bound, which may be lower
+    # Of a stale group the nearest was joined: no cosine exceeds the bound, but all may be lower.
+    is_stale = np.zeros(len(sizes), dtype=bool)
     steps = [step / _STEPS for step in range(_STEPS - 1, 0, -1) if step / _STEPS > threshold]
     for level in (*steps, threshold):
         is_near = bound >= level - _ROUNDING

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import Match, SequenceMatcher
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,9 +201,16 @@ def wordings(texts: Mapping[str, int], earlier: Sequence[str] | None = None) -> 
     listed = []
     while left:
         first = next(iter(left.values()))
-        near = {text: tokens for text, tokens in left.items() if _shared(first, tokens) >= _SHARED}
-        words = _words([*near.values()]) or first
-        members = {text: tokens for text, tokens in near.items() if tokens is first or _fits(words, tokens)}
+        shared = {text: _matches(first, tokens) for text, tokens in left.items()}
+        near = [text for text, tokens in left.items() if _ratio(shared[text], first, tokens) >= _SHARED]
+        words = _words(first, [shared[text] for text in near]) or first
+        fitted = {text: _matches(words, left[text]) for text in near}
+        # Of a text that lacks a word of the pattern, another word would be shown as a value.
+        members = {
+            text: _values(blocks, left[text])
+            for text, blocks in fitted.items()
+            if left[text] is first or _size(blocks) == len(words)
+        }
         if any(texts[text] for text in members):
             is_new = None if earlier is None else before.isdisjoint(members)
             listed.append(replace(_wording(words, members, texts), is_new=is_new))
@@ -218,34 +226,33 @@ def tokens_of(text: str) -> _Tokens:
     return tuple(tokens)
 
 
-def _shared(left: _Tokens, right: _Tokens) -> float:
-    return SequenceMatcher(None, left, right, autojunk=False).ratio() if left != right else 1.0
-
-
-def _words(texts: Sequence[_Tokens]) -> _Tokens:
-    """Return the words of the first text that most of the texts have."""
-    first, *others = texts
-    kept_by = np.ones(len(first))
-    for tokens in others:
-        for start, _, size in _matches(first, tokens):
-            kept_by[start : start + size] += 1
-    return tuple(word for word, kept in zip(first, kept_by, strict=True) if kept >= _KEPT * len(texts))
-
-
-def _fits(words: _Tokens, tokens: _Tokens) -> bool:
-    """Return whether a text has all words of a pattern, in order: of another, a word would be shown as a value."""
-    return sum(size for *_, size in _matches(words, tokens)) == len(words)
-
-
 def _matches(left: _Tokens, right: _Tokens) -> list[Match]:
+    """Return the runs of words that both have, in order; the last is empty."""
     return SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
 
 
-def _wording(words: _Tokens, members: Mapping[str, _Tokens], counts: Mapping[str, int]) -> Wording:
-    """Return the wording of texts that have these words: they are its pattern, and what lies between are slots."""
+def _size(matches: Iterable[Match]) -> int:
+    return sum(size for *_, size in matches)
+
+
+def _ratio(matches: Iterable[Match], left: _Tokens, right: _Tokens) -> float:
+    """Return the share of words that are in both, as `SequenceMatcher.ratio` does."""
+    return 2 * _size(matches) / (len(left) + len(right))
+
+
+def _words(first: _Tokens, matches: Sequence[Iterable[Match]]) -> _Tokens:
+    """Return the words of a text that most of the texts have, whose matches with it these are, its own included."""
+    kept_by = np.zeros(len(first))
+    for start, _, size in chain.from_iterable(matches):
+        kept_by[start : start + size] += 1
+    return tuple(word for word, kept in zip(first, kept_by, strict=True) if kept >= _KEPT * len(matches))
+
+
+def _wording(words: _Tokens, members: Mapping[str, list[tuple[int, str]]], counts: Mapping[str, int]) -> Wording:
+    """Return the wording of texts that have these words, from what each has between them: the slots of the pattern."""
     gaps: list[Counter[str]] = [Counter() for _ in range(len(words) + 1)]
-    for text, tokens in members.items():
-        for gap, value in _values(words, tokens) if counts[text] else ():
+    for text, values in members.items():
+        for gap, value in values if counts[text] else ():
             gaps[gap][value] += counts[text]
     count = sum(counts[text] for text in members)
     slots, pieces = [], []
@@ -260,13 +267,14 @@ def _wording(words: _Tokens, members: Mapping[str, _Tokens], counts: Mapping[str
     return Wording(_joined(piece for piece in pieces if piece), count, tuple(slots), tuple(examples))
 
 
-def _values(words: _Tokens, tokens: _Tokens) -> Iterator[tuple[int, str]]:
-    """Yield what a text has between the words of a pattern: the number of the gap, and its text."""
-    end = 0
-    for word, start, size in _matches(words, tokens):
+def _values(matches: Iterable[Match], tokens: _Tokens) -> list[tuple[int, str]]:
+    """Return what a text has between the words of a pattern that match it: the number of each gap, and its text."""
+    values, end = [], 0
+    for word, start, size in matches:
         if start > end:
-            yield word, _joined(tokens[end:start])
+            values.append((word, _joined(tokens[end:start])))
         end = start + size
+    return values
 
 
 def _joined(tokens: Iterable[str]) -> str:
