@@ -90,8 +90,7 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 # --- what a machine runs out of; libraries say it in their own words ------------------------------------------------
 
-FREE_MEMORY = "End other programs, or raise the limit (ulimit -v, or that of the container)"
-MORE_PROCESSES = "End other programs, or raise the limit (ulimit -u, or that of the container)"
+_REMEDY = "End other programs, or raise the limit ({}, or that of the container)"
 _NO_MEMORY = (
     "allocate memory",
     "not enough memory",
@@ -104,16 +103,22 @@ _NO_MEMORY = (
 _NO_PROCESSES = ("start new thread", "launch worker thread", "resource temporarily unavailable")
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an allocation has failed."""
+def shortage(error: BaseException, free_memory: str = _REMEDY.format("ulimit -v")) -> str | None:
+    """Return one line if an allocation has failed, or no process or thread could be started; None for other errors.
+
+    `free_memory` is the remedy for the first.
+    """
+    if _is_out_of_memory(error):
+        return f"out of memory. {free_memory}"
+    if _says(error, _NO_PROCESSES):
+        return f"no process or thread can be started. {_REMEDY.format('ulimit -u')}"
+    return None
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     return isinstance(error, MemoryError) or _says(error, _NO_MEMORY)
-
-
-def is_out_of_processes(error: BaseException) -> bool:
-    """Return whether a process or a thread could not be started."""
-    return _says(error, _NO_PROCESSES)
 
 
 def _says(error: BaseException, words: tuple[str, ...]) -> bool:

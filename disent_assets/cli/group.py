@@ -12,15 +12,7 @@ import click
 from disent.extras import remedy
 from disent.home import home_folder
 from disent_assets.settings.environment import configuration, use_utf8
-from disent_core.errors import (
-    FREE_MEMORY,
-    MORE_PROCESSES,
-    ConfigError,
-    DisentError,
-    Notice,
-    is_out_of_memory,
-    is_out_of_processes,
-)
+from disent_core.errors import ConfigError, DisentError, Notice, shortage
 from disent_core.text import printable
 
 START = """\
@@ -145,7 +137,7 @@ def errors(context: click.Context) -> Iterator[None]:
             raise
         click.echo(f"disent: {message}" if message == str(error) else f"disent: this command {message}", err=True)
         raise SystemExit(2) from error
-    except Exception as error:
+    except Exception as error:  # libraries have kinds of their own for a limit that is reached; all others are raised
         message = None if context.obj else _of_system(error)
         if message is None:
             raise
@@ -155,10 +147,8 @@ def errors(context: click.Context) -> Iterator[None]:
 
 def _of_system(error: Exception) -> str | None:
     """Return one line about an error of the disk, or of a limit that this process has reached; None for others."""
-    if is_out_of_memory(error):
-        return f"out of memory. {FREE_MEMORY}"
-    if is_out_of_processes(error):
-        return f"no process or thread can be started. {MORE_PROCESSES}"
+    if (line := shortage(error)) is not None:
+        return line
     from disent_core.storage.files import failure_of_disk
 
     return failure_of_disk(error, Path(getattr(error, "filename", None) or "."))

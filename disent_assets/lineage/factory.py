@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.corpus_versions import read_source
-from disent_assets.lineage.metadata import check_result, materialized, user_errors
+from disent_assets.lineage.metadata import check_result, check_spec, materialized, user_errors
 from disent_assets.run.step import Event, check_configuration, freed_memory_kept, log_news, make_recorded
 from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
@@ -164,10 +164,7 @@ def source_checks(workspace: Workspace, source: Source) -> dg.AssetChecksDefinit
 
     @dg.multi_asset_check(
         name=prefixed_name(workspace.prefix, f"check_{source.key[-1]}"),
-        specs=[
-            dg.AssetCheckSpec(check.name, asset=key, description=check.description, blocking=check.blocking)
-            for check in source.checks
-        ],
+        specs=[check_spec(key.path, check) for check in source.checks],
     )
     def check_files() -> Iterator[dg.AssetCheckResult]:
         yield check_result(key.path, read_source(workspace, source).check)
@@ -214,13 +211,7 @@ def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[
     warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def on an AssetCheckSpec.*")
     for key in step.outputs:
         for check in step.checks:
-            yield dg.AssetCheckSpec(
-                check.name,
-                asset=list(key),
-                description=check.description,
-                blocking=check.blocking,
-                partitions_def=names,
-            )
+            yield check_spec(key, check, names)
 
 
 # --- columns and names ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from disent_assets.run.error_messages import description_of
 from disent_assets.settings.environment import value
 from disent_assets.settings.profiles.retry_database import database_errors
 from disent_core.errors import TransientError
-from disent_core.lineage.result import CheckResult, StepResult
+from disent_core.lineage.result import Check, CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview
 from disent_core.storage.results import fetch, open_result, remove_result, sha256_of, write_result
 
@@ -95,6 +95,19 @@ def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[st
 def literal(text: str) -> str:
     """Return the text as Markdown that shows every character as it is."""
     return _MARKDOWN.sub(r"\\\1", text)
+
+
+def check_spec(
+    key: Sequence[str], check: Check, partitions: dg.PartitionsDefinition | None = None
+) -> dg.AssetCheckSpec:
+    """Return a check of an asset as Dagster lists it."""
+    return dg.AssetCheckSpec(
+        check.name,
+        asset=list(key),
+        description=check.description,
+        blocking=check.blocking,
+        partitions_def=partitions,
+    )
 
 
 def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResult:

@@ -12,7 +12,7 @@ import dagster as dg
 
 from disent_assets.lineage.code_references import file_reference
 from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
-from disent_assets.lineage.metadata import check_result
+from disent_assets.lineage.metadata import check_result, check_spec
 from disent_assets.run.plan import steps_in
 from disent_assets.run.step import Event, evaluation
 from disent_assets.settings.environment import SQL
@@ -118,7 +118,7 @@ def relation_checks(workspace: Workspace) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=prefixed_name(workspace.prefix, "check_relations"),
         specs=[
-            dg.AssetCheckSpec(check.name, asset=_under(workspace, relation_key(name)), description=check.description)
+            check_spec(_under(workspace, relation_key(name)).path, check)
             for name, checks in _checks().items()
             for check in checks
         ],

@@ -7,13 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
-from disent_core.errors import (
-    MORE_PROCESSES,
-    DisentError,
-    StorageError,
-    is_out_of_memory,
-    is_out_of_processes,
-)
+from disent_core.errors import DisentError, StorageError, shortage
 from disent_core.lineage.workspace import head_key
 
 _INSTALLED = re.compile(r"/(site|dist)-packages/(?P<package>\w+)")
@@ -32,10 +26,8 @@ def description_of(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # of torch, which is loaded only where something computes
         return f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
     innermost = list(causes(error))[-1]
-    if is_out_of_memory(innermost):
-        return f"out of memory. {_LESS_MEMORY}"
-    if is_out_of_processes(innermost):
-        return f"no process or thread can be started. {MORE_PROCESSES}"
+    if (line := shortage(innermost, _LESS_MEMORY)) is not None:
+        return line
     message = "".join(traceback.format_exception_only(innermost)).strip()
     place = place_of(innermost)
     return f"{message} ({place}). For the traceback run disent --debug materialize" if place else message

@@ -20,7 +20,7 @@ from disent_core.errors import AlignmentError, CorpusError, located
 from disent_core.lineage.result import Check, CheckResult, StepResult, result_of
 from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.remote import remote_of
-from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table
+from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table, repeated_rows
 from disent_core.text import language_part
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
 def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
     names = ["corpus", "utterance_id", "split", "tokens", "slot_tags"]
     rows = pa.concat_tables([read_table(path, SCHEMAS["utterances"], names) for path in paths])
-    repeated = len(rows) - len(rows.group_by(["corpus", "utterance_id"]).aggregate([]))
+    repeated = repeated_rows(rows, ["corpus", "utterance_id"])
     lengths = (pc.list_value_length(rows[name]) for name in ("tokens", "slot_tags"))
     mistagged = pc.sum(pc.not_equal(*lengths)).as_py() or 0
     missing = sorted({"train", "dev", "test"} - set(rows["split"].unique().to_pylist()))

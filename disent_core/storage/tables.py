@@ -164,14 +164,15 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str, 
     times = [name for name in table.column_names if name == CREATED_AT]
     content = content_fingerprint(table.drop_columns(times))  # equal rows are equal whenever they were made
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
-    repeated = _repeated(table, key) if key else None
+    repeated = repeated_rows(table, key) if key else None
     facts = {"rows": table.num_rows, "inputs": inputs, "content": content, **({"notes": notes} if notes else {})}
     with write_result(path, **facts, **({} if repeated is None else {"repeated": repeated})) as temporary:
         pq.write_table(stamped, temporary, compression="zstd")
     return TableInfo(table.num_rows, inputs, content, notes, repeated)
 
 
-def _repeated(table: pa.Table, key: Sequence[str]) -> int:
+def repeated_rows(table: pa.Table, key: Sequence[str]) -> int:
+    """Count the rows whose key an earlier row has."""
     return len(table) - len(table.group_by(list(key)).aggregate([]))
 
 
@@ -193,7 +194,7 @@ def refresh_table(
     """
     if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
         if key and info.repeated is None:  # of a version that did not count
-            info = replace(info, repeated=_repeated(read_table(path, schema, key), key))
+            info = replace(info, repeated=repeated_rows(read_table(path, schema, key), key))
         return RefreshResult(info, is_reused=True)
     with sole_maker(path):
         if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
