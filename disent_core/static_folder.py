@@ -188,7 +188,7 @@ def read(folder: Path) -> tuple[Header, NDArray[np.int64], NDArray[Any], NDArray
     except OSError as error:
         _refuse(path, "it is missing" if isinstance(error, FileNotFoundError) else "it can't be read", error)
     except SafetensorError as error:
-        _refuse(path, f"it is no file of safetensors ({error})", error)
+        _refuse(path, f"it is not a safetensors file ({error})", error)
     known = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
     if len(known) != header.known or (len(known) and known[-1] >= header.table_rows):
         _refuse(path, f"it marks {len(known):,} rows as known where {RECORD} says {header.known:,}")

@@ -86,7 +86,7 @@ def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
             raise ValueError("its description is no object")
         return description, metadata["content"]
     except (KeyError, ValueError) as error:
-        refuse_weights(path, f"this is no file of a head: {error}", error)
+        refuse_weights(path, f"this is not the file of a head: {error}", error)
 
 
 @contextmanager

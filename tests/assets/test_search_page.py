@@ -168,7 +168,7 @@ def test_an_index_without_languages_offers_none_to_choose():
 # --- what can't be asked ----------------------------------------------------------------------------------
 
 REFUSED = {
-    "k is no number": ({"k": "ten"}, "a whole number from 1 to 100"),
+    "k is not a number": ({"k": "ten"}, "a whole number from 1 to 100"),
     "k is of another script": ({"k": "٣"}, "a whole number from 1 to 100"),
     "no answers": ({"k": "0"}, "a whole number from 1 to 100"),
     "too many answers": ({"k": str(MOST_ANSWERS + 1)}, "a whole number from 1 to 100"),

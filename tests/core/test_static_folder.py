@@ -153,7 +153,7 @@ def wrong_bytes(folder: Path) -> None:
         (lambda m: (m / "model.safetensors").unlink(), "model.safetensors", "it is missing"),
         (lambda m: (m / "model.safetensors").write_bytes(b""), "model.safetensors", "it has 0 bytes where"),
         (lambda m: flipped(m / "model.safetensors"), "model.safetensors", "SHA-256"),
-        (wrong_bytes, "model.safetensors", "no file of safetensors"),
+        (wrong_bytes, "model.safetensors", "it is not a safetensors file"),
         (lambda m: edited(m, bits=4), "model.safetensors", "its arrays are"),
         (lambda m: edited(m, parts={"template": 8}), "model.safetensors", "its arrays are"),
         (lambda m: edited(m, table_rows=1 << 26), "model.safetensors", "its arrays are"),

@@ -246,7 +246,7 @@ def test_weights_without_sense_are_one_line(place, name, damage):
 def test_a_head_s_file_without_a_description_is_one_line(place, metadata):
     with write_result(place / HEAD) as temporary:
         save_file({}, temporary, metadata)
-    with pytest.raises(DamagedError, match=r"^[^\n]*(no file of a head|its weights can.t be read)[^\n]*$"):
+    with pytest.raises(DamagedError, match=r"^[^\n]*(not the file of a head|its weights can.t be read)[^\n]*$"):
         load_head(place)
 
 

@@ -57,7 +57,7 @@ MISTAKES = {
     "seed given twice": ("methods = [", "seeds = [1, 1]\nmethods = [", "24: experiment.seeds", "must be distinct"),
     "value out of range": ("patience = 7", "patience = 0", "27: methods.dream.patience",
         "greater than or equal to 1 (found 0)"),
-    "learning rate that is no number": ("patience = 7", "learning_rate = nan", "27: methods.dream.learning_rate",
+    "learning rate that is not a number": ("patience = 7", "learning_rate = nan", "27: methods.dream.learning_rate",
         "should be a finite number (found nan)"),
     "unknown choice": ('contrast = "hinge"', 'contrast = "hing"', "32: methods.mine.contrast",
         "'linear', 'hinge' or 'softmax'"),
