@@ -87,7 +87,7 @@ def test_every_cell_without_a_measured_figure_says_why_or_that_it_is_impossible(
             and method in ('raw', 'prism')
     """)
     assert {row["why_missing"] for row in found} == {
-        "HotelQA is private; MASSIVE intents can stand beside it",
+        "HotelQA is private; MASSIVE has intents that can be used in its place",
         "Prism is a system of others: published figures only",
     }
 
