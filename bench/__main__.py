@@ -59,10 +59,10 @@ def main() -> None:
 def processor() -> str:
     """Return the name of the processor; its family and model tell generations apart that have one name."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").is_file() else ""
-    found = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
-    if "model name" not in found:
+    fields = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
+    if "model name" not in fields:
         return platform.processor() or platform.machine()
-    return f"{found['model name']}, family {found.get('cpu family')}, model {found.get('model')}"
+    return f"{fields['model name']}, family {fields.get('cpu family')}, model {fields.get('model')}"
 
 
 def read(docs: Path) -> Measured:

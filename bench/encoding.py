@@ -40,10 +40,10 @@ def read_utterances(tarball: Path, locale: str, split: str) -> list[tuple[str, s
 
 def distinct(rows: list[tuple[str, str]], count: int) -> list[tuple[str, str]]:
     """The first of them that differ."""
-    found: dict[str, tuple[str, str]] = {}
+    by_text: dict[str, tuple[str, str]] = {}
     for row in rows:
-        found.setdefault(row[0], row)
-    return [*found.values()][:count]
+        by_text.setdefault(row[0], row)
+    return [*by_text.values()][:count]
 
 
 def masked_texts(annotated: str) -> tuple[str, str]:
@@ -157,13 +157,15 @@ def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
         for utterance in plain[:QUESTIONS]:
             model(**tokeniser([utterance], return_tensors="pt"))
 
-    one = f"{QUESTIONS} texts, the bare model of transformers and its tokeniser; {torch.get_num_threads()} thread(s)"
+    note_of_one_text = (
+        f"{QUESTIONS} texts, the bare model of transformers and its tokeniser; {torch.get_num_threads()} thread(s)"
+    )
     return [
         row(
             "one text a call, beside transformers",
             lambda: [vectors(ours, [utterance]) for utterance in plain[:QUESTIONS]],
             one_by_one,
-            one,
+            note_of_one_text,
         ),
         row("three texts an utterance", lambda: store_vectors(ours, three), lambda: peer.encode(for_peer), share),
         *exported_rows(plain),

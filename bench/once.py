@@ -47,9 +47,9 @@ class Trained(NamedTuple):
 
 def trained(rows: Iterable[Mapping[str, str]]) -> list[Trained]:
     """The trainings of each encoder and method of docs/results/trainings.csv together."""
-    found: dict[tuple[str, str], list[Mapping[str, str]]] = defaultdict(list)
+    by_head: dict[tuple[str, str], list[Mapping[str, str]]] = defaultdict(list)
     for row in rows:
-        found[row["encoder"], row["method"]].append(row)
+        by_head[row["encoder"], row["method"]].append(row)
     return [
         Trained(
             *of,
@@ -58,7 +58,7 @@ def trained(rows: Iterable[Mapping[str, str]]) -> list[Trained]:
             trainings=len(rows),
             training_seconds=sum(float(row["processor_seconds"]) for row in rows),
         )
-        for of, rows in found.items()
+        for of, rows in by_head.items()
     ]
 
 

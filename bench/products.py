@@ -48,10 +48,10 @@ def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> Trai
         length = 4 + torch.distributions.Gamma(4.0, 0.45).sample((2 * each,)).long().clamp_max(40)
     states = torch.randn(int(length.sum()), dim, generator=random).half()
     bank = StateBank(VectorBank([states]), length.cumsum(0) - length, length)
-    own = {side: torch.arange(pairs) + each * place for place, side in enumerate(SIDES)}
-    mates = {side: rows + pairs for side, rows in own.items()}
+    plain_rows = {side: torch.arange(pairs) + each * place for place, side in enumerate(SIDES)}
+    mates = {side: rows + pairs for side, rows in plain_rows.items()}
     language = {side: torch.full((pairs,), place) for place, side in enumerate(SIDES)}
-    rows = PairRows(own, language, mates, mates)
+    rows = PairRows(plain_rows, language, mates, mates)
     splits = {"train": rows.select(torch.arange(dev, pairs)), "dev": rows.select(torch.arange(dev))}
     texts = [" ".join(f"w{word}" for word in line) for line in _words(2 * each, random).tolist()]
     utterances = {
@@ -68,8 +68,8 @@ def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> Trai
         bank,
         torch.arange(2 * each),
         splits,
-        [own[side][dev:] for side in SIDES],
-        [own[side][dev:] for side in SIDES],
+        [plain_rows[side][dev:] for side in SIDES],
+        [plain_rows[side][dev:] for side in SIDES],
         mates={
             "train": ParallelMates(
                 torch.arange(pairs - dev),
@@ -117,12 +117,12 @@ def _seconds_of(func: Any, described: list[Any]) -> float:
 
 def _least(run: Callable[[], object], times: int = 5) -> float:
     run()
-    found = []
+    measured = []
     for _ in range(times):
         started = time.process_time()
         run()
-        found.append(time.process_time() - started)
-    return min(found)
+        measured.append(time.process_time() - started)
+    return min(measured)
 
 
 def epochs(
@@ -133,7 +133,7 @@ def epochs(
     count = count or {"max_epochs": 1 if recorded else times, "patience": times}
     precise = {"precision": "bfloat16"} if hasattr(method.presets["paper"], "precision") else {}
     config = replace(method.presets["paper"], checkpoint_seconds=1e6, **count, **precise, **settings)
-    found = []
+    measured = []
     with tempfile.TemporaryDirectory() as folder:
         fit = trainer(method).fit(texts, config, Fit([0], Path(folder) / "c.safetensors", "x"))
         while True:
@@ -144,8 +144,8 @@ def epochs(
                 return 0.0
             epoch = next(fit, None)
             if epoch is None:
-                return min(found[1:])
-            found.append(time.process_time() - started)
+                return min(measured[1:])
+            measured.append(time.process_time() - started)
 
 
 def run(*, quick: bool = False, only: str | None = None, times: int = EPOCHS) -> Iterator[dict[str, Any]]:

@@ -93,7 +93,7 @@ def _by_stage(costs: Path, began: datetime) -> str:
     made = steps.filter(pc.greater_equal(steps["made_at"], began)).group_by("stage", use_threads=False)
     stages = made.aggregate([("processor_seconds", "sum"), ("stage", "count")]).to_pylist()
     return ", ".join(
-        f"{one['stage']} {one['processor_seconds_sum']:.1f} s ({one['stage_count']} steps)" for one in stages
+        f"{row['stage']} {row['processor_seconds_sum']:.1f} s ({row['stage_count']} steps)" for row in stages
     )
 
 

@@ -81,10 +81,10 @@ def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:
     for name in engines:
         load, cpu, began = os.getloadavg()[0], _processor_seconds(), time.perf_counter()
         with sharded(shard_backend({"DISENT_SHARDS": name})):
-            found = work()
+            results = work()
         seconds = time.perf_counter() - began
-        expected = expected or found
-        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(found, expected, strict=True)), name
+        expected = expected or results
+        assert all(np.array_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)), name
         yield f"| {name} | {seconds:.1f} | {_processor_seconds() - cpu:.1f} | {load:.1f} |"
 
 

@@ -38,7 +38,7 @@ class Texts(NamedTuple):
 class Measured(NamedTuple):
     """What a draw gives, a dictionary by score, then shares by the threshold of `fit`."""
 
-    found: dict[str, float]  # of texts out of scope, where 0.95 of the others are kept
+    refused_at: dict[str, float]  # of texts out of scope, where 0.95 of the others are kept
     auroc: dict[str, float]
     refused: Mapping[str, float]  # of texts out of scope, of random letters, and of texts in scope by language
 
@@ -78,8 +78,8 @@ def draw(seed: int, labels: int, examples: int, train: Texts, tested: Mapping[st
             scores = dict(zip(SCORES, (highest, nearness / highest, nearness), strict=True))
             sides = {name: (score[~is_out], score[is_out]) for name, score in scores.items()}
     refused["letters"] = (classifier.predict(made_up()) == "none").mean()
-    found = {name: float((out < np.quantile(known, 1 - KEPT)).mean()) for name, (known, out) in sides.items()}
-    return Measured(found, {name: auroc(*both) for name, both in sides.items()}, refused)
+    refused_at = {name: float((out < np.quantile(known, 1 - KEPT)).mean()) for name, (known, out) in sides.items()}
+    return Measured(refused_at, {name: auroc(*both) for name, both in sides.items()}, refused)
 
 
 def auroc(high: np.ndarray, low: np.ndarray) -> float:
@@ -109,7 +109,7 @@ def main() -> None:
         for name in SCORES:
             cells = [str(labels), str(examples), name]
             cells += [interval([each.auroc[name] for each in measured])]
-            cells += [interval([each.found[name] for each in measured])]
+            cells += [interval([each.refused_at[name] for each in measured])]
             shares = ("out of scope", "letters", "en", "de") if name == SCORES[-1] else ()
             cells += [interval([each.refused[share] for each in measured]) for share in shares] or [""] * 4
             print(f"| {' | '.join(cells)} |", flush=True)

@@ -334,11 +334,11 @@ class Bench:
 
         def compare() -> None:
             recorded = json.loads(_record_of(wanted).read_text(encoding="utf-8"))
-            found = _results(project)
+            results = _results(project)
             ignored = set() if with_history else {"history"}
-            if other := {name for name in found | recorded if found.get(name) != recorded.get(name)} - ignored:
-                told = sorted(other)[:10] + rebuilds.differences(project, wanted)[:10]
-                raise AssertionError(f"{fault}: {len(other)} differences\n" + "\n".join(told))
+            if other := {name for name in results | recorded if results.get(name) != recorded.get(name)} - ignored:
+                differences = sorted(other)[:10] + rebuilds.differences(project, wanted)[:10]
+                raise AssertionError(f"{fault}: {len(other)} differences\n" + "\n".join(differences))
             left = [path for path in project.home.rglob("*.tmp*") if "dagster" not in path.parts]
             assert not left, f"{fault}: {left} are left"
             assert unfinished_runs(project) == [], f"{fault}: runs that have no end"

@@ -75,7 +75,7 @@ def write_inputs(folder: Path) -> None:
 
 def contents(path: Path) -> Mapping[str, object]:
     """Return the contents of a file or of the files of a folder; of a warehouse its rows."""
-    found: dict[str, object] = {}
+    contents: dict[str, object] = {}
     for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
         name = file.relative_to(path).as_posix()
         if file.suffix == ".lock":
@@ -85,12 +85,12 @@ def contents(path: Path) -> Mapping[str, object]:
                 listed = "select schema_name || '.' || table_name from duckdb_tables() where not internal"
                 for (table,) in connection.sql(listed).fetchall():
                     rows = connection.sql(f"from {table}").fetchall()
-                    found[f"{name} {table}"] = hashlib.sha256(repr(sorted(map(repr, rows))).encode()).hexdigest()
+                    contents[f"{name} {table}"] = hashlib.sha256(repr(sorted(map(repr, rows))).encode()).hexdigest()
         elif file.name == "index.json":
-            found[name] = _PART.sub("", file.read_text(encoding="utf-8"))
+            contents[name] = _PART.sub("", file.read_text(encoding="utf-8"))
         else:
-            found[_PART.sub("part", name)] = hashlib.sha256(file.read_bytes()).hexdigest()
-    return found
+            contents[_PART.sub("part", name)] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return contents
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ def run(counts: dict[str, int], seed: int) -> None:
 
 def _cause(kind: str, count: int, bench: Bench) -> None:
     outcomes: Counter[str] = Counter()
-    number = done = told = 0
+    number = done = reported = 0
     while done < count:
         try:
             outcome = FAULTS[kind](bench, number)
@@ -326,8 +326,8 @@ def _cause(kind: str, count: int, bench: Bench) -> None:
         outcomes.update([outcome] if isinstance(outcome, str) else outcome)
         done += 1 if isinstance(outcome, str) else len(outcome) // 2
         number += 1
-        if done // 10 > told or done >= count:
-            told = done // 10
+        if done // 10 > reported or done >= count:
+            reported = done // 10
             listed = ", ".join(f"{name} {times}" for name, times in sorted(outcomes.items()))
             print(
                 f"{kind}: {done} in {number} lineages ({listed}), {_processor_time():.0f} s of the processor",

@@ -222,8 +222,8 @@ def _bytes(folder: Path) -> int:
 @contextmanager
 def read_only(packages: Path) -> Iterator[None]:
     """Take away the right to write, and see that nothing was written: an administrator may all the same."""
-    own = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
-    before = {path: path.stat().st_mtime_ns for path in own}
+    modules = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
+    before = {path: path.stat().st_mtime_ns for path in modules}
     run(["chmod", "-R", "a-w", packages], packages)
     try:
         yield
@@ -253,9 +253,9 @@ def use(programs: Path, folder: Path, steps: Steps) -> None:
     with steps.step("disent index"):
         run([disent, "index", "texts.txt", "index", "--head", HEAD], project)
     with steps.step("disent search"):
-        found = run([disent, "search", "index", QUERY, "--by", "template", "-k", "1", "--format", "json"], project)
-    if NEAREST not in found:
-        raise SystemExit(f"{QUERY!r} found {found}")
+        answer = run([disent, "search", "index", QUERY, "--by", "template", "-k", "1", "--format", "json"], project)
+    if NEAREST not in answer:
+        raise SystemExit(f"{QUERY!r} found {answer}")
 
 
 def main() -> None:
@@ -282,8 +282,8 @@ def main() -> None:
             shutil.rmtree(folder)
     steps.total()
     if options.output is not None:
-        told = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0)), "steps": steps.seconds}
-        options.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        record = {"machine": platform.machine(), "cores": len(os.sched_getaffinity(0)), "steps": steps.seconds}
+        options.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -125,12 +125,12 @@ def out_of_memory(folder: Path, texts: Sequence[str], device: str) -> Row:
     roomy, tight = (opened(folder, device, "float32", batch_tokens=size) for size in (None, batch_tokens))
     expected = unit(vectors(roomy, texts))
     with little_memory(device, 256 << 20):
-        found = unit(vectors(tight, texts))
+        ours_again = unit(vectors(tight, texts))
     if tight._budget == batch_tokens:
         raise SystemExit("the memory was never too small: nothing is shown")
     return Row(
         "a batch too large for the memory",
-        apart=float(np.abs(found - expected).max()),
+        apart=float(np.abs(ours_again - expected).max()),
         tolerance=TOLERANCE["float32"],
         note=f"{'256 MB are left' if device == 'cuda' else 'made up'}: batches went from {batch_tokens:,} to "
         f"{tight._budget:,} tokens; distance is from ordinary batches on the same device",

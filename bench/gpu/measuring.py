@@ -86,19 +86,19 @@ def seconds(run: Callable[[], object], device: str) -> float:
 
 def in_turns(ours: Callable[[], object], peer: Callable[[], object], device: str, repeats: int) -> tuple[float, float]:
     """Median seconds of both sides, which take turns, after one run of each to warm up."""
-    found: tuple[list[float], list[float]] = ([], [])
+    seconds: tuple[list[float], list[float]] = ([], [])
     for repeat in range(repeats + 1):
-        for run, measured in zip((ours, peer), found, strict=True):
+        for run, measured in zip((ours, peer), seconds, strict=True):
             took = seconds(run, device)
             if repeat:
                 measured.append(took)
-    return median(found[0]), median(found[1])
+    return median(seconds[0]), median(seconds[1])
 
 
 def epochs_in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
     """Median seconds of an epoch of both sides, without the first one unless it is the only one."""
-    found = [(of_ours, next(peer)) for of_ours in ours]
-    later = found[1:] or found
+    seconds = [(of_ours, next(peer)) for of_ours in ours]
+    later = seconds[1:] or seconds
     return median(ours for ours, _ in later), median(peer for _, peer in later)
 
 

@@ -54,8 +54,8 @@ def padded_states(data: TrainingData, texts: Tensor, device: str) -> tuple[Tenso
 def both_ways(left: Tensor, right: Tensor) -> Tensor:
     """In-batch softmax over cosines, in both directions."""
     cosines = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / TEMPERATURE
-    own = torch.arange(len(cosines), device=cosines.device)
-    return (F.cross_entropy(cosines, own) + F.cross_entropy(cosines.T, own)) / 2
+    diagonal = torch.arange(len(cosines), device=cosines.device)
+    return (F.cross_entropy(cosines, diagonal) + F.cross_entropy(cosines.T, diagonal)) / 2
 
 
 # --- FMDA -------------------------------------------------------------------------------------------------
@@ -88,17 +88,17 @@ def fmda_epochs(data: TrainingData, batch: int, device: str) -> Iterator[float]:
 
     def loss(rows: Tensor) -> Tensor:
         drawn = data.negatives[0][torch.randint(len(data.negatives[0]), (len(rows),))]
-        found = []
+        sides = []
         for side in SIDES:
             texts = pairs.text[side][rows]
             given = vectors[texts].to(device)
             parts = model(given, *padded_states(data, texts, device))
             masked = [vectors[getattr(pairs, part)[side][rows]].to(device) for part in ("template", "residual")]
             negative = model(vectors[drawn].to(device), *padded_states(data, drawn, device))
-            found.append((given, *parts, *masked, negative, pairs.language[side][rows].to(device)))
-        total = both_ways(found[0][1], found[1][1]) + both_ways(found[0][2], found[1][2])
-        for own, other in (found, found[::-1]):
-            given, meaning, template, residual, language, of_template, of_residual, negative, label = own
+            sides.append((given, *parts, *masked, negative, pairs.language[side][rows].to(device)))
+        total = both_ways(sides[0][1], sides[1][1]) + both_ways(sides[0][2], sides[1][2])
+        for query, other in (sides, sides[::-1]):
+            given, meaning, template, residual, language, of_template, of_residual, negative, label = query
             total = total + F.cross_entropy(model.identity(language), label)
             total = total + F.mse_loss(model.maps["utterance"](language + template + residual), given)
             total = total + F.mse_loss(template + language, of_template) + F.mse_loss(residual + language, of_residual)
@@ -142,11 +142,11 @@ def facet_epochs(data: TrainingData, batch: int, units: tuple[int, int], device:
 
     def loss(rows: Tensor) -> Tensor:
         sides = [(parts(pairs.text[side][rows]), parts(mates.rows[side][rows])) for side in SIDES]
-        meanings = [torch.cat([torch.cat(own, -1), torch.cat(mate, -1)]) for own, mate in sides]
+        meanings = [torch.cat([torch.cat(text, -1), torch.cat(mate, -1)]) for text, mate in sides]
         total = both_ways(meanings[0], meanings[1])
-        for own, mate in sides:
-            total = total + both_ways(torch.cat(own[::2], -1), torch.cat(mate[::2], -1)) / 2
-            total = total + (torch.cat(own[1::2], -1) * torch.cat(mate[1::2], -1)).sum(-1).clamp_min(0).mean()
+        for text, mate in sides:
+            total = total + both_ways(torch.cat(text[::2], -1), torch.cat(mate[::2], -1)) / 2
+            total = total + (torch.cat(text[1::2], -1) * torch.cat(mate[1::2], -1)).sum(-1).clamp_min(0).mean()
         return total
 
     optimisers = [torch.optim.AdamW(states.parameters(), lr=1e-2), torch.optim.SparseAdam(words.parameters(), lr=3e-3)]

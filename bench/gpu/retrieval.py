@@ -20,11 +20,11 @@ def rows(count: int, dim: int, k: int, device: str, repeats: int) -> Row:
     pool = unit_rows(pool, "pool")
 
     def peer() -> list[list[dict[str, float]]]:
-        left, right = (torch.from_numpy(one).to(device) for one in (queries, pool))
+        left, right = (torch.from_numpy(side).to(device) for side in (queries, pool))
         return semantic_search(left, right, top_k=k)
 
     def product() -> None:
-        left, right = (torch.from_numpy(one).to(device) for one in (queries, pool))
+        left, right = (torch.from_numpy(side).to(device) for side in (queries, pool))
         for block in left.split(BLOCK[device]):
             _ = block @ right.T
 
@@ -33,8 +33,8 @@ def rows(count: int, dim: int, k: int, device: str, repeats: int) -> Row:
     some = slice(min(count, 1_000))
     here, cpu = (nearest_rows(queries[some], pool, k, device=where) for where in (device, "cpu"))
     different = float(np.abs(here[0] - cpu[0]).max()) + float((here[1] != cpu[1]).sum())
-    found = np.array([[hit["corpus_id"] for hit in row] for row in peer()])
-    same = (nearest_rows(queries, pool, k, device=device)[1] == found).mean()
+    peers = np.array([[hit["corpus_id"] for hit in row] for row in peer()])
+    same = (nearest_rows(queries, pool, k, device=device)[1] == peers).mean()
     return Row(
         f"{k} nearest of {count:,}, {count:,} queries of {dim} dimensions",
         ours,

@@ -94,8 +94,8 @@ def token_heads(data: TrainingData, device: str, batch: int, epochs: int = EPOCH
         (fmda.METHOD, {"contrast": "softmax", "monitor": "dev_retrieval"}, plain.fmda_epochs(data, batch, device)),
         (facet.METHOD, facet_sizes, plain.facet_epochs(data, batch, (units[0], units[1]), device)),
     )
-    for method, own, peer in cases:
-        changes = {"batch_size": batch, **own}
+    for method, case_settings, peer in cases:
+        changes = {"batch_size": batch, **case_settings}
         where = "cpu" if method is facet.METHOD else device
         config = settings(method, epochs, **{"precision": "bfloat16", **changes})
         ours, peer_seconds = epochs_in_turns((epoch.seconds for epoch in fitted(data, method, config, 1, where)), peer)

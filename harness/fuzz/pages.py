@@ -37,10 +37,15 @@ class Form(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in TAGS, f"a foreign tag: {tag}"
-        told = dict(attrs)
-        assert not any(name.startswith("on") or name == "src" for name in told), f"a foreign attribute: {told}"
+        attributes = dict(attrs)
+        assert not any(name.startswith("on") or name == "src" for name in attributes), (
+            f"a foreign attribute: {attributes}"
+        )
         if tag == "a":
-            assert str(told["href"]).startswith(("/?", "/api/search?")) or told["href"] in ("/", "/shapes"), told
+            assert str(attributes["href"]).startswith(("/?", "/api/search?")) or attributes["href"] in (
+                "/",
+                "/shapes",
+            ), attributes
             self.is_answer = "ol" in self.ahead
             self.answers += [""] * self.is_answer
         if tag not in ALONE:

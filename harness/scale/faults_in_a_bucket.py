@@ -44,8 +44,8 @@ def difference(project: RemoteProject, wanted: Mapping[str, str]) -> set[str]:
     """Names of what the bucket of a project has otherwise."""
     fetched = Fetched(project.folder, project.address)
     fetched.fetch()
-    found = bench._results(fetched)
-    return {name for name in found | wanted if found.get(name) != wanted.get(name)}
+    results = bench._results(fetched)
+    return {name for name in results | wanted if results.get(name) != wanted.get(name)}
 
 
 # --- kills ------------------------------------------------------------------------------------------------
@@ -140,8 +140,8 @@ def break_requests(most: int, folder: Path, seed: int) -> str:
         compare()
         if min(breaker.met[name] for name in KINDS) >= most:
             break
-    told = ", ".join(f"{breaker.met[name]} {name}" for name in KINDS)
-    return f"requests broken: {told} in {lineages} lineages, {again} commands started again"
+    counted = ", ".join(f"{breaker.met[name]} {name}" for name in KINDS)
+    return f"requests broken: {counted} in {lineages} lineages, {again} commands started again"
 
 
 def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
@@ -174,8 +174,10 @@ def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
         compare()
         assert tries == 1, f"{tries} commands for an outage of {length} s"
         waited += [line for line in lines if "does not answer: waiting" in line][:1]
-    told = ", ".join(f"{length:g} s" for length in seconds)
-    return f"stores away, each closed and with 503, for {told}: no command failed, {len(waited)} noticed it and waited"
+    counted = ", ".join(f"{length:g} s" for length in seconds)
+    return (
+        f"stores away, each closed and with 503, for {counted}: no command failed, {len(waited)} noticed it and waited"
+    )
 
 
 def through_all(_: BaseHTTPRequestHandler) -> Fault:
@@ -205,10 +207,10 @@ def _lineages(
 
 def _materialize(project: RemoteProject, proxy: Proxy, lines: list[str] | None = None) -> int:
     """Run a project to its end; returns how often its command was started, and adds what it printed to `lines`."""
-    own = {**os.environ, **project.environment, **environment(proxy.address)}
+    environment_of_run = {**os.environ, **project.environment, **environment(proxy.address)}
     command = [sys.executable, "-m", "disent_assets.cli", "materialize"]
     for tries in range(1, TRIES + 1):
-        ran = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+        ran = subprocess.run(command, env=environment_of_run, capture_output=True, text=True, check=False)
         if lines is not None:
             lines += (ran.stdout + ran.stderr).splitlines()
         if ran.returncode == 0:

@@ -107,8 +107,8 @@ class Series:
                 self.replacing.join()
             again += tries - 1
             assert_equal(bench._results(project), bench._results(self.wanted), f"{kind}, {folder}")
-            told = ", ".join(f"{name} {times}" for name, times in sorted(done.items()))
-            yield f"{kind}: {told} in {lineages} lineages, {again} commands started again"
+            counted = ", ".join(f"{name} {times}" for name, times in sorted(done.items()))
+            yield f"{kind}: {counted} in {lineages} lineages, {again} commands started again"
 
     def chosen(self, project: Project, command: "subprocess.Popen[str]") -> Iterator[StepProcess]:
         """Processes of steps at random moments of their time, a few of each step, until the command ends."""
@@ -123,9 +123,9 @@ class Series:
             time.sleep(0.1)
 
 
-def assert_equal(found: dict[str, str], wanted: dict[str, str], fault: str) -> None:
+def assert_equal(results: dict[str, str], wanted: dict[str, str], fault: str) -> None:
     """Compare all tables, weights and metrics; the history tells of commands that had to be started again."""
-    other = {name for name in found | wanted if found.get(name) != wanted.get(name)} - {"history"}
+    other = {name for name in results | wanted if results.get(name) != wanted.get(name)} - {"history"}
     assert not other, f"{fault}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
 
 

@@ -30,13 +30,13 @@ class StepProcess:
 
 @dataclass
 class Cluster:
-    """What runs share; the nodes are started with the first command, each with the folder `own` for itself."""
+    """What runs share; the nodes are started with the first command, each with the folder `own_folder` for itself."""
 
     postgres: Postgres
     network: Network
     folder: Path
     nodes: Nodes | None = None
-    own: Path | None = None
+    own_folder: Path | None = None
 
     def environment(self, project: Project) -> dict[str, str]:
         """Of a command; `materialize` has its steps on Ray."""
@@ -55,7 +55,7 @@ class Cluster:
         """Start `disent materialize` in the network of the nodes, of which there are two."""
         environment = self.environment(project)
         if self.nodes is None:
-            self.nodes = Nodes(self.network, self.folder / "ray", environment, self.own)
+            self.nodes = Nodes(self.network, self.folder / "ray", environment, self.own_folder)
             self.nodes.add()
             self.nodes.add()
         command = self.network.command(sys.executable, "-m", "disent_assets.cli", "materialize", *arguments)
@@ -86,11 +86,11 @@ def new_cluster() -> Iterator[Cluster]:
         postgres = Postgres(Path(folder) / "postgres")
         postgres.make()
         postgres.start()
-        found = Cluster(postgres, Network(), Path(folder))
+        cluster = Cluster(postgres, Network(), Path(folder))
         try:
-            yield found
+            yield cluster
         finally:
-            found.close()
+            cluster.close()
 
 
 def steps_of(project: Project) -> Iterator[StepProcess]:
@@ -103,9 +103,9 @@ def steps_of(project: Project) -> Iterator[StepProcess]:
             values = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        told = dict(value.split("=", 1) for value in values if "=" in value)
-        if told.get("DISENT_HOME") == project.environment["DISENT_HOME"]:
-            arguments = zlib.decompress(base64.b64decode(told[_ARGUMENTS])).decode()
-            found = re.search(r'"(?:pipeline_)?run_id": ?"([0-9a-f-]+)"', arguments)
-            assert found is not None, arguments
-            yield StepProcess(int(folder.name), f"{found[1]} {told['DAGSTER_RUN_STEP_KEY']}")
+        settings = dict(value.split("=", 1) for value in values if "=" in value)
+        if settings.get("DISENT_HOME") == project.environment["DISENT_HOME"]:
+            arguments = zlib.decompress(base64.b64decode(settings[_ARGUMENTS])).decode()
+            match = re.search(r'"(?:pipeline_)?run_id": ?"([0-9a-f-]+)"', arguments)
+            assert match is not None, arguments
+            yield StepProcess(int(folder.name), f"{match[1]} {settings['DAGSTER_RUN_STEP_KEY']}")

@@ -37,13 +37,15 @@ class Network:
 class Nodes:
     """A head without processors for steps, and nodes of one processor each. Ends only what it has started.
 
-    Each has the folder `own`, if one is named, on a disk of its own.
+    Each has the folder `own_folder`, if one is named, on a disk of its own.
     """
 
     address = "http://127.0.0.1:8265"
 
-    def __init__(self, network: Network, folder: Path, environment: Mapping[str, str], own: Path | None = None) -> None:
-        self.network, self.folder, self.environment, self.own = network, folder, dict(environment), own
+    def __init__(
+        self, network: Network, folder: Path, environment: Mapping[str, str], own_folder: Path | None = None
+    ) -> None:
+        self.network, self.folder, self.environment, self.own_folder = network, folder, dict(environment), own_folder
         self.started: list[subprocess.Popen[bytes]] = []
         self._start("--head", "--num-cpus=0", "--port=6379", "--dashboard-host=127.0.0.1", f"--temp-dir={folder}")
 
@@ -72,8 +74,8 @@ class Nodes:
         size = ["--object-store-memory=80000000", "--memory=100000000000"]
         shared = ["--block", "--disable-usage-stats", "--node-ip-address=127.0.0.1", *size, *ports]
         log = (self.folder.parent / f"ray-{number}.log").open("ab")
-        on_own_disk = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.own]
-        apart = [] if self.own is None else on_own_disk
+        on_own_disk = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.own_folder]
+        apart = [] if self.own_folder is None else on_own_disk
         command = self.network.command(*apart, BIN / "ray", "start", *arguments, *shared)
         node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
         self.started.append(node)
@@ -116,8 +118,8 @@ def processes_below(process: int) -> list[tuple[int, str, str]]:
     """Id, name and state of every process that another one has started, and of those that these have started."""
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True)
     rows = [(int(row[0]), int(row[1]), *row[2:]) for row in (line.split() for line in listed.stdout.splitlines())]
-    below, found = {process}, []
+    below, children = {process}, []
     while more := [row for row in rows if row[1] in below and row[0] not in below]:
         below |= {row[0] for row in more}
-        found += [(own, name, state) for own, _, state, name, *_ in more]
-    return found
+        children += [(child, name, state) for child, _, state, name, *_ in more]
+    return children

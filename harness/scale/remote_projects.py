@@ -49,7 +49,7 @@ class Fetched(Project):
         """Fetch it."""
         bucket = Bucket(self.address)
         attach(RemoteHome(bucket, self.home))
-        for one in bucket.listed():
-            if one.key.endswith(MANIFEST) and not one.key.startswith("checkpoints/"):
-                fetch(self.home / one.key.removesuffix(MANIFEST))
+        for listed in bucket.listed():
+            if listed.key.endswith(MANIFEST) and not listed.key.startswith("checkpoints/"):
+                fetch(self.home / listed.key.removesuffix(MANIFEST))
         detach(self.home)

@@ -68,9 +68,9 @@ def _new(folder: str, name: str) -> Path:
 def _race(publishes: int, folder: Path) -> str:
     with moto() as endpoint:
         os.environ |= environment(endpoint)
-        found = races.race(make_bucket(endpoint, "races"), folder, publishes, writers=16, results=4)
-    assert not found["torn"], found
-    return f"racing publishes: {found['published']}, of which {found['replaced']} were replaced and none was torn"
+        counts = races.race(make_bucket(endpoint, "races"), folder, publishes, writers=16, results=4)
+    assert not counts["torn"], counts
+    return f"racing publishes: {counts['published']}, of which {counts['replaced']} were replaced and none was torn"
 
 
 def _race_for_names(results: int, folder: Path) -> str:

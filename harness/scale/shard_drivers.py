@@ -45,11 +45,11 @@ def everything(folder: Path, backend: ShardBackend) -> list[bytes]:
     texts = Texts.of_mapping({text_key(" ".join(words)): " ".join(words) for words in sentences})
     store = EmbeddingStore(folder / backend.name, encoder="sinus", fingerprint="f" * 32, language="en")
     with sharded(backend):
-        found = [*negatives.max_bleu(sentences, BleuConfig()), *nearest(*vectors, 3)]
+        results = [*negatives.max_bleu(sentences, BleuConfig()), *nearest(*vectors, 3)]
         store.add_in_shards(SinusEncoder, texts)
     opened = store.open_vectors()
-    found.append(opened.take(opened.rows([key.decode() for key in texts.keys.tolist()])))
-    return [part.tobytes() for part in found]
+    results.append(opened.take(opened.rows([key.decode() for key in texts.keys.tolist()])))
+    return [part.tobytes() for part in results]
 
 
 def equal(folder: Path) -> bool:
@@ -118,5 +118,5 @@ def slow(folder: Path) -> list[int]:
 
 
 if __name__ == "__main__":
-    found = globals()[sys.argv[1]](Path(sys.argv[2]))
-    print(json.dumps(found))
+    results = globals()[sys.argv[1]](Path(sys.argv[2]))
+    print(json.dumps(results))

@@ -114,10 +114,10 @@ class Proxy:
                     headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
                     length = {"Content-Length": str(len(body()))}
                     connection.request(self.command, self.path, body(), headers | length)
-                    found = connection.getresponse()
-                    told = {name: value for name, value in found.getheaders() if name.lower() not in _OWN}
-                    size = found.headers.get("Content-Length") if self.command == "HEAD" else None
-                    return found.status, told | ({"Content-Length": size} if size else {}), found.read()
+                    answer = connection.getresponse()
+                    headers = {name: value for name, value in answer.getheaders() if name.lower() not in _OWN}
+                    size = answer.headers.get("Content-Length") if self.command == "HEAD" else None
+                    return answer.status, headers | ({"Content-Length": size} if size else {}), answer.read()
 
                 with suppress(BrokenPipeError, ConnectionResetError):
                     proxy.next(self)(proxy, self, answer)

@@ -38,8 +38,8 @@ def test_it_has_the_tables_weights_and_metrics_of_one_in_a_folder_with_sqlite(cl
     local = bench.new_lineage(tmp_path / "local", bench.SMALLEST)
     made = local.materialize()
     team = RemoteProject(bench.new_lineage(tmp_path / "team", bench.SMALLEST).folder, "s3://team/home")
-    cluster.own = team.folder / team.machine
-    cluster.own.mkdir()
+    cluster.own_folder = team.folder / team.machine
+    cluster.own_folder.mkdir()
     for wanted in (made, {"made": 0, "up_to_date": 21, "encoded": 0, "steps": 0}):
         command = cluster.start(team)
         out, _ = command.communicate(timeout=3000)
