@@ -34,7 +34,7 @@ METHOD, NAME = "facet_static", "data"
 STEPS, SMALLEST_PASS = 300, 32
 """Optimiser steps that a training takes at least, by more passes over a small table, and least steps of a pass."""
 SURE = 30  # texts below which a measure is noted as unsure
-_LOG = logging.getLogger("disent.training")
+log = logging.getLogger("disent.training")
 
 CONFIGURATION = """\
 #:schema disent.schema.json
@@ -183,10 +183,10 @@ def train(
         _make([step for step in steps(workspace) if step.key[0] == "corpora"])
         tables, pivot = _utterances(workspace), workspace.config.pairs_of(NAME)[0][0]
         counts = _translations(tables, pivot)
-        _LOG.info("%s", _counted(counts))
+        log.info("%s", _counted(counts))
         for code, of_language in counts.items():
             if lacking := tables[pivot].num_rows - sum(of_language.values()):
-                _LOG.warning(
+                log.warning(
                     "%d of %d texts in %s have no translation in %s", lacking, tables[pivot].num_rows, pivot, code
                 )
         if extend is not None:
@@ -208,7 +208,7 @@ def _make(needed: "Sequence[Step]") -> None:
     """Run steps in order."""
     for step in needed:
         for partition in step.names:
-            _LOG.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
+            log.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
             step.make(partition or "")
 
 
@@ -262,7 +262,7 @@ def _extended(
                  if key in translations]  # fmt: skip
         if len(pairs) < 2:
             raise TrainingError(f"no training texts in {language} are translations of texts in {', '.join(known)}")
-        _LOG.info("%s: %d texts, translations in %s", language, len(pairs), ", ".join(known))
+        log.info("%s: %d texts, translations in %s", language, len(pairs), ", ".join(known))
         texts, translated = zip(*pairs, strict=True)
         extended = with_language(extended, texts, translated, language, AddedLanguageConfig(seed=seed))
     languages = {code: tables[code] for code in (known[0], *new)}

@@ -22,7 +22,7 @@ from disent_core.storage.files import locked, storage_errors
 from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import safe_part
 
-_LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file", *STORES)
 MOST_BYTES = 10 << 30
 """Of a download whose size is not given."""
@@ -70,7 +70,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
             problem = _problem(destination, sha256, size)
             if problem is None:
                 return destination
-            _LOG.warning("%s: %s; downloading it again", destination, problem)
+            log.warning("%s: %s; downloading it again", destination, problem)
         part = destination.with_name(f"{destination.name}.part")
         if urlsplit(url).scheme in STORES:
             _receive_object(url, part, size)
@@ -141,13 +141,13 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             problem = f"the server says {error.code} {error.reason}"
         except (OSError, HTTPException) as error:
             if _size_of(part) - size_before >= _LEAST_BYTES:
-                _LOG.warning("%s: interrupted after %s bytes (%s); resuming", shown(url), f"{_size_of(part):,}", error)
+                log.warning("%s: interrupted after %s bytes (%s); resuming", shown(url), f"{_size_of(part):,}", error)
                 continue
             is_transient = urlsplit(url).scheme != "file"
             pause, problem = next(pauses, None) if is_transient else None, f"the download failed ({error})"
         if pause is None:
             raise CorpusError(located(shown(url), None, problem, by_hand))
-        _LOG.warning("%s: %s; trying again in %.0f s", shown(url), problem, pause)
+        log.warning("%s: %s; trying again in %.0f s", shown(url), problem, pause)
         time.sleep(pause)
 
 
@@ -210,7 +210,7 @@ def _receive(url: str, part: Path, *, resumable: bool, size: int | None) -> None
 def _copy(
     read: Callable[[int], bytes], file: BufferedWriter, name: str, start: int, total: int | None, most: int
 ) -> None:
-    progress = Progress(_LOG, total and total / 1e6, "MB", what=name, first=start / 1e6)
+    progress = Progress(log, total and total / 1e6, "MB", what=name, first=start / 1e6)
     done = done_then = start
     then = time.monotonic()
     while chunk := read(_CHUNK_BYTES):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import NOTES, TableInfo
 
-_LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 REMEDY = "Correct this line, or get the file from its source again"
 
@@ -80,7 +80,7 @@ class RowErrors:
     def log(self) -> None:
         """Log each fault of each file once."""
         for (path, fault), count in self._counts.items():
-            _LOG.warning("%s:%d: %s (%d in this file)", path, self._first_lines[path, fault], fault, count)
+            log.warning("%s:%d: %s (%d in this file)", path, self._first_lines[path, fault], fault, count)
 
     def noted(self, table: pa.Table) -> pa.Table:
         """Log the faults, and return the table with their counts as its notes."""

@@ -32,7 +32,7 @@ from disent_core.storage.results import list_results, none_if_damaged, sole_make
 from disent_core.storage.schemas import states_schema, vectors_schema
 from disent_core.storage.tables import fingerprint, safe_part
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 VECTORS, STATES = "sentence_vectors", "token_states"
 CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29  # a part is written when any of these is reached
@@ -117,7 +117,7 @@ class EmbeddingStore:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._path}")
         lacks_vector, lacks_states = self._lacking(texts)
         total = int((lacks_vector | lacks_states).sum())
-        counts = _Counts(Progress(logger, total, "texts", what=f"{encoder.name}, {self._path.name}"))
+        counts = _Counts(Progress(log, total, "texts", what=f"{encoder.name}, {self._path.name}"))
         for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
             rows = np.flatnonzero(chosen)
             for batches in _chunks(encoder.encode(texts.of(rows), states=states), counts):

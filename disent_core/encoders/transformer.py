@@ -26,7 +26,7 @@ from disent_core.errors import EncoderError, located
 from disent_core.matmul import use_onednn
 from disent_core.text import text_key
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 _WINDOW_TEXTS = 65_536
@@ -110,7 +110,7 @@ class HuggingFaceEncoder:
 
     def _encode_window(self, texts: Sequence[str], tokens: TokenisedTexts, *, states: bool) -> Iterator[EncodedBatch]:
         if cut := int(tokens.truncated.sum()):
-            logger.warning("%s: %d of %d texts are longer than %d tokens and were cut",
+            log.warning("%s: %d of %d texts are longer than %d tokens and were cut",
                            self.name, cut, len(texts), self._config.max_length)  # fmt: skip
         pending = None
         for width, group in batch_shapes(tokens, self._config.max_length):
@@ -121,7 +121,7 @@ class HuggingFaceEncoder:
                 if launched is None:
                     self._budget //= 2
                     torch.cuda.empty_cache()
-                    logger.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
+                    log.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
                     continue
                 position += len(rows)
                 if pending is not None:  # fetch a batch while the device computes the next one

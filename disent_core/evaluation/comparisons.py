@@ -44,7 +44,7 @@ _BOOTSTRAPS = np.array(
 )
 """Names of tests, by whether seeds are resampled and whether p is extrapolated."""
 _BLOCK_DIFFERENCES = 1 << 22  # resampled differences held at once: 32 MB
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class _Problem(NamedTuple):
@@ -114,7 +114,7 @@ def compare(
     left out. `samples` and `seed` are of the bootstrap, `fingerprint` is of all inputs.
     """
     problems = _items_by_problem(outcomes, ranked)
-    progress = Progress(_log, len(problems), "problems compared")
+    progress = Progress(log, len(problems), "problems compared")
     tables, families, p = [], [], []
     for done, (problem, methods) in enumerate(sorted(problems.items()), start=1):
         for systems in _comparable(problem, methods, ranked[problem.task]):
@@ -180,10 +180,10 @@ def _comparable(problem: _Problem, methods: _Methods, ranked: Sequence[str]) -> 
         groups.setdefault(items.shape[1:], []).append(system)
     if len(groups) > 1:
         sizes = {shape: [system.method for system in group] for shape, group in groups.items()}
-        _log.warning("%s: methods with unequal items (number, columns) are not compared: %s", problem, sizes)
+        log.warning("%s: methods with unequal items (number, columns) are not compared: %s", problem, sizes)
     for (_, columns), group in groups.items():
         if statistic_of(problem.metric, columns) is None:
-            _log.warning("%s: not compared, because statistics.STATISTICS does not name this metric", problem)
+            log.warning("%s: not compared, because statistics.STATISTICS does not name this metric", problem)
         elif len(group) > 1:
             yield group
 

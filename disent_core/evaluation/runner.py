@@ -27,7 +27,7 @@ embedding of the method."""
 Label = Callable[[LabelProblem, int | None], Sequence[Sequence[str]] | None]
 """Function from a problem and a seed to the tags of its sentences; None if the method lacks its language."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _scored(
         for index, problem in enumerate(problems)
         if (embed if isinstance(problem, Problem) else label) is not None
     ]
-    progress = Progress(_log, len(seeds) * len(scorable), "problems scored")
+    progress = Progress(log, len(seeds) * len(scorable), "problems scored")
     for turn, seed in enumerate(seeds):
         cache = _EmbeddingCache([problem for _, problem in scorable if isinstance(problem, Problem)], embed, seed)
         for done, (index, problem) in enumerate(scorable, start=1):

@@ -17,7 +17,7 @@ from disent_core.shards.backend import Arrays, map_kept, ranges
 from disent_core.storage.schemas import schema
 from disent_core.storage.tables import SCHEMAS, conform, rows_of
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 ROWS_OF_SHARD = 100_000  # texts that are compared with all others in one shard
 READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]  # columns of `utterances` that are read
@@ -113,7 +113,7 @@ def _search(
     stale = lost | ~has_known
     _recall(search, texts, np.flatnonzero(known & (nearest >= 0) & ~stale[texts.of]), nearest)
     rescored, everything = np.flatnonzero(stale), np.arange(count)
-    _log.info("computing BLEU of %d of %d distinct texts against all others", len(rescored), count)
+    log.info("computing BLEU of %d of %d distinct texts against all others", len(rescored), count)
     _compare(search, rescored, everything, "all")
     # A known text that now comes earlier, in a new utterance, may win a tie that it lost.
     _compare(search, np.flatnonzero(~stale), np.flatnonzero(~known[texts.first]), "new")
@@ -236,7 +236,7 @@ def _previous_witnesses(train: pa.Table, previous: pa.Table | None) -> tuple[np.
     witness = pl.when(has_none).then(-1).otherwise(pl.col("row_right").fill_null(-2))
     known[kept["row"]] = True
     nearest[kept["row"]] = kept.select(witness).to_series()
-    _log.info(
+    log.info(
         "%d utterances new or changed, %d gone, %d witnesses gone",
         *(len(train) - len(kept), len(before) - len(kept), int((nearest == -2).sum())),
     )

@@ -49,7 +49,7 @@ from disent_core.search.texts import Text
 from disent_core.storage.files import atomic_path, locked, remove_path
 from disent_core.text import text_key
 
-_LOG = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _PART_TEXTS = 16_384  # new texts that are encoded before they are stored: what a kill costs at most
 _LOOSE_SHARE, _LOOSE_PARTS = 10, 64
@@ -168,7 +168,7 @@ def _is_whole(path: Path, files: Mapping[str, str]) -> bool:
     try:
         checked_file(path, files)
     except DamagedError as error:
-        _LOG.warning("%s", error)
+        log.warning("%s", error)
         return False
     return True
 

@@ -20,7 +20,7 @@ from disent_core.progress import Progress
 from disent_core.storage.remote import RemoteHome, attach, attached
 from disent_core.storage.results import none_if_damaged, read_result, remove_results, verify_result, write_result
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -89,7 +89,7 @@ def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard], *, on_g
     Other processes must be able to import `work`, whose attributes are sent to each worker once. If it computes
     `on_gpu`, Ray gives it one. ShardError if the processes of a shard were killed again and again.
     """
-    backend, progress = _CURRENT.get().backend, Progress(_log, len(shards), "shards")
+    backend, progress = _CURRENT.get().backend, Progress(log, len(shards), "shards")
     elsewhere = partial(_work_at, homes, work) if (homes := attached()) else work
     if backend.name == "ray" and len(shards) > 1:
         from disent_core.shards.on_ray import on_ray

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from disent_core.errors import DisentError, ShardError
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
     free = ray.available_resources()
     if free.get("CPU", 0) < 1 or free.get("GPU", 0) < gpus:
         # The step itself may hold the only processor or GPU, for which its shards would wait.
-        _log.info("the Ray cluster has no free resources: the step computes its shards itself")
+        log.info("the Ray cluster has no free resources: the step computes its shards itself")
         yield from map(work, shards)
         return
     task = ray.remote(_compute).options(num_gpus=gpus, scheduling_strategy="SPREAD")

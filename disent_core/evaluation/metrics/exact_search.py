@@ -23,7 +23,7 @@ from disent_core.matmul import packed, product
 from disent_core.progress import Progress
 from disent_core.shards.backend import map_shards, ranges
 
-logger = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 _UNIT = 2.0**-24  # unit roundoff of float32: the largest relative error of one rounding
 _QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache of a core
@@ -81,7 +81,7 @@ def _merged(left: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...], *, k: i
 def _nearest_of_pool(queries: Queries, pool: PoolRows, k: int, bound: float, device: str) -> Found:
     rows, candidates = (torch.from_numpy(values).to(device) for values in (queries, pool))
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
-    progress = Progress(logger, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
+    progress = Progress(log, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")
 
     def search(block: slice) -> slice:
         scores[block], indices[block] = _nearest_of_block(rows[block], candidates, k, bound)
