@@ -1,4 +1,4 @@
-"""Compare encoding in each precision with sentence-transformers and with the bare products, in turns in one run.
+"""Compare encoding in each precision with sentence-transformers and with bare products, and what it costs in accuracy.
 
 Everything runs on one thread, in seconds of the processor, which other work beside changes only through the caches.
 
@@ -8,7 +8,7 @@ python -m bench.precisions [MASSIVE_TARBALL [TEXTS]]
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.stats import spearmanr
 from torch import Tensor
 
 from bench import encoding
@@ -25,7 +26,6 @@ from bench.negatives import DEFAULT_MASSIVE
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import BATCH_TOKENS, HuggingFaceEncoder, load
 from disent_core.matmul import product
-from disent_core.settings import Precision
 
 TEXTS, REPEATS = 3_000, 3
 
@@ -54,11 +54,11 @@ def row(name: str, ours: float, peer: float, note: str) -> dict[str, object]:
 
 
 def bare_products(
-    shapes: Sequence[tuple[int, int]], tokens: int, precision: Precision, multiply: Callable[[Tensor, Tensor], Tensor]
+    shapes: Sequence[tuple[int, int]], tokens: int, precision: str, multiply: Callable[[Tensor, Tensor], Tensor]
 ) -> Callable[[], None]:
     """Return what runs the products of a model alone, for so many tokens in batches of disent's size."""
     dtype, rows = getattr(torch, precision), BATCH_TOKENS["cpu"]
-    factors = [(torch.randn(rows, shape[1], dtype=dtype), torch.randn(shape, dtype=dtype)) for shape in shapes]
+    factors = [(torch.randn(rows, shape[1]).to(dtype), torch.randn(shape).to(dtype)) for shape in shapes]
 
     @torch.inference_mode()
     def run() -> None:
@@ -74,22 +74,31 @@ def unit(matrix: np.ndarray) -> np.ndarray:
     return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
 
 
-def hits(sides: Sequence[list[str]], encoder: HuggingFaceEncoder) -> np.ndarray:
+def hits(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Whether raw vectors find each text's translation: a row for each direction."""
-    source, target = (unit(vectors(encoder, side)) for side in sides)
     scores, gold = source @ target.T, np.arange(len(source))
     return np.stack([scores.argmax(1) == gold, scores.argmax(0) == gold])
 
 
-def cost_in_retrieval(tarball: Path) -> str:
-    """Accuracy at 1 on MASSIVE test, en-de and de-en, in float32 and bfloat16, and the paired difference."""
+def costs_in_accuracy(tarball: Path, sts: Path) -> Iterator[str]:
+    """Yield a line a precision: accuracy at 1 of raw vectors on MASSIVE test, and Spearman on STS 2017 en-en."""
     sides = [[utterance for utterance, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
-    exact, rounded = (hits(sides, minilm(precision=precision)) for precision in ("float32", "bfloat16"))
-    differences = (rounded.astype(float) - exact).mean(axis=0)
-    drawn = np.random.default_rng(0).integers(0, len(differences), (10_000, len(differences)))
-    low, high = np.quantile(differences[drawn].mean(axis=1), (0.025, 0.975))
-    found = "; ".join(f"{side.mean(axis=1).round(4).tolist()}" for side in (exact, rounded))
-    return f"float32; bfloat16: {found}; difference {differences.mean():.4f}, 95 % interval {low:.4f} to {high:.4f}"
+    pairs = [line.split("\t")[:2] for line in (sts / "STS.input.track5.en-en.txt").read_text("utf-8").splitlines()]
+    gold = [float(line) for line in (sts / "STS.gs.track5.en-en.txt").read_text("utf-8").split()]
+    exact = [unit(vectors(minilm(precision="float32"), side)) for side in sides]
+    for precision in ("float32", "bfloat16", "int8"):
+        encoder = minilm(precision=precision)
+        rounded = [unit(vectors(encoder, side)) for side in sides]
+        accurate, cosines = hits(*rounded), (rounded[0] * exact[0]).sum(1)
+        differences = (accurate.astype(float) - hits(*exact)).mean(axis=0)
+        drawn = np.random.default_rng(0).integers(0, len(differences), (10_000, len(differences)))
+        low, high = np.quantile(differences[drawn].mean(axis=1), (0.025, 0.975))
+        left, right = (unit(vectors(encoder, list(texts))) for texts in zip(*pairs, strict=True))
+        yield (
+            f"{precision}: en-de, de-en {accurate.mean(axis=1).round(4).tolist()}, difference {differences.mean():.4f} "
+            f"(95 % interval {low:.4f} to {high:.4f}); STS {spearmanr((left * right).sum(1), gold).statistic:.4f}; "
+            f"cosine to float32 {cosines.mean():.5f}, least {cosines.min():.4f}"
+        )
 
 
 def minilm(**changed: Any) -> HuggingFaceEncoder:
@@ -101,6 +110,7 @@ OURS: dict[str, dict[str, Any]] = {
     "float32": {"precision": "float32"},
     "float32, products = torch": {"precision": "float32", "products": "torch"},
     "bfloat16": {"precision": "bfloat16"},
+    "int8": {"precision": "int8"},
 }
 PEERS = ("float32", "bfloat16")
 
@@ -121,6 +131,7 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
         "float32": bare_products(shapes, tokens, "float32", lambda left, right: product(left, right, "float32")),
         "float32, products = torch": bare_products(shapes, tokens, "float32", F.linear),
         "bfloat16": bare_products(shapes, tokens, "bfloat16", F.linear),
+        "int8": bare_products(shapes, tokens, "int8", lambda left, right: torch._int_mm(left, right.T)),
     }
     seconds = in_turns(
         {f"ours {name}": partial(vectors, encoder, texts) for name, encoder in ours.items()}
@@ -137,7 +148,7 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
         )
         rows += [
             row(f"distinct texts, {name}, beside {peer}", used, seconds[f"peer {peer}"], note)
-            for peer in (PEERS if name == "bfloat16" else PEERS[:1])
+            for peer in (PEERS if name in ("bfloat16", "int8") else PEERS[:1])
         ]
     return rows
 
@@ -157,4 +168,5 @@ if __name__ == "__main__":
     tarball = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT_MASSIVE
     for line in run(tarball, texts=int(sys.argv[2]) if len(sys.argv) > 2 else TEXTS):
         print(json.dumps(line), flush=True)
-    print(f"MASSIVE test, raw accuracy at 1, en-de and de-en, {cost_in_retrieval(tarball)}")
+    for line in costs_in_accuracy(tarball, Path("data/real/sts2017")):
+        print(line, flush=True)

@@ -1,12 +1,12 @@
 """Compute linear maps fast on matrices of thousands of rows, for one seed or a stack of seeds."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
 from disent_core.settings import Precision
@@ -150,3 +150,66 @@ def use_onednn(model: nn.Module, rows: int, dtype: torch.dtype) -> None:
             packed = torch.ops.mkldnn._reorder_linear_weight(part.weight.detach(), rows)
             part.weight = nn.Parameter(packed, requires_grad=False)
             part.__class__ = OnednnLinear
+
+
+class Int8Linear(nn.Linear):
+    """`nn.Linear` by a product of whole numbers, without gradients, on a CPU; made by `use_int8`.
+
+    A product of whole numbers is exact in any order, and each row of the input is rounded by its own largest value: an
+    output depends on its own row alone, not on the batch or the number of threads.
+    """
+
+    smoothing: Float[Tensor, " inner"]
+    scale: Float[Tensor, " outer"]
+
+    def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
+        """Rows times the transposed weight, plus bias."""
+        numbers, scales = _in_int8(input.reshape(-1, input.shape[-1]) * self.smoothing)
+        output = torch._int_mm(numbers, self.weight.T).float().mul_(scales).mul_(self.scale)
+        return (output if self.bias is None else output.add_(self.bias)).view(*input.shape[:-1], -1)
+
+
+def _in_int8(rows: Float[Tensor, "rows inner"]) -> tuple[Int8[Tensor, "rows inner"], Float[Tensor, "rows 1"]]:
+    """Return whole numbers from -127 to 127, and what each row of them is to be multiplied by; changes `rows`."""
+    largest = torch.maximum(rows.amax(dim=1, keepdim=True), rows.amin(dim=1, keepdim=True).neg_())
+    scales = largest.div_(127).clamp_min_(torch.finfo(torch.float32).tiny)
+    return rows.div_(scales).round_().to(torch.int8), scales
+
+
+def use_int8(model: nn.Module, run: Callable[[], object]) -> None:
+    """Round the weights of every `nn.Linear` of a frozen model to 8 bits, in place, and the inputs at each product.
+
+    A few columns of the inputs are many times as large as the others, which would be rounded to nearly nothing. So each
+    column is divided by the square root of its largest value over that of its weights, by which the weights are
+    multiplied (Xiao et al. 2023, SmoothQuant, equation 4 with alpha = 0.5).
+
+    Args:
+        model: with weights in float32, on a CPU.
+        run: runs the model on inputs that are like those to come.
+
+    Raises:
+        ValueError: this processor does not multiply numbers of 8 bits exactly.
+    """
+    large = torch.full((32, 1024), 127, dtype=torch.int8)
+    if not bool((torch._int_mm(large, large.T) == 127 * 127 * 1024).all()):  # sums of 16 bits would be cut
+        raise ValueError("this processor does not multiply numbers of 8 bits exactly")
+    largest: dict[nn.Module, Tensor] = {}
+
+    def watched(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        columns = inputs[0].abs().flatten(0, -2).amax(dim=0)
+        largest[layer] = torch.maximum(columns, largest.get(layer, columns))
+
+    layers = [part for part in model.modules() if type(part) is nn.Linear]
+    with ExitStack() as hooks:
+        for layer in layers:
+            hooks.callback(layer.register_forward_pre_hook(watched).remove)
+        run()
+    for layer in layers:
+        weight = layer.weight.detach()
+        by_column = weight.abs().amax(dim=0).clamp_min(1e-6)
+        factors = (largest.get(layer, by_column).clamp_min(1e-6) / by_column).sqrt()
+        numbers, scales = _in_int8(weight * factors)
+        layer.weight = nn.Parameter(numbers, requires_grad=False)
+        layer.register_buffer("smoothing", 1 / factors)
+        layer.register_buffer("scale", scales.squeeze(1))
+        layer.__class__ = Int8Linear

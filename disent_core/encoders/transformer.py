@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import check_length, load_model, load_tokeniser, round_weights
 from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
@@ -23,7 +23,7 @@ from disent_core.encoders.kinds.huggingface import (
 from disent_core.encoders.layers import States, Visible, missing_layers, run_model, states_width, use_attention
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, equal_runs, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
-from disent_core.matmul import use_onednn
+from disent_core.matmul import use_int8, use_onednn
 from disent_core.text import text_key
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _WINDOW_TEXTS = 65_536
 BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
+_CALIBRATION = (32, 16)  # texts and tokens of each by which int8 is calibrated
 
 
 _Shape = tuple[int, int, bool]
@@ -86,7 +87,9 @@ class HuggingFaceEncoder:
             round_weights(self._model, device)
             use_onednn(self._model, BATCH_TOKENS["cpu"], torch.bfloat16)
             use_attention(self._model, batched=True)
-        if config.products == "onednn":
+        if config.precision == "int8":
+            _round_to_int8(self._model, config, device, len(tokeniser))
+        elif config.products == "onednn":
             use_onednn(self._model, BATCH_TOKENS["cpu"], torch.float32)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
         self._pad = tokeniser.pad_token_id or 0
@@ -201,6 +204,20 @@ class HuggingFaceEncoder:
                 "Set precision to 'float32', or correct the text"
             )
         return EncodedBatch(rows, vectors, None if states is None else states.numpy(), lengths, truncated)
+
+
+def _round_to_int8(model: nn.Module, config: HuggingFaceConfig, device: str, vocabulary: int) -> None:
+    """Compute products in int8, for which random tokens show how large each column of the states becomes."""
+    if device != "cpu":
+        remedy = "Set precision to 'bfloat16', or device to 'cpu'"
+        raise EncoderError(f"encoder {config.name!r}: int8 is for a CPU. {remedy}")
+    ids = torch.from_numpy(np.random.default_rng(0).integers(vocabulary, size=_CALIBRATION))
+    try:
+        with torch.inference_mode():
+            use_int8(model, lambda: model(input_ids=ids, attention_mask=torch.ones_like(ids)))
+    except ValueError as error:
+        raise EncoderError(f"encoder {config.name!r}: {error}. Set precision to 'float32'") from error
+    use_attention(model, batched=True)
 
 
 def to_device(array: np.ndarray, device: str) -> Tensor:

@@ -30,7 +30,7 @@ from disent_core.registry import imported
 from disent_core.storage.results import fetch, open_result, sha256_of
 from disent_core.storage.tables import fingerprint
 
-CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "5"}
+CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "5", "int8": "1"}
 """Precision -> version of the code of `transformer`, which changes with every change that changes vectors."""
 DENSE = "2_Dense"
 """Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
@@ -64,8 +64,8 @@ class HuggingFaceConfig(EncoderConfig):
         batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
             Vectors depend on it in their last bits, so it is part of the fingerprint.
         precision: number format of weights and of what the model computes; `auto` is float32 on every device, so that
-            no table mixes formats. bfloat16 changes vectors by about 1e-2 of their size. Stored vectors have their own
-            formats, below.
+            no table mixes formats. bfloat16 changes vectors by about 1e-2 of their size; int8, on a CPU alone, rounds
+            weights and inputs of products, each row by its largest value. Stored vectors have their own formats, below.
         products: library of the products in float32 on a CPU. `onednn` takes half the time of `torch` on processors
             that aren't Intel's, and vectors differ in their last bits. On a GPU, and where torch has no oneDNN, both
             are the same.
@@ -85,7 +85,7 @@ class HuggingFaceConfig(EncoderConfig):
     max_length: Length = 128
     prefix: str = field(default="", repr=False)  # hashed apart, so that encoders without it stay as they were
     batch_tokens: TokensOfBatch | None = None
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
     products: Products = "onednn"
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"
@@ -173,8 +173,8 @@ def _hashes(
 def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
     """Return the fingerprint of everything that vectors depend on: the hashes of the model's files, and their use."""
     settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
-    # Encoders that are older than this setting keep their fingerprints. In bfloat16 it changes nothing.
-    if config.products != "torch" and config.precision != "bfloat16":
+    # Encoders that are older than this setting keep their fingerprints. In bfloat16 and int8 it changes nothing.
+    if config.products != "torch" and config.precision in ("auto", "float32"):
         settings = (*settings, config.products)
     if config.prefix:
         settings = (*settings, "prefix", config.prefix)

