@@ -133,7 +133,7 @@ def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Sc
         if scope.has(task):
             paths = {
                 (table, part): workspace.table(READABLE[table], table, scope.corpus, part)
-                for table, part in evaluation_inputs.made(config, scope.partitions([task]))
+                for table, part in evaluation_inputs.parts_made(config, scope.partitions([task]))
             }
             tables = {name: read_table(path, SCHEMAS[name[0]]) for name, path in paths.items()}
             with naming_files(workspace, scope.corpus):

@@ -212,7 +212,7 @@ class Scopes:
         return dict(scopes)
 
 
-def made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def parts_made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Keep the tables that the configuration makes: without word lists nothing is code-switched."""
     has_words = config.targets.code_switching.dictionaries is not None
     return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
@@ -224,7 +224,7 @@ def _sources(workspace: Workspace, method: MethodConfig, training_set: str) -> l
     files = (
         (READABLE[table], table, scope.corpus, part)
         for scope in Scopes(config).of(method, training_set)
-        for table, part in made(config, scope.partitions(tasks_of(config)))
+        for table, part in parts_made(config, scope.partitions(tasks_of(config)))
     )
     return list(dict.fromkeys(files))
 

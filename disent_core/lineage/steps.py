@@ -476,7 +476,7 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
     config, methods = workspace.config, workspace.config.methods_of(encoder)
     mappings = partitions.evaluated(config, methods, evaluation.tasks_of(config))
     of_embeddings = mappings.pop("languages", None)
-    names = [name for name, _ in evaluation.made(config, [(name, "") for name in mappings])]
+    names = [name for name, _ in evaluation.parts_made(config, [(name, "") for name in mappings])]
     reads = [Read((READABLE[name], name), mappings[name]) for name in names]
     if of_embeddings is not None:
         reads += [Read(key, of_embeddings) for key in embedding_keys(config, encoder)]

@@ -37,8 +37,8 @@ from disent_core.methods.lexicon_head import (
 )
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, ngram_bags
 from disent_core.methods.modules.token_pooling import MaxPooledLinear, of_role, permuted, state_groups
-from disent_core.methods.shapes import filled
 from disent_core.methods.trainer import TrainedMethod
+from disent_core.methods.weight_shapes import filled
 from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
 from disent_core.optimisation.seeds import derived_seed, generator
 from disent_core.optimisation.steps import Terms

@@ -19,8 +19,8 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin
 from disent_core.errors import TrainingError
 from disent_core.methods.families import FineTunedMethod, TuningConfig
-from disent_core.methods.shapes import require_shapes
 from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer
+from disent_core.methods.weight_shapes import require_shapes
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, TrainingRun, TrainingTask, train
 from disent_core.registry import imported

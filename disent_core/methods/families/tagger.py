@@ -16,8 +16,8 @@ from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
-from disent_core.methods.shapes import require_shapes
 from disent_core.methods.trainer import TrainedLabeller
+from disent_core.methods.weight_shapes import require_shapes
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
