@@ -13,6 +13,7 @@ from typing import Any
 import dagster_webserver.app
 import dagster_webserver.cli
 from dagster_webserver.webserver import DagsterWebserver
+from graphql import GraphQLError, parse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -21,6 +22,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
+from starlette.websockets import WebSocket
 
 from disent.home import home_folder
 from disent_assets.run.dagster_private import dev_module
@@ -31,6 +33,9 @@ from disent_core.errors import DisentError
 from disent_core.storage.results import fetch
 
 PICTURES = (".png", ".svg")
+MOST_TOKENS = 10_000
+"""Tokens of a GraphQL query; the largest of the UI, `AssetHealthQuery` of Dagster 1.13.27, has 1,810."""
+_TOO_LARGE = f"a query of more than {MOST_TOKENS:,} tokens"
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
@@ -51,6 +56,27 @@ class Server(DagsterWebserver):
         if request.method in READS and ("text/html" not in request.headers.get("Accept", "") or request.query_params):
             return refused(403, "send a query by POST, as application/json")
         return await super().graphql_http_endpoint(request)
+
+    async def execute_graphql_request(self, request: Request, query: str, *rest: Any, **named: Any) -> Any:
+        """Execute a query of bounded size: every alias of a field computes the field again."""
+        if _is_too_large(query):
+            return refused(413, _TOO_LARGE)
+        return await super().execute_graphql_request(request, query, *rest, **named)
+
+    async def execute_graphql_subscription(
+        self, websocket: WebSocket, operation_id: str, query: str, *rest: Any, **named: Any
+    ) -> Any:
+        if _is_too_large(query):
+            return None, {"message": _TOO_LARGE}
+        return await super().execute_graphql_subscription(websocket, operation_id, query, *rest, **named)
+
+
+def _is_too_large(query: str) -> bool:
+    try:
+        parse(query, no_location=True, max_tokens=MOST_TOKENS)
+    except GraphQLError as error:
+        return f"{MOST_TOKENS} tokens" in str(error)  # Dagster answers other errors
+    return False
 
 
 class Pictures(StaticFiles):
