@@ -10,14 +10,13 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_core.config.model import MethodConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.evaluation.comparisons import compare
-from disent_core.evaluation.contract import READABLE, LabelProblem, Problem, Task, Texts
+from disent_core.evaluation.contract import READABLE, Embedded, LabelProblem, Problem, Task, Texts
 from disent_core.evaluation.runner import Evaluated, Label, evaluate
 from disent_core.lineage import evaluation_inputs
 from disent_core.lineage.corpora import naming_files
@@ -99,7 +98,7 @@ class Embedder:
         # Cached by language: opening a file verifies all of it, and a step asks hundreds of times.
         self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
 
-    def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, np.ndarray]:
+    def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, Embedded]:
         if self.trained.languages is not None and texts.language not in self.trained.languages:
             return {}
         tables = self.tables(texts.language)

@@ -21,7 +21,7 @@ from disent_core.lineage.steps import Warehouse, sources, steps
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods import places
 
-CONFIGURATIONS = sorted([PROJECT / "disent.toml", *(PROJECT / "configs").glob("*.toml")])
+CONFIGURATIONS = sorted([PROJECT / "disent.toml", *(PROJECT / "configs").rglob("*.toml")])
 WAREHOUSE = Warehouse(CODE_VERSION, tuple(warehouse_checks().values()), refresh_warehouse, (BUILD,))
 
 

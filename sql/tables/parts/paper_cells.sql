@@ -169,6 +169,6 @@ select
     measured is not null
     and not is_open
     and run_dataset in (dataset, case dataset when 'wmt20_qe' then 'mlqe' when 'masakhaner' then 'ner' end)
-    and regexp_replace(replace(lower(run_encoder), '-', '_'), '_(cls|mean|max|pooler|dense)$', '')
+    and regexp_replace(replace(lower(run_encoder), '-', '_'), '_(cls|mean|max|pooler|dense|layer_\d+)$', '')
     = encoder as comparable
 from beside

@@ -162,7 +162,7 @@ def test_a_missing_file_and_one_that_is_not_utf_8_are_named_with_a_remedy(tmp_pa
 def test_configurations_here_are_valid_those_for_real_corpora_in_an_empty_folder(tmp_path):
     for name in ("disent.toml", "configs/sample_all.toml"):
         assert load_config(ROOT / name).experiment.pairs
-    for path in (ROOT / "configs").glob("[!s]*.toml"):
+    for path in (ROOT / "configs").rglob("[!s]*.toml"):
         copied = tmp_path / path.name
         copied.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
         assert load_config(copied).experiment.pairs

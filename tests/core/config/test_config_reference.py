@@ -114,7 +114,7 @@ def test_the_file_is_current():
 
 
 def test_every_configuration_names_the_schema_and_is_valid_by_it():
-    for path in [PROJECT / "disent.toml", *sorted((PROJECT / "configs").glob("*.toml"))]:
+    for path in [PROJECT / "disent.toml", *sorted((PROJECT / "configs").rglob("*.toml"))]:
         text = path.read_text(encoding="utf-8")
         line, _, _ = text.partition("\n")
         assert (path.parent / line.removeprefix("#:schema ")).resolve() == PROJECT / FILE_NAME, path

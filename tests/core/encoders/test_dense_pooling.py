@@ -1,11 +1,9 @@
 """The dense layer of sentence-transformers as a pooling: [CLS], dense, tanh, norm 1."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from hub_stand_ins import save_dense
 from safetensors.torch import load_file, save_file
 from word_bert import TEXTS, config, encode, save_model
 
@@ -16,16 +14,6 @@ from disent_core.encoders.transformer import load, pool_states
 from disent_core.errors import EncoderError
 
 POOLING = "cls_dense_norm"
-
-
-def save_dense(folder: Path, width: int = 32, *, activation: str = "torch.nn.modules.activation.Tanh") -> Path:
-    (folder / DENSE).mkdir(exist_ok=True)
-    torch.manual_seed(1)
-    weights = {"linear.weight": torch.randn(width, 32), "linear.bias": torch.randn(width)}
-    save_file(weights, folder / DENSE / "model.safetensors")
-    settings = {"in_features": 32, "out_features": width, "bias": True, "activation_function": activation}
-    (folder / DENSE / "config.json").write_text(json.dumps(settings), encoding="utf-8")
-    return folder
 
 
 @pytest.fixture
