@@ -1,6 +1,7 @@
 """The group of commands, and how they report errors."""
 
 import logging
+import string
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -99,12 +100,20 @@ def _show(message: Warning | str, category: type[Warning], *place: Any, **rest: 
     click.echo(f"disent: {printable(kind + ' '.join(str(message).split()))}", err=True)
 
 
+_NO_DIGITS = str.maketrans("", "", string.digits)
+
+
 @contextmanager
 def after_the_bar() -> Iterator[None]:
-    """Print the warnings of what shows a bar when that has ended, each once."""
+    """Print the warnings of what shows a bar when that has ended, each once, whatever its figures."""
     with warnings.catch_warnings(record=True) as caught:
         yield
-    for warning in {str(warning.message): warning for warning in caught}.values():
+    shown: set[str] = set()
+    for warning in caught:
+        words = str(warning.message).translate(_NO_DIGITS)  # of a long file, every block has its own share of known words
+        if words in shown:
+            continue
+        shown.add(words)
         warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 

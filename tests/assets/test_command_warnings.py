@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import disent
 from disent_assets.cli import main
-from disent_assets.cli.group import Command
+from disent_assets.cli.group import Command, after_the_bar
 from disent_core.progress import FEW, text_bar
 
 POLISH = [f"obudź mnie jutro o godzinie {number} rano proszę" for number in range(40)]
@@ -43,6 +43,13 @@ def test_texts_of_an_unseen_language_are_one_line(command, texts, tmp_path):
     assert ".py" not in bar + line
     assert "UnseenTextWarning" not in bar + line
     assert bar == "" or bar.endswith("\n")
+
+
+def test_a_warning_that_differs_in_figures_alone_is_one_line(recwarn):
+    with after_the_bar():
+        for words in ("0.68 of the rows", "0.69 of the rows", "few texts"):
+            warnings.warn(words, UserWarning, stacklevel=1)
+    assert [str(warning.message) for warning in recwarn] == ["0.68 of the rows", "few texts"]
 
 
 def test_a_warning_of_another_library_is_a_line_with_its_kind_and_as_ever_with_debug():
