@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,6 +19,7 @@ from starlette.routing import Route
 
 from disent.index import needed_languages
 from disent_assets.web.turns import MOST_WAITING, RETRY_SECONDS, Busy, Turns
+from disent_core import version
 from disent_core.embedding_names import embedding_of
 from disent_core.errors import DisentError, EncoderError, shortened
 
@@ -340,7 +340,7 @@ def openapi() -> str:
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
     paths = {endpoint.path: {endpoint.method.lower(): _operation(endpoint)} for endpoint in ENDPOINTS}
-    about = {"title": "disent", "version": version("disent-embeddings")}
+    about = {"title": "disent", "version": version()}
     described = {
         "openapi": "3.1.0",
         "info": about | {"description": "Embed, search and classify texts."},
