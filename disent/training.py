@@ -13,7 +13,7 @@ import logging
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -202,7 +202,7 @@ def train(
         facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
         trained = of_head(head, seed, **facts)
         compared = _others(trained) | {"trained": trained}
-        measured = [*_measured(tables, pivot, compared), *_of_parts(tables, _tables(workspace, TEMPLATES), compared)]
+        measured = _measured(tables, pivot, compared, _tables(workspace, TEMPLATES))
         model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
     model.save(target)
     model.path = target
@@ -346,13 +346,18 @@ def _others(trained: "StaticModel") -> "dict[str, StaticModel]":
     return compared
 
 
-def _measured(tables: "dict[str, pa.Table]", pivot: str, compared: "dict[str, StaticModel]") -> list[Measured]:
-    """Measure models on the pairs of a language with each other one, in both directions."""
+def _measured(
+    tables: "dict[str, pa.Table]",
+    pivot: str,
+    compared: "dict[str, StaticModel]",
+    pairs: "Mapping[str, pa.Table] | None" = None,
+) -> list[Measured]:
+    """Measure models on the pairs of a language with each other one, and their parts on the template pairs."""
     from disent_core.static_model import UnseenTextWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenTextWarning)  # that they lack languages is what is measured
-        return [
+        of_languages = [
             row
             for name, model in compared.items()
             for other in tables
@@ -363,6 +368,7 @@ def _measured(tables: "dict[str, pa.Table]", pivot: str, compared: "dict[str, St
                 *_label(name, model, tables, (pivot, other)),
             )
         ]
+        return [*of_languages, *_of_parts(tables, pairs or {}, compared)]
 
 
 def _split(table: "pa.Table", split: str) -> "pa.Table":
@@ -409,27 +415,24 @@ def _label(
 
 
 def _of_parts(
-    tables: "dict[str, pa.Table]", pairs: "dict[str, pa.Table]", compared: "dict[str, StaticModel]"
+    tables: "dict[str, pa.Table]", pairs: "Mapping[str, pa.Table]", compared: "dict[str, StaticModel]"
 ) -> Iterator[Measured]:
     """Yield how often the nearest text of the test split by shape or by values has the same, where texts have slots."""
     from disent_core.embedding_names import ALIASES
     from disent_core.evaluation.contract import EvaluationConfig, Inputs
     from disent_core.evaluation.tasks.monolingual_retrieval import VALUES
     from disent_core.evaluation.tasks.template_retrieval import SAME_TEMPLATE
-    from disent_core.static_model import UnseenTextWarning
 
     for measure, task in (("shape", SAME_TEMPLATE), ("values", VALUES)):
-        for code, table in tables.items():
-            read = {("utterances", code): table, ("template_pairs", code): pairs[code]}
+        for code, of_code in pairs.items():
+            read = {("utterances", code): tables[code], ("template_pairs", code): of_code}
             inputs = Inputs(corpus=NAME, languages=(code,), tables=read)
             for problem in cast("list[Problem]", task.problems(inputs, EvaluationConfig())):
                 for name, model in compared.items():
                     if ALIASES[measure] not in model.names:
                         continue
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore", UnseenTextWarning)
-                        vectors = {role: model.encode(texts.texts, measure) for role, texts in problem.texts.items()}
-                    yield _proportion(name, measure, (code,), problem.score(vectors)[0].items)
+                    vectors = {role: model.encode(texts.texts or (), measure) for role, texts in problem.texts.items()}
+                    yield _proportion(name, measure, (code,), cast("np.ndarray", problem.score(vectors)[0].items))
 
 
 def _columns(table: "pa.Table", *names: str) -> list[list[Any]]:
