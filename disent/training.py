@@ -124,7 +124,7 @@ class Trained:
             rows.append([measure, of, str(n), *("" if row is None else _cell(row) for row in by_model)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        if self.has_shape and not any(row.measure == "values" for row in self.measured):
+        if {row.measure for row in self.measured} & {"shape", "values"} == {"shape"}:
             lines += ["", "Values are not measured: no two test texts of a language share theirs."]
         if any(row.n < SURE for row in self.measured):
             lines += ["", f"Fewer than {SURE} texts tell little: look at the intervals."]
