@@ -9,11 +9,11 @@ from pathlib import Path
 def version() -> str:
     """Return the version of disent: that of the checkout which this file is in, installed or not, or of the package."""
     # What reads it is imported here, so that `import disent` takes no time for it.
-    project = Path(__file__).resolve().parents[1] / "pyproject.toml"
-    if project.is_file():
-        import tomllib
+    root = Path(__file__).resolve().parents[1]
+    if (root / "disent_assets" / "project").is_dir():  # only a wheel has it
+        from importlib import metadata
 
-        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
-    from importlib import metadata
+        return metadata.version("disent-embeddings")
+    import tomllib
 
-    return metadata.version("disent-embeddings")
+    return str(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
