@@ -182,7 +182,6 @@ _POLICY = "; ".join(
         "base-uri 'none'",
     ]
 )
-_OF_HIT = ("text", "language", "score", "row", "text_key")
 _HEADERS = {**HEADERS, "Content-Security-Policy": _POLICY}
 
 
@@ -274,10 +273,7 @@ class Page:
         asked, answered, error = self.answered(request)
         if error:
             return JSONResponse({"error": error}, status_code=400, headers=_HEADERS)
-        answers = {
-            plain_word(column.name): [{name: getattr(hit, name) for name in _OF_HIT} for hit in column.hits]
-            for column in answered
-        }
+        answers = {plain_word(column.name): [hit._asdict() for hit in column.hits] for column in answered}
         near = {plain_word(column.name): column.is_near for column in answered}
         return JSONResponse({"question": asdict(asked), "answers": answers, "is_near": near}, headers=_HEADERS)
 
