@@ -29,6 +29,7 @@ changes them. Heavy libraries are imported when they are first needed. Errors ab
 """
 
 import os
+from typing import TYPE_CHECKING
 
 from disent.classifier import Classifier
 from disent.index import Hit, Index, SearchRequest, search
@@ -44,3 +45,15 @@ __all__ = [
     "Classifier", "Head", "HeadName", "Hit", "Index", "Measured", "Model", "ModelInfo", "Run", "SearchRequest",
     "Trained", "load", "models", "open", "search", "shapes", "train",
 ]  # fmt: skip
+
+if TYPE_CHECKING:
+    __version__: str
+
+
+def __getattr__(name: str) -> str:
+    """Return `__version__`, which is looked up when somebody asks."""
+    if name == "__version__":
+        from disent_core import version
+
+        return version()
+    raise AttributeError(f"module 'disent' has no attribute {name!r}")

@@ -39,6 +39,8 @@ _QUERY_OPTIONS = (
 _RECORDED = (ASSET_STATE, STEP_COSTS)
 """Tables that steps and commands write beside the warehouse, newer than those in it."""
 _COMMENT = re.compile(r"--[^\n]*")
+_LISTING = re.compile(r"\s*(show\b|describe\W*$)", re.IGNORECASE)
+"""A statement that lists relations, in which a table and what shadows it would be two."""
 
 FOLDER = "warehouse_folder"
 """Variable of DuckDB: where the warehouse lies, for a program that opens one which was moved or copied."""
@@ -72,7 +74,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
     with storage_errors(database), duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:
         attach_warehouse(connection, database)
         # Tables of the file, and of its views, are shadowed by what steps and commands have recorded since.
-        for key in _RECORDED:
+        for key in () if _LISTING.match(_COMMENT.sub("", sql)) else _RECORDED:
             path = table_path(database.parent, *key)
             if fetch(path).is_file():
                 with one_line(f"{path}: can't be read. Delete it, and the next run records it again"):

@@ -13,10 +13,10 @@ import logging
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from disent.extras import needing_extra
 from disent.model import SMALL, load, models
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+    from disent_core.evaluation.contract import Problem
     from disent_core.lineage.step import Step
-    from disent_core.lineage.workspace import Workspace
+    from disent_core.lineage.workspace import Key, Workspace
     from disent_core.static_model import StaticModel
 
 METHOD, NAME = "facet_static", "data"
@@ -74,8 +75,9 @@ class Measured(NamedTuple):
     Attributes:
         model: `untrained` (hashed words), `trained`, or the name of a model that disent comes with.
         measure: `translation` (accuracy at 1 among the texts of the other language), or `label` (accuracy of labels
-            that a classifier has learned from texts of another language).
-        of: `en-de`: from English to German.
+            that a classifier has learned from texts of another language), or of a table with slots `shape` and
+            `values` (accuracy at 1 as of the tasks `same_template_retrieval` and `value_retrieval`).
+        of: `en-de`: from English to German; `en`: among texts in English.
         value: between 0 and 1.
         low, high: its 95 % interval over texts (Wilson).
         n: texts.
@@ -115,13 +117,15 @@ class Trained:
     def __str__(self) -> str:
         models = list(dict.fromkeys(row.model for row in self.measured))
         cells = {(row.measure, row.of, row.model): row for row in self.measured}
-        rows = [["measure", "from-to", "n", *models]]
+        rows = [["measure", "languages", "n", *models]]
         for measure, of in dict.fromkeys((row.measure, row.of) for row in self.measured):
             by_model = [cells.get((measure, of, model)) for model in models]
             n = next(row.n for row in by_model if row is not None)
             rows.append([measure, of, str(n), *("" if row is None else _cell(row) for row in by_model)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        if {row.measure for row in self.measured} & {"shape", "values"} == {"shape"}:
+            lines += ["", "Values are not measured: no two test texts of a language share theirs."]
         if any(row.n < SURE for row in self.measured):
             lines += ["", f"Fewer than {SURE} texts tell little: look at the intervals."]
         return "\n".join([_counted(self.counts), "", *lines])
@@ -171,7 +175,7 @@ def train(
         from disent_core.export.static import of_head
         from disent_core.lineage.saved_heads import open_head
         from disent_core.lineage.steps import steps
-        from disent_core.lineage.workspace import Workspace
+        from disent_core.lineage.workspace import TEMPLATES, UTTERANCES, Workspace
         from disent_core.static_folder import is_static
 
         target, path = Path(folder).expanduser(), Path(home, "disent.toml")
@@ -181,7 +185,7 @@ def train(
         path.write_text(configuration_of(Path(data), seed=seed), encoding="utf-8")
         workspace = Workspace(load_config(path), Path(home, "data"))
         _make([step for step in steps(workspace) if step.key[0] == "corpora"])
-        tables, pivot = _utterances(workspace), workspace.config.pairs_of(NAME)[0][0]
+        tables, pivot = _tables(workspace, UTTERANCES), workspace.config.pairs_of(NAME)[0][0]
         counts = _translations(tables, pivot)
         log.info("%s", _counted(counts))
         for code, of_language in counts.items():
@@ -197,7 +201,8 @@ def train(
         rows = [{"language": code, "rows": table.num_rows, **counts.get(code, {})} for code, table in tables.items()]
         facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
         trained = of_head(head, seed, **facts)
-        measured = _measured(tables, pivot, _others(trained) | {"trained": trained})
+        compared = _others(trained) | {"trained": trained}
+        measured = _measured(tables, pivot, compared, _tables(workspace, TEMPLATES))
         model = of_head(head, seed, measured=[row._asdict() for row in measured], **facts)
     model.save(target)
     model.path = target
@@ -207,8 +212,8 @@ def train(
 def _make(needed: "Sequence[Step]") -> None:
     """Run steps in order."""
     for step in needed:
+        log.info("%s", "/".join(step.key))
         for partition in step.names:
-            log.info("%s", " ".join(("/".join(step.key), *filter(None, [partition]))))
             step.make(partition or "")
 
 
@@ -316,13 +321,12 @@ def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
     )
 
 
-def _utterances(workspace: "Workspace") -> "dict[str, pa.Table]":
-    """Return the texts of each language."""
-    from disent_core.lineage.workspace import UTTERANCES
+def _tables(workspace: "Workspace", key: "Key") -> "dict[str, pa.Table]":
+    """Return a table of each language."""
     from disent_core.storage.tables import SCHEMAS, read_table
 
-    schema, codes = SCHEMAS["utterances"], workspace.config.utterance_languages
-    return {code: read_table(workspace.table(*UTTERANCES, NAME, code), schema) for code in codes}
+    schema, codes = SCHEMAS[key[1]], workspace.config.utterance_languages
+    return {code: read_table(workspace.table(*key, NAME, code), schema) for code in codes}
 
 
 # --- measures ---------------------------------------------------------------------------------------------
@@ -342,13 +346,18 @@ def _others(trained: "StaticModel") -> "dict[str, StaticModel]":
     return compared
 
 
-def _measured(tables: "dict[str, pa.Table]", pivot: str, compared: "dict[str, StaticModel]") -> list[Measured]:
-    """Measure models on the pairs of a language with each other one, in both directions."""
+def _measured(
+    tables: "dict[str, pa.Table]",
+    pivot: str,
+    compared: "dict[str, StaticModel]",
+    pairs: "Mapping[str, pa.Table] | None" = None,
+) -> list[Measured]:
+    """Measure models on the pairs of a language with each other one, and their parts on the template pairs."""
     from disent_core.static_model import UnseenTextWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenTextWarning)  # that they lack languages is what is measured
-        return [
+        of_languages = [
             row
             for name, model in compared.items()
             for other in tables
@@ -359,6 +368,7 @@ def _measured(tables: "dict[str, pa.Table]", pivot: str, compared: "dict[str, St
                 *_label(name, model, tables, (pivot, other)),
             )
         ]
+        return [*of_languages, *_of_parts(tables, pairs or {}, compared)]
 
 
 def _split(table: "pa.Table", split: str) -> "pa.Table":
@@ -404,11 +414,32 @@ def _label(
     yield _proportion(name, "label", languages, labels == np.array(asked["intent"].to_pylist()))
 
 
+def _of_parts(
+    tables: "dict[str, pa.Table]", pairs: "Mapping[str, pa.Table]", compared: "dict[str, StaticModel]"
+) -> Iterator[Measured]:
+    """Yield how often the nearest text of the test split by shape or by values has the same, where texts have slots."""
+    from disent_core.embedding_names import ALIASES
+    from disent_core.evaluation.contract import EvaluationConfig, Inputs
+    from disent_core.evaluation.tasks.monolingual_retrieval import VALUES
+    from disent_core.evaluation.tasks.template_retrieval import SAME_TEMPLATE
+
+    for measure, task in (("shape", SAME_TEMPLATE), ("values", VALUES)):
+        for code, of_code in pairs.items():
+            read = {("utterances", code): tables[code], ("template_pairs", code): of_code}
+            inputs = Inputs(corpus=NAME, languages=(code,), tables=read)
+            for problem in cast("list[Problem]", task.problems(inputs, EvaluationConfig())):
+                for name, model in compared.items():
+                    if ALIASES[measure] not in model.names:
+                        continue
+                    vectors = {role: model.encode(texts.texts or (), measure) for role, texts in problem.texts.items()}
+                    yield _proportion(name, measure, (code,), cast("np.ndarray", problem.score(vectors)[0].items))
+
+
 def _columns(table: "pa.Table", *names: str) -> list[list[Any]]:
     return [table[name].to_pylist() for name in names]
 
 
-def _proportion(model: str, measure: str, languages: tuple[str, str], right: "np.ndarray") -> Measured:
+def _proportion(model: str, measure: str, languages: tuple[str, ...], right: "np.ndarray") -> Measured:
     from disent_core.evaluation.metrics.intervals import wilson
 
     count, n = int(right.sum()), len(right)

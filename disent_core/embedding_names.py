@@ -5,6 +5,7 @@ from collections.abc import Iterable
 MEANING = "meaning"
 ALIASES = {"shape": "template", "values": "residual"}
 """Other names of embeddings, in plain words."""
+_WORDS = {name: word for word, name in ALIASES.items()}
 
 
 def embedding_of(name: str | None, names: Iterable[str], what: str) -> str:
@@ -17,3 +18,8 @@ def embedding_of(name: str | None, names: Iterable[str], what: str) -> str:
         aliases = [alias for alias, meant in ALIASES.items() if meant in known and alias not in known]
         raise ValueError(f"{what} has no embedding {name!r}; choose one of {', '.join([*known, *aliases])}")
     return chosen
+
+
+def plain_word(name: str) -> str:
+    """Return the plain word for an embedding, or its name if it has no other."""
+    return _WORDS.get(name, name)

@@ -55,15 +55,20 @@ class Wording:
         pattern: `wake me up at {1}`.
         count: of texts, repeated ones included.
         slots: for each slot its values, the commonest first, with their counts.
-        examples: its commonest texts.
+        texts: that it has, each once in NFC with single spaces, the commonest first.
         is_new: whether no earlier text has this wording; None if there are no earlier texts.
     """
 
     pattern: str
     count: int
     slots: tuple[dict[str, int], ...]
-    examples: tuple[str, ...]
+    texts: tuple[str, ...]
     is_new: bool | None = None
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """Its commonest texts."""
+        return self.texts[:_EXAMPLES]
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,12 @@ def shapes(
 
 
 def _counted(texts: Sequence[str]) -> Counter[str]:
-    return Counter(" ".join(normalise(text).split()) for text in texts if text.strip())
+    return Counter(spaced(text) for text in texts if text.strip())
+
+
+def spaced(text: str) -> str:
+    """Return the text as it is grouped: in NFC, with single spaces."""
+    return " ".join(normalise(text).split())
 
 
 # --- groups -----------------------------------------------------------------------------------------------
@@ -263,8 +273,8 @@ def _wording(words: _Tokens, members: Mapping[str, list[tuple[int, str]]], count
         elif gap:
             pieces.append("…")
         pieces.append(word)
-    examples = sorted(filter(counts.get, members), key=lambda text: -counts[text])[:_EXAMPLES]
-    return Wording(_joined(piece for piece in pieces if piece), count, tuple(slots), tuple(examples))
+    texts = sorted(filter(counts.get, members), key=lambda text: -counts[text])
+    return Wording(_joined(piece for piece in pieces if piece), count, tuple(slots), tuple(texts))
 
 
 def _values(matches: Iterable[Match], tokens: _Tokens) -> list[tuple[int, str]]:

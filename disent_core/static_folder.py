@@ -270,6 +270,8 @@ _MEASURES = {
     "translation": "*translation*: how often the nearest text of the other language is the translation, over `n`\n"
     "texts of the test split; `low` and `high` are its 95 % interval.",
     "label": "*label*: how often a classifier that has learned labels in the first language is right in the second.",
+    "shape": "*shape*: how often the nearest text by shape has the same words outside of slots, and the same slots.",
+    "values": "*values*: how often the nearest text by values has the same values, in another shape.",
 }
 
 

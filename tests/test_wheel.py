@@ -105,6 +105,15 @@ def test_a_wheel_asks_for_numpy_safetensors_and_tqdm_alone_and_its_program_works
     assert done.stderr == f"disent: the command line needs click; {remedy}\n"
 
 
+def test_the_version_of_an_installed_package_is_that_of_its_metadata(site, tmp_path):
+    (installed,) = distributions(path=[str(site)])
+    code = f"import sys; sys.path.insert(0, {str(site)!r}); import disent; print(disent.__file__, disent.__version__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(site / "disent" / "__init__.py"), installed.version]
+
+
 def test_a_wheel_offers_its_component_to_dagster(site):
     (installed,) = distributions(path=[str(site)])
     (offered,) = installed.entry_points.select(group="dagster_dg_cli.registry_modules")

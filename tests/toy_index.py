@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from disent import Hit
 from disent_core.text import text_key
 
 SENTENCES = (
@@ -14,15 +15,6 @@ SENTENCES = (
     ("spiel jazz", "de"),
 )
 PARTS = {"template": slice(None, -1), "residual": slice(-1, None), "meaning": slice(None)}
-
-
-@dataclass(frozen=True)
-class ToyHit:
-    text: str
-    language: str | None
-    score: float
-    row: int
-    text_key: str
 
 
 @dataclass
@@ -55,7 +47,7 @@ class ToyIndex:
         other_language: bool = False,
         only_language: str | None = None,
         except_same_text: bool = False,
-    ) -> dict[str, list[Sequence[ToyHit]]]:
+    ) -> dict[str, list[Sequence[Hit]]]:
         self.asked.append(tuple(by))
         rows = [
             (row, text, its)
@@ -65,10 +57,10 @@ class ToyIndex:
         left = {query: [row for row in rows if not (except_same_text and row[1] == query)] for query in texts}
         return {name: [self.nearest(query, name, left[query])[:k] for query in texts] for name in by}
 
-    def nearest(self, query: str, by: str, rows: Sequence[tuple[int, str, str | None]]) -> Sequence[ToyHit]:
+    def nearest(self, query: str, by: str, rows: Sequence[tuple[int, str, str | None]]) -> Sequence[Hit]:
         wanted = set(query.split()[PARTS[by]])
         hits = [
-            ToyHit(text, its, self.score(wanted, set(text.split()[PARTS[by]])), row, text_key(text))
+            Hit(text, its, self.score(wanted, set(text.split()[PARTS[by]])), row, text_key(text))
             for row, text, its in rows
         ]
         return sorted(hits, key=lambda hit: -hit.score)

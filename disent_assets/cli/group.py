@@ -110,7 +110,7 @@ def after_the_bar() -> Iterator[None]:
         yield
     shown: set[str] = set()
     for warning in caught:
-        words = str(warning.message).translate(_NO_DIGITS)  # of a long file, every block has its own share of known words
+        words = str(warning.message).translate(_NO_DIGITS)  # every block of a file has its share of known words
         if words in shown:
             continue
         shown.add(words)

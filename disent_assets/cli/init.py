@@ -160,6 +160,7 @@ def train(data: Path, folder: Path, extend: str | None, seed: int, bits: str, *,
     """
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
+    logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # epochs, between the lines about steps
     trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:

@@ -349,9 +349,10 @@ def index(
 ) -> None:
     """Index texts for search, or add texts to an index.
 
-    INPUT is as for disent embed. Only texts that INDEX lacks are encoded; a stopped run is continued.
+    INPUT is as for disent embed; lines without text are left out. Only texts that INDEX lacks are encoded; a stopped
+    run is continued.
     """
-    with input_file(texts, column, language) as file:
+    with input_file(texts, column, language, skip_empty=True) as file:
         from disent.index import add, chosen_embeddings, head_record, index_model
         from disent_core.search.build import require_head
         from disent_core.search.contents import read_contents
@@ -472,17 +473,26 @@ def _note(best: Sequence[float], noise: float) -> str:
 
 
 @contextmanager
-def input_file(name: str, column: str, language: str | None) -> Iterator["TextFile"]:
-    """Open the texts of a file, or of standard input, which is copied to a temporary file to be read twice."""
+def input_file(name: str, column: str, language: str | None, *, skip_empty: bool = False) -> Iterator["TextFile"]:
+    """Open the texts of a file, or of standard input, which is copied to a temporary file to be read twice.
+
+    With `skip_empty`, lines without text are left out, and their number is said in the end.
+    """
+    from dataclasses import replace
+
     from disent_core.search.texts import TextFile, text_file
 
-    if name != "-":
-        yield text_file(Path(name), column=column, language=language)
-        return
+    empty: set[int] = set()  # a file may be read twice
     with tempfile.NamedTemporaryFile(suffix=".txt") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.flush()
-        yield TextFile(Path(copy.name), ".txt", "standard input", column, language)
+        if name == "-":
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            file = TextFile(Path(copy.name), ".txt", "standard input", column, language)
+        else:
+            file = text_file(Path(name), column=column, language=language)
+        yield replace(file, skip=empty.add) if skip_empty else file
+    if empty:
+        click.echo(f"{file.name}: {len(empty):,} line{'s' * (len(empty) > 1)} without text left out", err=True)
 
 
 @contextmanager

@@ -40,29 +40,37 @@ def shapes(
 ) -> None:
     """Group the texts of a log by shape, across languages: patterns with slots, their values, and what is new.
 
-    LOG is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. Slots are proposed
-    from the texts themselves. A row is a wording of a shape; a table shows three of each shape, other formats all.
+    LOG is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input; lines without text
+    are left out. Slots are proposed from the texts themselves. A row is a wording of a shape; a table shows three of
+    each shape, other formats all. json and csv have every value of a slot, and the numbers of the lines.
     """
     import pyarrow as pa
 
     from disent import shapes as shapes_of
+    from disent_core.shapes import spaced
 
     model = open_model(head, None)
-    with input_file(texts, column, None) as log:
-        listed = [text.text for text in log]
+    lines: dict[str, list[int]] = {}
+    with input_file(texts, column, None, skip_empty=True) as log:
+        log.count()
+        for line, text in log.numbered():
+            lines.setdefault(spaced(text.text), []).append(line)
+    listed = [text for text, numbers in lines.items() for _ in numbers]
     earlier = None
     if since is not None:
-        with input_file(since, column, None) as old:
+        with input_file(since, column, None, skip_empty=True) as old:
             earlier = [text.text for text in old]
     with after_the_bar():
         listed_shapes = shapes_of(listed, model, earlier=earlier, threshold=threshold, show_progress=True)
     shown = listed_shapes[:most] if style == "table" else listed_shapes
     wordings = _WORDINGS if style == "table" else None
     rows = [
-        _row(number, shape, wording) for number, shape in enumerate(shown, 1) for wording in shape.wordings[:wordings]
+        _row(number, shape, wording) | (_for_programs(wording, lines) if style in ("json", "csv") else _shown(wording))
+        for number, shape in enumerate(shown, 1)
+        for wording in shape.wordings[:wordings]
     ]
-    names = ["shape", "count", *(["new"] if earlier is not None else []), "pattern", "values", "example"]
-    print_table(pa.Table.from_pylist([{name: row[name] for name in names} for row in rows]), style)
+    table = pa.Table.from_pylist(rows)
+    print_table(table if earlier is not None else table.drop_columns("new"), style)
     if style == "table":
         new = "" if earlier is None else f", {sum(bool(shape.is_new) for shape in listed_shapes):,} of them new"
         click.echo(f"\n{len(listed):,} texts, {len(listed_shapes):,} shapes{new}; the slots are proposals")
@@ -82,8 +90,19 @@ def _row(number: int, shape: "Shape", wording: "Wording") -> dict[str, object]:
         "count": wording.count,
         "new": "new" if shape.is_new else "new wording" if wording.is_new else "",
         "pattern": wording.pattern,
-        "values": "; ".join(f"{{{slot}}}: {_values(values)}" for slot, values in enumerate(wording.slots, 1)),
-        "example": wording.examples[0],
+    }
+
+
+def _shown(wording: "Wording") -> dict[str, object]:
+    values = "; ".join(f"{{{slot}}}: {_values(values)}" for slot, values in enumerate(wording.slots, 1))
+    return {"values": values, "example": wording.examples[0]}
+
+
+def _for_programs(wording: "Wording", lines: dict[str, list[int]]) -> dict[str, object]:
+    return {
+        "slots": [[{"value": value, "count": n} for value, n in values.items()] for values in wording.slots],
+        "examples": list(wording.examples),
+        "lines": sorted(line for text in wording.texts for line in lines[text]),
     }
 
 

@@ -259,7 +259,7 @@ def _fill_catalogue(
 
 def _role(relation: Relation, column: str, kind: str) -> str:
     """Return how a column is used: `dimension`, `measure`, `time` or `attribute`."""
-    if column in (*SUBJECT, "seed", *relation.key):
+    if column in (*SUBJECT, "seed", "refresh", *relation.key):
         return "dimension"
     if kind.startswith("TIMESTAMP"):
         return "time"

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from disent_core import version
 from disent_core.errors import DisentError
 from disent_core.lineage.evaluation_inputs import Provenance, provenance
 from disent_core.lineage.workspace import Workspace
@@ -152,7 +152,7 @@ def new_rows(
         BEGAN: began_at,
         "run_id": run_id,
         "config": workspace.config.path.name,
-        "disent_version": version("disent-embeddings"),
+        "disent_version": version(),
     }
     measured = added.filter(pl.col("fingerprint").is_not_null())
     origins = _origins(workspace, measured.select("encoder", "method").unique(maintain_order=True).rows())

@@ -219,7 +219,8 @@ def _with_block(
         schema = part_schema(contents.embeddings)
         batch = record_batch(schema, vectors, row=rows, text_key=keys, text=texts, language=languages)
         part = write_part(index, contents.embeddings, language, [batch], is_loose=True)
-        contents = replace(contents, parts=(*contents.parts, part), noise=None)
+        contents = replace(contents, parts=(*contents.parts, part))
+    contents = replace(contents, unmeasured=contents.unmeasured + len(block))
     write_contents(index, contents)
     return contents
 
@@ -253,7 +254,7 @@ def _with_engine(index: Path, contents: Contents) -> Contents:
 
 def _with_noise(index: Path, contents: Contents, encode: Encode) -> Contents:
     """Measure which cosines say nothing, so that no search has to; see `noise_levels`."""
-    if contents.noise is not None or not contents.rows:
+    if contents.level is not None or not contents.rows:
         return contents
     stored = StoredIndex(index, contents)
 
@@ -261,7 +262,7 @@ def _with_noise(index: Path, contents: Contents, encode: Encode) -> Contents:
         vectors = encode(texts, stored.languages[0])
         return {name: stored.nearest(vectors[name], name, 1)[0][:, 0] for name in contents.embeddings}
 
-    return replace(contents, noise=noise_levels(nearest))
+    return replace(contents, noise=noise_levels(nearest), unmeasured=0)
 
 
 def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:

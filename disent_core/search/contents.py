@@ -87,7 +87,8 @@ class Contents:
     parts: tuple[Part, ...] = ()  # in the order in which they were made
     engine: EngineChoice = "auto"  # what was chosen to search with
     approximate: Approximate | None = None
-    noise: dict[str, float] | None = None  # `noise.noise_levels` of all texts; None if these have changed since
+    noise: dict[str, float] | None = None  # `noise.noise_levels` of the texts that there were when it was measured
+    unmeasured: int = 0  # texts that were added since
 
     def __post_init__(self) -> None:
         for name in self.embeddings:
@@ -99,6 +100,11 @@ class Contents:
     def rows(self) -> int:
         """Return the number of texts of all parts."""
         return sum(part.rows for part in self.parts)
+
+    @property
+    def level(self) -> dict[str, float] | None:
+        """Return the noise; None if more than a tenth of the texts were added since it was measured."""
+        return None if 10 * self.unmeasured > self.rows else self.noise
 
 
 _ADAPTER = TypeAdapter(Contents)

@@ -62,7 +62,7 @@ class StoredIndex:
 
     def __init__(self, folder: Path, contents: Contents) -> None:
         self.folder, self.contents = folder, contents
-        self.title, self.approximate, self.noise = contents.head.title, contents.approximate, contents.noise
+        self.title, self.approximate, self.noise = contents.head.title, contents.approximate, contents.level
         self.embeddings = tuple(contents.embeddings)
         self.spoken = frozenset(part.language for part in contents.parts)
         tables = [read_texts(folder, part) for part in contents.parts]

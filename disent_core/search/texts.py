@@ -41,11 +41,16 @@ class TextFile:
     column: str = "text"  # with the texts, where there are columns
     language: str | None = None  # of texts whose row names none; a column `language` may
     languages: Collection[str] | None = None  # that are allowed; None: any, or none
+    skip: Callable[[int], object] | None = None  # gets the number of each row without text; None: that is an error
 
     def __iter__(self) -> Iterator[Text]:
         """Yield the texts in order."""
+        return (text for _, text in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, Text]]:
+        """Yield the texts with the numbers of their lines, or of their rows in a Parquet file."""
         try:
-            yield from checked_rows(_READERS[self.kind](self), self.name, self.language, self.languages)
+            yield from checked_rows(_READERS[self.kind](self), self.name, self.language, self.languages, self.skip)
         except OSError as error:
             raise _wrong(self.name, None, f"can't be read ({error.strerror or error})", "Name another file") from error
 
@@ -75,14 +80,22 @@ def checked_texts(
     texts: Iterable[str], language: str | None, languages: Collection[str] | None = None
 ) -> Iterator[Text]:
     """Yield texts of one language in NFC."""
-    return checked_rows(((number, text, None) for number, text in enumerate(texts, 1)), "texts", language, languages)
+    rows = ((number, text, None) for number, text in enumerate(texts, 1))
+    return (text for _, text in checked_rows(rows, "texts", language, languages))
 
 
 def checked_rows(
-    rows: Iterable[_Row], name: str, language: str | None, languages: Collection[str] | None
-) -> Iterator[Text]:
-    """Yield the texts of rows that can be stored."""
+    rows: Iterable[_Row],
+    name: str,
+    language: str | None,
+    languages: Collection[str] | None,
+    skip: Callable[[int], object] | None = None,
+) -> Iterator[tuple[int, Text]]:
+    """Yield the numbers and texts of rows that can be stored."""
     for number, text, of_row in rows:
+        if skip is not None and (text is None or (isinstance(text, str) and not text.strip())):
+            skip(number)
+            continue
         spoken = of_row or language
         try:
             if not isinstance(text, str):
@@ -92,7 +105,7 @@ def checked_rows(
             if languages is not None and spoken not in languages:
                 which = "no language is named" if spoken is None else f"the language is {quoted(spoken)}"
                 raise ValueError(f"{which}, and the head needs one of {', '.join(sorted(languages))}")
-            yield Text(stored_text(text), spoken)
+            yield number, Text(stored_text(text), spoken)
         except (RowError, ValueError) as error:
             raise _wrong(name, number, error) from error
 
@@ -115,6 +128,9 @@ def _lines(file: TextFile) -> Iterator[tuple[int, str]]:
 
 def _json_lines(file: TextFile) -> Iterator[_Row]:
     for number, line in _lines(file):
+        if not line.strip():
+            yield number, None, None
+            continue
         try:
             row = parsed_json(line)
         except JSONDecodeError as error:

@@ -44,6 +44,7 @@ judged as (
         follower.number_id as runner_up_number_id,
         winner.problem_id,
         winner.as_of,
+        winner.refresh,
         winner.is_stale or coalesce(follower.is_stale, false) as is_stale,
         winner.value - follower.value as difference,
         tests.p_holm < 0.05 as stands
@@ -82,6 +83,7 @@ select
     metric,
     reads_as,
     as_of,
+    refresh,
     is_stale,
     settings,
     number_id,

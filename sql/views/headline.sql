@@ -142,6 +142,7 @@ select
     metric,
     reads_as,
     as_of,
+    refresh,
     is_stale,
     settings,
     number_id,

@@ -67,6 +67,7 @@ select
     encoder_saw,
     reads_as,
     as_of,
+    refresh,
     is_stale,
     settings,
     number_id,

@@ -1,5 +1,5 @@
 -- grain: one number, of one seed or (seed null) aggregated over seeds
--- reads: evaluation.measurements, main.asset_state, parts.trained_sets
+-- reads: evaluation.measurements, history.metrics, main.asset_state, parts.trained_sets
 -- units: accuracies, F1 and MAP are fractions, 0 to 1; correlations -1 to 1; intervals are 95 %
 -- key: number_id, seed
 with
@@ -52,6 +52,25 @@ stale_places as (
             )
     group by all
 
+),
+
+numbered as (
+
+    select
+        *,
+        left(md5(concat_ws(
+            '|', task, dataset, encoder, evaluated_on, metric, settings, method, trained_on, embedding
+        )), 16) as number_id,
+        left(md5(concat_ws('|', task, dataset, encoder, evaluated_on, metric, settings)), 16) as problem_id
+    from evaluation.measurements
+
+),
+
+recorded as (
+
+    select * from history.metrics
+    qualify row_number() over (partition by number_id, seed, fingerprint order by refresh desc) = 1
+
 )
 
 select
@@ -71,15 +90,17 @@ select
     metrics.settings,
     metrics.fingerprint,
     metrics.created_at as as_of,
+    recorded.refresh,
     stale_places.why_stale,
-    stale_places.why_stale is not null as is_stale,
-    left(md5(concat_ws(
-        '|', metrics.task, metrics.dataset, metrics.encoder, metrics.evaluated_on, metrics.metric,
-        metrics.settings, metrics.method, metrics.trained_on, metrics.embedding
-    )), 16) as number_id,
-    left(md5(concat_ws(
-        '|', metrics.task, metrics.dataset, metrics.encoder, metrics.evaluated_on, metrics.metric,
-        metrics.settings
-    )), 16) as problem_id
-from evaluation.measurements as metrics
+    metrics.number_id,
+    metrics.problem_id,
+    stale_places.why_stale is not null as is_stale
+from numbered as metrics
 left join stale_places using (encoder, method, trained_on, evaluated_on)
+left join recorded
+    on
+        metrics.number_id = recorded.number_id
+        and coalesce(metrics.seed, -1) = coalesce(recorded.seed, -1)
+        and metrics.fingerprint = recorded.fingerprint
+        -- Not of a refresh are values that were computed before it began, or again after it.
+        and metrics.created_at between recorded.began_at and recorded.recorded_at

@@ -77,6 +77,13 @@ def test_a_query_sees_the_last_record_and_other_programs_that_of_the_last_run(wo
     assert opened(workspace, STALE.format(schema=schema)) == [("dream", "stale: a table has changed")]
 
 
+@pytest.mark.parametrize("statement", ["show tables", "Show all tables;", "describe"])
+def test_a_relation_that_was_recorded_since_the_build_is_listed_once(workspace, record, statement):
+    record(metrics_of("raw", "fresh"))
+    build(workspace)
+    assert query(workspace.warehouse, statement)["name"].to_pylist().count("asset_state") == 1
+
+
 def test_times_that_were_recorded_beside_the_warehouse_have_no_time_zone_either(workspace, record):
     build(workspace)
     record(metrics_of("raw", "fresh"))

@@ -25,7 +25,7 @@ EVENTS = "select refresh, event, method, value from history.metrics order by all
 @pytest.fixture
 def workspace(load, tmp_path, monkeypatch) -> Workspace:
     """A folder of results, whose warehouse has the relations that are asked here: all of them take seconds."""
-    monkeypatch.setattr("disent_assets.warehouse.refresh.SQL", sql_of("runs", "changes", "parts.readings"))
+    monkeypatch.setattr("disent_assets.warehouse.refresh.SQL", sql_of("runs", "changes", "best"))
     workspace = Workspace(load(worlds.TOY.replace('"raw"', '"raw", "dream"')), tmp_path / "home")
     measured(workspace, raw=0.3, dream=0.5)
     return workspace
@@ -66,6 +66,23 @@ def test_a_refresh_records_what_has_changed(workspace):
     assert (change["value_before"], change["value"], change["stands"], change["run_id"]) == (0.5, 0.7, True, "second")
     (_, run) = query(workspace.warehouse, "from runs").to_pylist()
     assert (run["refresh"], run["changed_count"], run["standing_count"]) == (2, 1, 1)
+
+
+def test_a_value_has_the_refresh_that_made_it_and_none_if_a_run_without_a_number_did(workspace):
+    made = METRIC["created_at"]
+
+    def refreshed(began: datetime | None) -> dict[str, int | None]:
+        refresh_warehouse(workspace, began_at=began)
+        return {row["method"]: row["refresh"] for row in query(workspace.warehouse, "from metrics").to_pylist()}
+
+    assert refreshed(made + timedelta(seconds=1)) == {"raw": None, "dream": None}
+    measured(workspace, dream=0.7)
+    assert refreshed(made - timedelta(seconds=1)) == {"raw": None, "dream": 2}
+    assert query(workspace.warehouse, "select method, refresh from best").to_pylist() == [
+        {"method": "dream", "refresh": 2}
+    ]
+    measured(workspace, raw=0.4)
+    assert refreshed(None) == {"raw": None, "dream": 2}
 
 
 def test_a_refresh_of_nothing_new_and_one_that_fails_its_checks_record_nothing(workspace):

@@ -64,10 +64,19 @@ def test_embedded_texts_have_the_vectors_of_the_model_to_the_bit(service, normal
     answer = service.post("/v1/embed", json=sent).json()
     expected = disent.load().encode(TEXTS[:3], "shape", normalize=normalize)
     assert np.array_equal(np.array(answer["vectors"], dtype=np.float32), expected)
-    assert (answer["embedding"], answer["dim"]) == ("template", expected.shape[1])
+    assert answer["dim"] == expected.shape[1]
     default = service.post("/v1/embed", json={"texts": TEXTS[:1]}).json()
     assert default["embedding"] == "meaning"
     assert np.linalg.norm(default["vectors"][0]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [("shape", "shape"), ("template", "template"), ("values", "values"), ("meaning", "meaning"), (None, "meaning")],
+)
+def test_an_answer_names_the_embedding_by_the_word_that_was_asked(service, asked, answered):
+    assert service.post("/v1/search", json={"queries": ["jazz"], "by": asked}).json()["by"] == answered
+    assert service.post("/v1/embed", json={"texts": ["jazz"], "embedding": asked}).json()["embedding"] == answered
 
 
 def test_queries_of_a_batch_have_the_hits_of_the_index(service, index):
@@ -131,7 +140,7 @@ def test_without_a_classifier_the_answer_names_the_option(index):
 
 def test_it_says_that_it_runs_and_what_it_has(service):
     assert service.get("/v1/health").json() == {"status": "ok"}
-    names = ["meaning", "template", "residual"]
+    names = ["meaning", "shape", "values"]
     assert service.get("/v1/ready").json() == {"texts": 10, "embeddings": names, "classifier": True}
 
 
@@ -309,7 +318,7 @@ def test_the_page_says_that_nothing_matches_and_shows_no_answer(service):
     assert "<ol>" not in shown
     assert "Nothing matches" not in service.get("/", params={"q": "wake me up at noon"}).text
     assert service.get("/api/search", params={"q": NONSENSE}).json()["is_near"] == dict.fromkeys(
-        ("template", "residual", "meaning"), False
+        ("shape", "values", "meaning"), False
     )
 
 

@@ -1,5 +1,7 @@
 """`disent shapes`, and the page "shapes.md": a log as a table, CSV, JSON and a page; what is new."""
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -51,6 +53,34 @@ def test_what_an_earlier_log_lacks_is_marked_as_new(log, tmp_path):
         "wake me up at {1}": "new", "weck mich um acht auf": "new", "play some {1}": ""
     }  # fmt: skip
     assert "2 shapes, 1 of them new" in run(log, "--since", earlier)
+
+
+def test_programs_get_every_value_of_a_slot_and_the_lines_of_a_wording(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("\n".join([*LOG, "", " ", "wake  me up at nine"]), encoding="utf-8")
+    alarm, _, music = json.loads(run(path, "--format", "json"))
+    assert alarm["slots"] == [[{"value": "nine", "count": 2}, {"value": "six am", "count": 1}]]
+    assert (alarm["lines"], alarm["examples"]) == ([1, 2, 8], ["wake me up at nine", "wake me up at six am"])
+    (row, *_) = csv.DictReader(io.StringIO(run(path, "--format", "csv")))
+    assert {name: json.loads(row[name]) for name in ("slots", "lines")} == {
+        name: alarm[name] for name in ("slots", "lines")
+    }
+    assert music["lines"] == [4, 5]
+
+
+def test_lines_without_text_are_left_out_and_counted_and_a_log_without_any_text_is_refused(tmp_path):
+    contents = {
+        "log.txt": "\na b\n \n",
+        "log.jsonl": '{"text": null}\n\n{"text": "a b"}',
+        "log.csv": "text\na b\n\n \n",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        for command in (["shapes"], ["index", str(tmp_path / f"index of {name}")]):
+            done = CliRunner().invoke(main, [command[0], str(tmp_path / name), *command[1:]])
+            assert (done.exit_code, done.stderr.count("2 lines without text")) == (0, 1), done.output
+    (tmp_path / "log.txt").write_text("\n\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["shapes", str(tmp_path / "log.txt")]).exit_code == 1
 
 
 def test_the_page_escapes_what_texts_say_and_asks_nothing_of_elsewhere(log, tmp_path):

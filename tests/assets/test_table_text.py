@@ -107,6 +107,13 @@ def test_a_spreadsheet_does_not_compute_a_text(text):
     assert json.loads(render(pa.table({"text": [text]}), "json")) == [{"text": text}]
 
 
+def test_a_number_that_json_lacks_is_null_there_and_itself_in_a_cell_of_csv():
+    odd = pa.table({"value": [float("nan"), float("-inf")], "listed": [[{"x": float("nan")}, {"x": 0.5}], []]})
+    rows = json.loads(render(odd, "json"), parse_constant=pytest.fail)
+    assert rows == [{"value": None, "listed": [{"x": None}, {"x": 0.5}]}, {"value": None, "listed": []}]
+    assert render(odd, "csv").splitlines() == ["value,listed", 'nan,"[{""x"": null}, {""x"": 0.5}]"', "-inf,[]"]
+
+
 def test_a_time_is_shown_to_the_second_and_in_full_for_programs():
     table = pa.table({"at": [datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)]})
     assert render(table, "table").splitlines()[2] == "2026-01-02 03:04:05+00:00"

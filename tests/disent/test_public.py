@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.resources import files
 from shutil import which
 from types import SimpleNamespace
@@ -58,6 +59,17 @@ def test_neither_the_import_nor_asking_heads_and_tables_loads_anything_heavy(run
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
+
+
+def test_the_version_is_that_of_this_checkout_installed_or_not_and_is_looked_up_when_asked(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    code = (
+        "import disent, sys; print(sorted({'tomllib', 'importlib.metadata'} & set(sys.modules))); "
+        "print(disent.__version__)"
+    )
+    isolated = [sys.executable, "-S", "-c", f"import sys; sys.path.append({str(root)!r}); {code}"]
+    ran = subprocess.run(isolated, capture_output=True, text=True, check=True, cwd="/", env={})
+    assert ran.stdout.splitlines() == ["[]", project["version"]]
 
 
 def test_threads_that_wait_for_each_other_take_no_processor_time():

@@ -505,7 +505,7 @@ def test_the_search_page_answers_by_a_static_model(static):
     warm(index)
     page = TestClient(application(index, {"head": index.head_title}), base_url="http://127.0.0.1:8900")
     answers = page.get("/api/search", params={"q": "wake nine", "k": "3"}).json()["answers"]
-    assert list(answers) == ["template", "residual", "meaning"]
+    assert list(answers) == ["shape", "values", "meaning"]
     for name, hits in answers.items():
         expected = index.search("wake nine", name, 3, except_same_text=True)
         assert [hit["text"] for hit in hits] == [hit.text for hit in expected]

@@ -36,7 +36,7 @@ def table(path, *, slots=True, languages=("en", "de")):
             for left, right in values.items()
         ]
         for number, (texts, intent) in enumerate(rows):
-            split = ("train", "train", "train", "dev", "test")[number % 5]
+            split = ("train", "train", "dev", "train", "test", "train", "train")[number % 7]  # the same times
             writer.writerow([*texts[: len(languages)], intent, split])
     return path
 
@@ -58,12 +58,14 @@ def test_it_is_measured_beside_untrained_words_on_the_test_split(trained):
     values = {(row.model, row.measure, row.of): row for row in trained.measured}
     assert {model for model, *_ in values} == {"untrained", "small", "trained"}
     assert {(measure, of) for _, measure, of in values} == {
-        ("translation", "en-de"), ("translation", "de-en"), ("label", "en-de")
+        ("translation", "en-de"), ("translation", "de-en"), ("label", "en-de"), ("shape", "en"), ("shape", "de"),
+        ("values", "en"), ("values", "de"),
     }  # fmt: skip
     for measure in ("translation", "label"):
         assert values["trained", measure, "en-de"].value > values["untrained", measure, "en-de"].value
     row = values["trained", "translation", "en-de"]
-    assert row.n == 5
+    assert row.n == 4
+    assert values["trained", "values", "en"].n == 3  # the same time, in three shapes
     assert 0 <= row.low <= row.value <= row.high <= 1
 
 
@@ -74,14 +76,15 @@ def test_the_card_has_the_measures(trained):
     assert "| trained | translation | en-de |" in card
     assert all(re.fullmatch(r"[01]\.\d{3}", number) for number in re.findall(r"(?<=\| )\d\.\d+", card))
     assert "*label*: how often a classifier" in card
+    assert "*shape*: how often" in card
 
 
 def test_the_table_of_measures_has_a_column_for_each_model(trained):
     counted, _, header, first, *_, note = str(trained).splitlines()
-    assert counted == "translations: de 18 train, 6 dev, 5 test"
-    assert trained.counts == {"de": {"train": 18, "dev": 6, "test": 5}}
+    assert counted == "translations: de 21 train, 4 dev, 4 test"
+    assert trained.counts == {"de": {"train": 21, "dev": 4, "test": 4}}
     assert note == "Fewer than 30 texts tell little: look at the intervals."
-    assert header.split() == ["measure", "from-to", "n", "untrained", "small", "trained"]
+    assert header.split() == ["measure", "languages", "n", "untrained", "small", "trained"]
     assert first.startswith("translation  en-de")
 
 

@@ -44,6 +44,10 @@ def test_every_trained_head_and_every_metrics_table_has_its_cost(finished):
     assert finished.ask("from step_costs where not (seconds > 0 and processor_seconds > 0)") == []
 
 
+def test_every_figure_of_a_run_has_the_number_of_its_refresh(finished):
+    assert finished.ask("select distinct refresh from metrics") == [{"refresh": 1}]
+
+
 def test_the_command_for_results_writes_the_answers(finished, tmp_path):
     page = tmp_path / "sql.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")

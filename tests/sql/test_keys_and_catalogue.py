@@ -81,8 +81,8 @@ def test_the_catalogue_has_every_column_with_its_type_key_and_role(built):
     catalogue = built.ask("select relation, column_name, data_type, description from catalogue order by all")
     assert catalogue == listed
     roles = dict(built.rows("select column_name, role from catalogue where relation = 'main.metrics'"))
-    assert [roles[name] for name in ("task", "seed", "value", "as_of", "settings", "number_id")] == [
-        "dimension", "dimension", "measure", "time", "attribute", "dimension",
+    assert [roles[name] for name in ("task", "seed", "value", "as_of", "settings", "number_id", "refresh")] == [
+        "dimension", "dimension", "measure", "time", "attribute", "dimension", "dimension",
     ]  # fmt: skip
     keys = built.rows("select column_name from catalogue where relation = 'main.metrics' and is_key order by place")
     assert keys == [("seed",), ("number_id",)]

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from math import isfinite
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ _NARROWEST = 12  # columns to which a folded text is narrowed at most
 def render(table: pa.Table, style: Style, width: int | None = None) -> str:
     """Return rows as text: a table or Markdown with three decimals and whole seconds, CSV or JSON in full.
 
+    JSON has null for NaN and infinity, which it lacks; CSV has `nan` and `inf`, so that null alone is an empty cell.
     A table wider than `width` has its texts folded; one that is still too wide lists the columns of each row.
     """
     columns = [_values(column) for column in table.columns]
@@ -36,7 +38,7 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
     rows = list(zip(*columns, strict=True))
     if style == "json":
         records = [dict(zip(table.column_names, row, strict=True)) for row in rows]
-        return json.dumps(records, ensure_ascii=False, indent=2, default=str) + "\n"
+        return _json_text(records, indent=2) + "\n"
     if style == "csv":
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
@@ -122,7 +124,20 @@ def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _plain(value: Any) -> Any:
     """Return the value as CSV can hold it: lists and structs as JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+    return _json_text(value) if isinstance(value, list | dict) else value
+
+
+def _json_text(value: Any, indent: int | None = None) -> str:
+    return json.dumps(_finite(value), ensure_ascii=False, indent=indent, default=str, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """Return the value with None for each number that JSON lacks, NaN and infinity."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return {name: _finite(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _csv_cell(value: Any) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from http import HTTPStatus
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,7 +19,8 @@ from starlette.routing import Route
 
 from disent.index import needed_languages
 from disent_assets.web.turns import MOST_WAITING, RETRY_SECONDS, Busy, Turns
-from disent_core.embedding_names import embedding_of
+from disent_core import version
+from disent_core.embedding_names import embedding_of, plain_word
 from disent_core.errors import DisentError, EncoderError, shortened
 
 if TYPE_CHECKING:
@@ -80,8 +80,11 @@ class ClassifyRequest(_Sent):
 # --- what is answered -------------------------------------------------------------------------------------
 
 
+_AS_ASKED = "The word that was sent: shape is also called template, and values residual."
+
+
 class EmbedResponse(BaseModel):
-    embedding: str
+    embedding: str = Field(description=_AS_ASKED)
     dim: int
     vectors: list[list[float]] = Field(description="Of each text, in order; float32.")
 
@@ -100,7 +103,7 @@ class Answer(BaseModel):
 
 
 class SearchResponse(BaseModel):
-    by: str
+    by: str = Field(description=_AS_ASKED)
     noise: float = Field(description="Cosine that 95 of 100 texts of random letters do not exceed in this index.")
     answers: list[Answer] = Field(description="Of each query, in order.")
 
@@ -124,7 +127,7 @@ class HealthResponse(BaseModel):
 
 class ReadyResponse(BaseModel):
     texts: int
-    embeddings: list[str]
+    embeddings: list[str] = Field(description="What can be searched by: shape, values, meaning or others.")
     classifier: bool
 
 
@@ -146,7 +149,7 @@ class Service:
         name = embedding_of(asked.embedding, model.embeddings, "this model")
         options = {} if needed_languages(model) is None else {"language": asked.language}
         vectors = model.encode(asked.texts, name, normalize=asked.normalize, **options)
-        return {"embedding": name, "dim": vectors.shape[1], "vectors": vectors.tolist()}
+        return {"embedding": asked.embedding or plain_word(name), "dim": vectors.shape[1], "vectors": vectors.tolist()}
 
     def search(self, asked: SearchRequest) -> dict[str, Any]:
         name = embedding_of(asked.by, self.index.embeddings, "this index")
@@ -154,7 +157,7 @@ class Service:
         answers = self.index.search_each(asked.queries, [name], asked.k, **options)[name]
         noise = self.index.noise[name]
         return {
-            "by": name,
+            "by": asked.by or plain_word(name),
             "noise": noise,
             "answers": [
                 {"is_near": bool(hits) and hits[0].score > noise, "hits": [hit._asdict() for hit in hits]}
@@ -179,7 +182,7 @@ class Service:
             raise Busy(f"{self.turns.most} requests wait already")
         return {
             "texts": len(self.index),
-            "embeddings": list(self.index.embeddings),
+            "embeddings": [plain_word(name) for name in self.index.embeddings],
             "classifier": self.classifier is not None,
         }
 
@@ -340,7 +343,7 @@ def openapi() -> str:
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
     paths = {endpoint.path: {endpoint.method.lower(): _operation(endpoint)} for endpoint in ENDPOINTS}
-    about = {"title": "disent", "version": version("disent-embeddings")}
+    about = {"title": "disent", "version": version()}
     described = {
         "openapi": "3.1.0",
         "info": about | {"description": "Embed, search and classify texts."},

@@ -38,6 +38,7 @@ from disent_assets.web.search_page.api import (
 from disent_assets.web.search_page.shapes import LONGEST as LONGEST_OF_SHAPES
 from disent_assets.web.search_page.shapes import LazyShapes
 from disent_assets.web.turns import Turns
+from disent_core.embedding_names import plain_word
 from disent_core.errors import DisentError
 from disent_core.search.noise import written_apart
 
@@ -181,7 +182,6 @@ _POLICY = "; ".join(
         "base-uri 'none'",
     ]
 )
-_OF_HIT = ("text", "language", "score", "row", "text_key")
 _HEADERS = {**HEADERS, "Content-Security-Policy": _POLICY}
 
 
@@ -273,10 +273,8 @@ class Page:
         asked, answered, error = self.answered(request)
         if error:
             return JSONResponse({"error": error}, status_code=400, headers=_HEADERS)
-        answers = {
-            column.name: [{name: getattr(hit, name) for name in _OF_HIT} for hit in column.hits] for column in answered
-        }
-        near = {column.name: column.is_near for column in answered}
+        answers = {plain_word(column.name): [hit._asdict() for hit in column.hits] for column in answered}
+        near = {plain_word(column.name): column.is_near for column in answered}
         return JSONResponse({"question": asdict(asked), "answers": answers, "is_near": near}, headers=_HEADERS)
 
     def answered(self, request: Request) -> tuple[Question, list[Column], str]:

@@ -26,10 +26,13 @@ class Counting:
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.texts: list[str] = []
+        self.measured = 0  # how often the level of noise was
         self.fails_at = fails_at
 
     def __call__(self, texts, language):
-        if texts != made_up():  # those of the level of noise
+        if texts == made_up():
+            self.measured += 1
+        else:
             self.texts += texts
         if self.fails_at is not None and len(self.texts) > self.fails_at:
             raise KeyboardInterrupt
@@ -84,17 +87,24 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {name, ".index.lock"}
 
 
-def test_the_level_of_noise_is_of_all_texts_and_a_killed_run_leaves_none(folder):
+def test_the_level_of_noise_is_measured_again_when_more_than_a_tenth_of_the_texts_are_new(folder):
     added(folder, words(20))
-    before = read_contents(folder).noise
+    before = read_contents(folder).level
     assert {*before} == {*read_contents(folder).embeddings}
+    counting = Counting()
+    added(folder, words(21), encode=counting)
+    added(folder, words(22), encode=counting)
+    assert (read_contents(folder).level, counting.measured) == (before, 0)
+    added(folder, words(23), encode=counting)
+    assert counting.measured == 1
+    assert read_contents(folder).level != before
+
+
+def test_a_killed_run_that_has_stored_many_texts_leaves_no_level_of_noise(folder):
     added(folder, words(20))
-    assert read_contents(folder).noise == before
     with pytest.raises(KeyboardInterrupt):
         added(folder, words(60), encode=Counting(fails_at=30))
-    assert read_contents(folder).noise is None
-    added(folder, words(200))
-    assert read_contents(folder).noise != before
+    assert read_contents(folder).level is None
 
 
 def test_a_killed_run_keeps_what_it_has_stored(folder):
