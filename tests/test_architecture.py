@@ -57,7 +57,7 @@ def tree(name: str) -> ast.Module:
     return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
 
 
-def found(name: str, kind: type[ast.AST]) -> Iterator[ast.AST]:
+def nodes_of_kind(name: str, kind: type[ast.AST]) -> Iterator[ast.AST]:
     return (node for node in ast.walk(tree(name)) if isinstance(node, kind))
 
 
@@ -110,7 +110,7 @@ def test_no_package_imports_one_that_stands_on_it():
 
 def imports(name: str) -> Iterator[str]:
     """Modules of the project that a module names, wherever in it."""
-    for node in found(name, ast.ImportFrom | ast.Import):
+    for node in nodes_of_kind(name, ast.ImportFrom | ast.Import):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in SOURCES)
             continue
@@ -141,8 +141,8 @@ def test_a_module_imports_only_from_its_own_and_lower_layers():
 
 def calls(name: str) -> Iterator[tuple[str, dict[str | None, object]]]:
     """Dotted names of what a module calls, with its keywords and their values where these are constants."""
-    for node in found(name, ast.Call):
-        yield ast.unparse(node.func), {one.arg: getattr(one.value, "value", None) for one in node.keywords}
+    for node in nodes_of_kind(name, ast.Call):
+        yield ast.unparse(node.func), {keyword.arg: getattr(keyword.value, "value", None) for keyword in node.keywords}
 
 
 def test_models_are_loaded_from_safetensors_and_never_bring_code():

@@ -64,11 +64,11 @@ def not_met(requirements: list[Requirement], versions: dict[str, str]) -> list[s
 
 def needs(name: str, extras: frozenset[str]) -> list[Requirement]:
     """What the installed package asks for on this machine, but for what only some builds of torch need."""
-    found = [Requirement(line) for line in distribution(name).requires or ()]
+    requirements = [Requirement(line) for line in distribution(name).requires or ()]
     environments = [{"extra": extra} for extra in (*extras, "")]
     return [
         need
-        for need in found
+        for need in requirements
         if not CUDA.match(need.name)
         and (need.marker is None or any(need.marker.evaluate(environment) for environment in environments))
     ]
@@ -77,15 +77,15 @@ def needs(name: str, extras: frozenset[str]) -> list[Requirement]:
 def reached(requirements: list[Requirement]) -> list[Requirement]:
     """`requirements`, and all that the installed packages need for them."""
     seen: dict[tuple[str, frozenset[str]], list[Requirement]] = {}
-    ahead, found = list(requirements), []
+    ahead, needed = list(requirements), []
     while ahead:
         need = ahead.pop()
-        found.append(need)
+        needed.append(need)
         key = canonical(need.name), frozenset(need.extras)
         if key not in seen:
             seen[key] = needs(*key)
             ahead += seen[key]
-    return found
+    return needed
 
 
 @pytest.mark.parametrize("group", ["test", *GROUPS])
@@ -130,7 +130,7 @@ BAD = {"name": "bad", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_version
 
 
 @pytest.mark.parametrize(
-    ("packages", "says", "is_sound"),
+    ("packages", "message", "is_sound"),
     [
         ([SOUND], "0 known vulnerabilities in 1 of 1 packages", True),
         ([], "", False),
@@ -139,15 +139,15 @@ BAD = {"name": "bad", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_version
         ([SOUND, UNASKED], "in 1 of 2 packages; nothing is known about the other 1", False),
     ],
 )
-def test_an_audit_passes_if_all_packages_are_known_to_be_sound(packages, says, is_sound):
+def test_an_audit_passes_if_all_packages_are_known_to_be_sound(packages, message, is_sound):
     summary, passes = audit.summary(json.dumps({"dependencies": packages, "fixes": []}))
-    assert says in summary
+    assert message in summary
     assert passes == is_sound
 
 
 def test_an_audit_without_a_service_says_so_and_fails(monkeypatch, capsys):
-    told = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback\nConnectionError: no route")
-    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: told)
+    audited = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback\nConnectionError: no route")
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: audited)
     assert audit.main("installed.txt") == 1
     assert capsys.readouterr().out == (
         "no package was audited, the service that knows vulnerabilities did not answer: ConnectionError: no route\n"

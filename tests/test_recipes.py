@@ -92,7 +92,7 @@ def test_both_doors_of_the_proxy_have_tls_and_a_login_of_their_own():
 
 
 def test_services_volumes_and_files_that_compose_names_are_there():
-    waits = {one for service in SERVICES.values() for one in service.get("depends_on", ())}
+    waits = {name for service in SERVICES.values() for name in service.get("depends_on", ())}
     assert waits <= {*SERVICES}
     ready = [name for name in ("ray", "code") if "doctor" in SERVICES[name]["depends_on"]]
     assert ready == ["ray", "code"]
@@ -155,11 +155,11 @@ def test_nothing_leads_into_the_cluster_and_postgres_is_asked_with_tls():
     assert VALUES["dagsterWebserver"]["service"]["type"] == "ClusterIP"
     assert VALUES["postgresql"]["postgresqlParams"]["sslmode"] in ("require", "verify-ca", "verify-full")
     kinds = {
-        one["kind"]
+        document["kind"]
         for path in FILES
         if path.suffix == ".yaml" and path.parent.name in ("helm", "kuberay")
-        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
-        if "kind" in one
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        if "kind" in document
     }
     assert kinds == {"Kustomization", "NetworkPolicy", "RayCluster", "Role", "RoleBinding", "ServiceAccount"}
 

@@ -123,15 +123,15 @@ def test_a_wheel_offers_its_component_to_dagster(site):
 def test_a_wheel_has_the_sql_of_the_pages(run, site, tmp_path):
     shipped = sorted(path.name for path in (site / "disent_assets" / "project" / "docs").iterdir())
     assert shipped == sorted(path.name for path in (ROOT / "docs").glob("*.sql"))
-    told = run("sql", "docs/headline.sql").stderr
-    assert "warehouse.duckdb" in told
-    assert "file not found: docs/headline.sql" not in told
+    errors = run("sql", "docs/headline.sql").stderr
+    assert "warehouse.duckdb" in errors
+    assert "file not found: docs/headline.sql" not in errors
 
 
 def test_an_editable_install_copies_no_folder(tmp_path):
     (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["editable"])
-    own = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert own == {
+    files = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert files == {
         "_disent_embeddings.pth",
         "disent_assets/project/disent.toml",
         "disent_assets/project/workspace.yaml",
@@ -149,5 +149,5 @@ def test_a_wheel_has_no_file_that_git_ignores(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     tracked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    own = [name.removeprefix("disent_assets/project/") for name in names if ".dist-info/" not in name]
-    assert sorted(set(own) - set(tracked)) == []
+    files = [name.removeprefix("disent_assets/project/") for name in names if ".dist-info/" not in name]
+    assert sorted(set(files) - set(tracked)) == []

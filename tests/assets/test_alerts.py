@@ -62,16 +62,16 @@ def test_a_failed_run_is_told_with_step_partition_error_and_link_unless_the_comm
 DIED = "its process has died; the end of its log says how"
 
 
-@pytest.mark.parametrize(("said", "tags", "reason"), [
+@pytest.mark.parametrize(("error", "tags", "reason"), [
     ("its queue is full", {}, "its queue is full"),
     (None, {}, DIED),
     (None, {"dagster/will_retry": "true"}, f"{DIED}. It is started once more"),
 ])  # fmt: skip
-def test_a_run_of_which_no_step_failed_is_told_with_the_reason(webhook, said, tags, reason):
+def test_a_run_of_which_no_step_failed_is_told_with_the_reason(webhook, error, tags, reason):
     with dg.DagsterInstance.ephemeral() as instance:
         run = dg.DagsterRun("refresh", status=dg.DagsterRunStatus.STARTED, tags=tags)
         instance.add_run(run)
-        instance.report_run_failed(run, said)
+        instance.report_run_failed(run, error)
         (entry,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
         evaluated(definitions(webhook, None), instance, run, entry.dagster_event)
     (message,) = webhook.messages
@@ -108,11 +108,11 @@ def test_what_is_no_web_address_is_refused_without_showing_it(address):
 
 @pytest.mark.parametrize("tags", [{}, FACE])
 def test_numbers_that_became_worse_are_told_once_unless_a_command_has_said_so(webhook, tags):
-    found = [["refresh 2, method dream, before 0.5, after 0.3"], [], ["refresh 4, method fmda, before 0.6, after 0.2"]]
+    turns = [["refresh 2, method dream, before 0.5, after 0.3"], [], ["refresh 4, method fmda, before 0.6, after 0.2"]]
 
     @dg.asset(check_specs=[dg.AssetCheckSpec("no_regressions", asset="database")])
     def database(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-        lines = found[int(context.run.tags["turn"])]
+        lines = turns[int(context.run.tags["turn"])]
         metadata = {"rows": 7 * len(lines), **({"sample": lines} if lines else {})}
         return dg.MaterializeResult(check_results=[dg.AssetCheckResult(passed=not lines, metadata=metadata)])
 
@@ -126,9 +126,9 @@ def test_numbers_that_became_worse_are_told_once_unless_a_command_has_said_so(we
             with dg.build_sensor_context(instance, cursor=cursor, definitions=loaded) as context:
                 loaded.get_sensor_def("alert_of_regressions")(context)
                 cursor = context.cursor
-    told = [] if tags else [found[0], found[2]]
-    assert [message["regressions"] for message in webhook.messages] == told
-    if told:
+    expected = [] if tags else [turns[0], turns[2]]
+    assert [message["regressions"] for message in webhook.messages] == expected
+    if expected:
         text = webhook.messages[0]["text"].splitlines()
         assert text[0].startswith("disent: 7 numbers became worse in run ")
-        assert text[1:] == [*found[0], "and 6 more: disent sql 'from regressions'"]
+        assert text[1:] == [*turns[0], "and 6 more: disent sql 'from regressions'"]

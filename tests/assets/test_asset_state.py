@@ -35,8 +35,8 @@ def metrics_of(method: str, status: str, *causes: str, is_settled: bool = True) 
 
 @pytest.fixture
 def record(workspace):
-    def record_these(*found: State) -> list[dict[str, Any]]:
-        record_states(workspace, found)
+    def record_these(*states: State) -> list[dict[str, Any]]:
+        record_states(workspace, states)
         return read_run_table(workspace, ASSET_STATE).to_pylist()
 
     return record_these

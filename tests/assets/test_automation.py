@@ -54,9 +54,8 @@ def test_the_signature_is_that_of_keys_partitions_and_code():
 
     first = definitions_signature(definitions("1", ["de"]))
     assert definitions_signature(definitions("1", ["de"])) == first
-    assert (
-        len({first, *(definitions_signature(definitions(*one)) for one in (("2", ["de"]), ("1", ["de", "en"])))}) == 3
-    )
+    others = (definitions("2", ["de"]), definitions("1", ["de", "en"]))
+    assert len({first, *map(definitions_signature, others)}) == 3
 
 
 @pytest.mark.parametrize("wrong", ["spark", "processes:", "processes:0", "processes:-1", "processes:x", "ray:2"])

@@ -21,15 +21,15 @@ def _job() -> None:
 
 
 def test_all_private_imports_lie_in_one_module_and_are_eight_at_most():
-    found = []
+    importers = []
     for path in (
         file for package in ("disent", "disent_core", "disent_assets") for file in (ROOT / package).rglob("*.py")
     ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("dagster._", "dagster_shared")):
-                found.append(path.name)
-    assert set(found) == {"dagster_private.py"}
-    assert len(found) <= 8
+                importers.append(path.name)
+    assert set(importers) == {"dagster_private.py"}
+    assert len(importers) <= 8
 
 
 def test_runs_of_this_process_get_the_origin_of_the_code_location_and_copy_no_output():
@@ -72,10 +72,10 @@ def test_a_run_is_submitted_from_a_code_location(tmp_path):
             context = locations.create_request_context()
             assert dagster_private.load_errors(context) == []
             run = dagster_private.submit(instance, locations, context, [dg.AssetKey("toy")], {"a": "b"})
-        found = instance.get_run_by_id(run)
-    assert found is not None
-    assert found.asset_selection == {dg.AssetKey("toy")}
-    assert found.tags["a"] == "b"
+        submitted = instance.get_run_by_id(run)
+    assert submitted is not None
+    assert submitted.asset_selection == {dg.AssetKey("toy")}
+    assert submitted.tags["a"] == "b"
 
 
 def test_dagster_dev_is_a_command_that_starts_its_processes_by_a_function():

@@ -110,9 +110,9 @@ def test_heads_metrics_and_token_states_are_there_for_the_methods_that_run_on_an
 def test_a_gate_waits_for_its_encoder_and_the_warehouse_for_the_comparisons_which_wait_for_every_metric(graph):
     of_encoder = {"targets/aligned_pairs", "embeddings/published/published_vectors"}
     assert parents(graph, "heads/published/published_training_data") == of_encoder
-    found = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
+    upstream = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
     comparisons = {f"evaluation/{name}/{name}_comparisons" for name in ("own", "published")}
-    assert found == comparisons
+    assert upstream == comparisons
     metrics = {key for key in keys(graph, "evaluation") if key.endswith("_metrics")}
     assert {parent for key in comparisons for parent in parents(graph, key)} == metrics
 
@@ -128,11 +128,11 @@ def test_the_gate_is_the_only_root_of_its_group_and_alone_depends_on_other_group
 
 
 def test_the_page_of_an_asset_says_where_it_is_stored_and_of_which_encoder_and_method_it_is(workspace, graph):
-    found = {key: graph.get(key).metadata for key in graph.get_all_asset_keys() if graph.get(key).is_materializable}
-    unstored = {key.path[-1] for key, metadata in found.items() if "dagster/uri" not in metadata}
+    pages = {key: graph.get(key).metadata for key in graph.get_all_asset_keys() if graph.get(key).is_materializable}
+    unstored = {key.path[-1] for key, metadata in pages.items() if "dagster/uri" not in metadata}
     gates = {f"{encoder}_{gate}" for encoder in ("own", "published") for gate in ("training_data", "evaluation_sets")}
     assert unstored == gates
-    utterances = found[dg.AssetKey(["corpora", "utterances"])]
+    utterances = pages[dg.AssetKey(["corpora", "utterances"])]
     assert utterances["dagster/uri"] == (workspace.home / "tables/corpora/utterances").as_uri()
     assert utterances["dagster/relation_identifier"] == "corpora.utterances"
     tags = graph.get(dg.AssetKey(["evaluation", "own", "dream_metrics"])).tags

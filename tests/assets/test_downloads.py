@@ -28,13 +28,13 @@ def downloads_asset(workspace: Workspace) -> dg.AssetsDefinition:
     return step_asset(step, workspace)
 
 
-@pytest.mark.parametrize("own", [None, "the user's own"])
-def test_a_corpus_is_downloaded_to_its_path_unless_a_file_of_the_user_is_there(workspace, tmp_path, own):
+@pytest.mark.parametrize("existing", [None, "the user's own"])
+def test_a_corpus_is_downloaded_to_its_path_unless_a_file_of_the_user_is_there(workspace, tmp_path, existing):
     (tmp_path / "real").mkdir()
-    if own:
-        (tmp_path / "real/table.csv").write_text(own, encoding="utf-8")
+    if existing:
+        (tmp_path / "real/table.csv").write_text(existing, encoding="utf-8")
     assert dg.materialize([downloads_asset(workspace)]).success
-    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == (own or "from the server")
+    assert (tmp_path / "real/table.csv").read_text(encoding="utf-8") == (existing or "from the server")
 
 
 def status_of(workspace: Workspace) -> str:

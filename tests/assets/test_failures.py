@@ -66,7 +66,7 @@ def test_a_failed_check_is_described_with_its_asset_condition_and_figures():
 
 
 @pytest.mark.parametrize(
-    ("path", "what", "told"),
+    ("path", "what", "expected"),
     [
         ("tables/targets/aligned_pairs/en-de.parquet", "table", "targets/aligned_pairs [en-de] has not been made. "
          "Run disent materialize +targets --partition en-de"),
@@ -76,9 +76,9 @@ def test_a_failed_check_is_described_with_its_asset_condition_and_figures():
          "Run disent materialize +heads --partition en-de"),
     ],
 )  # fmt: skip
-def test_an_input_that_is_missing_is_told_by_its_key_and_the_command_that_makes_it(path, what, told):
+def test_an_input_that_is_missing_is_told_by_its_key_and_the_command_that_makes_it(path, what, expected):
     message = f"/home/of user/tables/{path}: this {what} does not exist. Materialise its asset first"
-    assert with_asset(message) == told
+    assert with_asset(message) == expected
 
 
 def test_other_messages_stay_as_they_are():

@@ -41,18 +41,18 @@ def two_homes(tmp_path):
 
 
 def test_a_command_leaves_the_runs_of_another_folder_of_results_alone(two_homes):
-    one, other = two_homes
-    with open_instance(one) as living:
+    first, second = two_homes
+    with open_instance(first) as living:
         living.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED, tags=FACE | home_tag(living)))
-        with open_instance(other) as instance:
+        with open_instance(second) as instance:
             assert [run.status.value for run in instance.get_runs()] == ["STARTED"]
-    with open_instance(one) as instance:
+    with open_instance(first) as instance:
         assert [run.status.value for run in instance.get_runs()] == ["FAILURE"]
 
 
 def test_a_starting_daemon_leaves_runs_in_a_shared_database_alone(two_homes):
-    one, other = two_homes
-    with open_instance(one) as living:
+    first, second = two_homes
+    with open_instance(first) as living:
         living.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED))
-        end_lost_runs(other)
+        end_lost_runs(second)
         assert [run.status.value for run in living.get_runs()] == ["STARTED"]

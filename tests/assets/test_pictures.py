@@ -52,8 +52,8 @@ def test_a_picture_that_a_killed_run_left_half_written_is_drawn_again(show, draw
 
 
 def test_a_picture_is_shown_in_a_width_that_fits_and_opens_in_full(show):
-    path, found = show("a")
-    inline, full = re.fullmatch(r"\[!\[curve\]\((.+)\)\]\((.+)\)", found["curve"].value).groups()
+    path, metadata = show("a")
+    inline, full = re.fullmatch(r"\[!\[curve\]\((.+)\)\]\((.+)\)", metadata["curve"].value).groups()
     assert full.startswith("/pictures/head/curve.png?v=")
     assert inline.startswith("/pictures/head/curve.small.png?v=")
     widths = [Image.open(path.parent / name).width for name in ("curve.png", "curve.small.png")]
@@ -89,8 +89,8 @@ def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
 
 def test_pictures_stand_first_and_tables_last():
     result = StepResult(rows=1, content="a", is_reused=False, figures={"table": [{"row": 1}], "figure": 0.5})
-    found = materialized(["stage", "asset"], result, {"picture": "shown"}).metadata
-    assert [name for name in found if "/" not in name] == ["picture", "figure", "recomputed", "table"]
+    metadata = materialized(["stage", "asset"], result, {"picture": "shown"}).metadata
+    assert [name for name in metadata if "/" not in name] == ["picture", "figure", "recomputed", "table"]
 
 
 def test_a_picture_that_can_no_longer_be_drawn_is_removed(show):

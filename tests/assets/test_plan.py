@@ -23,7 +23,7 @@ def of(key: str, dependents: Dependents | None = None) -> Read:
 
 
 def steps(*declared: Step):
-    assets = dg.Definitions(assets=[step_asset(one) for one in declared])
+    assets = dg.Definitions(assets=[step_asset(step) for step in declared])
     return steps_of(open_workspace({"DISENT_HOME": "home"}), assets, linked(declared))
 
 

@@ -81,12 +81,12 @@ def test_a_run_is_started_at_once_where_a_cluster_lets_its_steps_wait(tmp_path, 
 
 
 def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, monkeypatch):
-    own = tmp_path / "own"
-    own.mkdir()
-    monkeypatch.setenv("DAGSTER_HOME", str(own))
+    users_home = tmp_path / "own"
+    users_home.mkdir()
+    monkeypatch.setenv("DAGSTER_HOME", str(users_home))
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
     monkeypatch.setenv("DISENT_PROFILE", "k8s")
-    assert settings_folder(tmp_path / "home") == own
+    assert settings_folder(tmp_path / "home") == users_home
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(tmp_path / "other")))  # another command has set it
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
 

@@ -49,12 +49,12 @@ class Reader(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         if tag == "section":
-            self.name = str(told["class"])
+            self.name = str(attributes["class"])
             self.columns[self.name] = []
         if tag == "a":
-            self.links.append(str(told["href"]))
+            self.links.append(str(attributes["href"]))
         if tag == "a" and self.name in KINDS:
             self.is_answer = True
             self.columns[self.name].append("")

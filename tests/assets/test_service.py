@@ -377,10 +377,10 @@ def test_of_a_large_index_texts_at_even_distances_are_grouped_and_long_ones_are_
     monkeypatch.setattr(shapes_module, "MOST_TEXTS", 6)
     monkeypatch.setattr(shapes_module, "MOST_SHOWN", 1)
     long = "wake me up at " + "very " * 100 + "late"
-    found = index_shapes(disent.Index.of([*TEXTS[:8], long, *TEXTS[8:], "play  some rock"]))
-    assert found.texts == 5  # each second text but the long one
-    assert [shape.count for shape in found.shapes] == [3]
-    assert found.more == 1
+    summary = index_shapes(disent.Index.of([*TEXTS[:8], long, *TEXTS[8:], "play  some rock"]))
+    assert summary.texts == 5  # each second text but the long one
+    assert [shape.count for shape in summary.shapes] == [3]
+    assert summary.more == 1
 
 
 def test_an_index_without_shapes_says_so():

@@ -84,11 +84,11 @@ METHODS = {"dream": "dream", "dream-half": "dream", "emu": "emu"}
 
 
 def test_the_dearest_name_on_the_first_encoder_stands_for_a_method():
-    found = {row.name: row for row in once(trained(ROWS), METHODS)}
-    assert found.keys() == {"emu", "dream"}
-    assert found["dream"][0] == "minilm_mean"
-    assert found["dream"][2:] == (2, 3, 2, 15.0)
-    assert found["emu"][2:] == (3, 1, 1, 5.0)
+    row_of_method = {row.name: row for row in once(trained(ROWS), METHODS)}
+    assert row_of_method.keys() == {"emu", "dream"}
+    assert row_of_method["dream"][0] == "minilm_mean"
+    assert row_of_method["dream"][2:] == (2, 3, 2, 15.0)
+    assert row_of_method["emu"][2:] == (3, 1, 1, 5.0)
 
 
 def test_the_results_have_the_trainings():
@@ -109,9 +109,9 @@ def beyond(megabytes):
 def test_work_in_a_process_has_its_own_peak_and_not_that_of_the_process_that_started_it():
     np.ones(1_000 << 17)  # 1 GB, which is free again
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
-        before, found = workers.submit(beyond, 200).result()
+        before, peak = workers.submit(beyond, 200).result()
     assert before < 0.5
-    assert 0.2 < found < 0.3
+    assert 0.2 < peak < 0.3
 
 
 def test_a_smaller_piece_of_work_after_a_larger_one_has_the_smaller_peak():

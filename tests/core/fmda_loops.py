@@ -138,24 +138,24 @@ def loop_embeddings(head, batch, role):
     return [loop_embed(head, vector, real_tokens(batch, role, row)) for row, vector in enumerate(vectors)]
 
 
-def loop_contrast(config, ones, twos, negatives, part):
-    rows, total = range(len(ones)), 0.0
+def loop_contrast(config, sources, targets, negatives, part):
+    rows, total = range(len(sources)), 0.0
     for i in rows:
-        one, two = ones[i][part], twos[i][part]
+        source, target = sources[i][part], targets[i][part]
         pulled, first, second = (
-            cosine(one, two),
-            cosine(one, negatives["source"][i][part]),
-            cosine(two, negatives["target"][i][part]),
+            cosine(source, target),
+            cosine(source, negatives["source"][i][part]),
+            cosine(target, negatives["target"][i][part]),
         )
         if config.contrast == "linear":
             total += -pulled + first + second
         elif config.contrast == "hinge":
             total += 1 - pulled + max(0.0, first) + max(0.0, second)
         else:
-            for anchor, positives, negative in ((one, twos, first), (two, ones, second)):
+            for anchor, positives, negative in ((source, targets, first), (target, sources, second)):
                 scores = [cosine(anchor, other[part]) for other in positives] + [negative]
                 total -= math.log(softmax([score / config.temperature for score in scores])[i])
-    return total / len(ones)
+    return total / len(sources)
 
 
 def loop_terms(head: FmdaHead, batch) -> dict[str, float]:

@@ -70,7 +70,7 @@ def contrast(
 def one_pool(sides: Sequence[Sequence[Vector]], texts: Sequence[Sequence[int]], temperature: float) -> float:
     """Mean loss of picking each translation of a text of all sides; groups that share a text are left out."""
     places, losses = [(side, group) for side in range(len(sides)) for group in range(len(sides[0]))], []
-    of_group = [{own[group] for own in texts} for group in range(len(sides[0]))]
+    of_group = [{numbers[group] for numbers in texts} for group in range(len(sides[0]))]
     for side, group in places:
         others = [(a, b) for a, b in places if not of_group[b] & of_group[group]]
         for gold in range(len(sides)):

@@ -18,8 +18,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def are_equal(first: Path, second: Path) -> bool:
     """Whether the encoders of two folders have equal weights."""
-    one, other = weights(first), weights(second)
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    left, right = weights(first), weights(second)
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
 @contextmanager

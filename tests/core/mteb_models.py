@@ -30,8 +30,8 @@ class GivenModel:
 
     def matrices(self, problem, embedding: str) -> dict[str, np.ndarray]:
         """What a problem scores, by role."""
-        own = self.languages is not None
+        has_languages = self.languages is not None
         return {
-            role: self.encode(texts.texts, embedding, language=texts.language if own else None)
+            role: self.encode(texts.texts, embedding, language=texts.language if has_languages else None)
             for role, texts in problem.texts.items()
         }

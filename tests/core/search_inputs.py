@@ -18,7 +18,7 @@ def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.n
     seeds = {"template": texts, "residual": [text[:1] for text in texts]}
     return {
         name: np.stack(
-            [np.random.default_rng(list(one.encode())).normal(size=DIMS[name]) for one in seeds[name]]
+            [np.random.default_rng(list(seed.encode())).normal(size=DIMS[name]) for seed in seeds[name]]
         ).astype(np.float32)
         for name in DIMS
     }

@@ -9,7 +9,7 @@ from disent_core.static_model import StaticModel
 def static_model(name: str = "toy", *, seed: int = 1, unseen: float = 1.0, table: int = 3) -> StaticModel:
     """Return a model of English and German; `table` draws its rows, `seed` those that it does not know."""
     known = np.arange(0, 1_000, 3)
-    said = {"languages": ["de", "en"], "description": {"name": name, "licence": "CC-BY-4.0"}}
+    facts = {"languages": ["de", "en"], "description": {"name": name, "licence": "CC-BY-4.0"}}
     parts = {"template": 8, "residual": 8}
     rows = random_rows(known, 16, table)
-    return StaticModel.of_table(known, rows, parts=parts, seed=seed, unseen=unseen, table_rows=1_000, **said)
+    return StaticModel.of_table(known, rows, parts=parts, seed=seed, unseen=unseen, table_rows=1_000, **facts)

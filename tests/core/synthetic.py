@@ -87,31 +87,31 @@ class World:
 def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
     aligned, texts = [], {}
     for pair in pairs or ("en-de",):
-        table, own = aligned_rows(pair, **counts)
+        table, added = aligned_rows(pair, **counts)
         aligned.append(table)
-        texts = {language: texts.get(language, set()) | own.get(language, set()) for language in {**texts, **own}}
+        texts = {language: texts.get(language, set()) | added.get(language, set()) for language in {**texts, **added}}
     templates = [template_rows(language, aligned) for language in texts]
     for language, table in zip(texts, templates, strict=True):
         texts[language] |= set(table["target_text"].to_pylist())
     return World(
         aligned,
         texts,
-        {language: vector_table(own, dim=dim, seed=seed) for language, own in texts.items()},
-        {language: state_table(own, dim=dim, seed=seed) for language, own in texts.items()},
+        {language: vector_table(of_language, dim=dim, seed=seed) for language, of_language in texts.items()},
+        {language: state_table(of_language, dim=dim, seed=seed) for language, of_language in texts.items()},
         templates,
         [utterance_rows(language, aligned) for language in texts],
     )
 
 
-def data_with_mates(own: World, config: ParallelMateConfig) -> TrainingData:
+def data_with_mates(toy: World, config: ParallelMateConfig) -> TrainingData:
     """Training data with parallel mates, as methods that read words have them."""
-    by_language = {table["language"][0].as_py(): table for table in own.utterances}
-    pairs = [table["pair"][0].as_py() for table in own.aligned]
+    by_language = {table["language"][0].as_py(): table for table in toy.utterances}
+    pairs = [table["pair"][0].as_py() for table in toy.aligned]
     mates = [parallel_mates(pair, *(by_language[code] for code in pair.split("-")), config) for pair in pairs]
-    return training_data(own.aligned, own.vectors, masked=False, mates=mates, utterances=own.utterances)
+    return training_data(toy.aligned, toy.vectors, masked=False, mates=mates, utterances=toy.utterances)
 
 
-def _own_rows(language: str, aligned: Sequence[pa.Table]) -> dict[str, dict]:
+def _rows_of_language(language: str, aligned: Sequence[pa.Table]) -> dict[str, dict]:
     """Rows of a language's utterances, by id."""
     return {
         row["utterance_id"]: row
@@ -133,7 +133,7 @@ def template_rows(language: str, aligned: Sequence[pa.Table]) -> pa.Table:
             "target_text": f"{row['corpus']} {language} {i} with another value",
             "replaced_slots": [],
         }
-        for i, row in _own_rows(language, aligned).items()
+        for i, row in _rows_of_language(language, aligned).items()
         if int(i) % 3 > 0
     ]
     return rows_table(rows, "training_template_pairs")
@@ -142,7 +142,7 @@ def template_rows(language: str, aligned: Sequence[pa.Table]) -> pa.Table:
 def utterance_rows(language: str, aligned: Sequence[pa.Table]) -> pa.Table:
     """Utterances of three intents: the last word is a slot where there is one."""
     rows = []
-    for i, row in _own_rows(language, aligned).items():
+    for i, row in _rows_of_language(language, aligned).items():
         columns = {"corpus": row["corpus"], "split": row["split"], "intent": f"intent_{int(i) % 3}"}
         tags = ["O", "O", "B-number" if int(i) % 3 else "O"]
         rows.append(utterance(language, i, f"{row['corpus']} {language} {i}", slot_tags=tags, **columns))

@@ -63,8 +63,8 @@ def test_a_stack_equals_its_seeds_one_by_one(is_shared):
         ]
     )
     assert torch.allclose(actual, expected, atol=1e-5)
-    one_by_one = torch.autograd.grad(expected.square().sum(), [rows, *apart.values()])
-    for gradient, expected_gradient in zip(gradients, one_by_one, strict=True):
+    separate = torch.autograd.grad(expected.square().sum(), [rows, *apart.values()])
+    for gradient, expected_gradient in zip(gradients, separate, strict=True):
         assert torch.allclose(gradient, expected_gradient, atol=1e-5 * expected_gradient.abs().max().item())
 
 

@@ -37,7 +37,7 @@ def test_a_name_with_a_dot_or_a_colon_alone_is_that_of_a_module(name):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "message"),
     [
         ("import not_installed_anywhere", "there is no module 'not_installed_anywhere'"),
         ("def broken(:", "can't be imported, SyntaxError"),
@@ -46,9 +46,9 @@ def test_a_name_with_a_dot_or_a_colon_alone_is_that_of_a_module(name):
         ("raise ValueError('no preset')", "can't be imported, ValueError: no preset"),
     ],
 )
-def test_a_module_that_can_not_be_imported_says_why(package, text, found):
+def test_a_module_that_can_not_be_imported_says_why(package, text, message):
     name = package("module_that_is_broken", text)
-    with pytest.raises(ConfigError, match=f"^part '{name}:PART': .*{found}"):
+    with pytest.raises(ConfigError, match=f"^part '{name}:PART': .*{message}"):
         find("part", f"{name}:PART", {})
 
 

@@ -117,10 +117,10 @@ def test_a_threshold_out_of_range_is_refused(threshold):
 
 @given(st.dictionaries(st.text("ab c九", min_size=1).filter(str.strip), st.integers(1, 3), min_size=1, max_size=6))
 def test_every_text_is_in_one_wording(texts):
-    found = wordings(texts)
-    assert sum(wording.count for wording in found) == sum(texts.values())
-    assert all(wording.pattern for wording in found)
-    assert all(wording.pattern.count("{") == len(wording.slots) for wording in found)
+    grouped = wordings(texts)
+    assert sum(wording.count for wording in grouped) == sum(texts.values())
+    assert all(wording.pattern for wording in grouped)
+    assert all(wording.pattern.count("{") == len(wording.slots) for wording in grouped)
 
 
 UTTERANCES = [

@@ -109,8 +109,8 @@ def test_a_configuration_that_is_not_there_is_named(tmp_path):
     ],
 )
 def test_an_error_of_a_missing_result_names_the_remedy_and_the_folder_of_results(run, ask, error):
-    told = f"([Mm]aterialise|disent materialize).* Results were read from {re.escape(str(run.home))}. .* home=FOLDER"
-    with pytest.raises(error, match=told):
+    message = f"([Mm]aterialise|disent materialize).* Results were read from {re.escape(str(run.home))}. .* home=FOLDER"
+    with pytest.raises(error, match=message):
         ask(run)
 
 
@@ -137,5 +137,5 @@ class Counted:
 
 @pytest.mark.parametrize(("settings", "seen"), [("train", [2, 2, 1]), ("test", [5])])
 def test_long_inputs_go_in_blocks_unless_the_head_takes_their_mean(settings, seen):
-    found = disent.Model(Counted(settings)).encode(list("abcde"), batch_size=2)
-    assert found[:, 0].tolist() == [count for count in seen for _ in range(count)]
+    vectors = disent.Model(Counted(settings)).encode(list("abcde"), batch_size=2)
+    assert vectors[:, 0].tolist() == [count for count in seen for _ in range(count)]

@@ -484,12 +484,12 @@ def test_a_file_of_texts_is_embedded_indexed_and_searched_without_torch(tmp_path
 
 def test_a_static_model_is_exported_whole_or_refused_in_one_line(static, tmp_path):
     pytest.importorskip("sentence_transformers")
-    told = CliRunner().invoke(main, ["export", str(static.path), str(tmp_path / "out"), "--onnx"])
-    assert told.exit_code == 2
-    assert "is a static model, which is exported whole and without a graph" in told.stderr
-    told = CliRunner().invoke(main, ["export", str(static.path), str(tmp_path / "out"), "--licence", "CC0-1.0"])
-    assert told.exit_code == 0, told.output
-    assert "trust_remote_code=True" in told.stdout
+    result = CliRunner().invoke(main, ["export", str(static.path), str(tmp_path / "out"), "--onnx"])
+    assert result.exit_code == 2
+    assert "is a static model, which is exported whole and without a graph" in result.stderr
+    result = CliRunner().invoke(main, ["export", str(static.path), str(tmp_path / "out"), "--licence", "CC0-1.0"])
+    assert result.exit_code == 0, result.output
+    assert "trust_remote_code=True" in result.stdout
     model = disent.load(tmp_path / "out")
     assert model.description["licence"] == "CC0-1.0"
     assert np.array_equal(model.encode("toy"), static.encode("toy"))

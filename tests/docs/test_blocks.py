@@ -73,16 +73,16 @@ def test_a_block_of_a_configuration_is_one(block, load):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "message"),
     [
         ("[experiment]\npairs = ['en-de']\nmethods = ['dream', 'draem']", "did you mean 'dream'"),
         ("[targets]\nmaks = 'word'", "did you mean 'mask'"),
         ("[[corpora]]\nname = 'a'\nformat = 'massive'\npath = 'gone'\ntrian = true", "did you mean 'train'"),
     ],
 )
-def test_a_key_or_name_that_does_not_exist_is_seen(text, found, load):
+def test_a_key_or_name_that_does_not_exist_is_seen(text, message, load):
     (fault,) = wrong(text, load)
-    assert found in fault
+    assert message in fault
 
 
 def wrong(text: str, load) -> list[str]:

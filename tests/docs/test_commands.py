@@ -25,8 +25,8 @@ _SHELL = re.compile(r"[|>;&].*")
 def shown(page: Path) -> list[str]:
     """What stands behind `disent` in the commands of a page, without what a shell does with it."""
     text = page.read_text(encoding="utf-8")
-    found = _SHOWN.findall(text) + _INLINE.findall(text.replace("\n", " "))
-    plain = (_SHELL.sub("", _OPTIONAL.sub("", _QUOTED.sub("QUOTED", command))) for command in found)
+    commands = _SHOWN.findall(text) + _INLINE.findall(text.replace("\n", " "))
+    plain = (_SHELL.sub("", _OPTIONAL.sub("", _QUOTED.sub("QUOTED", command))) for command in commands)
     return sorted({command.strip() for command in plain} - {""})
 
 

@@ -28,7 +28,7 @@ PAGE = page()
 
 
 def figures(cell: str) -> dict[str, float]:
-    return {name: float(value) for name, value in (one.split() for one in cell.split(", "))}
+    return {name: float(value) for name, value in (part.split() for part in cell.split(", "))}
 
 
 def test_every_method_has_its_rows_and_there_are_no_others():

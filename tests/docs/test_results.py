@@ -153,13 +153,13 @@ def test_a_cause_out_of_step_with_the_verdicts_is_found(verdict, explained, caus
 
 def data_out_of_step(project: Path) -> list[tuple[str, str]]:
     """Configurations and encoders whose rows of the present code were made from several states of the data."""
-    found: dict[tuple[str, str], set[str]] = {}
+    data_of_key: dict[tuple[str, str], set[str]] = {}
     for table in tables(project):
         for row in table.rows_of(read_rows(project, table.file)):
             if row["code"] != EARLIER:
                 key = table.config, row.get("encoder") or ",".join(table.encoders)
-                found.setdefault(key, set()).add(row["data"])
-    return [key for key, data in found.items() if len(data) > 1]
+                data_of_key.setdefault(key, set()).add(row["data"])
+    return [key for key, data in data_of_key.items() if len(data) > 1]
 
 
 def test_rows_are_of_the_present_or_of_earlier_code_and_those_of_an_encoder_were_made_from_the_same_data():
@@ -167,11 +167,11 @@ def test_rows_are_of_the_present_or_of_earlier_code_and_those_of_an_encoder_were
     assert data_out_of_step(ROOT) == []
 
 
-@pytest.mark.parametrize(("data", "found"), [("aaaa", []), ("bbbb", [("disent.toml", "scratch")])])
-def test_rows_of_two_states_of_the_data_are_found(project, data, found):
+@pytest.mark.parametrize(("data", "expected"), [("aaaa", []), ("bbbb", [("disent.toml", "scratch")])])
+def test_rows_of_two_states_of_the_data_are_found(project, data, expected):
     rows = [figure("raw", "0.1", "1234", "aaaa"), figure("dream", "0.1", "5678", data), figure("emu", "0.1", EARLIER)]
     write_rows(project, FILE, rows)
-    assert data_out_of_step(project) == found
+    assert data_out_of_step(project) == expected
 
 
 @pytest.mark.parametrize(("module", "name"), [(untrained, "RAW"), (translation_retrieval, "CROSSLINGUAL")])
@@ -244,7 +244,7 @@ def test_rows_of_methods_that_a_warehouse_lacks_are_kept_with_their_fingerprints
 def test_a_row_that_names_its_encoder_has_the_code_of_that_one():
     config = load_config(ROOT / "configs" / "massive_minilm.toml")
     table = Table("x.csv", "", ("minilm_mean", "minilm_cls", "another"), ("all",), "", {})
-    of_one = [table.code(config, {"method": "raw", "encoder": name}) for name in ("minilm_mean", "minilm_cls")]
-    assert len({table.code(config, {"method": "raw"}), *of_one}) == 3
-    assert of_one[0] == replace(table, encoders=("minilm_mean",)).code(config, {"method": "raw"})
+    codes = [table.code(config, {"method": "raw", "encoder": name}) for name in ("minilm_mean", "minilm_cls")]
+    assert len({table.code(config, {"method": "raw"}), *codes}) == 3
+    assert codes[0] == replace(table, encoders=("minilm_mean",)).code(config, {"method": "raw"})
     assert table.code(config, {"method": "raw", "encoder": "another"}) == EARLIER

@@ -59,7 +59,7 @@ def test_the_pages_of_the_warehouse_describe_every_relation_and_column():
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "addresses"),
     [
         ("<a href='other.html#here'>x</a><a href='#top'>y</a><p id='top'></p>", []),
         ("<a href='https://example.org'>x</a><a href='mailto:a@b'>y</a>", []),
@@ -71,9 +71,9 @@ def test_the_pages_of_the_warehouse_describe_every_relation_and_column():
         ("<link rel='stylesheet' href='//example.org/x.css'>", ["//example.org/x.css"]),
     ],
 )
-def test_what_leads_nowhere_or_is_fetched_elsewhere_is_found(tmp_path, body, found):
+def test_what_leads_nowhere_or_is_fetched_elsewhere_is_found(tmp_path, body, addresses):
     site(tmp_path, page=body, other="<p id='here'></p>")
-    assert faults(tmp_path) == [f"page.html: {address}" for address in found]
+    assert faults(tmp_path) == [f"page.html: {address}" for address in addresses]
 
 
 def test_a_style_that_is_fetched_elsewhere_is_found(tmp_path):

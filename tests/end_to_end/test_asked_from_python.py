@@ -59,8 +59,8 @@ def test_a_head_embeds_texts_of_the_corpora_to_the_bit_as_evaluation_does_with_e
     assert (tuple(ours), head.seeds) == (head.embeddings, seeds)
     assert {(len(matrix), matrix.dtype) for matrix in ours.values()} == {(len(texts), np.dtype("float32"))}
     for seed in seeds:
-        own = measured(finished, method, Texts.of("en", texts), seed)
-        assert_equal(head.embed(texts, language="en", seed=seed), own)
+        expected = measured(finished, method, Texts.of("en", texts), seed)
+        assert_equal(head.embed(texts, language="en", seed=seed), expected)
 
 
 def test_a_text_is_encoded_now_to_the_bit_as_it_would_be_stored(run, copied):

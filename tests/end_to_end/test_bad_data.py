@@ -98,8 +98,8 @@ def poison(project: Project, table: str) -> None:
         kind = rows.schema.field(1).type
         flat = np.full(len(rows) * kind.list_size, np.nan, dtype=kind.value_type.to_pandas_dtype())
         column = pa.FixedSizeListArray.from_arrays(pa.array(flat, from_pandas=False), kind.list_size)
-        with write_result(part) as beside:
-            pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), beside)
+        with write_result(part) as temporary:
+            pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), temporary)
     shutil.rmtree(project.home / "cache")
     shutil.rmtree(project.home / "tables" / "evaluation")
 

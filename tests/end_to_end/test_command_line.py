@@ -65,12 +65,12 @@ MISTAKES = {
 
 
 def test_a_mistake_in_the_call_exits_with_2_and_a_mistake_in_a_name_is_one_line_with_the_right_one(fresh):
-    for arguments, says in MISTAKES.items():
+    for arguments, message in MISTAKES.items():
         result = fresh.disent(*arguments)
         assert result.exit_code == 2, arguments
         assert "Traceback" not in result.output, arguments
-        assert re.search(says, result.stderr), arguments
-        assert not says.startswith("disent") or len(result.stderr.strip().splitlines()) == 1, arguments
+        assert re.search(message, result.stderr), arguments
+        assert not message.startswith("disent") or len(result.stderr.strip().splitlines()) == 1, arguments
 
 
 @pytest.mark.parametrize(

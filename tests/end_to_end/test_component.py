@@ -166,12 +166,12 @@ def test_keys_and_steps_of_a_lineage_begin_with_its_prefix_its_groups_end_with_i
 
 def test_each_lineage_has_a_job_a_sensor_and_a_schedule_of_its_own_that_wait_until_started(repository):
     started = [*repository.sensor_defs, *repository.schedule_defs]
-    assert {one.name: one.job_name for one in started} == {
+    assert {definition.name: definition.job_name for definition in started} == {
         f"{name}__{starter}": f"{name}__refresh"
         for name in ("first", "second")
         for starter in ("start_refresh", "refresh_at_night")
     }
-    assert {one.default_status.value for one in started} == {"STOPPED"}
+    assert {definition.default_status.value for definition in started} == {"STOPPED"}
     steps = [repository.get_job(f"{name}__refresh").nodes[0].name for name in ("first", "second")]
     assert steps == ["first__make_what_is_stale", "second__make_what_is_stale"]
 
@@ -183,7 +183,7 @@ def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(hos
     path.write_text(text, encoding="utf-8")
     workspace = Workspace(load_config(path), host.second.home, ("a", "b"))
     pools = [
-        {one.op.pool for one in hosted(workspace, pool).assets or () if isinstance(one, dg.AssetsDefinition)}
+        {asset.op.pool for asset in hosted(workspace, pool).assets or () if isinstance(asset, dg.AssetsDefinition)}
         for pool in (None, "shared")
     ]
     assert pools == [{None, "a__b__gpu"}, {None, "shared"}]
@@ -199,17 +199,17 @@ def test_the_plan_of_a_lineage_under_a_prefix_is_the_plan_without(host):
 # --- runs -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("own", "other"), [("first", "second"), ("second", "first")])
-def test_a_run_reads_and_writes_only_what_belongs_to_its_lineage(host, definitions, own, other):
-    key = dg.AssetKey([own, "corpora", "utterances"])
+@pytest.mark.parametrize(("lineage", "other"), [("first", "second"), ("second", "first")])
+def test_a_run_reads_and_writes_only_what_belongs_to_its_lineage(host, definitions, lineage, other):
+    key = dg.AssetKey([lineage, "corpora", "utterances"])
     with unchanged(getattr(host, other)), dg.DagsterInstance.ephemeral() as instance:
         job = definitions.resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(asset_selection=[key], partition_key="de", instance=instance)
         (made,) = result.get_asset_materialization_events()
         checks = {check.asset_key for check in result.get_asset_check_evaluations()}
     assert (made.asset_key, made.partition, checks) == (key, "de", {key})
-    assert "tables/corpora/utterances/sample/de.parquet" in files(getattr(host, own))
-    assert (getattr(host, own).home / "configuration.json").is_file()  # claimed
+    assert "tables/corpora/utterances/sample/de.parquet" in files(getattr(host, lineage))
+    assert (getattr(host, lineage).home / "configuration.json").is_file()  # claimed
 
 
 def test_a_picture_that_only_our_web_server_gives_is_not_shown(tmp_path):
@@ -232,8 +232,8 @@ def test_a_refresh_is_one_run_in_the_instance_of_the_project(host, definitions, 
     made = {(event.asset_key.to_user_string(), event.partition) for event in first.get_asset_materialization_events()}
     assert made == {(f"second/{name}", language) for name in names for language in ("en", "de")}
     assert second.get_asset_materialization_events() == []
-    found = find_states(workspace)
-    fresh = {(state.asset, state.partition) for state in found if state.status == "fresh"}
+    states = find_states(workspace)
+    fresh = {(state.asset, state.partition) for state in states if state.status == "fresh"}
     assert fresh == {(name, language) for name in names for language in ("en", "de")}
     rows = [(row["asset"], row["stage"]) for row in read_run_table(workspace, ASSET_STATE).to_pylist()]
     assert set(rows) >= {(name, name.partition("/")[0]) for name in names}
@@ -255,13 +255,13 @@ def test_only_results_of_its_own_assets_ask_for_a_refresh():
     key = dg.AssetKey(["first", "corpora", "utterances"])
 
     @dg.asset(key=key)
-    def own() -> None: ...
+    def of_lineage() -> None: ...
 
     @dg.asset
     def foreign() -> None: ...
 
     with dg.DagsterInstance.ephemeral() as instance:
-        made = dg.materialize([own], instance=instance)
+        made = dg.materialize([of_lineage], instance=instance)
         dg.materialize([foreign], instance=instance)
         assert newest_by_hand(instance, [key]) == made.run_id
         assert newest_by_hand(instance, [dg.AssetKey("other")]) == ""

@@ -51,10 +51,10 @@ def test_raw_and_lexicon_are_made_and_measured_on_hashed_words_and_the_saved_hea
     first = fresh.materialize()
     assert first["encoded"] > 0
     assert fresh.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
-    found = fresh.ask(
+    rows = fresh.ask(
         "select distinct method, kind, encoder_saw from metrics join encoders using (encoder) order by all"
     )
-    assert found == [{"method": name, "kind": "words", "encoder_saw": "nothing"} for name in ("lexicon", "raw")]
+    assert rows == [{"method": name, "kind": "words", "encoder_saw": "nothing"} for name in ("lexicon", "raw")]
     head = disent.load(fresh.home / "heads" / "none" / "lexicon" / "en-de.safetensors", device="cpu")
     assert head.encode(["wake me up"], "template").shape == (1, 256)
 
@@ -84,10 +84,10 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts_that_are
     early = project.disent("export-texts", str(listed), "--encoder", "other")
     assert (early.exit_code, "Run `disent materialize '+group:targets'` first" in early.output) == (1, True)
     project.materialize("+group:targets")
-    for name, encoder, told in (("x.csv", "other", "must end in .parquet or .jsonl"),
-                                ("x.parquet", "none", "unknown encoder 'none'; choose one of other")):  # fmt: skip
+    for name, encoder, message in (("x.csv", "other", "must end in .parquet or .jsonl"),
+                                   ("x.parquet", "none", "unknown encoder 'none'; choose one of other")):  # fmt: skip
         refused = project.disent("export-texts", str(project.folder / name), "--encoder", encoder)
-        assert (refused.exit_code, told in refused.output) == (2, True)
+        assert (refused.exit_code, message in refused.output) == (2, True)
     assert project.disent("export-texts", str(listed), "--encoder", "other").exit_code == 0
     texts = pq.read_table(listed)
     assert texts.column_names == ["text_key", "language", "text"]
@@ -96,14 +96,14 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts_that_are
     first = project.materialize()
     assert first["encoded"] == len(texts)
     assert project.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
-    found = project.ask("select distinct method, trained_on from metrics order by all")
-    assert [(row["method"], row["trained_on"]) for row in found] == [
+    rows = project.ask("select distinct method, trained_on from metrics order by all")
+    assert [(row["method"], row["trained_on"]) for row in rows] == [
         ("centered", "en-de"), ("dream", "en-de"), ("emu", "en-de"), ("projection", "en-de"), ("raw", ""),
     ]  # fmt: skip
 
     first_training = next(row["id"] for row in project.utterances("en-US") if row["partition"] == "train")
-    own = {"utt": "open the garage", "annot_utt": "open the garage"}
-    changed = [row | own if row["id"] == first_training else row for row in project.utterances("en-US")]
+    edited = {"utt": "open the garage", "annot_utt": "open the garage"}
+    changed = [row | edited if row["id"] == first_training else row for row in project.utterances("en-US")]
     project.write("en-US", changed)
     failed = project.disent("materialize")
     assert failed.exit_code == 1

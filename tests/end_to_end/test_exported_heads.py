@@ -75,13 +75,13 @@ def test_exported_heads_embed_and_tag_in_a_process_without_disent(exported, fini
         lines=card.partition("```python\n")[2].partition("```")[0],
     )  # fmt: skip
     subprocess.run([sys.executable, "-c", code], check=True)
-    own = facet.encode(TEXTS)
-    assert np.abs(np.load(f"{output}.code.npy") - own).max() <= 2e-6 * np.abs(own).max()
+    expected = facet.encode(TEXTS)
+    assert np.abs(np.load(f"{output}.code.npy") - expected).max() <= 2e-6 * np.abs(expected).max()
     words = [text.split() for text in TEXTS if text]
     assert json.loads(Path(f"{output}.json").read_text(encoding="utf-8")) == tags.label(words, language="de")
-    found, own = np.load(output), disent.load(head_file(finished, "dream")).encode_all(TEXTS)
-    for name, matrix in {**own, "query": own["meaning"], "document": own["meaning"]}.items():
-        assert np.abs(found[name] - matrix).max() <= 2e-6 * np.abs(matrix).max(), name
+    actual, expected = np.load(output), disent.load(head_file(finished, "dream")).encode_all(TEXTS)
+    for name, matrix in {**expected, "query": expected["meaning"], "document": expected["meaning"]}.items():
+        assert np.abs(actual[name] - matrix).max() <= 2e-6 * np.abs(matrix).max(), name
 
 
 def test_the_card_has_what_the_run_has_measured_of_these_weights(exported, finished):
@@ -101,15 +101,15 @@ def test_check_tells_a_changed_copy(exported, finished, tmp_path):
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
-    told = finished.disent("check", str(copy))
-    assert told.exit_code == 1
-    assert "model.safetensors: it has changed since the export" in told.stderr
-    assert told.stderr.count("\n") == 1
+    result = finished.disent("check", str(copy))
+    assert result.exit_code == 1
+    assert "model.safetensors: it has changed since the export" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_head_with_code_of_its_own_says_how_it_is_loaded_and_a_refusal_is_one_line(finished, tmp_path):
-    told = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
-    assert 'out", trust_remote_code=True)' in told.stdout, told.output
+    result = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
+    assert 'out", trust_remote_code=True)' in result.stdout, result.output
     again = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
     assert again.exit_code == 1
     assert "this exists already" in again.stderr
@@ -118,6 +118,6 @@ def test_a_head_with_code_of_its_own_says_how_it_is_loaded_and_a_refusal_is_one_
 
 def test_without_sentence_transformers_the_command_says_how_to_install_it(finished, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    told = finished.disent("export", str(head_file(finished, "dream")), str(tmp_path / "out"))
-    assert told.exit_code == 2
-    assert "pip install 'disent-embeddings[export]'" in told.stderr
+    result = finished.disent("export", str(head_file(finished, "dream")), str(tmp_path / "out"))
+    assert result.exit_code == 2
+    assert "pip install 'disent-embeddings[export]'" in result.stderr

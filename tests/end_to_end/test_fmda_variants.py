@@ -46,19 +46,19 @@ def test_every_variant_has_weights_of_its_own_and_nothing_of_stage_1_beside_them
     assert set(weights) == {f"tiny/{name}/{MIXTURE}" for name in ("fmda-contrast", "fmda_contrast", "fmda_two_stage")}
     assert len(set(weights.values())) == 3
     assert [path for path in project.home.rglob("*stage_1*") if path.is_file()] == []
-    found = project.ask("select distinct method from main.leaderboard where embedding = 'template'")
-    assert {row["method"] for row in found} == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
+    variants = project.ask("select distinct method from main.leaderboard where embedding = 'template'")
+    assert {row["method"] for row in variants} == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
 
 
 def test_one_model_of_a_mixture_is_measured_on_every_pair_and_language(project):
     for name in ("fmda-contrast", "fmda_two_stage"):
-        found = rows(project.home / "tables" / "evaluation" / "metrics" / "tiny" / name / f"{MIXTURE}.parquet")
-        measured = {(row["task"], row["evaluated_on"]) for row in found}
+        metrics = rows(project.home / "tables" / "evaluation" / "metrics" / "tiny" / name / f"{MIXTURE}.parquet")
+        measured = {(row["task"], row["evaluated_on"]) for row in metrics}
         assert {where for task, where in measured if task == "crosslingual_retrieval"} >= {
             "en-de", "de-en", "en-ja", "ja-en",
         }  # fmt: skip
         assert {where for task, where in measured if task == "template_retrieval"} == {"en", "de", "ja"}
-        assert {row["trained_on"] for row in found} == {MIXTURE}
+        assert {row["trained_on"] for row in metrics} == {MIXTURE}
 
 
 def test_the_curve_of_two_stages_is_one(project):
@@ -72,15 +72,15 @@ def test_the_curve_of_two_stages_is_one(project):
 def test_training_that_its_last_epoch_improved_is_called_cut_short(project):
     with project.events() as events:
         checks = [event.event_specific_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
-    found = {
+    by_name = {
         check.asset_key.path[-1].removesuffix("_head"): check
         for check in checks
         if check.check_name == "training_has_converged" and check.asset_key.path[0] == "heads"
     }
-    assert set(found) == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
-    for name, check in found.items():
+    assert set(by_name) == {"fmda-contrast", "fmda_contrast", "fmda_two_stage"}
+    for name, check in by_name.items():
         curve = curve_of(project, name)
         end = max(row["epoch"] for row in curve)
         assert check.passed == (not any(row["is_best"] for row in curve if row["epoch"] == end))
     heads = project.ask("select method, converged from heads.trainings where converged is not null")
-    assert {row["method"]: row["converged"] for row in heads} == {name: check.passed for name, check in found.items()}
+    assert {row["method"]: row["converged"] for row in heads} == {name: check.passed for name, check in by_name.items()}

@@ -31,8 +31,8 @@ if __name__ == "__main__":
 def test_steps_run_in_processes_of_their_own(fresh):
     file = fresh.folder / "job.py"
     file.write_text(JOB, encoding="utf-8")
-    own = {"DAGSTER_HOME": str(dagster_home(fresh.home)), "DISENT_EXECUTOR": "multiprocess"}
-    environment = os.environ | fresh.environment | own
+    settings = {"DAGSTER_HOME": str(dagster_home(fresh.home)), "DISENT_EXECUTOR": "multiprocess"}
+    environment = os.environ | fresh.environment | settings
     ran = subprocess.run([sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     with fresh.events() as events:

@@ -118,9 +118,9 @@ def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it_and_one_
 def test_what_is_made_from_a_stale_table_is_not_called_up_to_date(copied):
     copied.change_word("de-DE", split="test")
     done = copied.disent("materialize", "key:heads/*", "key:heads/tiny/raw_head", "--partition", "en-de")
-    told = done.stderr.splitlines()[-1]
-    assert told.startswith("may be out of date: corpora/utterances [de] is stale and not selected")
-    assert told.endswith("disent materialize '+key:heads/*' +key:heads/tiny/raw_head --partition en-de")
+    warning = done.stderr.splitlines()[-1]
+    assert warning.startswith("may be out of date: corpora/utterances [de] is stale and not selected")
+    assert warning.endswith("disent materialize '+key:heads/*' +key:heads/tiny/raw_head --partition en-de")
     assert "out of date" not in copied.disent("materialize", "corpora", "--partition", "de").stderr
 
 

@@ -52,10 +52,8 @@ def test_a_killed_training_goes_on_to_the_weights_of_an_undisturbed_one(finished
     assert killed.weights() == earlier
 
     computed = []
-    one_epoch = disent_core.training.stacked._one_epoch
-    monkeypatch.setattr(
-        disent_core.training.stacked, "_one_epoch", lambda *args: computed.append(1) or one_epoch(*args)
-    )
+    original = disent_core.training.stacked._one_epoch
+    monkeypatch.setattr(disent_core.training.stacked, "_one_epoch", lambda *args: computed.append(1) or original(*args))
     killed.materialize(*HEAD[1:])
     assert 0 < len(computed) < EPOCHS
     undisturbed.materialize(*HEAD[1:])

@@ -29,14 +29,14 @@ def head_file(project, method: str, pair: str = "en-de"):
 
 
 @pytest.fixture(scope="module")
-def runs_own(finished):
+def run(finished):
     return disent.open(finished.config, home=finished.home)
 
 
 @pytest.mark.parametrize("method", ["dream", "fmda"])
-def test_a_loaded_head_embeds_as_the_run_does(runs_own, finished, method):
+def test_a_loaded_head_embeds_as_the_run_does(run, finished, method):
     model = disent.load(head_file(finished, method))
-    theirs = runs_own.head(method, pair="en-de").embed(TEXTS, language="en")
+    theirs = run.head(method, pair="en-de").embed(TEXTS, language="en")
     ours = model.encode_all(TEXTS)
     assert tuple(ours) == model.embeddings == tuple(theirs)
     for name, matrix in theirs.items():
@@ -44,9 +44,9 @@ def test_a_loaded_head_embeds_as_the_run_does(runs_own, finished, method):
         np.testing.assert_array_equal(model.encode(TEXTS, name), matrix)
 
 
-def test_a_seed_may_be_chosen(runs_own, finished):
+def test_a_seed_may_be_chosen(run, finished):
     model = disent.load(head_file(finished, "dream"), seed=1)
-    theirs = runs_own.head("dream", pair="en-de").embed(TEXTS, language="en", seed=1)
+    theirs = run.head("dream", pair="en-de").embed(TEXTS, language="en", seed=1)
     np.testing.assert_array_equal(model.encode(TEXTS, "meaning"), theirs["meaning"])
     with pytest.raises(ValueError, match=r"not trained with seed 7; choose one of \[0, 1\]"):
         disent.load(head_file(finished, "dream"), seed=7)
@@ -95,25 +95,25 @@ def test_a_head_is_loaded_without_the_libraries_of_the_lineage(finished, tmp_pat
 
 
 @pytest.mark.parametrize("method", ["dream", "fmda"])
-def test_a_text_has_the_same_vector_alone_and_among_others(runs_own, finished, method):
-    texts = [*runs_own.table("utterances", "sample", "en")["text"].to_list(), *TEXTS]
+def test_a_text_has_the_same_vector_alone_and_among_others(run, finished, method):
+    texts = [*run.table("utterances", "sample", "en")["text"].to_list(), *TEXTS]
     model = disent.load(head_file(finished, method))
     together = model.encode(texts)
     for place in (0, 7, len(texts) - 3):
         np.testing.assert_array_equal(model.encode(texts[place]), together[place])
 
 
-def test_a_head_of_a_run_and_a_loaded_one_answer_the_same_words(runs_own, finished):
-    model, head = disent.load(head_file(finished, "dream")), runs_own.head("dream", pair="en-de")
+def test_a_head_of_a_run_and_a_loaded_one_answer_the_same_words(run, finished):
+    model, head = disent.load(head_file(finished, "dream")), run.head("dream", pair="en-de")
     np.testing.assert_array_equal(head.encode(TEXTS, language="en"), model.encode(TEXTS))
     np.testing.assert_array_equal(head.encode(TEXTS), model.encode(TEXTS))
     assert (head.fingerprint, head.seeds, head.embeddings) == (model.fingerprint, model.seeds, model.embeddings)
     assert head.description == model.description
 
 
-def test_texts_may_be_compared_by_a_method_without_training_too(runs_own):
-    head = runs_own.head("raw", pair="en-de")
-    found = head.similarity(TEXTS, TEXTS[:2])
-    assert found.shape == (4, 2)
-    assert found[3, 0] == pytest.approx(1)
-    np.testing.assert_array_equal(found, head.similarity(head.encode(TEXTS), head.encode(TEXTS[:2])))
+def test_texts_may_be_compared_by_a_method_without_training_too(run):
+    head = run.head("raw", pair="en-de")
+    cosines = head.similarity(TEXTS, TEXTS[:2])
+    assert cosines.shape == (4, 2)
+    assert cosines[3, 0] == pytest.approx(1)
+    np.testing.assert_array_equal(cosines, head.similarity(head.encode(TEXTS), head.encode(TEXTS[:2])))

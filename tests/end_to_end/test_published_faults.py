@@ -55,8 +55,8 @@ def test_all_that_can_be_read_is_read_and_the_run_ends_with_a_list_of_the_rest(r
 
 
 def test_each_fault_of_a_file_is_told_once_and_a_warning_names_all_its_languages(result):
-    told = [line for line in result.stderr.splitlines() if line.endswith("in this file)")]
-    assert len(told) == len(set(told)) == 8
+    faults = [line for line in result.stderr.splitlines() if line.endswith("in this file)")]
+    assert len(faults) == len(set(faults)) == 8
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 1
     languages = ", ".join(f"corpora/utterances [{language}]" for language in ("de", "en", "lt", "no"))

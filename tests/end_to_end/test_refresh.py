@@ -100,21 +100,21 @@ class Dev:
     def worker(self, run: str) -> int | None:
         """The process of a run."""
         entries = self.instance.all_logs(run, of_type=dg.DagsterEventType.ENGINE_EVENT)
-        found = [
+        matches = [
             re.search(r"Started process for run \(pid: (\d+)\)", entry.get_dagster_event().message or "")
             for entry in entries
         ]
-        return next((int(match[1]) for match in found if match), None)
+        return next((int(match[1]) for match in matches if match), None)
 
     def processes(self) -> set[int]:
         """All processes that it has started."""
-        below, found = {self.process.pid}, set()
+        below, descendants = {self.process.pid}, set()
         while below:
             listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
             pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
-            below = {process for process, parent in pairs if parent in below} - found
-            found |= below
-        return found
+            below = {process for process, parent in pairs if parent in below} - descendants
+            descendants |= below
+        return descendants
 
 
 def until(is_so: Callable[[], bool], every: float = 0.5) -> None:
@@ -195,20 +195,20 @@ def test_a_broken_line_is_told_and_not_repeated_until_it_is_mended(dev):
 
 
 def test_a_killed_refresh_is_told_and_repeated(dev):
-    told, edited = len(dev.alerts), dev.edit("drittens")
+    before, edited = len(dev.alerts), dev.edit("drittens")
     until(lambda: ("corpora/utterances", "de") in dev.steps(edited))
     killed = dev.refreshes(edited)[0].dagster_run.run_id
     worker = dev.worker(killed)
     assert worker is not None
     os.kill(worker, signal.SIGKILL)
     at = time.time()
-    until(lambda: len(dev.alerts) > told)
+    until(lambda: len(dev.alerts) > before)
     print(f"told after {time.time() - at:.0f} s")
     assert dev.alerts[-1]["run"] == killed
     until(lambda: dev.has("drittens"))
     dev.until_refreshed(edited)
     assert dev.statuses(edited)[:2] == ["FAILURE", "SUCCESS"]
-    assert len(dev.alerts) == told + 1
+    assert len(dev.alerts) == before + 1
 
 
 def test_an_edited_configuration_adds_a_pair(dev):

@@ -49,8 +49,8 @@ def test_the_report_has_the_clouds_of_every_head_every_paper_table_and_ten_case_
     for name in tables:
         paper, number = name.split("_table")
         assert f"{paper.upper()}, table {number}" in page
-    [found] = finished.ask("select max(place) as most, count(distinct place) as places from disagreements")
-    assert found["most"] == found["places"] <= 10
+    [counts] = finished.ask("select max(place) as most, count(distinct place) as places from disagreements")
+    assert counts["most"] == counts["places"] <= 10
     assert page.count('class="case"') > 0
 
 
@@ -77,7 +77,7 @@ def test_steps_show_their_pictures_without_a_click_and_those_lost_by_a_killed_ru
     for selection in ([*of_pair, "--partition", "en-de"], [database]):
         assert copied.materialize(*selection)["made"] == 0
     with copied.events() as events:
-        shown = {asset: found for asset, partition, found in events.metadata() if partition in ("en-de", None)}
+        shown = {asset: metadata for asset, partition, metadata in events.metadata() if partition in ("en-de", None)}
     for asset, pictures in SHOWN.items():
         for name in pictures:
             form = rf"\[!\[{name}\]\(/pictures/(.+)\?v=\w+\)\]\(/pictures/(.+)\?v=\w+\)"

@@ -53,23 +53,23 @@ def texts(rows, tmp_path_factory):
 @pytest.fixture(scope="module")
 def index(finished, texts, head, tmp_path_factory):
     folder = tmp_path_factory.mktemp("search") / "index"
-    told = finished.disent("index", str(texts), str(folder), "--head", NAME)
-    assert (told.exit_code, told.stdout) == (0, f"{folder}: 40 texts; 40 new\n")
-    assert "40/40" in told.stderr
+    result = finished.disent("index", str(texts), str(folder), "--head", NAME)
+    assert (result.exit_code, result.stdout) == (0, f"{folder}: 40 texts; 40 new\n")
+    assert "40/40" in result.stderr
     return folder
 
 
 def run(*arguments: object, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments], input=stdin, catch_exceptions=False)
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin, catch_exceptions=False)
 
 
 # --- embed ------------------------------------------------------------------------------------------------
 
 
 def test_a_parquet_file_has_the_texts_and_the_vectors_of_the_head(rows, texts, head, tmp_path):
-    told = run("embed", texts, tmp_path / "out.parquet", "--head", head, "--embedding", "all")
-    assert told.stdout == f"{tmp_path / 'out.parquet'}: 40 texts, meaning, template, residual, language\n"
-    assert "40/40" in told.stderr
+    result = run("embed", texts, tmp_path / "out.parquet", "--head", head, "--embedding", "all")
+    assert result.stdout == f"{tmp_path / 'out.parquet'}: 40 texts, meaning, template, residual, language\n"
+    assert "40/40" in result.stderr
     table, model = pq.read_table(tmp_path / "out.parquet"), disent.load(head)
     embeddings = ["meaning", "template", "residual", "language_embedding"]
     assert table.column_names == ["text_key", "text", "language", *embeddings]
@@ -100,24 +100,26 @@ def test_a_parquet_file_says_what_made_it_and_polars_and_duckdb_read_its_vectors
 
 def test_a_matrix_has_a_row_for_each_line(rows, head, tmp_path):
     (tmp_path / "in.txt").write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
-    told = run(
+    result = run(
         "embed", tmp_path / "in.txt", tmp_path / "out.npy", "--head", head, "--embedding", "template", "--seed", 1
     )
-    assert told.exit_code == 0, told.output
+    assert result.exit_code == 0, result.output
     expected = disent.load(head, seed=1).encode([row["text"] for row in rows], "template")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
 
 
 def test_standard_input_is_lines_of_text(head, tmp_path):
-    told = run("embed", "-", tmp_path / "out.parquet", "--head", head, "--language", "en", stdin="play jazz\nwake me\n")
-    assert told.exit_code == 0, told.output
+    result = run(
+        "embed", "-", tmp_path / "out.parquet", "--head", head, "--language", "en", stdin="play jazz\nwake me\n"
+    )
+    assert result.exit_code == 0, result.output
     assert pq.read_table(tmp_path / "out.parquet", columns=["text", "language"]).to_pylist() == [
         {"text": "play jazz", "language": "en"}, {"text": "wake me", "language": "en"}]  # fmt: skip
 
 
 def test_a_method_without_training_embeds_too(finished, texts, rows, tmp_path):
-    told = finished.disent("embed", str(texts), str(tmp_path / "out.npy"), "--head", "raw@tiny")
-    assert told.exit_code == 0, told.output
+    result = finished.disent("embed", str(texts), str(tmp_path / "out.npy"), "--head", "raw@tiny")
+    assert result.exit_code == 0, result.output
     raw = disent.open(finished.config, home=finished.home).head("raw", "tiny")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), raw.encode([row["text"] for row in rows]))
 
@@ -193,24 +195,24 @@ def test_a_block_of_texts_is_encoded_at_a_time(texts, rows, head, tmp_path, monk
 
 def test_an_index_is_extended_without_naming_its_head(index, texts, tmp_path):
     copy = shutil.copytree(index, tmp_path / "index")
-    told = run("index", texts, copy)
-    assert told.stdout == f"{copy}: 40 texts; 0 new, 40 known or repeated\n"
-    told = run("index", "-", copy, stdin="a text that no corpus has\n")
-    assert told.stdout == f"{copy}: 41 texts; 1 new\n"
+    result = run("index", texts, copy)
+    assert result.stdout == f"{copy}: 40 texts; 0 new, 40 known or repeated\n"
+    result = run("index", "-", copy, stdin="a text that no corpus has\n")
+    assert result.stdout == f"{copy}: 41 texts; 1 new\n"
 
 
 def test_texts_that_are_dropped_are_told_in_the_last_line(index, tmp_path):
     copy = shutil.copytree(index, tmp_path / "index")
     part = german_part(copy)
     (part / "embeddings.parquet").write_bytes(b"x")
-    told = run("index", "-", copy, stdin="a text that no corpus has\n")
-    assert (told.exit_code, told.stdout) == (0, f"{copy}: 41 texts; 1 new, 20 of damaged files stored again\n")
+    result = run("index", "-", copy, stdin="a text that no corpus has\n")
+    assert (result.exit_code, result.stdout) == (0, f"{copy}: 41 texts; 1 new, 20 of damaged files stored again\n")
     part = german_part(copy)
     for name in ("embeddings.parquet", "texts.parquet"):
         (part / name).write_bytes(b"x")
-    told = run("index", "-", copy, stdin="a text that no corpus has\n")
-    assert told.exit_code == 1
-    assert told.stderr.splitlines()[-1] == (
+    result = run("index", "-", copy, stdin="a text that no corpus has\n")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
         f"disent: {copy}: 20 texts were dropped, of which no file was whole; damaged-* has what is left. "
         "Index these texts again"
     )
@@ -233,74 +235,74 @@ def test_texts_that_were_added_later_have_the_same_scores(texts, rows, index, he
 
 
 def test_another_head_is_refused(finished, index, texts):
-    told = finished.disent("index", str(texts), str(index), "--head", "fmda_softmax@tiny:en-de")
-    assert told.exit_code == 1
+    result = finished.disent("index", str(texts), str(index), "--head", "fmda_softmax@tiny:en-de")
+    assert result.exit_code == 1
     other = "fmda_softmax on tiny, en-de, seed 0"
-    assert f"this index is of another head (fmda on tiny, en-de, seed 0) than {other}." in told.stderr
+    assert f"this index is of another head (fmda on tiny, en-de, seed 0) than {other}." in result.stderr
     assert finished.disent("index", str(texts), str(index), "--head", NAME, "--seed", "1").exit_code == 1
 
 
 def test_an_index_of_an_exported_folder_is_the_index_of_the_head(head, index, texts, tmp_path):
     pytest.importorskip("sentence_transformers")
     disent.load(head).save(tmp_path / "exported")
-    told = run("index", texts, tmp_path / "index", "--head", tmp_path / "exported")
-    assert told.exit_code == 0, told.output
-    found = run("search", tmp_path / "index", "wake me up", "--format", "json")
-    assert found.stdout == run("search", index, "wake me up", "--format", "json").stdout
+    result = run("index", texts, tmp_path / "index", "--head", tmp_path / "exported")
+    assert result.exit_code == 0, result.output
+    answer = run("search", tmp_path / "index", "wake me up", "--format", "json")
+    assert answer.stdout == run("search", index, "wake me up", "--format", "json").stdout
 
 
 def test_an_index_may_have_one_embedding(head, texts, tmp_path):
     run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template")
     assert disent.Index.open(tmp_path / "index").embeddings == ("template",)
-    told = run("search", tmp_path / "index", "x", "--by", "residual")
-    assert told.exit_code == 2
+    result = run("search", tmp_path / "index", "x", "--by", "residual")
+    assert result.exit_code == 2
     assert (
         "this index (fmda on tiny, en-de, seed 0) has no embedding 'residual'; choose one of template, shape"
-        in told.stderr
+        in result.stderr
     )
-    told = run("index", texts, tmp_path / "index", "--embedding", "meaning")
-    assert "this index has the embeddings template" in told.stderr
+    result = run("index", texts, tmp_path / "index", "--embedding", "meaning")
+    assert "this index has the embeddings template" in result.stderr
 
 
 def test_an_engine_of_faiss_says_what_it_finds(head, texts, tmp_path):
     pytest.importorskip("faiss")
-    told = run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template", "--engine", "hnsw")
+    result = run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template", "--engine", "hnsw")
     share = "hnsw finds this share of the 10 nearest texts of exact search, on 20 texts of the index: template 1.000"
-    assert share in told.stdout.splitlines()[1]
+    assert share in result.stdout.splitlines()[1]
     index = disent.Index.open(tmp_path / "index")
     assert (index.engine, index.recall) == ("hnsw", {"template": 1.0})
-    found, exact = (run("search", tmp_path / "index", "wake me", *one).stdout for one in ([], ["--exact"]))
-    assert found == exact
+    approximate, exact = (run("search", tmp_path / "index", "wake me", *flags).stdout for flags in ([], ["--exact"]))
+    assert approximate == exact
 
 
 def test_without_faiss_the_command_says_how_to_install_it(head, texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
-    told = run("index", texts, tmp_path / "index", "--head", head, "--engine", "ivf")
-    assert told.exit_code == 2
-    assert "pip install 'disent-embeddings[faiss]'" in told.stderr
+    result = run("index", texts, tmp_path / "index", "--head", head, "--engine", "ivf")
+    assert result.exit_code == 2
+    assert "pip install 'disent-embeddings[faiss]'" in result.stderr
 
 
 def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path):
     for name in ("projection@tiny:en-de", "fmda@none:en-de", "fmda@tiny:en-xx"):
-        told = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)
-        assert told.exit_code == 2
-        assert "choose one of" in told.stderr
-        assert told.stderr.count("\n") == 1
+        result = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)
+        assert result.exit_code == 2
+        assert "choose one of" in result.stderr
+        assert result.stderr.count("\n") == 1
 
 
 # --- search -----------------------------------------------------------------------------------------------
 
 
 def test_a_text_of_the_index_finds_itself_first_unless_it_is_left_out(index, rows):
-    told = run("search", index, rows[0]["text"], "--by", "template", "-k", 3, "--format", "csv")
-    hits = list(csv.DictReader(io.StringIO(told.stdout)))
+    result = run("search", index, rows[0]["text"], "--by", "template", "-k", 3, "--format", "csv")
+    hits = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [hit["query"] for hit in hits] == [rows[0]["text"]] * 3
     assert (hits[0]["text"], hits[0]["row"], hits[0]["text_key"]) == (rows[0]["text"], "0", text_key(rows[0]["text"]))
     assert float(hits[0]["score"]) == pytest.approx(1, abs=1e-6)
-    told = run("search", index, rows[0]["text"], "-k", 1)
-    assert told.stdout.splitlines()[2] == f"1.000  en        {rows[0]['text']}"
-    told = run("search", index, rows[0]["text"], "--except-same-text", "--format", "json")
-    assert rows[0]["text"] not in [hit["text"] for hit in json.loads(told.stdout)]
+    result = run("search", index, rows[0]["text"], "-k", 1)
+    assert result.stdout.splitlines()[2] == f"1.000  en        {rows[0]['text']}"
+    result = run("search", index, rows[0]["text"], "--except-same-text", "--format", "json")
+    assert rows[0]["text"] not in [hit["text"] for hit in json.loads(result.stdout)]
 
 
 def test_queries_of_a_file_or_standard_input_are_answered_in_order_each_in_its_language(index, texts, rows):
@@ -309,8 +311,8 @@ def test_queries_of_a_file_or_standard_input_are_answered_in_order_each_in_its_l
     assert [hit["query"] for hit in hits[::2]] == [row["text"] for row in rows]
     languages = {row["text"]: row["language"] for row in rows}
     assert all(hit["language"] != languages[hit["query"]] for hit in hits)
-    told = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
-    assert [(hit["query"], hit["language"]) for hit in json.loads(told.stdout)] == [("play", "de"), ("wake", "de")]
+    result = run("search", index, "-", "-k", 1, "--only-language", "de", "--format", "json", stdin="play\nwake\n")
+    assert [(hit["query"], hit["language"]) for hit in json.loads(result.stdout)] == [("play", "de"), ("wake", "de")]
 
 
 def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
@@ -332,20 +334,20 @@ def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
     ],
 )
 def test_what_is_wrong_with_a_question_is_one_line(index, arguments, code, problem):
-    told = run("search", index, *arguments)
-    assert (told.exit_code, told.stderr.count("\n")) == (code, 1)
-    assert f"disent: {problem}" in told.stderr
+    result = run("search", index, *arguments)
+    assert (result.exit_code, result.stderr.count("\n")) == (code, 1)
+    assert f"disent: {problem}" in result.stderr
 
 
 def test_hostile_texts_reach_neither_the_terminal_nor_the_shape_of_a_table(head, tmp_path):
     hostile = ["\x1b[31mred\x07", "left\u202eright", "a\tb", "<b>x</b> | y", "'; drop table x; --", "\x00nul"]
     lines = "".join(f"{text}\n" for text in hostile)
     assert run("index", "-", tmp_path / "index", "--head", head, stdin=lines).exit_code == 0
-    told = run("search", tmp_path / "index", "x", "-k", 6)
-    assert not set("\x1b\x07\u202e\x00") & set(told.stdout)
-    assert len(told.stdout.partition("\n\n")[0].splitlines()) == 9  # a note that nothing matches may follow
-    found = json.loads(run("search", tmp_path / "index", "x", "-k", 6, "--format", "json").stdout)
-    assert sorted(hit["text"] for hit in found) == sorted(hostile)
+    result = run("search", tmp_path / "index", "x", "-k", 6)
+    assert not set("\x1b\x07\u202e\x00") & set(result.stdout)
+    assert len(result.stdout.partition("\n\n")[0].splitlines()) == 9  # a note that nothing matches may follow
+    hits = json.loads(run("search", tmp_path / "index", "x", "-k", 6, "--format", "json").stdout)
+    assert sorted(hit["text"] for hit in hits) == sorted(hostile)
 
 
 def test_one_may_index_and_search_without_the_libraries_of_the_lineage(head, texts, index, tmp_path):

@@ -57,10 +57,10 @@ def run(*arguments: object) -> Result:
 
 def test_the_page_has_the_answers_of_the_index(served, index):
     with urlopen(f"{served[0]}/api/search?q=wake+me+up&k=3&only=de") as answer:
-        told = json.load(answer)["answers"]
+        answers = json.load(answer)["answers"]
     opened = disent.Index.open(index, device="cpu")
-    assert list(told) == ["shape", "values", "meaning"]
-    for name, hits in told.items():
+    assert list(answers) == ["shape", "values", "meaning"]
+    for name, hits in answers.items():
         expected = opened.search("wake me up", name, 3, only_language="de", except_same_text=True)
         assert hits == [hit._asdict() for hit in expected]
 
@@ -83,10 +83,10 @@ def test_an_interrupt_ends_it_without_an_error(served):
 
 
 def test_a_folder_without_an_index_is_told_in_one_line(tmp_path):
-    told = run(tmp_path)
-    assert told.exit_code == 1
-    assert "there is no index here" in told.stderr
-    assert told.stderr.count("\n") == 1
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "there is no index here" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_head_that_is_gone_and_a_damaged_file_are_told_before_anything_listens(index, tmp_path, monkeypatch):
@@ -95,6 +95,6 @@ def test_a_head_that_is_gone_and_a_damaged_file_are_told_before_anything_listens
     copied = shutil.copytree(index, tmp_path / "index")
     vectors = next(copied.rglob("residual*.npy"))
     vectors.write_bytes(vectors.read_bytes()[:-1])
-    told = run(copied, "--head", disent.Index.open(index, device="cpu").model.path)
-    assert told.exit_code == 1
-    assert vectors.name in told.stderr
+    result = run(copied, "--head", disent.Index.open(index, device="cpu").model.path)
+    assert result.exit_code == 1
+    assert vectors.name in result.stderr

@@ -65,15 +65,15 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def processes_of(project: Project) -> list[int]:
     """Living processes that have the home of the project in their environment."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             is_of_project = f"DISENT_HOME={project.home}\0" in (folder / "environ").read_text(errors="replace")
             if is_of_project and "\nState:\tZ" not in (folder / "status").read_text():
-                found.append(int(folder.name))
+                processes.append(int(folder.name))
         except OSError:
             continue
-    return found
+    return processes
 
 
 def is_training(process: int) -> bool:
@@ -103,10 +103,10 @@ def test_two_workers_make_what_one_process_makes(fresh, story):
     assert fresh.ask(columns) == story.project.ask(columns)
     made, before = (
         {
-            str(path.relative_to(one.home)): content_of(path)
-            for path in (one.home / "tables" / "evaluation").rglob("*.parquet")
+            str(path.relative_to(project.home)): content_of(path)
+            for path in (project.home / "tables" / "evaluation").rglob("*.parquet")
         }
-        for one in (fresh, story.project)
+        for project in (fresh, story.project)
     )
     assert made == before
     assert processes_of(fresh) == []

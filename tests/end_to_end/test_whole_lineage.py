@@ -98,18 +98,18 @@ def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(co
 
 
 def test_every_method_embedding_and_task_is_on_the_leaderboard_with_all_that_it_applies_to(finished):
-    found = {(row["method"], row["embedding"]) for row in finished.ask("select * from leaderboard")}
+    actual = {(row["method"], row["embedding"]) for row in finished.ask("select * from leaderboard")}
     expected = {
         (config.name, embedding)
         for config in finished.workspace.config.methods_of("tiny")
         for embedding in config.method.embeddings
     }
-    assert found == expected
-    assert len(found) == 1 + 2 + 4 + 4
-    found = {(row["task"], row["evaluated_on"]) for row in finished.ask("select * from leaderboard")}
+    assert actual == expected
+    assert len(actual) == 1 + 2 + 4 + 4
+    actual = {(row["task"], row["evaluated_on"]) for row in finished.ask("select * from leaderboard")}
     pairs = {("crosslingual_retrieval", pair) for pair in ("en-de", "de-en", "en-ja", "ja-en")}
-    assert found >= pairs | {("template_retrieval", language) for language in ("en", "de", "ja")}
-    assert {name for name, _ in found} <= set(TASKS)
+    assert actual >= pairs | {("template_retrieval", language) for language in ("en", "de", "ja")}
+    assert {name for name, _ in actual} <= set(TASKS)
 
 
 def test_the_warehouse_has_just_the_metric_rows_of_the_files(finished):
@@ -122,9 +122,9 @@ def test_the_warehouse_has_just_the_metric_rows_of_the_files(finished):
 
 
 def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_language(finished):
-    found = finished.ask("select * from metrics where method = 'raw' and metric = 'accuracy_at_1'")
-    assert {row["trained_on"] for row in found} == {""}
-    measured = Counter((row["task"], row["evaluated_on"]) for row in found)
+    metrics = finished.ask("select * from metrics where method = 'raw' and metric = 'accuracy_at_1'")
+    assert {row["trained_on"] for row in metrics} == {""}
+    measured = Counter((row["task"], row["evaluated_on"]) for row in metrics)
     assert set(measured.values()) == {1}
     assert {where for _, where in measured} == {"en", "de", "ja", "en-de", "de-en", "en-ja", "ja-en"}
 
@@ -132,43 +132,43 @@ def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_languag
 def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_training_set_has(copied):
     copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
     tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
-    found = problems(copied.workspace, tasks, "en-de+en-ja", copied.workspace.config.methods["raw"])
-    assert {problem.evaluated_on for problem in found} == {"en-ja", "ja-en", "ja"}
+    remaining = problems(copied.workspace, tasks, "en-de+en-ja", copied.workspace.config.methods["raw"])
+    assert {problem.evaluated_on for problem in remaining} == {"en-ja", "ja-en", "ja"}
 
 
 def test_every_seed_has_rows_of_its_own_and_an_aggregate(finished):
-    found = finished.ask("select seed, count(*) as n from metrics where method = 'dream' group by seed")
-    assert {row["seed"] for row in found} == {None, 0, 1}
-    assert len({row["n"] for row in found}) == 1
+    counts = finished.ask("select seed, count(*) as n from metrics where method = 'dream' group by seed")
+    assert {row["seed"] for row in counts} == {None, 0, 1}
+    assert len({row["n"] for row in counts}) == 1
 
 
 # --- what Dagster shows -----------------------------------------------------------------------------------
 
 
 def test_no_check_that_must_hold_fails_and_one_of_a_pair_is_not_covered_by_another(events):
-    found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
-    must = [check for check in found if check.severity == dg.AssetCheckSeverity.ERROR]
+    checks = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
+    must = [check for check in checks if check.severity == dg.AssetCheckSeverity.ERROR]
     assert [(check.asset_key, check.check_name) for check in must if not check.passed] == []
     assert len(must) >= 20
-    found = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
-    converged = {(check.asset_key.path[-1], check.partition) for check in found if check.check_name == CONVERGED.name}
+    checks = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
+    converged = {(check.asset_key.path[-1], check.partition) for check in checks if check.check_name == CONVERGED.name}
     assert {("dream_head", "en-de"), ("dream_head", "en-ja")} <= converged
 
 
 def test_every_table_tells_its_rows_which_are_counted_and_whether_it_was_recomputed(events, finished):
     odd = [
         asset
-        for asset, partition, found in events.metadata()
+        for asset, partition, metadata in events.metadata()
         if not asset.endswith(("_training_data", "_evaluation_sets"))
         if asset == "warehouse/database"
         or not asset.startswith("warehouse/")  # relations: tests/assets/test_relations.py
-        if "recomputed" not in found or (partition is not None and "dagster/partition_row_count" not in found)
+        if "recomputed" not in metadata or (partition is not None and "dagster/partition_row_count" not in metadata)
     ]
     assert odd == []
     counts = {
-        (asset, partition): found["dagster/partition_row_count"]
-        for asset, partition, found in events.metadata()
-        if partition and "dagster/partition_row_count" in found
+        (asset, partition): metadata["dagster/partition_row_count"]
+        for asset, partition, metadata in events.metadata()
+        if partition and "dagster/partition_row_count" in metadata
     }
     for language in ("en", "de", "ja"):
         path = finished.home / "tables" / "corpora" / "utterances" / "sample" / f"{language}.parquet"
@@ -181,15 +181,15 @@ def test_every_table_tells_its_rows_which_are_counted_and_whether_it_was_recompu
 def test_every_head_shows_its_curve_and_its_clouds_and_tells_how_to_search_with_it(events):
     heads = [metadata for asset, _, metadata in events.metadata() if asset.endswith("_head")]
     assert all({"training_curve", "pca"} <= metadata.keys() for metadata in heads)
-    told = {metadata["search"].split(" --head ")[1] for metadata in heads}
+    arguments = {metadata["search"].split(" --head ")[1] for metadata in heads}
     names = [f"{method}@tiny:{pair}" for method in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")]
-    assert told == {f"{name} && disent serve INDEX" for name in names}
+    assert arguments == {f"{name} && disent serve INDEX" for name in names}
 
 
 def test_figures_that_are_plotted_have_the_same_name_for_every_pair(events):
     plotted = {
-        frozenset(name for name, value in found.items() if isinstance(value, float))
-        for asset, _, found in events.metadata()
+        frozenset(name for name, value in metadata.items() if isinstance(value, float))
+        for asset, _, metadata in events.metadata()
         if asset == "evaluation/tiny/dream_metrics"
     }
     retrieval = {"accuracy_at_1", "accuracy_at_1_reverse", "leakage", "language_in_meaning"}
@@ -198,10 +198,10 @@ def test_figures_that_are_plotted_have_the_same_name_for_every_pair(events):
 
 
 def test_the_table_of_the_metrics_has_a_number_of_everything_that_is_measured(finished, events):
-    found = [found for asset, _, found in events.metadata() if asset == "evaluation/tiny/dream_metrics"]
+    pairs = [metadata for asset, _, metadata in events.metadata() if asset == "evaluation/tiny/dream_metrics"]
     measured = "select count(distinct (task, dataset, trained_on, evaluated_on)) as n from metrics"
     [expected] = finished.ask(f"{measured} where method = 'dream'")
-    assert sum(len(of_pair["by_task"].records) for of_pair in found) == expected["n"]
+    assert sum(len(of_pair["by_task"].records) for of_pair in pairs) == expected["n"]
 
 
 def test_the_log_of_the_run_says_what_every_step_made(events):

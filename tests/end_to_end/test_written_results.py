@@ -73,17 +73,17 @@ def look(project):
 
 
 def test_a_finished_run_has_nothing_to_make_and_what_an_edit_makes_stale_is_told_with_its_time(copied):
-    found, before = look(copied), copied.results()
-    assert (found.due, found.steps > 10) == (0, True)
-    assert str(found).endswith(f"0 of {found.steps} steps to make")
+    work, before = look(copied), copied.results()
+    assert (work.due, work.steps > 10) == (0, True)
+    assert str(work).endswith(f"0 of {work.steps} steps to make")
     copied.configure("[methods.dream]\nmax_epochs = 6", "[methods.dream]\nmax_epochs = 7")
-    found = look(copied)
+    work = look(copied)
     recorded = recorded_seconds(copied.workspace)
     heads = [f"heads/tiny/dream_head [{pair}]" for pair in ("en-de", "en-ja")]
-    assert found.due == len(heads)
-    assert found.seconds is not None
-    assert found.seconds >= max(recorded[name] for name in heads)
-    assert f"2 of {found.steps} steps to make, about " in str(found)
+    assert work.due == len(heads)
+    assert work.seconds is not None
+    assert work.seconds >= max(recorded[name] for name in heads)
+    assert f"2 of {work.steps} steps to make, about " in str(work)
     assert copied.results() == before
 
 

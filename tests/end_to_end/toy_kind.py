@@ -41,9 +41,9 @@ def count_letters(settings: ToyConfig, inputs) -> EncoderReport:
         return EncoderReport(settings.fingerprint(folder), True)
     texts = inputs.texts("utterances", "sample", "en", ["train"])["text"].to_pylist()
     letters = sorted(set("".join(texts)), key=lambda letter: (-"".join(texts).count(letter), letter))
-    with write_folder(folder) as beside:
-        beside.mkdir(exist_ok=True)
-        (beside / "letters.txt").write_text("".join(letters[: settings.letters]), encoding="utf-8")
+    with write_folder(folder) as temporary:
+        temporary.mkdir(exist_ok=True)
+        (temporary / "letters.txt").write_text("".join(letters[: settings.letters]), encoding="utf-8")
     return EncoderReport(settings.fingerprint(folder), False, {"texts": len(texts)})
 
 

@@ -54,13 +54,13 @@ _CALLS = {f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "
 @cache
 def modules() -> dict[str, list[ast.Call]]:
     """Calls of `re` by module."""
-    found: dict[str, list[ast.Call]] = {}
+    calls: dict[str, list[ast.Call]] = {}
     for path in sorted([*ROOT.glob("disent_core/**/*.py"), *ROOT.glob("disent_assets/**/*.py")]):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in _CALLS:
-                found.setdefault(name, []).append(node)
-    return found
+                calls.setdefault(name, []).append(node)
+    return calls
 
 
 def patterns(module: str) -> Iterator[re.Pattern[str]]:
@@ -93,9 +93,9 @@ def lines_that_repeat(unit: str) -> Iterator[str]:
 def test_what_others_wrote_is_searched_in_linear_time(module):
     source = (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
     is_searched = re.search(r"\.(search|findall|finditer|split|sub)\(", source) is not None
-    found = list(patterns(module))
-    assert found
-    for pattern, unit in product(found, UNITS):
+    regexes = list(patterns(module))
+    assert regexes
+    for pattern, unit in product(regexes, UNITS):
         for line in lines_that_repeat(unit):
             text = line.rstrip() if module in STRIPPED else line
             with limited_time(0.5 + SECONDS_A_BYTE * len(text)):

@@ -34,6 +34,6 @@ def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine
         "s3": lambda: request.getfixturevalue("address"),
     }
     address = addresses[request.param]()
-    found = Machines(tmp_path, None if address is None else Bucket(address))
-    yield found
-    found.end()
+    machines = Machines(tmp_path, None if address is None else Bucket(address))
+    yield machines
+    machines.end()

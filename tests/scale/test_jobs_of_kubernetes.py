@@ -53,7 +53,7 @@ def test_a_step_is_a_valid_job_that_asks_for_its_memory_and_gpu_and_never_starts
     assert resources["requests"] == {"cpu": "1", "memory": f"{memory}Mi"}
     assert resources["limits"] == {"memory": f"{memory}Mi"} | ({"nvidia.com/gpu": "1"} if gpus else {})
     assert job["spec"]["backoffLimit"] == 0
-    tolerated = {one["key"] for one in job["spec"]["template"]["spec"].get("tolerations", ())}
+    tolerated = {toleration["key"] for toleration in job["spec"]["template"]["spec"].get("tolerations", ())}
     assert tolerated == ({"nvidia.com/gpu", "disent/spot"} if gpus else set())
 
 

@@ -79,9 +79,9 @@ def test_an_archive_that_is_not_in_the_bucket_or_is_another_one_is_one_line(addr
 
 
 def test_doctor_and_gc_say_what_they_find(in_a_bucket):
-    told = in_a_bucket.disent("doctor")
-    assert told.exit_code == 0
-    assert "of 16 writes at once, 1 created an object, 1 replaced a version" in told.stdout
+    result = in_a_bucket.disent("doctor")
+    assert result.exit_code == 0
+    assert "of 16 writes at once, 1 created an object, 1 replaced a version" in result.stdout
     assert "0 objects would be deleted" in in_a_bucket.disent("gc", "--dry-run").stdout
     assert in_a_bucket.disent("gc", "--older", "soon").exit_code == 2
 
@@ -92,14 +92,14 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
     open_for_work(in_a_bucket.environment)
     (tmp_path / "other").mkdir()
     other = RemoteProject(bench.new_lineage(tmp_path / "other", bench.CONFIG).folder, address)
-    told = other.disent("status")
-    assert told.exit_code == 2
-    assert "are of the configuration" in told.stderr
+    result = other.disent("status")
+    assert result.exit_code == 2
+    assert "are of the configuration" in result.stderr
 
 
 @pytest.mark.parametrize("home", ["s4://bucket", "s3://", "http://host/folder"])
 def test_an_address_of_no_known_store_is_one_line(home, tmp_path):
     project = RemoteProject(tmp_path, home)
-    told = project.disent("sql", "select 1")
-    assert told.exit_code == 2
-    assert "is neither a folder nor one of s3://bucket/prefix" in told.stderr
+    result = project.disent("sql", "select 1")
+    assert result.exit_code == 2
+    assert "is neither a folder nor one of s3://bucket/prefix" in result.stderr

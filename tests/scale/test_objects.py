@@ -26,17 +26,17 @@ def bucket(request):
 
 @pytest.fixture
 def proxy(s3):
-    with Proxy(s3) as found:
-        yield found
+    with Proxy(s3) as proxy:
+        yield proxy
 
 
 @pytest.fixture
 def home(proxy, address, tmp_path):
     """A home whose requests go through the proxy."""
     patience = Patience("", 1.0, pause=lambda _: time.sleep(0.01))
-    found = RemoteHome(Bucket(address, {**IMPATIENT, "endpoint": proxy.address}, patience=patience), tmp_path)
-    attach(found)
-    yield found
+    home = RemoteHome(Bucket(address, {**IMPATIENT, "endpoint": proxy.address}, patience=patience), tmp_path)
+    attach(home)
+    yield home
     detach(tmp_path)
 
 
@@ -188,7 +188,7 @@ def test_an_upload_of_many_parts_that_is_cut_leaves_the_last_result(proxy, home,
     write_text_result(tmp_path / RESULT, "old")
 
     def write() -> None:
-        with write_result(tmp_path / RESULT) as beside, beside.open("wb") as file:
+        with write_result(tmp_path / RESULT) as temporary, temporary.open("wb") as file:
             file.truncate(20 << 20)
 
     proxy.break_next(busy, times=1_000, methods=("PUT",), part="partNumber=2")

@@ -92,16 +92,16 @@ def ask(port: str, query: str, host: str | None = None) -> tuple[int, dict]:
 
 
 def eventually(port: str, query: str, wanted: str, seconds: float = 240) -> dict:
-    until, found = time.monotonic() + seconds, {}
+    until, answer = time.monotonic() + seconds, {}
     while time.monotonic() < until:
         try:
-            found = ask(port, query)[1]
+            answer = ask(port, query)[1]
         except OSError:
-            found = {}
-        if wanted in json.dumps(found):
-            return found
+            answer = {}
+        if wanted in json.dumps(answer):
+            return answer
         time.sleep(1)
-    raise AssertionError(f"{wanted} is not in {found}")
+    raise AssertionError(f"{wanted} is not in {answer}")
 
 
 @pytest.mark.parametrize("port", ["3000", "3001"])
@@ -121,6 +121,6 @@ def test_the_web_servers_answer_the_proxy_alone(ports):
 def test_the_read_only_server_changes_nothing(ports):
     eventually(ports["3001"], LOCATION, "disent")
     mutation = 'mutation { wipeAssets(assetPartitionRanges: [{assetKey: {path: ["x"]}}]) { __typename } }'
-    found = [ask(ports[port], mutation)[1]["data"]["wipeAssets"]["__typename"] for port in ("3000", "3001")]
-    assert found[1] == "UnauthorizedError"
-    assert found[0] != "UnauthorizedError"
+    typenames = [ask(ports[port], mutation)[1]["data"]["wipeAssets"]["__typename"] for port in ("3000", "3001")]
+    assert typenames[1] == "UnauthorizedError"
+    assert typenames[0] != "UnauthorizedError"

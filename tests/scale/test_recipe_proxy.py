@@ -80,8 +80,8 @@ def test_a_reader_may_look_and_not_start_runs(ask):
 
 
 def test_the_page_of_the_proxy_may_ask_and_the_login_goes_no_further(ask):
-    own = ("--header", f"Origin: {EDIT}", "--header", "Sec-Fetch-Site: same-origin")
-    assert ask(EDIT, *OPERATOR, *POST, *own) == "POST None 200"
+    same_origin = ("--header", f"Origin: {EDIT}", "--header", "Sec-Fetch-Site: same-origin")
+    assert ask(EDIT, *OPERATOR, *POST, *same_origin) == "POST None 200"
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ def test_kustomize_puts_all_objects_into_the_namespace_with_the_image():
     if shutil.which("kubectl") is None:
         pytest.fail("kubectl is missing")
     ran = subprocess.run(["kubectl", "kustomize", KUBERAY], capture_output=True, text=True, check=True)
-    objects = {one["kind"]: one for one in yaml.safe_load_all(ran.stdout)}
-    assert {kind: one["metadata"]["namespace"] for kind, one in objects.items()} == {
+    objects = {document["kind"]: document for document in yaml.safe_load_all(ran.stdout)}
+    assert {kind: document["metadata"]["namespace"] for kind, document in objects.items()} == {
         "NetworkPolicy": "disent",
         "RayCluster": "disent",
     }

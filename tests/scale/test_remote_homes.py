@@ -39,19 +39,19 @@ RESULT = "tables/stage/en.parquet"
 @pytest.fixture(params=["memory", "s3"])
 def shared(request, tmp_path):
     """Machines that share a bucket."""
-    found = Machines(tmp_path, Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///"))
-    yield found
-    found.end()
+    machines = Machines(tmp_path, Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///"))
+    yield machines
+    machines.end()
 
 
 def bytes_of(bucket):
-    return sorted(one.key for one in bucket.listed() if one.key.startswith(f"{RESULT}/"))
+    return sorted(entry.key for entry in bucket.listed() if entry.key.startswith(f"{RESULT}/"))
 
 
 def test_what_is_recorded_is_known_without_the_bytes(shared):
     here, there = shared.new(), shared.new()
-    with write_result(here / RESULT, rows=3) as beside:
-        beside.write_text("content")
+    with write_result(here / RESULT, rows=3) as temporary:
+        temporary.write_text("content")
     assert manifest_entry(there / RESULT).facts == {"rows": 3}
     assert result_exists(there / RESULT)
     assert not (there / RESULT).exists()
@@ -136,9 +136,9 @@ def test_bytes_that_are_damaged_in_the_bucket_are_quarantined_and_the_result_can
 
 def test_a_file_of_a_folder_that_is_damaged_in_the_bucket_quarantines_the_folder(shared):
     here, there = shared.new(), shared.new()
-    with write_folder(here / "encoders" / "tiny") as beside:
-        beside.mkdir()
-        (beside / "weights").write_text("content")
+    with write_folder(here / "encoders" / "tiny") as temporary:
+        temporary.mkdir()
+        (temporary / "weights").write_text("content")
     files = remote_of(here / "encoders" / "tiny")._newest(here / "encoders" / "tiny").files
     shared.bucket.delete(files["weights"])
     shared.bucket.create(files["weights"], b"Content")
@@ -225,22 +225,22 @@ def test_bytes_of_listed_versions_are_kept_and_others_are_left_over(shared):
     here = shared.new()
     for version in range(5):
         write_text_result(here / RESULT, str(version))
-    with write_folder(here / "encoders" / "tiny") as beside:
-        beside.mkdir()
-        (beside / "weights").write_text("content")
-    everything = {one.key for one in shared.bucket.listed()}
+    with write_folder(here / "encoders" / "tiny") as temporary:
+        temporary.mkdir()
+        (temporary / "weights").write_text("content")
+    everything = {entry.key for entry in shared.bucket.listed()}
     assert find_orphans(shared.bucket, timedelta(hours=1)) == []
-    found = find_orphans(shared.bucket, timedelta())
-    assert {one.key for one in found} == set(bytes_of(shared.bucket)) - set(bytes_of_versions(here))
-    assert delete_orphans(shared.bucket, found) == 2
-    assert {one.key for one in shared.bucket.listed()} == everything - {one.key for one in found}
+    orphans = find_orphans(shared.bucket, timedelta())
+    assert {entry.key for entry in orphans} == set(bytes_of(shared.bucket)) - set(bytes_of_versions(here))
+    assert delete_orphans(shared.bucket, orphans) == 2
+    assert {entry.key for entry in shared.bucket.listed()} == everything - {entry.key for entry in orphans}
     there = shared.new()
     assert read_result(there / RESULT) == b"4"
     assert open_result(there / "encoders" / "tiny")
 
 
 def bytes_of_versions(home):
-    return [one.object for one in remote_of(home / RESULT)._versions(home / RESULT)]
+    return [version.object for version in remote_of(home / RESULT)._versions(home / RESULT)]
 
 
 def test_old_checkpoints_and_quarantined_results_are_left_over(shared):

@@ -55,14 +55,14 @@ def test_two_tasks_of_one_allocation_make_the_tables_of_a_project(slurm, tmp_pat
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m disent_assets.cli "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    own = {
+    settings = {
         "DISENT_CONFIG": str(config), "DISENT_HOME": str(home), "DISENT_MEMORY": "0.1", "HEAD_ADDRESS": "127.0.0.1",
         "PATH": os.pathsep.join([str(program.parent), str(Path(sys.executable).parent), slurm.environment["PATH"]]),
         "PYTHONPATH": str(ROOT), "OBJECT_STORE_BYTES": "80000000",
     }  # fmt: skip
     options = ("--nodes=1", "--ntasks-per-node=2", "--cpus-per-task=1", "--mem-per-cpu=2000M", "--parsable")
     job = slurm.ask("sbatch", *options, f"--output={output}", ROOT / "deploy/slurm/disent.sbatch", "corpora",
-                    "negatives", "targets", environment=own).strip()  # fmt: skip
+                    "negatives", "targets", environment=settings).strip()  # fmt: skip
     assert job.isdecimal(), job
     until = time.monotonic() + 3000
     while slurm.ask("squeue", "--noheader", f"--jobs={job}", "--states=all", "--format=%T").strip() not in (

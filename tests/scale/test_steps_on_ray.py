@@ -21,8 +21,8 @@ EPOCHS = 300
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with new_cluster() as found:
-        yield found
+    with new_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

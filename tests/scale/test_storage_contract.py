@@ -35,8 +35,8 @@ def fail(*_):
 
 def test_what_one_machine_writes_another_reads_with_its_facts(machines):
     here, there = machines.new(), machines.new()
-    with write_result(here / RESULT, rows=3, inputs="abc") as beside:
-        beside.write_bytes(b"content")
+    with write_result(here / RESULT, rows=3, inputs="abc") as temporary:
+        temporary.write_bytes(b"content")
     for home in (here, there):
         entry = verify_result(home / RESULT)
         assert entry is not None
@@ -54,16 +54,16 @@ def test_a_new_version_takes_the_place_of_the_one_that_another_machine_has_read(
 def test_equal_bytes_with_other_facts_are_told_to_all(machines):
     here, there = machines.new(), machines.new()
     for inputs in ("old", "new"):
-        with write_result(here / RESULT, inputs=inputs) as beside:
-            beside.write_bytes(b"content")
+        with write_result(here / RESULT, inputs=inputs) as temporary:
+            temporary.write_bytes(b"content")
         assert all(verify_result(home / RESULT).facts == {"inputs": inputs} for home in (here, there))
 
 
 def test_an_error_while_a_result_is_written_leaves_the_last_one(machines):
     here, there = machines.new(), machines.new()
     write_text_result(here / RESULT, "whole")
-    with pytest.raises(ZeroDivisionError), write_result(here / RESULT) as beside:
-        fail(beside.write_text("half"))
+    with pytest.raises(ZeroDivisionError), write_result(here / RESULT) as temporary:
+        fail(temporary.write_text("half"))
     assert read_result(here / RESULT) == read_result(there / RESULT) == b"whole"
     assert [path.name for path in (here / RESULT).parent.glob(".*tmp")] == []
 
@@ -105,8 +105,8 @@ def test_the_results_of_a_folder_are_found_by_their_names(machines):
     for name in ("part-2.parquet", "part-1.parquet", "other.json"):
         write_text_result(here / "tables" / "parts" / name, name)
     for home in (here, there):
-        found = list_results(home / "tables" / "parts", "part-*.parquet")
-        assert [path.relative_to(home).as_posix() for path in found] == [
+        results = list_results(home / "tables" / "parts", "part-*.parquet")
+        assert [path.relative_to(home).as_posix() for path in results] == [
             f"tables/parts/part-{n}.parquet" for n in (1, 2)
         ]
 
@@ -114,10 +114,10 @@ def test_the_results_of_a_folder_are_found_by_their_names(machines):
 def test_a_folder_is_published_whole_in_place_of_the_last_one(machines):
     here, there = machines.new(), machines.new()
     for version in ("old", "new"):
-        with write_folder(here / "encoders" / "tiny") as beside:
-            (beside / "inner").mkdir(parents=True)
-            (beside / "inner" / "weights").write_text(version)
-            (beside / version).write_text("")
+        with write_folder(here / "encoders" / "tiny") as temporary:
+            (temporary / "inner").mkdir(parents=True)
+            (temporary / "inner" / "weights").write_text(version)
+            (temporary / version).write_text("")
         for home in (here, there):
             folder = home / "encoders" / "tiny"
             assert result_exists(folder)
@@ -129,11 +129,11 @@ def test_a_folder_is_published_whole_in_place_of_the_last_one(machines):
 def test_a_folder_that_fails_while_it_is_filled_leaves_the_last_one(machines):
     here, there = machines.new(), machines.new()
     folder = here / "encoders" / "tiny"
-    with write_folder(folder) as beside:
-        beside.mkdir()
-        (beside / "weights").write_text("whole")
-    with pytest.raises(ZeroDivisionError), write_folder(folder) as beside:
-        fail(beside.mkdir())
+    with write_folder(folder) as temporary:
+        temporary.mkdir()
+        (temporary / "weights").write_text("whole")
+    with pytest.raises(ZeroDivisionError), write_folder(folder) as temporary:
+        fail(temporary.mkdir())
     assert open_result(there / "encoders" / "tiny")
     assert (folder / "weights").read_text() == "whole"
 
@@ -145,8 +145,8 @@ def test_of_sixteen_writers_at_once_each_version_is_whole_and_the_last_stays(mac
 
     def write(number: int) -> None:
         try:
-            with write_result(homes[number % 4] / RESULT, number=number) as beside:
-                beside.write_text(texts[number])
+            with write_result(homes[number % 4] / RESULT, number=number) as temporary:
+                temporary.write_text(texts[number])
             seen[read_result(homes[-1] / RESULT).decode()] += 1
         except BaseException as error:
             failed.append(error)
@@ -206,9 +206,9 @@ def test_damage_is_never_read(machines):
 def test_a_damaged_folder_is_never_used(machines):
     here = machines.new()
     folder = here / "encoders" / "tiny"
-    with write_folder(folder) as beside:
-        beside.mkdir()
-        (beside / "weights").write_text("content")
+    with write_folder(folder) as temporary:
+        temporary.mkdir()
+        (temporary / "weights").write_text("content")
     (folder / "weights").write_text("Content")
     assert (open_result(folder) is not None) == (machines.bucket is not None)
     assert not folder.exists() or (folder / "weights").read_text() == "content"

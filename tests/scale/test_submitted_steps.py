@@ -144,8 +144,8 @@ def test_a_step_whose_process_loads_another_configuration_refuses_and_writes_not
     monkeypatch.setattr(dagster_private, "submit", submit_after_an_edit)
     with open_instance(project.home) as instance:
         refused = submitted(toy, project.workspace, instance)
-        (told,) = refused.failed.values()
-        assert told == (
+        (message,) = refused.failed.values()
+        assert message == (
             f"{project.config}: this step was submitted with configuration {submitted_with}, but its process has "
             f"loaded {loaded}. Start the same command again; if that does not help, give every "
             "machine the same file and version of disent"
@@ -168,11 +168,11 @@ def test_a_refresh_submits_its_steps_and_fails_with_what_came_of_them(toy, tmp_p
         (failed,) = [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_FAILURE]
         runs = [run for run in instance.get_runs(dg.RunsFilter(tags=OF_STEPS)) if run.run_id not in before]
         runs = [run for run in runs if run.job_name != "refresh"]
-        told = failed.step_failure_data.user_failure_data.description
-        return {run.tags["dagster/partition"]: run.status.value for run in runs}, told
+        message = failed.step_failure_data.user_failure_data.description
+        return {run.tags["dagster/partition"]: run.status.value for run in runs}, message
 
     with open_instance(workspace.home) as instance:
-        statuses, told = refreshed(instance)
+        statuses, message = refreshed(instance)
         assert statuses == {"good": "SUCCESS", "bad": "FAILURE", "lost": "FAILURE"}
-        assert "corpora/texts [bad]: ValueError: no such text" in told
-        assert "corpora/texts [lost]: " in told
+        assert "corpora/texts [bad]: ValueError: no such text" in message
+        assert "corpora/texts [lost]: " in message

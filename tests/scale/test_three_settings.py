@@ -25,11 +25,11 @@ Fetched(Path(sys.argv[1]), sys.argv[2]).fetch()
 @pytest.fixture
 def cluster(monkeypatch) -> Iterator[Cluster]:
     """With a store in its network."""
-    with new_cluster() as found, moto(found.network.command()) as endpoint:
+    with new_cluster() as cluster, moto(cluster.network.command()) as endpoint:
         for name, value in environment(endpoint).items():
             monkeypatch.setenv(name, value)
-        subprocess.run(found.network.command("curl", "-sfX", "PUT", f"{endpoint}/team"), check=True)
-        yield found
+        subprocess.run(cluster.network.command("curl", "-sfX", "PUT", f"{endpoint}/team"), check=True)
+        yield cluster
 
 
 def test_it_has_the_tables_weights_and_metrics_of_one_in_a_folder_with_sqlite(cluster, tmp_path):

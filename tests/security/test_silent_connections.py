@@ -144,10 +144,10 @@ def test_content_without_end_is_refused_while_it_is_sent(port):
 
 
 def test_a_request_after_an_answer_and_requests_ahead_of_their_answers_are_answered(port):
-    one = b"GET /v1/health HTTP/1.1\r\nHost: HOST\r\n\r\n"
-    with opened(port, 3 * one) as connection:
+    request = b"GET /v1/health HTTP/1.1\r\nHost: HOST\r\n\r\n"
+    with opened(port, 3 * request) as connection:
         received = b""
         while received.count(b'{"status":"ok"}') < 3:
             received += connection.recv(1 << 16)
-        connection.sendall(one.replace(b"HOST", f"127.0.0.1:{port}".encode()))
+        connection.sendall(request.replace(b"HOST", f"127.0.0.1:{port}".encode()))
         assert b"200 OK" in connection.recv(1 << 16)

@@ -42,7 +42,7 @@ class Running:
     log: Path
 
     @property
-    def own(self) -> str:
+    def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     def ask(self, method: str, path: str, *headers: tuple[str, str], body: str = "") -> http.client.HTTPResponse:
@@ -51,7 +51,7 @@ class Running:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         names = [name for name, _ in headers]
         for name, value in (*(() if "Host" in names else [("Host", "OWN")]), *headers):
-            connection.putheader(name, value.replace("OWN", self.own).replace("PORT", str(self.port)))
+            connection.putheader(name, value.replace("OWN", self.address).replace("PORT", str(self.port)))
         connection.putheader("Content-Length", str(len(body.encode())))
         connection.endheaders(body.encode())
         answer = connection.getresponse()
@@ -224,7 +224,7 @@ def test_no_page_may_embed_an_answer(server):
 
 
 def websocket(server: Running, host: str = "", origin: str | None = None):
-    name = host or server.own
+    name = host or server.address
     with (
         socket.create_connection(("127.0.0.1", server.port)) as here,
         connect(f"ws://{name}/graphql", sock=here, origin=origin, subprotocols=["graphql-ws"]) as opened,
@@ -241,7 +241,7 @@ def test_a_websocket_of_another_page_is_refused(server):
 
 
 def test_a_websocket_of_the_ui_opens_and_mutates_nothing(server):
-    for opened in websocket(server, origin=f"http://{server.own}"):
+    for opened in websocket(server, origin=f"http://{server.address}"):
         opened.send(json.dumps({"type": "start", "id": "1", "payload": {"query": ATTACK}}))
         assert json.loads(opened.recv(timeout=60))["type"] == "error"
     assert "gpu" not in server.stopped_pools
@@ -251,7 +251,7 @@ def test_a_query_of_many_aliases_is_refused_at_once_also_over_a_websocket(server
     many = "".join(f"a{number}: version " for number in range(200_000))
     answer = server.ask("POST", "/graphql", JSON, body=json.dumps({"query": f"{{ {many} }}"}))
     assert (answer.status, answer.text) == (413, "refused: a query of more than 10,000 tokens\n")
-    for opened in websocket(server, origin=f"http://{server.own}"):
+    for opened in websocket(server, origin=f"http://{server.address}"):
         opened.send(json.dumps({"type": "start", "id": "1", "payload": {"query": f"subscription {{ {many} }}"}}))
         assert "10,000 tokens" in opened.recv(timeout=20)
     few = "".join(f"a{number}: version " for number in range(100))
@@ -365,7 +365,7 @@ def text_with(word: str, debugger: Path) -> str:
 @pytest.mark.parametrize("page_of", ["127.0.0.1", "localhost"])
 def test_a_page_of_another_port_can_do_nothing_in_a_browser(server, tmp_path, page_of):
     quoted = json.dumps(ATTACK).replace("'", "&#39;")
-    page = FOREIGN_PAGE.replace("TARGET", f"http://{server.own}").replace("MUTATION", quote(ATTACK))
+    page = FOREIGN_PAGE.replace("TARGET", f"http://{server.address}").replace("MUTATION", quote(ATTACK))
     handler = type("Handler", (Foreign,), {"page": page.replace("QUOTED", quoted).encode(), "outcome": {},
                                            "done": threading.Event()})  # fmt: skip
     before = len(server.log.read_text())
@@ -389,7 +389,7 @@ def test_the_ui_shows_the_assets_and_nothing_is_refused_to_it(tmp_path):
     arguments = "--uvicorn-log-level", "info"
     with running(home, "disent_assets.web.server", *arguments, workspace=("-w", "workspace.yaml")) as server:
         before = len(server.log.read_text())
-        with browser(f"http://{server.own}/assets", tmp_path / "browser") as debugger:
+        with browser(f"http://{server.address}/assets", tmp_path / "browser") as debugger:
             text_with("utterances", debugger)
         requests = [line for line in server.log.read_text()[before:].splitlines() if '"' in line]
     assert any("WebSocket" in line and "[accepted]" in line for line in requests)

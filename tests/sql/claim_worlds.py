@@ -199,12 +199,12 @@ def _metrics(claim: Claim, cell: Cell) -> list[dict]:
 
 
 def _comparisons(claim: Claim, cell: Cell) -> list[dict]:
-    found = []
+    compared = []
     if cell.paired is not None:
-        found.append((("l", cell.trained_on, "meaning", cell.left), ("r", "", "meaning", cell.right), *cell.paired))
+        compared.append((("l", cell.trained_on, "meaning", cell.left), ("r", "", "meaning", cell.right), *cell.paired))
     if cell.premise_p is not None and cell.premise is not None:
         # The other way round, as their order in the table is that of names.
-        found.append((("p", "", "sentence", cell.premise), ("r", "", "meaning", cell.right), 0.1, cell.premise_p))
+        compared.append((("p", "", "sentence", cell.premise), ("r", "", "meaning", cell.right), 0.1, cell.premise_p))
     return [
         {
             **{**_PROBLEM, "evaluated_on": cell.problem, "settings": SETTINGS, "n": cell.n},
@@ -221,7 +221,7 @@ def _comparisons(claim: Claim, cell: Cell) -> list[dict]:
             **{"ci_low": first[3] - second[3] - Z * error, "ci_high": first[3] - second[3] + Z * error},
             **{"fingerprint": "f", "created_at": _TIME},
         }
-        for first, second, error, p in found
+        for first, second, error, p in compared
     ]
 
 

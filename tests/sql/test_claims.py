@@ -30,8 +30,8 @@ def judge(warehouse, tmp_path):
         standings = {}
         for row in warehouse.ask("select * from claim_cells order by claim, evaluated_on"):
             standings.setdefault(row["claim"], []).append(row["standing"])
-        found = warehouse.ask("select claim, verdict from claim_verdicts order by claim")
-        return {row["claim"]: (row["verdict"], standings.get(row["claim"], [])) for row in found}
+        rows = warehouse.ask("select claim, verdict from claim_verdicts order by claim")
+        return {row["claim"]: (row["verdict"], standings.get(row["claim"], [])) for row in rows}
 
     return judge
 
@@ -44,12 +44,12 @@ def test_a_claim_that_nothing_measured_says_so(published):
 
 
 def test_every_claim_has_one_name_and_a_verdict(published):
-    (found,) = published.ask("""
+    (counts,) = published.ask("""
         select (select count(*) from parts.claims) as claims, (select count(distinct claim) from parts.claims) as names,
             (select count(distinct claim) from claim_verdicts) as verdicts
     """)
-    assert len(set(found.values())) == 1
-    assert found["claims"] > 60
+    assert len(set(counts.values())) == 1
+    assert counts["claims"] > 60
 
 
 def test_every_figure_of_a_claim_is_a_cell_of_the_papers_table(published):
@@ -183,15 +183,15 @@ STANDINGS = {
 
 
 def test_verdicts_are_those_of_the_cells_that_count(judge):
-    found = judge(*(Claim(f"c{at:02}", cells, **claim) for at, (cells, claim, _) in enumerate(VERDICTS.values())))
-    verdicts = dict(zip(VERDICTS, (verdict for verdict, _ in found.values()), strict=True))
+    judged = judge(*(Claim(f"c{at:02}", cells, **claim) for at, (cells, claim, _) in enumerate(VERDICTS.values())))
+    verdicts = dict(zip(VERDICTS, (verdict for verdict, _ in judged.values()), strict=True))
     assert verdicts == {name: expected for name, (*_, expected) in VERDICTS.items()}
 
 
 def test_cells_that_do_not_count_say_why(judge):
     cases = enumerate(STANDINGS.values())
-    found = judge(*(Claim(f"c{at:02}", cells, low=0.0, **claim) for at, (cells, claim, *_) in cases))
-    assert dict(zip(STANDINGS, found.values(), strict=True)) == {
+    judged = judge(*(Claim(f"c{at:02}", cells, low=0.0, **claim) for at, (cells, claim, *_) in cases))
+    assert dict(zip(STANDINGS, judged.values(), strict=True)) == {
         name: (verdict, standings) for name, (*_, verdict, standings) in STANDINGS.items()
     }
 
@@ -219,8 +219,8 @@ RAW = {"trained_on": "", "embedding": "sentence"}
 
 def papers_verdict(warehouse, claim, *metrics, **tables):
     warehouse.build(metrics=list(metrics), **tables)
-    (found,) = warehouse.ask(f"select verdict, cells, found from claim_verdicts where claim = '{claim}'")
-    return found["verdict"], found["cells"]
+    (row,) = warehouse.ask(f"select verdict, cells, found from claim_verdicts where claim = '{claim}'")
+    return row["verdict"], row["cells"]
 
 
 def test_a_trained_method_is_compared_with_the_encoder_that_it_stands_on(warehouse):
@@ -230,10 +230,10 @@ def test_a_trained_method_is_compared_with_the_encoder_that_it_stands_on(warehou
 
 
 def test_methods_trained_on_other_pairs_are_not_compared(warehouse):
-    found = papers_verdict(
+    verdict = papers_verdict(
         warehouse, "fmda_beats_dream", metric("fmda", 0.6), metric("dream", 0.5, trained_on="en-de+en-es")
     )
-    assert found == ("not measured", None)
+    assert verdict == ("not measured", None)
 
 
 def test_a_mixture_is_compared_with_the_pairs_in_it(warehouse):
@@ -245,23 +245,23 @@ def test_a_mixture_is_compared_with_the_pairs_in_it(warehouse):
     assert papers_verdict(warehouse, "unified_helps_japanese", mixture, pair, foreign) == ("held", 1)
     named = {"training_set": "all", "pairs": ["en-de", "en-ja"], "languages": ["en", "de", "ja"]}
     of_set = mixture | {"trained_on": "all"}
-    found = papers_verdict(warehouse, "unified_helps_japanese", of_set, pair, foreign, training_sets=[named])
-    assert found == ("held", 1)
+    verdict = papers_verdict(warehouse, "unified_helps_japanese", of_set, pair, foreign, training_sets=[named])
+    assert verdict == ("held", 1)
     assert papers_verdict(warehouse, "unified_helps_japanese", of_set, pair, foreign)[0] == "not measured"
 
 
 def test_a_variant_stands_for_a_method_that_was_not_run_under_its_own_name(warehouse):
     variants = {"method": "lean", "base_method": "fmda", "settings": '{"without": ["contrast"]}'}
     metrics = metric("lean", 0.1), metric("fmda", 0.6), metric("raw", 0.2, **RAW)
-    found = papers_verdict(warehouse, "fmda_needs_contrast", *metrics, configured_methods=[variants])
-    assert found == ("held", 1)
+    verdict = papers_verdict(warehouse, "fmda_needs_contrast", *metrics, configured_methods=[variants])
+    assert verdict == ("held", 1)
 
 
 def test_a_variant_does_not_stand_beside_the_method_itself(warehouse):
     variants = {"method": "fmda_softmax", "base_method": "fmda"}
     metrics = metric("fmda", 0.1), metric("fmda_softmax", 0.9), metric("dream", 0.5)
-    found = papers_verdict(warehouse, "fmda_beats_dream", *metrics, configured_methods=[variants])
-    assert found == ("not held", 1)
+    verdict = papers_verdict(warehouse, "fmda_beats_dream", *metrics, configured_methods=[variants])
+    assert verdict == ("not held", 1)
 
 
 def test_claims_on_fmda_are_read_on_the_contrast_with_the_hinge(warehouse):
@@ -270,8 +270,10 @@ def test_claims_on_fmda_are_read_on_the_contrast_with_the_hinge(warehouse):
         {"method": name, "base_method": "fmda", "settings": f'{{"contrast": "{kind}"}}'} for name, kind in kinds.items()
     ]
     metrics = [metric(name, value) for name, value in zip(kinds, (0.1, 0.9, 0.6), strict=True)]
-    found = papers_verdict(warehouse, "fmda_beats_dream", *metrics, metric("dream", 0.5), configured_methods=configured)
-    assert found == ("held", 1)
+    verdict = papers_verdict(
+        warehouse, "fmda_beats_dream", *metrics, metric("dream", 0.5), configured_methods=configured
+    )
+    assert verdict == ("held", 1)
     sides = warehouse.ask("select left_side, right_side from claim_verdicts where claim = 'fmda_beats_dream'")
     assert sides == [{"left_side": "fmda_hinge meaning", "right_side": "dream meaning"}]
 
@@ -306,8 +308,8 @@ def test_slots_are_compared_between_equal_numbers_of_examples(warehouse):
         for examples in (50, 100)
     ]
     metrics = [metric(row["method"], 0.7 if row["base_method"] == "twosl" else 0.4, **at) for row in methods]
-    found = papers_verdict(warehouse, "contrastive_stage_helps", *metrics, configured_methods=methods)
-    assert found == ("held", 2)
+    verdict = papers_verdict(warehouse, "contrastive_stage_helps", *metrics, configured_methods=methods)
+    assert verdict == ("held", 2)
 
 
 # --- the same by another way ----------------------------------------------------------------------------------
@@ -316,10 +318,10 @@ def test_slots_are_compared_between_equal_numbers_of_examples(warehouse):
 def test_verdicts_and_standings_are_those_of_the_rules_followed_cell_by_cell(judge):
     draw = np.random.default_rng(5)
     claims = [random_claim(f"c{number:03}", draw) for number in range(400)]
-    found, expected = judge(*claims), {claim.name: twin(claim) for claim in claims}
-    assert {name: pair for name, pair in found.items() if pair != expected[name]} == {}
-    verdicts = Counter(verdict for verdict, _ in found.values())
-    standings = Counter(standing for _, of_claim in found.values() for standing in of_claim)
+    actual, expected = judge(*claims), {claim.name: twin(claim) for claim in claims}
+    assert {name: pair for name, pair in actual.items() if pair != expected[name]} == {}
+    verdicts = Counter(verdict for verdict, _ in actual.values())
+    standings = Counter(standing for _, of_claim in actual.values() for standing in of_claim)
     assert (len(verdicts), len(standings)) == (5, 6)  # each occurs often enough to be tested
     assert min(*verdicts.values(), *standings.values()) > 15
 
@@ -396,8 +398,8 @@ def test_no_claim_is_held_together_with_its_opposite(judge, seed):
     claims = [claim for claim in drawn(seed) if claim.statistic == "difference" and claim.high is None]
     opposite = [replace(claim, low=None, high=claim.low) for claim in claims]
     mirror = {"held": "not held", "not held": "held"}
-    found = judge(*claims)
-    assert {name: mirror.get(pair[0], pair[0]) for name, pair in found.items()} == {
+    judged = judge(*claims)
+    assert {name: mirror.get(pair[0], pair[0]) for name, pair in judged.items()} == {
         name: pair[0] for name, pair in judge(*opposite).items()
     }
 

@@ -104,7 +104,7 @@ def test_seeds_and_leakage_are_shown_on_request(diff):
 
 
 @pytest.mark.parametrize(
-    ("rows", "arguments", "says"),
+    ("rows", "arguments", "message"),
     [
         (FIRST, (), "There is one refresh so far (refresh 1, 2026-01-01 00:00 UTC, run run-of-r), so there is nothing"),
         ([*FIRST, *SECOND], ("--since", "2026-02-01"), "Nothing has changed since refresh 2, 2026-01-02 00:00 UTC"),
@@ -112,9 +112,9 @@ def test_seeds_and_leakage_are_shown_on_request(diff):
         (FIRST, ("--since", "x"), "--since 'x' is no date such as 2026-11-22, and no refresh or run; refreshes are 1"),
     ],
 )
-def test_where_there_is_nothing_to_show_one_line_says_why(diff, rows, arguments, says):
+def test_where_there_is_nothing_to_show_one_line_says_why(diff, rows, arguments, message):
     output = diff(rows, *arguments)
-    assert says in output
+    assert message in output
     assert len(output.splitlines()) == 1
 
 

@@ -108,8 +108,8 @@ def test_a_test_is_found_whichever_side_the_best_is_on_and_without_one_nothing_i
     turned = {"value_a": 0.5, "value_b": 0.8, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
     sides = {"method_a": "dream", "method_b": "facet", "trained_on_b": "en-de", "embedding_b": "meaning"}
     warehouse.build(metrics=[FACET, {}], comparisons=[{**sides, **turned}])
-    found = ask(warehouse, "method, runner_up, round(difference, 6), difference_low, difference_high", "best")
-    assert found == [("facet", "dream", 0.3, 0.2, 0.4)]
+    rows = ask(warehouse, "method, runner_up, round(difference, 6), difference_low, difference_high", "best")
+    assert rows == [("facet", "dream", 0.3, 0.2, 0.4)]
     warehouse.build(metrics=[FACET, {"trained_on": "en-de+en-es"}], comparisons=[{}])
     assert ask(warehouse, "method, runner_up, stands", "best") == [("facet", "dream", None)]
 

@@ -52,8 +52,8 @@ def test_sides_are_ours_the_best_published_words_and_states(opponents):
 
 def test_the_best_published_method_is_the_lowest_where_lower_is_better(opponents):
     probe = {"task": "language_leakage", "metric": "accuracy"}
-    found = opponents({"facet": 0.6, "dream": 0.7, "strong": 0.9}, **probe)
-    assert [row[:4] for row in found] == [("ours", "facet", "published", "dream")]
+    rows = opponents({"facet": 0.6, "dream": 0.7, "strong": 0.9}, **probe)
+    assert [row[:4] for row in rows] == [("ours", "facet", "published", "dream")]
 
 
 @pytest.mark.parametrize("is_turned", [False, True])
@@ -62,10 +62,10 @@ def test_a_pair_has_its_paired_test_whichever_way_it_was_made(opponents, warehou
     if is_turned:
         swap = {"a": "b", "b": "a"}
         test = {
-            f"{name[:-1]}{swap[name[-1]]}" if name[-2:] in ("_a", "_b") else name: one for name, one in test.items()
+            f"{name[:-1]}{swap[name[-1]]}" if name[-2:] in ("_a", "_b") else name: value for name, value in test.items()
         }
         test |= {"trained_on_b": "en-de", "embedding_b": "meaning", "difference": -0.2, "ci_low": -0.3, "ci_high": -0.1}
-    found = opponents({"facet": 0.9, "strong": 0.7}, [test])
-    assert found == [("ours", "facet", "published", "strong", 0.01, True)]
+    rows = opponents({"facet": 0.9, "strong": 0.7}, [test])
+    assert rows == [("ours", "facet", "published", "strong", 0.01, True)]
     (row,) = warehouse.ask("select difference, difference_low, difference_high from opponents")
     assert tuple(row.values()) == pytest.approx((0.2, 0.1, 0.3))

@@ -37,12 +37,12 @@ def figures(rows):
 
 @pytest.mark.parametrize(("paper", "number"), VIEWS)
 def test_each_printed_figure_stands_in_the_view_of_its_table(published, paper, number):
-    found = figures(published.ask(f"from {paper}_table{number}"))
+    shown = figures(published.ask(f"from {paper}_table{number}"))
     printed = published.ask(f"""
         select value from published_metrics
         where paper = '{paper}' and regexp_matches("table", '^T{number}[abc]?$') and value <> 0
     """)
-    assert found == Counter(row["value"] for row in printed)
+    assert shown == Counter(row["value"] for row in printed)
 
 
 @pytest.mark.parametrize(
@@ -60,33 +60,33 @@ def test_each_printed_figure_stands_in_the_view_of_its_table(published, paper, n
     ],
 )  # fmt: skip
 def test_rows_and_columns_are_those_of_the_paper(published, view, rows, columns):
-    found = published.ask(f"from {view}")
-    names = [name for name in found[0] if name not in ("published_encoder", "published_dataset")]
+    shown = published.ask(f"from {view}")
+    names = [name for name in shown[0] if name not in ("published_encoder", "published_dataset")]
     parts = ("published", "measured", "difference")
     start = names.index(f"{columns[0]}_published")
-    assert len(found) == rows
+    assert len(shown) == rows
     assert names[start:-1] == [f"{column}_{part}" for column in columns for part in parts]
     assert names[-1] == "why_missing"
 
 
 def test_rows_come_in_the_order_of_the_paper(published):
-    found = published.ask("select printed_as from dream_table5")
-    assert [row["printed_as"] for row in found][:6] == [
+    rows = published.ask("select printed_as from dream_table5")
+    assert [row["printed_as"] for row in rows][:6] == [
         *("mBERT", "DREAM-mBERT", "XLM-R", "DREAM-XLM-R", "LaBSE", "DREAM-LaBSE")
     ]
 
 
 def test_every_cell_without_a_measured_figure_says_why_or_that_it_is_impossible(published):
-    found = published.ask("select measured, why_missing, status from paper_cells")
-    assert len(found) == 2720
-    assert all(row["measured"] is None and row["why_missing"] for row in found)
-    assert {row["status"] for row in found} == {"not_run", "impossible"}
-    found = published.ask("""
+    cells = published.ask("select measured, why_missing, status from paper_cells")
+    assert len(cells) == 2720
+    assert all(row["measured"] is None and row["why_missing"] for row in cells)
+    assert {row["status"] for row in cells} == {"not_run", "impossible"}
+    cells = published.ask("""
         select distinct published_dataset, method, why_missing from paper_cells
         where status = 'impossible' and (published_dataset = 'hotelqa' or method = 'prism')
             and method in ('raw', 'prism')
     """)
-    assert {row["why_missing"] for row in found} == {
+    assert {row["why_missing"] for row in cells} == {
         "HotelQA is private; MASSIVE has intents that can be used in its place",
         "Prism is a system of others: published figures only",
     }
@@ -135,18 +135,16 @@ def test_fed_with_the_printed_parts_averages_and_changes_are_the_printed_ones(wa
     """)
     metrics, methods = as_measured(cells)
     warehouse.build(metrics=metrics, configured_methods=methods)
-    beside = """from paper_cells
+    source = """from paper_cells
         where encoder = coalesce(nullif(published_encoder, ''), 'none') and dataset = published_dataset"""
     columns = "cell_id, paper, \"table\", difference, regexp_extract(metric, 'relative_change') as statistic"
-    found = warehouse.ask(f"select {columns} {beside} and published is not null and measured is not null")
+    rows = warehouse.ask(f"select {columns} {source} and published is not null and measured is not null")
     off = Counter(
-        (row["paper"], row["table"])
-        for row in found
-        if abs(row["difference"]) > ROUNDING.get(row["statistic"], 0.00055)
+        (row["paper"], row["table"]) for row in rows if abs(row["difference"]) > ROUNDING.get(row["statistic"], 0.00055)
     )
     assert off == ANOMALIES
-    assert len({row["cell_id"] for row in found}) > 2300
+    assert len({row["cell_id"] for row in rows}) > 2300
     drops = warehouse.ask(
-        f"select column_label {beside} and \"table\" = 'T5' and paper = 'emu' and measured is not null"
+        f"select column_label {source} and \"table\" = 'T5' and paper = 'emu' and measured is not null"
     )
     assert len(drops) == 6

@@ -60,8 +60,8 @@ def test_slots_are_found_by_the_number_of_training_examples(warehouse):
     examples = {"few": 50, "some": 77}
     methods = [configured(name, "twosl", examples=n, negatives_per_positive=2) for name, n in examples.items()]
     warehouse.build(metrics=[{**SLOTS, "method": name} for name in ("few", "some")], configured_methods=methods)
-    found = measured(warehouse, "distinct examples, method", "measured is not null and paper = 'twosl'")
-    assert found == [(50, "few")]
+    rows = measured(warehouse, "distinct examples, method", "measured is not null and paper = 'twosl'")
+    assert rows == [(50, "few")]
 
 
 @pytest.mark.parametrize(("negatives", "tables"), [(1, ["T10"]), (2, ["T10", "T2", "T5"])])
@@ -69,8 +69,8 @@ def test_slots_are_found_by_the_number_of_negatives_where_the_paper_tells_it(war
     methods = [configured("few", "twosl", examples=50, negatives_per_positive=negatives)]
     warehouse.build(metrics=[{**SLOTS, "method": "few", "evaluated_on": "ar"}], configured_methods=methods)
     where = "measured is not null and published is not null and encoder is not null and printed_as like 'mpnet%'"
-    found = measured(warehouse, 'distinct "table"', f"{where} and \"table\" <> 'T9'")
-    assert [row[0] for row in found] == tables
+    rows = measured(warehouse, 'distinct "table"', f"{where} and \"table\" <> 'T9'")
+    assert [row[0] for row in rows] == tables
 
 
 def test_the_larger_mixture_with_the_pair_is_preferred_and_zero_shot_is_marked(warehouse):
@@ -82,8 +82,8 @@ def test_the_larger_mixture_with_the_pair_is_preferred_and_zero_shot_is_marked(w
             {**STS, "evaluated_on": "en-it", "trained_on": "en-fr"},
         ]
     )
-    found = measured(warehouse, "distinct column_label, trained_on, measured, is_zero_shot")
-    assert found == [("en_de", "en-de+en-fr", 0.2, False), ("en_it", "en-fr", 0.5, True)]
+    rows = measured(warehouse, "distinct column_label, trained_on, measured, is_zero_shot")
+    assert rows == [("en_de", "en-de+en-fr", 0.2, False), ("en_it", "en-fr", 0.5, True)]
 
 
 def test_an_average_over_some_of_its_parts_is_not_shown_as_one(warehouse):
@@ -102,8 +102,8 @@ def test_an_average_over_some_of_its_parts_is_not_shown_as_one(warehouse):
 def test_tatoeba_is_the_mean_of_both_directions(warehouse):
     back = {**TATOEBA, "evaluated_on": "de-en", "value": 0.9}
     warehouse.build(metrics=[{**TATOEBA, "evaluated_on": "en-de", "value": 0.7}, back])
-    found = warehouse.ask("select distinct en_de_measured from oracle_table9 where method = 'dream' and dataset <> ''")
-    assert found == [{"en_de_measured": pytest.approx(0.8)}]
+    rows = warehouse.ask("select distinct en_de_measured from oracle_table9 where method = 'dream' and dataset <> ''")
+    assert rows == [{"en_de_measured": pytest.approx(0.8)}]
 
 
 def test_changes_are_relative_to_the_encoder_in_the_row_of_the_language_of_the_labels(warehouse):
@@ -117,16 +117,16 @@ def test_changes_are_relative_to_the_encoder_in_the_row_of_the_language_of_the_l
     emu = {**INTENTS, "method": "german"}
     settings = configured("german", "emu_no_discriminator", training_languages=["de"])
     warehouse.build(metrics=[emu, {**INTENTS, **RAW}], configured_methods=[settings])
-    found = warehouse.ask("select row_label from emu_table3 where en_de_measured is not null")
-    assert found == [{"row_label": "de"}]
+    rows = warehouse.ask("select row_label from emu_table3 where en_de_measured is not null")
+    assert rows == [{"row_label": "de"}]
 
 
 def test_deviations_are_over_seeds(warehouse):
     seeds = [{**SLOTS, "method": "few", "seed": seed, "value": value} for seed, value in ((0, 0.4), (1, 0.6))]
     methods = [configured("few", "twosl", examples=100, negatives_per_positive=2)]
     warehouse.build(metrics=[*seeds, {**SLOTS, "method": "few"}], configured_methods=methods)
-    found = warehouse.ask("select de_published, de_measured from twosl_table9 where de_measured is not null")
-    assert found == [{"de_published": 0.0296, "de_measured": pytest.approx(0.2 / 2**0.5)}]
+    rows = warehouse.ask("select de_published, de_measured from twosl_table9 where de_measured is not null")
+    assert rows == [{"de_published": 0.0296, "de_measured": pytest.approx(0.2 / 2**0.5)}]
 
 
 def test_the_paper_trains_english_rows_of_table_9_on_each_pair(warehouse):
@@ -178,12 +178,12 @@ def test_other_methods_are_further_rows_without_a_published_figure(warehouse):
 
 def test_a_gap_in_a_row_that_was_measured_names_what_was_not_run(warehouse):
     warehouse.build(metrics=[{**STS, "evaluated_on": "en-de"}])
-    found = measured(warehouse, "distinct why_missing", "printed_as = 'DREAM-LaBSE' and column_label = 'en_fr'")
-    assert ("not run yet: dream on sts2017 with minilm",) in found
-    found = measured(
+    rows = measured(warehouse, "distinct why_missing", "printed_as = 'DREAM-LaBSE' and column_label = 'en_fr'")
+    assert ("not run yet: dream on sts2017 with minilm",) in rows
+    rows = measured(
         warehouse, "distinct why_missing", "printed_as = 'LaBSE' and column_label = 'en_fr' and paper = 'dream'"
     )
-    assert found[0][0].startswith("not run yet: LaBSE is public")
+    assert rows[0][0].startswith("not run yet: LaBSE is public")
 
 
 # --- tables of FMDA ---------------------------------------------------------------------------------------

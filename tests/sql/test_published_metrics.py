@@ -25,8 +25,8 @@ OF_OTHERS = {
 
 def test_every_cell_of_every_table_is_there(published):
     counted = published.ask('select paper, "table" as t, count(*) as cells from published_metrics group by all')
-    found = {paper: {row["t"]: row["cells"] for row in counted if row["paper"] == paper} for paper in CELLS}
-    assert found == CELLS
+    counts = {paper: {row["t"]: row["cells"] for row in counted if row["paper"] == paper} for paper in CELLS}
+    assert counts == CELLS
     assert sum(row["cells"] for row in counted) == 2720
 
 
@@ -38,17 +38,17 @@ def test_the_only_missing_values_are_the_papers_own_dashes(published):
 
 def test_methods_embeddings_metrics_and_languages_are_those_of_the_vocabulary(published):
     columns = ("method", "embedding", "metric", "evaluated_on")
-    found = {
+    values = {
         name: {row[0] for row in published.rows(f"select distinct {name} from published_metrics")} for name in columns
     }
     ours = {row["method"] for row in published.ask("select method from methods")}
-    assert {name.split("-")[0] for name in found["method"]} <= ours | OF_OTHERS
-    assert found["embedding"] == {"sentence", "meaning", "template", "residual", "language"}
+    assert {name.split("-")[0] for name in values["method"]} <= ours | OF_OTHERS
+    assert values["embedding"] == {"sentence", "meaning", "template", "residual", "language"}
     changes = {"accuracy_at_1_relative_change", "accuracy_at_1_drop", "micro_f1_difference", "micro_f1_std"}
-    assert found["metric"] == {"accuracy_at_1", "map", "pearson", "spearman", "micro_f1", "silhouette"} | changes
+    assert values["metric"] == {"accuracy_at_1", "map", "pearson", "spearman", "micro_f1", "silhouette"} | changes
     language = r"[a-z]{2,3}"
     name_pattern = rf"(average|de-st|{language}|{language}-{language}(\+{language}-{language})?)"
-    assert [name for name in found["evaluated_on"] if not re.fullmatch(name_pattern, name)] == []
+    assert [name for name in values["evaluated_on"] if not re.fullmatch(name_pattern, name)] == []
 
 
 def test_what_was_printed_as_percent_is_kept_as_printed(published):

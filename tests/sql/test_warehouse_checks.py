@@ -47,8 +47,8 @@ def test_a_check_of_severity_error_keeps_the_warehouse_out(warehouse, check):
 
 @pytest.mark.parametrize("check", SUSPICIOUS)
 def test_a_check_of_severity_warning_is_reported(warehouse, check):
-    found = [result for result in warehouse.build(**SUSPICIOUS[check]).checks if result.offending]
-    assert [(result.name, result.severity, result.offending, len(result.sample)) for result in found] == [
+    reported = [result for result in warehouse.build(**SUSPICIOUS[check]).checks if result.offending]
+    assert [(result.name, result.severity, result.offending, len(result.sample)) for result in reported] == [
         (check, "warning", 1, 1)
     ]
 

@@ -26,13 +26,13 @@ def unexplained(load: Callable[[str], Any], tmp_path: Path) -> Unexplained:
         return "accepted"
 
     def failures(good: str, mistakes: Mapping[str, tuple[str, ...]]) -> list[str]:
-        found = []
+        failed = []
         for name, (old, new, *parts) in mistakes.items():
             assert old in good, name
             message = message_of(good.replace(old, new, 1))
             prefix = f"{tmp_path}/disent.toml:"
             if not (message.startswith(prefix) and "\n" not in message and all(part in message for part in parts)):
-                found.append(f"{name}: {message}")
-        return found
+                failed.append(f"{name}: {message}")
+        return failed
 
     return failures

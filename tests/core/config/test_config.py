@@ -277,11 +277,11 @@ def sample_config():
 
 
 def test_the_signature_of_equal_configurations_is_the_same_whatever_the_order_of_sets(sample_config):
-    one, other = copy(sample_config), copy(sample_config)
-    for changed, items in ((one, [0, 8]), (other, [8, 0])):  # they have one place, so the first has it
+    first, second = copy(sample_config), copy(sample_config)
+    for changed, items in ((first, [0, 8]), (second, [8, 0])):  # they have one place, so the first has it
         object.__setattr__(changed, "negatives", frozenset(items))
-    assert (one == other, repr(one) == repr(other)) == (True, False)
-    assert signature(one) == signature(other)
+    assert (first == second, repr(first) == repr(second)) == (True, False)
+    assert signature(first) == signature(second)
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,9 @@ def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_
 
 
 def test_what_another_encoder_saw_is_what_its_settings_say_and_no_part_of_its_fingerprint(load):
-    said, silent = load(DISTILLED.replace('"mean"', '"mean"\nsaw = "English"')), load(DISTILLED)
-    assert (seen(said, "english"), seen(silent, "english")) == ("English", None)
-    assert repr(said.encoders["english"]) == repr(silent.encoders["english"])
+    stated, silent = load(DISTILLED.replace('"mean"', '"mean"\nsaw = "English"')), load(DISTILLED)
+    assert (seen(stated, "english"), seen(silent, "english")) == ("English", None)
+    assert repr(stated.encoders["english"]) == repr(silent.encoders["english"])
 
 
 SETS = (

@@ -63,12 +63,12 @@ def test_stored_text_is_nfc_and_nothing_else_is_changed():
 
 
 def test_the_hash_is_that_of_names_and_bytes(tmp_path):
-    one, other = written(tmp_path, "one", "ab"), written(tmp_path, "other", "c")
-    before = files_hash([one, other])
+    first, second = written(tmp_path, "one", "ab"), written(tmp_path, "other", "c")
+    before = files_hash([first, second])
     assert re.fullmatch("[0-9a-f]{64}", before)
-    assert before == files_hash([one, other]) != files_hash([other, one])
+    assert before == files_hash([first, second]) != files_hash([second, first])
     written(tmp_path, "one", "a"), written(tmp_path, "other", "bc")
-    assert files_hash([one, other]) != before
+    assert files_hash([first, second]) != before
 
 
 # --- two files ---
@@ -150,11 +150,11 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_hash_is_that_of_the_language_or_pair_alone(tmp_path, form):
-    file, content, name, other = FORMS[form]
+    file, content, name, second = FORMS[form]
     content_hash = format_module(form).content_hash
     written(tmp_path, file, content)
     before = content_hash(tmp_path, name)
-    written(tmp_path, other, content.replace("\nen\t", "\nfr\t"))
+    written(tmp_path, second, content.replace("\nen\t", "\nfr\t"))
     assert content_hash(tmp_path, name) == before
     written(tmp_path, file, f"{content}{content.splitlines()[-1]}\n")
     assert content_hash(tmp_path, name) != before

@@ -43,8 +43,8 @@ class CountingEncoder:
         self.asked, self.before_batch = [], lambda number: None
 
     @staticmethod
-    def states_of(one):
-        codes = np.frombuffer(one.encode(), np.uint8).astype(np.float32)
+    def states_of(text):
+        codes = np.frombuffer(text.encode(), np.uint8).astype(np.float32)
         return np.sin(codes[:, None] * np.arange(1, DIM + 1)).astype(np.float32)
 
     def encode(self, texts, *, states):
@@ -52,12 +52,12 @@ class CountingEncoder:
         order = np.arange(len(texts))[::-1]
         for number, rows in enumerate(np.array_split(order, -(-len(texts) // self.batch)) if texts else []):
             self.before_batch(number)
-            own = [self.states_of(texts[row]) for row in rows]
+            of_texts = [self.states_of(texts[row]) for row in rows]
             yield EncodedBatch(
                 indices=rows,
-                vectors=np.stack([one.mean(0) for one in own]),
-                states=np.concatenate(own).astype(self.states_dtype) if states else None,
-                lengths=np.array([len(one) for one in own]),
+                vectors=np.stack([matrix.mean(0) for matrix in of_texts]),
+                states=np.concatenate(of_texts).astype(self.states_dtype) if states else None,
+                lengths=np.array([len(matrix) for matrix in of_texts]),
                 truncated=sum(len(texts[row]) > 8 for row in rows),
             )
 
@@ -193,11 +193,11 @@ def test_what_is_read_is_what_was_encoded(texts, cut, kind):
         vectors, states = store.open_vectors(keys), store.open_states(keys)
         rows, state_rows = vectors.rows(keys), states.rows(keys)
         assert vectors.matrix.dtype == states.values.dtype == kind
-        for one, row, state_row in zip(texts, rows, state_rows, strict=True):
-            expected = encoder.states_of(one)
+        for text, row, state_row in zip(texts, rows, state_rows, strict=True):
+            expected = encoder.states_of(text)
             np.testing.assert_array_equal(vectors.matrix[row], expected.mean(0).astype(kind))
-            own = states.values[states.offsets[state_row] : states.offsets[state_row + 1]]
-            np.testing.assert_array_equal(own, expected.astype(kind))
+            stored = states.values[states.offsets[state_row] : states.offsets[state_row + 1]]
+            np.testing.assert_array_equal(stored, expected.astype(kind))
 
 
 def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
@@ -262,7 +262,9 @@ def test_rows_of_all_parts_are_found_and_a_text_that_two_runs_stored_counts_once
         with write_result(part.with_name("part-copy.parquet")) as copy:
             pq.write_table(pq.read_table(part, partitioning=None).slice(0, 1), copy)
     states, rows = state_bank([store.open_states(texts)]), torch.from_numpy(store.open_states().rows(list(texts)))
-    np.testing.assert_array_equal(vectors_of(store, texts), [encoder.states_of(one).mean(0) for one in texts.values()])
+    np.testing.assert_array_equal(
+        vectors_of(store, texts), [encoder.states_of(text).mean(0) for text in texts.values()]
+    )
     for text, row in zip(texts.values(), rows, strict=True):
         np.testing.assert_array_equal(states.take(row.unsqueeze(0))[0][0], encoder.states_of(text))
     assert len(store.open_vectors().keys) == 3
@@ -361,12 +363,12 @@ def opened(home, load, texts, backend=None, name="sinus", fingerprint="f" * 32):
     with sharded(backend or ShardBackend()):
         report = store.add_in_shards(load, texts)
     vectors = store.open_vectors()
-    found = [vectors.take(vectors.rows([key.decode() for key in texts.keys.tolist()]))]
+    arrays = [vectors.take(vectors.rows([key.decode() for key in texts.keys.tolist()]))]
     if texts.with_states.any():
         states = store.open_states()
         rows = states.rows([key.decode() for key in texts.keys[texts.with_states].tolist()])
-        found += [np.concatenate([states.values[states.offsets[row] : states.offsets[row + 1]] for row in rows])]
-    return (report.encoded, report.reused, report.tokens, report.truncated), found
+        arrays += [np.concatenate([states.values[states.offsets[row] : states.offsets[row + 1]] for row in rows])]
+    return (report.encoded, report.reused, report.tokens, report.truncated), arrays
 
 
 def same(left, right):

@@ -23,11 +23,11 @@ def _small_blocks(monkeypatch):
 @given(st.lists(st.text("ab", max_size=4), max_size=9), st.lists(st.text("ab", max_size=4), max_size=9))
 def test_distinct_texts_are_those_of_a_dictionary_and_the_first_column_decides_on_states(first, second):
     columns = [(keys_of_texts(pa.array(part, pa.string())), pa.array(part, pa.string())) for part in (first, second)]
-    found = distinct_texts([(*columns[0], True), (*columns[1], False)])
+    distinct = distinct_texts([(*columns[0], True), (*columns[1], False)])
     expected = {text_key(text): text for text in [*first, *second]}
-    assert found.keys.astype(str).tolist() == sorted(expected)
-    assert found.column.to_pylist() == [expected[key] for key in sorted(expected)]
-    assert found.with_states.tolist() == [expected[key] in first for key in sorted(expected)]
+    assert distinct.keys.astype(str).tolist() == sorted(expected)
+    assert distinct.column.to_pylist() == [expected[key] for key in sorted(expected)]
+    assert distinct.with_states.tolist() == [expected[key] in first for key in sorted(expected)]
 
 
 @given(st.lists(st.text(max_size=3), max_size=7, unique=True))

@@ -36,9 +36,9 @@ def vectors(encoder):
 
 def test_weights_are_rounded_to_bfloat16_but_not_buffers_nor_layer_norms_on_a_cpu(folder):
     model = load(config(folder, precision="bfloat16"), "cpu")._model
-    found = {type(part) is torch.nn.LayerNorm: {weight.dtype for weight in part.parameters(recurse=False)}
+    dtypes = {type(part) is torch.nn.LayerNorm: {weight.dtype for weight in part.parameters(recurse=False)}
              for part in model.modules() if any(True for _ in part.parameters(recurse=False))}  # fmt: skip
-    assert found == {True: {torch.float32}, False: {torch.bfloat16}}
+    assert dtypes == {True: {torch.float32}, False: {torch.bfloat16}}
     norm = torch.nn.LayerNorm(4)
     round_weights(norm, "cuda")
     assert norm.weight.dtype == torch.bfloat16
@@ -49,17 +49,18 @@ def test_weights_are_rounded_to_bfloat16_but_not_buffers_nor_layer_norms_on_a_cp
 
 
 def test_vectors_are_those_of_float32_up_to_its_rounding(folder):
-    exact, rounded = (vectors(load(config(folder, precision=one), "cpu")) for one in ("float32", "bfloat16"))
+    exact, rounded = (vectors(load(config(folder, precision=kind), "cpu")) for kind in ("float32", "bfloat16"))
     difference = np.linalg.norm(exact - rounded, axis=1) / np.linalg.norm(exact, axis=1)
     assert 0 < difference.max() < 0.02
 
 
 def test_an_encoder_in_float32_has_the_fingerprint_that_it_had_before_weights_were_rounded(folder):
-    one = config(folder, precision="float32", products="torch")
-    settings, stored = (one.layer, one.pooling, one.max_length, "float32", None), (one.vector_dtype, one.states_dtype)
-    assert encoder_fingerprint(one, {}) == fingerprint("huggingface", "2", {}, settings, stored)
+    base = config(folder, precision="float32", products="torch")
+    settings = (base.layer, base.pooling, base.max_length, "float32", None)
+    stored = (base.vector_dtype, base.states_dtype)
+    assert encoder_fingerprint(base, {}) == fingerprint("huggingface", "2", {}, settings, stored)
     autocast = fingerprint("huggingface", "2", {}, (*settings[:3], "bfloat16", None), stored)
-    assert encoder_fingerprint(replace(one, precision="bfloat16"), {}) != autocast
+    assert encoder_fingerprint(replace(base, precision="bfloat16"), {}) != autocast
 
 
 def test_products_in_float32_are_computed_through_onednn_by_default_with_vectors_within_1e_5(folder):
@@ -71,14 +72,14 @@ def test_products_in_float32_are_computed_through_onednn_by_default_with_vectors
 
 
 def test_products_through_onednn_change_no_vector_and_no_fingerprint_in_bfloat16(folder):
-    torch_, onednn = (load(config(folder, products=one, precision="bfloat16"), "cpu") for one in ("torch", "onednn"))
+    torch_, onednn = (load(config(folder, products=kind, precision="bfloat16"), "cpu") for kind in ("torch", "onednn"))
     assert (vectors(onednn) == vectors(torch_)).all()
     assert onednn.fingerprint == torch_.fingerprint
 
 
 def test_without_onednn_products_are_torchs(folder, monkeypatch):
     monkeypatch.setattr(matmul, "_HAS_ONEDNN", False)
-    torch_, onednn = (load(config(folder, products=one), "cpu") for one in ("torch", "onednn"))
+    torch_, onednn = (load(config(folder, products=kind), "cpu") for kind in ("torch", "onednn"))
     assert OnednnLinear not in {type(part) for part in onednn._model.modules()}
     assert (vectors(onednn) == vectors(torch_)).all()
 
@@ -163,29 +164,29 @@ def test_int8_is_refused_on_a_gpu_and_where_products_are_not_exact(folder, monke
 @pytest.mark.parametrize("products", ["onednn", "torch"])
 def test_a_distilled_encoder_and_that_of_a_head_have_the_products_that_they_were_given(tmp_path, products):
     assert tiny_teacher.config(products=products).model(tmp_path).products == products
-    own = config(save_model(tmp_path / "model"), products=products)
-    described = describe_config(own, tmp_path)
-    assert encoder_of(tmp_path, described, tmp_path, ()) == own
+    settings = config(save_model(tmp_path / "model"), products=products)
+    described = describe_config(settings, tmp_path)
+    assert encoder_of(tmp_path, described, tmp_path, ()) == settings
 
 
 def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones_torchs(tmp_path):
-    made = [one.model(tmp_path).products for one in (tiny_teacher.config(), ScratchConfig(name="tiny"))]
+    made = [settings.model(tmp_path).products for settings in (tiny_teacher.config(), ScratchConfig(name="tiny"))]
     assert made == ["onednn", "torch"]
 
 
 def test_torchs_products_keep_the_fingerprint_from_before_the_key_and_the_student():
-    torch_, onednn = (tiny_teacher.config(products=one) for one in ("torch", "onednn"))
+    torch_, onednn = (tiny_teacher.config(products=kind) for kind in ("torch", "onednn"))
     assert "products" not in f"{torch_}"
     assert fingerprint(torch_) == fingerprint(repr(onednn))
     assert fingerprint(torch_) != fingerprint(onednn)
-    torch_, onednn = (tiny_teacher.config(products=one).identity(is_student=True) for one in ("torch", "onednn"))
+    torch_, onednn = (tiny_teacher.config(products=kind).identity(is_student=True) for kind in ("torch", "onednn"))
     assert torch_ == onednn
 
 
 def test_a_head_that_is_older_than_the_key_has_torchs_products(tmp_path):
-    own = config(save_model(tmp_path / "model"), products="torch")
-    described = {name: value for name, value in describe_config(own, tmp_path).items() if name != "products"}
-    assert encoder_fingerprint(encoder_of(tmp_path, described, tmp_path, ()), {}) == encoder_fingerprint(own, {})
+    settings = config(save_model(tmp_path / "model"), products="torch")
+    described = {name: value for name, value in describe_config(settings, tmp_path).items() if name != "products"}
+    assert encoder_fingerprint(encoder_of(tmp_path, described, tmp_path, ()), {}) == encoder_fingerprint(settings, {})
 
 
 MODULE = SimpleNamespace(is_causal=False)
@@ -219,7 +220,7 @@ def attended(function, *given, module=MODULE, mask=None, **named):
 def test_both_ways_agree_up_to_rounding(width, dtype):
     given = inputs(width, dtype=dtype)
     (exact, called), (batched, not_called) = (
-        attended(one, *given, scaling=0.2) for one in (layers._exact, layers._batched)
+        attended(way, *given, scaling=0.2) for way in (layers._exact, layers._batched)
     )
     assert (called, not_called) == (1, 0)
     assert (batched.dtype, batched.shape, batched.is_contiguous()) == (dtype, (3, width, 2, 32), True)
@@ -236,14 +237,14 @@ def test_both_ways_agree_up_to_rounding(width, dtype):
 ], ids=str)  # fmt: skip
 def test_whatever_is_not_short_and_plain_is_torchs_attention(width, dim, changed):
     given = inputs(width, dim)
-    (exact, _), (batched, called) = (attended(one, *given, **changed) for one in (layers._exact, layers._batched))
+    (exact, _), (batched, called) = (attended(way, *given, **changed) for way in (layers._exact, layers._batched))
     assert called == 1
     assert torch.equal(batched, exact)
 
 
 @pytest.mark.parametrize("width", [7, 32])
 def test_only_short_texts_without_gradients_take_one_thread(monkeypatch, width):
-    given, taken = [one.requires_grad_() for one in inputs(width)], []
+    given, taken = [tensor.requires_grad_() for tensor in inputs(width)], []
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(torch, "set_num_threads", taken.append)
     layers._exact(MODULE, *given, None)

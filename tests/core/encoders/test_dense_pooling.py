@@ -24,8 +24,8 @@ def folder(tmp_path):
 def test_the_vector_equals_the_formula_on_the_first_state(folder):
     vectors, states = encode(load(config(folder, pooling=POOLING), "cpu"), TEXTS)
     weights = load_file(folder / DENSE / "model.safetensors")
-    for own, vector in zip(states, vectors, strict=True):
-        dense = np.tanh(weights["linear.weight"].numpy() @ own[0] + weights["linear.bias"].numpy())
+    for text_states, vector in zip(states, vectors, strict=True):
+        dense = np.tanh(weights["linear.weight"].numpy() @ text_states[0] + weights["linear.bias"].numpy())
         np.testing.assert_allclose(vector, dense / np.linalg.norm(dense), atol=1e-5)
 
 
@@ -80,10 +80,10 @@ def test_another_layer_and_a_missing_pooler_are_refused(folder):
 
 def test_the_fingerprint_has_the_dense_layer_where_it_is_read_and_nowhere_else(folder):
     def fingerprints():
-        return [LazyEncoder(config(folder, pooling=one), folder).fingerprint for one in (POOLING, "cls")]
+        return [LazyEncoder(config(folder, pooling=pooling), folder).fingerprint for pooling in (POOLING, "cls")]
 
     before = fingerprints()
-    assert before == [load(config(folder, pooling=one), "cpu").fingerprint for one in (POOLING, "cls")]
+    assert before == [load(config(folder, pooling=pooling), "cpu").fingerprint for pooling in (POOLING, "cls")]
     weights = load_file(folder / DENSE / "model.safetensors")
     save_file({**weights, "linear.bias": weights["linear.bias"] + 1}, folder / DENSE / "model.safetensors")
     after = fingerprints()

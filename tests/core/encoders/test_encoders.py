@@ -43,9 +43,9 @@ def test_pooling_equals_the_model_run_on_one_text_at_a_time_and_a_layer_is_one_o
 
     model, tokeniser = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     vectors, _ = encode(load(config(folder, pooling=pooling, layer=layer), "cpu"), TEXTS)
-    for one, vector in zip(TEXTS, vectors, strict=True):
+    for utterance, vector in zip(TEXTS, vectors, strict=True):
         with torch.no_grad():
-            output = model(**tokeniser(one, return_tensors="pt"), output_hidden_states=True)
+            output = model(**tokeniser(utterance, return_tensors="pt"), output_hidden_states=True)
         hidden = output.hidden_states[layer][0]
         expected = {"cls": hidden[0], "mean": hidden.mean(0), "pooler": output.pooler_output[0]}[pooling]
         np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
@@ -57,9 +57,9 @@ def test_pooling_equals_the_model_run_on_one_text_at_a_time_and_a_layer_is_one_o
 def test_vectors_and_states_do_not_depend_on_the_batch(folder, encoder, texts, budget):
     small = HuggingFaceEncoder(config(folder, pooling="mean", batch_tokens=budget), folder, "cpu")
     together, states = encode(encoder, texts)
-    apart, own_states = encode(small, texts)
+    apart, apart_states = encode(small, texts)
     np.testing.assert_allclose(together, apart, atol=1e-5)
-    for first, second in zip(states, own_states, strict=True):
+    for first, second in zip(states, apart_states, strict=True):
         np.testing.assert_allclose(first, second, atol=1e-5)
 
 
@@ -72,7 +72,7 @@ def test_every_text_comes_once_and_no_batch_exceeds_the_token_budget(folder):
 
 def test_states_hold_special_tokens_and_no_padding_in_the_type_asked_for(encoder, folder):
     _, states = encode(encoder, TEXTS)
-    assert [len(one) for one in states] == [len(one.split()) + 2 for one in TEXTS]
+    assert [len(rows) for rows in states] == [len(words.split()) + 2 for words in TEXTS]
     encoder = load(config(folder, states_dtype="float16"), "cpu")
     batch = next(encoder.encode(TEXTS, states=True))
     assert (batch.states.dtype, batch.vectors.dtype) == (np.float16, np.float32)
@@ -85,9 +85,9 @@ def test_several_layers_lie_side_by_side_in_states_and_in_vectors(folder, poolin
     encoder = load(config(folder, pooling=pooling, layer=layers), "cpu")
     vectors, states = encode(encoder, TEXTS)
     assert encoder.dim == 32 * len(layers)
-    np.testing.assert_allclose(vectors, np.concatenate([one for one, _ in each], axis=1), atol=1e-6)  # sums of states
-    for number, found in enumerate(states):
-        np.testing.assert_array_equal(found, np.concatenate([one[number] for _, one in each], axis=1))
+    np.testing.assert_allclose(vectors, np.concatenate([part for part, _ in each], axis=1), atol=1e-6)  # sums of states
+    for number, actual in enumerate(states):
+        np.testing.assert_array_equal(actual, np.concatenate([part[number] for _, part in each], axis=1))
 
 
 @pytest.mark.parametrize("layer", [0, 1, -2, -3, (0, 1)], ids=str)
@@ -147,9 +147,9 @@ def test_placeholders_and_subwords_of_masked_spans_become_the_models_own_mask(en
 
 
 def test_hidden_words_are_neither_attended_to_nor_stored_and_keep_the_positions_of_those_after(encoder):
-    one = f"wake me {text.HIDDEN_OPEN}up at{text.HIDDEN_CLOSE} nine"
-    other = f"wake me {text.HIDDEN_OPEN}play jazz{text.HIDDEN_CLOSE} nine"
-    (first, second, shown), states = encode(encoder, [one, other, "wake me up at nine"])
+    hiding_up = f"wake me {text.HIDDEN_OPEN}up at{text.HIDDEN_CLOSE} nine"
+    hiding_jazz = f"wake me {text.HIDDEN_OPEN}play jazz{text.HIDDEN_CLOSE} nine"
+    (first, second, shown), states = encode(encoder, [hiding_up, hiding_jazz, "wake me up at nine"])
     np.testing.assert_allclose(first, second, atol=1e-6)
     assert len(states[0]) == 5
     assert np.abs(first - shown).max() > 1e-3
@@ -207,7 +207,7 @@ def change_weights(folder, change):
     return folder
 
 
-@pytest.mark.parametrize(("changed", "found"), [
+@pytest.mark.parametrize(("changed", "message"), [
     ({"layer": 3}, "no layer 3"),
     ({"layer": -4}, "no layer -4"),
     ({"layer": (0, 3)}, "no layer 3"),
@@ -215,8 +215,8 @@ def change_weights(folder, change):
     ({"path": "package:no_such_package/model"}, "'no_such_package' is not installed"),
     ({"path": "/no/such/folder"}, "no such folder"),
 ])  # fmt: skip
-def test_what_the_model_can_not_do_is_refused(folder, changed, found):
-    with pytest.raises(EncoderError, match=found):
+def test_what_the_model_can_not_do_is_refused(folder, changed, message):
+    with pytest.raises(EncoderError, match=message):
         load(config(folder, **changed), "cpu")
 
 
@@ -257,7 +257,7 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
         list(load(config(folder), "cpu").encode(["wake me", "play jazz"], states=False))
 
 
-@pytest.mark.parametrize(("changed", "found"), [
+@pytest.mark.parametrize(("changed", "message"), [
     ({"id": "a/b"}, "either a path"),
     ({"path": None}, "either a path"),
     ({"revision": "v1"}, "needs an id"),
@@ -267,8 +267,8 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
     ({"layer": (1, 1)}, r"layer must be distinct, not \[1, 1\]"),
     ({"layer": ()}, "layer must name at least one"),
 ])  # fmt: skip
-def test_a_contradictory_configuration_is_refused(changed, found):
-    with pytest.raises(ValueError, match=found):
+def test_a_contradictory_configuration_is_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
         config("somewhere", **changed)
 
 
@@ -299,7 +299,7 @@ def test_out_of_memory_halves_the_batch_once_what_failed_is_gone_and_goes_on(fol
     np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
     assert "out of GPU memory, going on with" in caplog.text
     assert left
-    assert all(vectors is None for found in left for vectors in found)
+    assert all(vectors is None for references in left for vectors in references)
 
 
 def test_the_next_window_is_tokenised_while_this_one_is_used():
@@ -323,7 +323,7 @@ def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_els
         "path": [str(other)],
     }  # fmt: skip
     variants = [base, *(replace(base, **{name: value}) for name, values in changes.items() for value in values)]
-    fingerprints = [load(one, "cpu").fingerprint for one in variants]
+    fingerprints = [load(variant, "cpu").fingerprint for variant in variants]
     assert len(set(fingerprints)) == 11
     assert load(replace(base, name="renamed"), "cpu").fingerprint == fingerprints[0]
 

@@ -38,12 +38,12 @@ def tiny(folder, **changed):
 
 def encode(encoder, texts):
     """Vector and states of each text, as bytes."""
-    found = {}
+    by_text = {}
     for batch in encoder.encode(texts, states=True):
         states = np.split(batch.states, np.cumsum(batch.lengths)[:-1])
-        for index, vector, own in zip(batch.indices, batch.vectors, states, strict=True):
-            found[texts[index]] = (vector.tobytes(), own.tobytes())
-    return found
+        for index, vector, text_states in zip(batch.indices, batch.vectors, states, strict=True):
+            by_text[texts[index]] = (vector.tobytes(), text_states.tobytes())
+    return by_text
 
 
 def some_texts(count, longest=40):
@@ -153,7 +153,7 @@ def test_a_shape_with_other_bits_is_not_used_again(folder, monkeypatch):
 @given(st.lists(st.lists(st.booleans(), max_size=140), min_size=1, max_size=30), st.integers(140, 200))
 def test_batches_hold_every_text_once_in_widths_of_little_padding(texts, longest):
     lengths = [len(hidden) for hidden in texts]
-    flat = np.array([one for hidden in texts for one in hidden], dtype=bool)
+    flat = np.array([is_hidden for hidden in texts for is_hidden in hidden], dtype=bool)
     tokens = TokenisedTexts(
         np.zeros(len(flat), np.int64), flat, np.cumsum([0, *lengths]), np.zeros(len(texts), dtype=bool)
     )

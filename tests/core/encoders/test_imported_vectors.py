@@ -55,9 +55,9 @@ def write_lines(path: Path, rows) -> Path:
     return path
 
 
-def columns(**own):
+def columns(**values):
     """Make a form of these columns of a Parquet file; those below, of other files."""
-    return lambda folder: pq.write_table(pa.table(own), folder / "v.parquet") or folder / "v.parquet"
+    return lambda folder: pq.write_table(pa.table(values), folder / "v.parquet") or folder / "v.parquet"
 
 
 def parquet(*given, **how):
@@ -322,9 +322,9 @@ def test_vectors_go_into_the_tables_once(tmp_path):
 
 def test_known_keys_are_those_of_the_language_and_none_where_there_are_no_files(tmp_path):
     write(tmp_path / "de.parquet", TEXTS[:2], MATRIX[:2])
-    own = config(tmp_path / "{language}.parquet")
-    assert own.known_keys("de").to_pylist() == text_keys(TEXTS[:2])
-    assert own.known_keys("en").to_pylist() == []
+    settings = config(tmp_path / "{language}.parquet")
+    assert settings.known_keys("de").to_pylist() == text_keys(TEXTS[:2])
+    assert settings.known_keys("en").to_pylist() == []
 
 
 def test_a_path_may_have_characters_that_patterns_know(tmp_path):

@@ -70,9 +70,9 @@ def test_texts_and_pairs_in_columns_give_the_weights_of_lists(tmp_path, monkeypa
 
 
 def test_the_result_is_loaded_like_any_other_model_without_a_pooler(tmp_path):
-    own = config(pooling="mean")
-    list(pretrain(TEXTS, own, tmp_path / "model", "cpu"))
-    encoder = transformer.load(own.model(tmp_path / "model"), "cpu")
+    settings = config(pooling="mean")
+    list(pretrain(TEXTS, settings, tmp_path / "model", "cpu"))
+    encoder = transformer.load(settings.model(tmp_path / "model"), "cpu")
     masked = f"{text.SUBWORD_MASK_OPEN}wake me{text.SUBWORD_MASK_CLOSE} up {text.MASK}"
     batches = list(encoder.encode(["wake me up", masked, "日本"], states=True))
     assert (encoder.dim, np.concatenate([batch.vectors for batch in batches]).shape) == (32, (3, 32))
@@ -162,20 +162,20 @@ def test_translation_pairs_count_only_if_the_configuration_says_so(tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 def test_both_tokenisers_read_scripts_without_spaces(tmp_path, algorithm):
-    own = config(tokeniser=algorithm, max_steps=1)
-    list(pretrain(["明日の天気", "明日の朝", "今日の天気", "天気"] * 5, own, tmp_path / "model", "cpu"))
-    encoder = transformer.load(own.model(tmp_path / "model"), "cpu")
+    settings = config(tokeniser=algorithm, max_steps=1)
+    list(pretrain(["明日の天気", "明日の朝", "今日の天気", "天気"] * 5, settings, tmp_path / "model", "cpu"))
+    encoder = transformer.load(settings.model(tmp_path / "model"), "cpu")
     assert encoder._tokenise(["今日の朝"]).lengths[0] > 3
 
 
-@pytest.mark.parametrize(("changed", "found"), [
+@pytest.mark.parametrize(("changed", "message"), [
     ({"hidden_size": 30}, "hidden_size 30 must be a multiple of heads 4"),
     ({"mask_probability": 1.0}, "mask_probability must be at least 0 and below 1, not 1.0"),
     ({"layers": 0}, "layers must be at least 1 .*, not 0"),
     ({"vocab_size": 5}, "vocab_size must be at least 100 .*, not 5"),
 ])  # fmt: skip
-def test_an_impossible_configuration_is_refused(changed, found):
-    with pytest.raises(ValueError, match=found):
+def test_an_impossible_configuration_is_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
         config(**changed)
 
 
@@ -234,7 +234,7 @@ def task_on(device):
     ids = [np.array([0, *random.integers(5, 200, length), 2]) for length in random.integers(1, 12, 30)]
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "intermediate_size": 32, "vocab_size": 200}
     settings = ScratchConfig(name="small", batch_tokens=64, dropout=0.1, **sizes)
-    lengths = np.array([len(one) for one in ids])
+    lengths = np.array([len(sequence) for sequence in ids])
     return PretrainingTask(settings, Sequences(np.concatenate(ids).astype(np.int32), lengths, 200), device)
 
 
@@ -252,5 +252,5 @@ def test_a_mask_of_pairs_of_positions_gives_the_states_of_a_mask_of_positions():
     seen = torch.tensor([[0, 7, 8, 2], [0, 9, 2, PAD]])
     visible = seen != PAD
     pairs = visible[:, None, None].expand(-1, 1, 4, -1)
-    one, other = (model(input_ids=seen, attention_mask=mask).last_hidden_state for mask in (visible.long(), pairs))
-    assert torch.equal(one[visible], other[visible])
+    flat, full = (model(input_ids=seen, attention_mask=mask).last_hidden_state for mask in (visible.long(), pairs))
+    assert torch.equal(flat[visible], full[visible])

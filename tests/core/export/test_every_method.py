@@ -37,10 +37,10 @@ def exported(request, tmp_path_factory) -> SimpleNamespace:
     place: Path = tmp_path_factory.mktemp("head")
     path = CASES[request.param](place)
     model = disent.load(path, device="cpu", seed=None if ROUTES.get(request.param) == list(LANGUAGES) else 4)
-    own, written = embedded(model), model.save(place / "out", onnx=True)
+    vectors, written = embedded(model), model.save(place / "out", onnx=True)
     shutil.rmtree(place / "heads")
     shutil.rmtree(place / "model")
-    return SimpleNamespace(case=request.param, model=model, own=own, written=written, folder=place / "out")
+    return SimpleNamespace(case=request.param, model=model, vectors=vectors, written=written, folder=place / "out")
 
 
 def test_every_route_of_a_folder_and_of_its_graph_gives_the_vectors_of_the_head(exported):
@@ -52,9 +52,9 @@ def test_every_route_of_a_folder_and_of_its_graph_gives_the_vectors_of_the_head(
     routes = ROUTES.get(exported.case, ["meaning", "language"])
     assert list(exported.written.routes.steps) == routes
     for route in routes:
-        own = exported.own[("sentence", route) if route in LANGUAGES else (route, None)]
-        assert np.abs(model.encode(TEXTS, task=route) - own).max() <= TOLERANCE * np.abs(own).max(), route
-        assert exported.written.routes.widths[route] == own.shape[1]
+        expected = exported.vectors[("sentence", route) if route in LANGUAGES else (route, None)]
+        assert np.abs(model.encode(TEXTS, task=route) - expected).max() <= TOLERANCE * np.abs(expected).max(), route
+        assert exported.written.routes.widths[route] == expected.shape[1]
     assert exported.written.graph_difference <= TOLERANCE
 
 
@@ -62,7 +62,7 @@ def test_a_loaded_folder_is_its_head_to_the_bit_and_needs_nothing_beside_itself(
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # an import of it fails
     loaded, model = disent.load(exported.folder, device="cpu"), exported.model
     assert (loaded.embeddings, loaded.fingerprint, loaded.seed) == (model.embeddings, model.fingerprint, model.seed)
-    found = embedded(loaded)
-    assert list(found) == list(exported.own)
-    for name, matrix in exported.own.items():
-        np.testing.assert_array_equal(found[name], matrix, str(name))
+    actual = embedded(loaded)
+    assert list(actual) == list(exported.vectors)
+    for name, matrix in exported.vectors.items():
+        np.testing.assert_array_equal(actual[name], matrix, str(name))

@@ -47,9 +47,9 @@ def facet(tmp_path_factory) -> Path:
 
 
 def test_queries_documents_and_texts_without_a_task_take_the_default_route_and_a_task_without_one_is_refused(facet):
-    found, model = vectors_of(facet)
+    vectors, model = vectors_of(facet)
     for encode in (model.encode, model.encode_query, model.encode_document):
-        np.testing.assert_array_equal(encode(TEXTS), found["template"])
+        np.testing.assert_array_equal(encode(TEXTS), vectors["template"])
     _, model = vectors_of(facet)
     with pytest.raises(ValueError, match="task='template', task='residual'"):
         model.encode(TEXTS, task="shape")
@@ -149,12 +149,12 @@ def test_what_can_t_be_exported_exactly_is_refused_in_one_line_and_leaves_nothin
 def test_what_needs_the_shipped_module_is_exported_when_it_is_named(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
     exported = export_head(head, tmp_path / "out", seed=4, embeddings=ALL)
-    own = head.trained.embed(head.features(TEXTS, ""), 4)
+    expected = head.trained.embed(head.features(TEXTS, ""), 4)
     vectors, model = vectors_of(tmp_path / "out")
     assert list(vectors) == ALL
     assert exported.routes.needs_code
     for route, matrix in vectors.items():
-        assert np.abs(matrix - own[route]).max() <= TOLERANCE * np.abs(own[route]).max(), route
+        assert np.abs(matrix - expected[route]).max() <= TOLERANCE * np.abs(expected[route]).max(), route
     np.testing.assert_array_equal(model.encode_query(TEXTS), vectors["meaning"])
 
 
@@ -263,16 +263,16 @@ def test_the_lines_of_the_card_run_a_graph(graph_folder, monkeypatch, tmp_path):
     code = code.replace("FOLDER", str(copy))
     *lines, last = code.strip().splitlines()
     names = {"texts": TEXTS}
-    exec("\n".join([*lines, f"found = {last}"]), names)
-    own = load_folder(graph_folder).encode(TEXTS, task="meaning")
-    np.testing.assert_allclose(names["found"][0], own, atol=1e-6)
+    exec("\n".join([*lines, f"vectors = {last}"]), names)
+    expected = load_folder(graph_folder).encode(TEXTS, task="meaning")
+    np.testing.assert_allclose(names["vectors"][0], expected, atol=1e-6)
 
 
 def test_word_sums_of_a_graph_are_those_of_the_head(graph_folder):
     head = load_folder(graph_folder)[1].sub_modules["meaning"][-2]
     features = load_folder(graph_folder)[0].preprocess(TEXTS)
-    own, rows = head._words(features), torch.from_numpy(word_rows(TEXTS))
-    torch.testing.assert_close(WordSums(head)(rows), own, rtol=0, atol=1e-6)
+    expected, rows = head._words(features), torch.from_numpy(word_rows(TEXTS))
+    torch.testing.assert_close(WordSums(head)(rows), expected, rtol=0, atol=1e-6)
     assert (rows == -1).any()
 
 
@@ -341,11 +341,11 @@ def shortened(whole: np.ndarray, kept: tuple[int, int]) -> np.ndarray:
 def test_truncate_dim_keeps_a_share_of_template_and_residual_however_it_is_set(two_parts):
     model = loaded_by_library(two_parts)
     wanted = shortened(model.encode(TEXTS), (4, 2))
-    found = [model.encode(TEXTS, truncate_dim=6), loaded_by_library(two_parts, truncate_dim=6).encode(TEXTS)]
+    truncated = [model.encode(TEXTS, truncate_dim=6), loaded_by_library(two_parts, truncate_dim=6).encode(TEXTS)]
     with model.truncate_embeddings(6):
-        found.append(model.encode(TEXTS))
+        truncated.append(model.encode(TEXTS))
         assert model.get_embedding_dimension() == 6
-    for vectors in found:
+    for vectors in truncated:
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 
 

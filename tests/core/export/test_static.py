@@ -122,13 +122,13 @@ def test_an_exported_static_model_has_its_own_vectors_in_a_process_without_disen
     output = tmp_path / "found.npz"
     code = ELSEWHERE.format(folder=str(exported), texts=CORPUS[:9], output=str(output))
     subprocess.run([sys.executable, "-c", code], check=True)
-    model, found = disent.load(exported), np.load(output)
+    model, arrays = disent.load(exported), np.load(output)
     assert model.description["licence"] == "CC-BY-4.0"
     for name in ("meaning", "template", "residual", "shape", "none", "query"):
         embedding = name if name not in ("none", "query") else "meaning"
-        np.testing.assert_array_equal(found[name], model.encode(CORPUS[:9], embedding))
-    assert found["width"] == model.dim
-    norms = [np.linalg.norm(part, axis=1) for part in np.split(found["short"], [4], axis=1)]
+        np.testing.assert_array_equal(arrays[name], model.encode(CORPUS[:9], embedding))
+    assert arrays["width"] == model.dim
+    norms = [np.linalg.norm(part, axis=1) for part in np.split(arrays["short"], [4], axis=1)]
     np.testing.assert_allclose(*norms, atol=1e-6)  # of template and residual, which weigh the same
 
 

@@ -35,9 +35,9 @@ def test_the_lines_of_the_card_give_the_tags_of_the_head(saved):
     code = re.search(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)[1]
     names = {}
     exec(code.replace("FOLDER", str(folder)), names)
-    found = [names["tags"](words) if words else [] for words in SENTENCES]
-    assert found == model.label(SENTENCES, language="de")
-    assert len({tag for tags in found for tag in tags}) > 1
+    labelled = [names["tags"](words) if words else [] for words in SENTENCES]
+    assert labelled == model.label(SENTENCES, language="de")
+    assert len({tag for tags in labelled for tag in tags}) > 1
 
 
 def test_a_loaded_folder_tags_as_its_head_and_is_saved_as_the_same_folder(saved, tmp_path):

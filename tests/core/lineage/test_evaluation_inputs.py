@@ -77,9 +77,9 @@ NAMED = TEXT.replace('"de-fr+en-de"', '"all"') + section(
 
 def test_a_named_set_has_the_pairs_of_its_pivot_then_the_further_ones_and_its_languages_together(load):
     config = load(NAMED)
-    found = ["-".join((scope.corpus, *scope.languages)) for scope in Scopes(config).of(config.methods["dream"], "all")]
+    scopes = ["-".join((scope.corpus, *scope.languages)) for scope in Scopes(config).of(config.methods["dream"], "all")]
     pairs, languages = ["one-en-de", "one-en-fr", "one-de-fr"], ["one-en", "one-de", "one-fr"]
-    assert found == [*pairs, *languages, "one-de-en-fr", "two-de-en"]
+    assert scopes == [*pairs, *languages, "one-de-en-fr", "two-de-en"]
 
 
 def test_only_tasks_of_sets_are_for_three_languages_and_for_nothing_else():

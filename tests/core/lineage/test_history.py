@@ -78,12 +78,12 @@ def rows_of_refresh(numbers: dict) -> pa.Table:
 def twin(refreshes: list[dict]) -> list[tuple]:
     """The events of all refreshes, by loops."""
     last: dict = {}
-    found = []
+    history = []
     for number, numbers in enumerate(refreshes):
         for name in {**last, **numbers}:
             now, before = numbers.get(name), last.get(name)
             if now is None:
-                found.append((number, name, "ended", None))
+                history.append((number, name, "ended", None))
                 del last[name]
                 continue
             if before is None:
@@ -94,22 +94,22 @@ def twin(refreshes: list[dict]) -> list[tuple]:
                 event = "confirmed"
             else:
                 continue
-            found.append((number, name, event, repr(now["value"])))
+            history.append((number, name, event, repr(now["value"])))
             last[name] = now
-    return sorted(found, key=repr)
+    return sorted(history, key=repr)
 
 
 @given(REFRESHES)
 def test_the_history_of_any_refreshes_is_that_of_loops(refreshes):
     rows = pl.DataFrame(SCHEMAS["metric_history"].empty_table())
-    found = []
+    history = []
     for number, numbers in enumerate(refreshes):
         added = events(rows, pl.DataFrame(rows_of_refresh(numbers)))
         rows = pl.concat([rows.select(added.columns), added])
         for row in added.to_dicts():
             name = (row["method"], row["seed"], json.loads(row["problem"])["gold"])
-            found.append((number, name, row["event"], None if row["value"] is None else repr(row["value"])))
-    assert sorted(found, key=repr) == twin(refreshes)
+            history.append((number, name, row["event"], None if row["value"] is None else repr(row["value"])))
+    assert sorted(history, key=repr) == twin(refreshes)
 
 
 def test_a_refresh_in_which_nothing_changed_writes_no_file(workspace):

@@ -116,11 +116,11 @@ def fingerprints(workspace, names, training_set):
 
 
 def test_only_heads_of_mixtures_that_rank_their_dev_pairs_have_a_fingerprint_of_their_own(workspace, monkeypatch):
-    found = {name: fingerprints(workspace, (*RANKED, *OTHERS), name) for name in ("en-de", MIXTURE)}
+    by_name = {name: fingerprints(workspace, (*RANKED, *OTHERS), name) for name in ("en-de", MIXTURE)}
     monkeypatch.setattr(spec, "mixture_version", lambda *_: ())
-    assert fingerprints(workspace, (*RANKED, *OTHERS), "en-de") == found["en-de"]
-    assert fingerprints(workspace, OTHERS, MIXTURE) == found[MIXTURE][len(RANKED) :]
-    assert not set(fingerprints(workspace, RANKED, MIXTURE)) & set(found[MIXTURE])
+    assert fingerprints(workspace, (*RANKED, *OTHERS), "en-de") == by_name["en-de"]
+    assert fingerprints(workspace, OTHERS, MIXTURE) == by_name[MIXTURE][len(RANKED) :]
+    assert not set(fingerprints(workspace, RANKED, MIXTURE)) & set(by_name[MIXTURE])
 
 
 def test_a_head_of_a_named_set_is_that_of_the_mixture_or_pair_that_it_stands_for(workspace):

@@ -80,8 +80,8 @@ def test_siamese_has_a_finite_gradient_between_equal_rows(same):
 def test_n_pair_equals_a_loop_over_negatives():
     anchors, positives, negatives = vectors(1), vectors(2), vectors(3, ROWS, 4, DIM)
     expected = []
-    for anchor, positive, own_negatives in zip(anchors.tolist(), positives.tolist(), negatives.tolist(), strict=True):
-        gaps = [cosine(anchor, negative) - cosine(anchor, positive) for negative in own_negatives]
+    for anchor, positive, others in zip(anchors.tolist(), positives.tolist(), negatives.tolist(), strict=True):
+        gaps = [cosine(anchor, negative) - cosine(anchor, positive) for negative in others]
         expected.append(math.log(1 + sum(math.exp(gap) for gap in gaps)))
     close(contrastive.n_pair(anchors, positives, negatives), expected)
 

@@ -57,8 +57,8 @@ def loop_f1(left, right, config):
         norms = np.linalg.norm(a) * np.linalg.norm(b)
         return a @ b / norms if norms else 0.0  # the only token, centred, is a vector of zeros
 
-    def nearest_mean(own, other):
-        best = [max(cosine(a, b) for b in other[matched]) for a in own[1:-1]]
+    def nearest_mean(tokens, other):
+        best = [max(cosine(a, b) for b in other[matched]) for a in tokens[1:-1]]
         return max(0.0, sum(best) / len(best))
 
     precision, recall = nearest_mean(left, right), nearest_mean(right, left)
@@ -79,9 +79,9 @@ def loop_scores(left, right, config):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @few
-@given(own=lengths, other=lengths, seed=st.integers(0, 99))
-def test_scores_equal_a_loop_over_texts_and_tokens(config, own, other, seed):
-    left, right = ragged_bank(own, DIM, seed=seed), ragged_bank(other, DIM, seed=seed + 1)
+@given(sizes=lengths, other_sizes=lengths, seed=st.integers(0, 99))
+def test_scores_equal_a_loop_over_texts_and_tokens(config, sizes, other_sizes, seed):
+    left, right = ragged_bank(sizes, DIM, seed=seed), ragged_bank(other_sizes, DIM, seed=seed + 1)
     scores = matrix_of(left, config).similarity(matrix_of(right, config))
     np.testing.assert_allclose(scores, loop_scores(left, right, config), atol=1e-5)
 
@@ -89,16 +89,17 @@ def test_scores_equal_a_loop_over_texts_and_tokens(config, own, other, seed):
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @few
 @given(lengths, st.integers(0, 99))
-def test_paired_scores_are_the_diagonal(config, own, seed):
-    left, right = random_matrix(own, seed=seed, config=config), random_matrix(own[::-1], seed=seed + 1, config=config)
+def test_paired_scores_are_the_diagonal(config, sizes, seed):
+    left = random_matrix(sizes, seed=seed, config=config)
+    right = random_matrix(sizes[::-1], seed=seed + 1, config=config)
     np.testing.assert_allclose(left.paired(right), np.diag(left.similarity(right)), atol=1e-6)
 
 
 def test_scores_do_not_depend_on_the_size_of_blocks(monkeypatch):
-    own, other = [3, 4, 4, 5, 4, 3, 4], [4, 4, 3, 4]
-    whole = random_matrix(own).similarity(random_matrix(other, seed=1))
+    sizes, other_sizes = [3, 4, 4, 5, 4, 3, 4], [4, 4, 3, 4]
+    whole = random_matrix(sizes).similarity(random_matrix(other_sizes, seed=1))
     monkeypatch.setattr(untrained_head, "BLOCK_TOKENS", 8)
-    np.testing.assert_allclose(random_matrix(own).similarity(random_matrix(other, seed=1)), whole, atol=1e-6)
+    np.testing.assert_allclose(random_matrix(sizes).similarity(random_matrix(other_sizes, seed=1)), whole, atol=1e-6)
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
@@ -159,10 +160,10 @@ def test_scores_equal_the_authors_package_on_a_real_encoder():
 # --- retrieval --------------------------------------------------------------------------------------------
 
 
-def doubled(own, seed=0):
+def doubled(sizes, seed=0):
     """Every text twice: the copies follow the texts."""
-    matrix = random_matrix(own, seed=seed)
-    return matrix.take(np.tile(np.arange(len(own)), 2))
+    matrix = random_matrix(sizes, seed=seed)
+    return matrix.take(np.tile(np.arange(len(sizes)), 2))
 
 
 def ordered(scores, skip=None):
@@ -171,13 +172,13 @@ def ordered(scores, skip=None):
 
 @few
 @given(lengths, lengths, st.integers(0, 99), st.booleans())
-def test_nearest_equals_sorting_all_scores_with_copies_in_index_order(own, other, seed, skipping):
-    queries, pool = random_matrix(own, seed=seed), doubled(other, seed + 1)
-    skip = np.arange(len(own)) % len(pool) if skipping else None
+def test_nearest_equals_sorting_all_scores_with_copies_in_index_order(sizes, pool_sizes, seed, skipping):
+    queries, pool = random_matrix(sizes, seed=seed), doubled(pool_sizes, seed + 1)
+    skip = np.arange(len(sizes)) % len(pool) if skipping else None
     scores, indices = nearest(queries, pool, 3, skip=skip)
-    every = np.tile(queries.similarity(random_matrix(other, seed=seed + 1)), 2)  # copies score alike to the bit
-    for row, found in enumerate(indices.tolist()):
-        assert found == ordered(every[row], None if skip is None else skip[row])[:3]
+    every = np.tile(queries.similarity(random_matrix(pool_sizes, seed=seed + 1)), 2)  # copies score alike to the bit
+    for row, actual in enumerate(indices.tolist()):
+        assert actual == ordered(every[row], None if skip is None else skip[row])[:3]
     np.testing.assert_allclose(scores, np.take_along_axis(every, indices, 1), atol=1e-6)
 
 
@@ -217,10 +218,10 @@ def embed(texts, seed):
     return {"sentence": random_matrix([3 + place % 4 for place in range(len(texts))], seed=len(texts.language))}
 
 
-def run(problem, own=embed):
+def run(problem, embedder=embed):
     identity = {"method": "bertscore", "encoder": "toy", "trained_on": "", "seeds": None, "fingerprint": "f"}
     config = EvaluationConfig(bootstrap_samples=10)
-    return evaluate([problem], own, **identity, config=config, created_at=datetime(2024, 5, 1, tzinfo=UTC))
+    return evaluate([problem], embedder, **identity, config=config, created_at=datetime(2024, 5, 1, tzinfo=UTC))
 
 
 def translation_problem(count=5):
@@ -233,9 +234,9 @@ def translation_problem(count=5):
 def test_retrieval_scores_a_late_interaction_with_one_entry_a_text():
     assert isinstance(random_matrix([3]), LateInteraction)
     assert not isinstance(np.ones((2, 2)), LateInteraction)
-    found = run(translation_problem())
-    assert found.metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
-    assert found.rankings.num_rows == 25
+    result = run(translation_problem())
+    assert result.metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
+    assert result.rankings.num_rows == 25
     with pytest.raises(EncoderError, match="not one row for each text"):
         run(translation_problem(), lambda texts, seed: {"sentence": random_matrix([3])})
 

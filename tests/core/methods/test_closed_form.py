@@ -68,16 +68,16 @@ def random_matrix(seed, rows=7, dim=DIM):
 @pytest.mark.parametrize("language", ["en", "de", "es"])
 def test_the_mean_of_training_texts_is_taken_away(language):
     data = world("en-de", "en-es").data
-    own = np.unique(language_rows(data, language)[0], axis=0)  # English is in both pairs, and counts once
+    training = np.unique(language_rows(data, language)[0], axis=0)  # English is in both pairs, and counts once
     texts = random_matrix(1)
     embedded = solved(CENTERED, data, CenteredConfig()).embed(features(texts, language), None)["sentence"]
-    np.testing.assert_allclose(embedded, texts - own.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(embedded, texts - training.mean(axis=0), atol=1e-5)
 
 
 def test_transductive_centering_takes_the_mean_of_the_embedded_texts_away():
     texts = random_matrix(0)
-    own = unseeded.Solved(closed_form_head.subtract_mean, {}, CenteredConfig(source="test"))
-    embedded = own.embed(features(texts, "xx"), None)["sentence"]
+    solution = unseeded.Solved(closed_form_head.subtract_mean, {}, CenteredConfig(source="test"))
+    embedded = solution.embed(features(texts, "xx"), None)["sentence"]
     np.testing.assert_allclose(embedded, texts - texts.mean(axis=0), atol=1e-4)
 
 
@@ -102,9 +102,9 @@ def test_the_map_of_fewer_pairs_than_dimensions_is_scikit_learns_of_least_norm()
     data = world(train=4).data
     german, english = language_rows(data, "de")
     reference = LinearRegression().fit(german, english)
-    found = closed_form_head.least_squares_maps(data, ProjectionConfig())
-    np.testing.assert_allclose(found["weight.de"].numpy(), reference.coef_.T, atol=1e-6)
-    np.testing.assert_allclose(found["bias.de"].numpy(), reference.intercept_, atol=1e-6)
+    maps = closed_form_head.least_squares_maps(data, ProjectionConfig())
+    np.testing.assert_allclose(maps["weight.de"].numpy(), reference.coef_.T, atol=1e-6)
+    np.testing.assert_allclose(maps["bias.de"].numpy(), reference.intercept_, atol=1e-6)
 
 
 def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
@@ -124,9 +124,9 @@ def test_english_stays_as_it_is_on_either_side(pair):
 
 
 def test_without_english_the_first_language_stays_as_it_is():
-    own, texts = solved(PROJECTION, world("fr-de").data, ProjectionConfig()), random_matrix(3)
-    np.testing.assert_array_equal(own.embed(features(texts, "fr"), None)["sentence"], texts.astype(np.float32))
-    assert not np.allclose(own.embed(features(texts, "de"), None)["sentence"], texts)
+    solution, texts = solved(PROJECTION, world("fr-de").data, ProjectionConfig()), random_matrix(3)
+    np.testing.assert_array_equal(solution.embed(features(texts, "fr"), None)["sentence"], texts.astype(np.float32))
+    assert not np.allclose(solution.embed(features(texts, "de"), None)["sentence"], texts)
 
 
 def test_a_mixture_has_the_map_of_each_pair():
@@ -156,9 +156,9 @@ def test_the_transductive_map_gives_both_sides_the_mean_zero_and_else_the_same(l
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_language_that_was_not_trained_on_is_named_beside_the_known(method):
-    own = solved(method, world().data, method.presets["paper"])
+    solution = solved(method, world().data, method.presets["paper"])
     with pytest.raises(TrainingError, match=r"'ja', only of de, en\. Train it on a pair"):
-        own.embed(features(random_matrix(0), "ja"), None)
+        solution.embed(features(random_matrix(0), "ja"), None)
 
 
 def head(method):
@@ -175,11 +175,11 @@ def files(tmp_path):
 def test_a_head_is_solved_once_and_embeds_from_its_file_as_from_memory(files, method):
     run, data = head(method), world().data
     reports = [train_head(run, files, lambda: data, device="cpu") for _ in range(2)]
-    assert [(one.steps, one.is_reused) for one in reports] == [(1, False), (0, True)]
+    assert [(report.steps, report.is_reused) for report in reports] == [(1, False), (0, True)]
     assert reports[0].content == reports[1].content
-    found = features(random_matrix(5), "de")
-    loaded = trainer(method).load(files.weights, run.settings, "cpu").embed(found, None)["sentence"]
-    np.testing.assert_array_equal(loaded, solved(method, data, run.settings).embed(found, None)["sentence"])
+    inputs = features(random_matrix(5), "de")
+    loaded = trainer(method).load(files.weights, run.settings, "cpu").embed(inputs, None)["sentence"]
+    np.testing.assert_array_equal(loaded, solved(method, data, run.settings).embed(inputs, None)["sentence"])
     assert loaded.dtype == np.float32
 
 
@@ -201,8 +201,8 @@ def test_a_checkpoint_of_the_same_run_is_replayed_and_any_other_is_not(files, me
 
 def test_dev_terms_are_those_of_a_loop_over_dev_pairs(tmp_path):
     data = world(dev=9).data
-    own = solved(CENTERED, data, CenteredConfig())
-    german, english = (own.embed(features(rows, language), None)["sentence"] for rows, language in
+    solution = solved(CENTERED, data, CenteredConfig())
+    german, english = (solution.embed(features(rows, language), None)["sentence"] for rows, language in
                        zip(language_rows(data, "de", "dev"), ("de", "en"), strict=True))  # fmt: skip
     cosine = np.array([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in english] for a in german])
     (epoch,) = trainer(CENTERED).fit(data, CenteredConfig(), Fit((0,), tmp_path / "checkpoint", "r"))

@@ -135,10 +135,10 @@ def meat(**switches) -> MeatHead:
     return MeatHead(DIM, LANGUAGES, MeatConfig(**switches)).double()
 
 
-def distance(kind, found, wanted):
+def distance(kind, actual, wanted):
     if kind == "cosine":
-        return 1 - cosine(found, wanted)
-    return mean([(a - b) ** 2 for a, b in zip(found, wanted, strict=True)])
+        return 1 - cosine(actual, wanted)
+    return mean([(a - b) ** 2 for a, b in zip(actual, wanted, strict=True)])
 
 
 def meat_terms(model: MeatHead, batch) -> dict[str, float]:
@@ -181,19 +181,19 @@ def test_the_discriminator_minimises_its_cross_entropy():
 
 def gradients(model, loss):
     names, parameters = zip(*model.named_parameters(), strict=True)
-    found = torch.autograd.grad(loss, parameters, allow_unused=True)
-    return {name: value for name, value in zip(names, found, strict=True) if value is not None}
+    derivatives = torch.autograd.grad(loss, parameters, allow_unused=True)
+    return {name: value for name, value in zip(names, derivatives, strict=True) if value is not None}
 
 
 def test_reversal_gives_the_maps_the_opposite_gradient_and_the_discriminator_its_own():
     batch = batch_of(*SIDES)
     reversed_, negative = meat(adversarial="grad_reversal"), meat(adversarial="negative_ce")
-    found = gradients(reversed_, reversed_(batch)["adversarial"])
+    actual = gradients(reversed_, reversed_(batch)["adversarial"])
     expected = gradients(negative, negative(batch)["adversarial"])
-    assert found.keys() == expected.keys() > {"discriminator.weight", "meaning.weight"}
+    assert actual.keys() == expected.keys() > {"discriminator.weight", "meaning.weight"}
     for name, value in expected.items():
         sign = -1 if name.startswith("discriminator") else 1
-        assert torch.allclose(found[name], sign * value), name
+        assert torch.allclose(actual[name], sign * value), name
 
 
 def test_only_reversal_has_no_step_of_the_adversary_alone():
@@ -209,8 +209,8 @@ def test_only_reversal_has_no_step_of_the_adversary_alone():
 def test_terms_without_the_adversarial_one_do_not_reach_the_discriminator():
     model = meat()
     terms = model(batch_of(*SIDES))
-    found = gradients(model, sum(value for name, value in terms.items() if name != "adversarial"))
-    assert found.keys() == {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
+    reached = gradients(model, sum(value for name, value in terms.items() if name != "adversarial"))
+    assert reached.keys() == {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
 
 
 NAMES = ("oracle", "dream_oracle", "meat_oracle")
@@ -234,10 +234,10 @@ def rows_of_side(model, rows, side):
     halves = [side, *([f"{side}_second_half"] if f"{side}_second_half_vectors" in rows else [])]
     labels, meaning, language = [], [], []
     for role in halves:
-        _, own_meaning, own_language = split(model.base, rows, role)
+        _, role_meaning, role_language = split(model.base, rows, role)
         labels += rows[f"{role}_language"].tolist()
-        meaning += own_meaning
-        language += own_language
+        meaning += role_meaning
+        language += role_language
     return labels, meaning, language
 
 
@@ -245,9 +245,9 @@ def loop_intra(model, sides):
     config, total = model.config, 2.0
     for labels, _, language in sides:
         per_row = []
-        for i, one in enumerate(language):
+        for i, vector in enumerate(language):
             others = [
-                cosine(one, other)
+                cosine(vector, other)
                 for j, other in enumerate(language)
                 if (config.intra_class_scope == "batch" or labels[i] == labels[j])
                 and (config.intra_class_diagonal or i != j)
@@ -289,8 +289,8 @@ def oracle_terms(model, rows):
 
 def check(model):
     rows = oracle_batch(model)
-    found = {name: value for name, value in values(model(rows)).items() if name in ("intra_class", "inter_class")}
-    assert found == pytest.approx(oracle_terms(model, rows), abs=1e-9)
+    actual = {name: value for name, value in values(model(rows)).items() if name in ("intra_class", "inter_class")}
+    assert actual == pytest.approx(oracle_terms(model, rows), abs=1e-9)
 
 
 @pytest.mark.parametrize("separation", [None, *FORMS])
@@ -326,10 +326,10 @@ def test_a_lone_objective_that_the_base_lacks_is_rejected():
 def test_the_base_keeps_its_terms(name):
     model = oracle(name)
     rows = oracle_batch(model)
-    found = model(rows)
+    terms = model(rows)
     for term, value in model.base(rows).items():
-        assert torch.equal(found.pop(term), value)
-    assert found.keys() == {"intra_class", "inter_class"}
+        assert torch.equal(terms.pop(term), value)
+    assert terms.keys() == {"intra_class", "inter_class"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -123,8 +123,8 @@ def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
             parameter.mul_(3)  # logits that are not next to nothing
     for batch in emu.batches(0):
         with torch.no_grad():
-            found = emu.terms(batch, emu.vectors)
-        assert values(found) == pytest.approx(loop_terms(emu, batch), abs=1e-6)
+            terms = emu.terms(batch, emu.vectors)
+        assert values(terms) == pytest.approx(loop_terms(emu, batch), abs=1e-6)
 
 
 def test_an_utterance_without_translation_has_no_part_in_the_adversary():
@@ -133,8 +133,8 @@ def test_an_utterance_without_translation_has_no_part_in_the_adversary():
     batch["adversarial"] = batch["adversarial"].clone()
     batch["adversarial"][:2] = -1
     with torch.no_grad():
-        found = emu.terms(batch, emu.vectors)
-    assert float(found["adversary"]) == pytest.approx(loop_terms(emu, batch)["adversary"], abs=1e-6)
+        terms = emu.terms(batch, emu.vectors)
+    assert float(terms["adversary"]) == pytest.approx(loop_terms(emu, batch)["adversary"], abs=1e-6)
     batch["adversarial"][:] = -1
     assert emu.terms(batch, emu.vectors)["adversary"] == 0
 
@@ -273,7 +273,7 @@ def test_the_parallel_adversary_is_the_translation_by_id_unless_two_corpora_have
 
 
 @pytest.mark.parametrize(
-    ("own", "chosen", "labelled", "adversaries"),
+    ("toy", "chosen", "labelled", "adversaries"),
     [
         (WORLD, {}, {"en"}, ["de", "es"]),
         (WORLD, {"training": ("de", "es")}, {"de", "es"}, ["en"]),
@@ -281,8 +281,8 @@ def test_the_parallel_adversary_is_the_translation_by_id_unless_two_corpora_have
         (world("de-es"), {}, {"de"}, ["es"]),  # without English the first language is the training language
     ],
 )
-def test_languages_have_their_roles(own, chosen, labelled, adversaries):
-    roles = intent_data(own.data, **chosen)
+def test_languages_have_their_roles(toy, chosen, labelled, adversaries):
+    roles = intent_data(toy.data, **chosen)
     assert {language_of(roles, row) for row in roles.labelled.tolist()} == labelled
     assert [language_of(roles, int(pool[0])) for pool in roles.adversarial] == adversaries
     assert all(row >= roles.first_dev for row in roles.dev_labelled.tolist())

@@ -97,20 +97,20 @@ def known_words(dim):
 
 
 def embed(model, texts):
-    found = model.embed(features(texts), 0)
-    return found if isinstance(next(iter(found.values())), np.ndarray) else by_text(found)
+    embeddings = model.embed(features(texts), 0)
+    return embeddings if isinstance(next(iter(embeddings.values())), np.ndarray) else by_text(embeddings)
 
 
-def by_text(found):
+def by_text(embeddings):
     """The token vectors of a late interaction, one object a text."""
-    ((name, tokens),) = found.items()
+    ((name, tokens),) = embeddings.items()
     ends = tokens.offsets.tolist()
     return {name: np.array([tokens.values[a:b].numpy().tobytes() for a, b in pairwise(ends)])}
 
 
 def presets(method):
     """Distinct settings, without those that read the other texts: a mean of test texts is not of one text."""
-    for preset in {getattr(one, "vector_map", repr(one)): one for one in method.presets.values()}.values():
+    for preset in {getattr(item, "vector_map", repr(item)): item for item in method.presets.values()}.values():
         if "test" not in (getattr(preset, "source", ""), getattr(preset, "center", "")):
             yield replace(preset, center=False) if getattr(preset, "center", None) is True else preset
 

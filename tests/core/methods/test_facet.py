@@ -33,8 +33,8 @@ def data(*, mates=True):
     of_source = {int(source): int(mate) for source, mate in zip(rows["source"], rows["target"], strict=True)}
     pair = torch.tensor([place for place, row in enumerate(sources.tolist()) if row in of_source])
     mate = {
-        side: torch.tensor([of_source[row] for row in own[pair].tolist()])
-        for side, own in (("source", sources), ("target", targets))
+        side: torch.tensor([of_source[row] for row in numbers[pair].tolist()])
+        for side, numbers in (("source", sources), ("target", targets))
     }
     texts = {side: [f"{side} mate {row}" for row in rows.tolist()] for side, rows in mate.items()}
     return replace(made, mates={"train": ParallelMates(pair, torch.zeros_like(pair), texts, mate)})
@@ -60,10 +60,10 @@ def parts(model, number):
 def loops(model, batch):
     """All loss terms of a batch, text by text."""
     count, sides = len(batch.chosen), batch.pairs.T.tolist()
-    found = [[parts(model, number) for number in side] for side in sides]
-    meaning = [[[*a, *b, *c, *d] for a, b, c, d in side] for side in found]
-    template = [[[*one[0], *one[2]] for one in side] for side in found]
-    residual = [[[*one[1], *one[3]] for one in side] for side in found]
+    text_parts = [[parts(model, number) for number in side] for side in sides]
+    meaning = [[[*a, *b, *c, *d] for a, b, c, d in side] for side in text_parts]
+    template = [[[*text[0], *text[2]] for text in side] for side in text_parts]
+    residual = [[[*text[1], *text[3]] for text in side] for side in text_parts]
     mates = batch.mate_of.tolist()
 
     def meanings(rows):
@@ -71,13 +71,13 @@ def loops(model, batch):
 
     def templates(rows):
         return mean([
-            contrast(own[:count], [own[mate] for mate in mates], side[:count], [side[mate] for mate in mates],
+            contrast(texts[:count], [texts[mate] for mate in mates], side[:count], [side[mate] for mate in mates],
                      model.config.template_temperature)
-            for own, side in zip(rows, sides, strict=True)
+            for texts, side in zip(rows, sides, strict=True)
         ])  # fmt: skip
 
     def alone(view):
-        kept = [[one[2 * view : 2 * view + 2] for one in side] for side in found]
+        kept = [[text[2 * view : 2 * view + 2] for text in side] for side in text_parts]
         of_templates = templates([[a for a, _ in side] for side in kept])
         return meanings([[[*a, *b] for a, b in side] for side in kept]) + model.config.template_weight * of_templates
 
@@ -87,7 +87,7 @@ def loops(model, batch):
         "template_contrast": templates(template),
         "reading_contrast": alone(0) + alone(1),
         "residual_repulsion": mean([
-            max(0.0, cosine(own[place], own[mate])) for own in residual for place, mate in enumerate(mates)
+            max(0.0, cosine(texts[place], texts[mate])) for texts in residual for place, mate in enumerate(mates)
             if mate >= count
         ]),
         "language_identification": mean([
@@ -128,8 +128,8 @@ def test_every_training_pair_is_seen_once_an_epoch_with_a_mate_of_its_own():
         chosen += batch.chosen.tolist()
         assert torch.equal(batch.pairs[: len(batch.chosen)], model.data.pairs["train"][batch.chosen])
         for pair, mate in zip(batch.chosen.tolist(), batch.mate_of.tolist(), strict=True):
-            own = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
-            assert (batch.pairs[mate].tolist() in own) if own else (mate == batch.chosen.tolist().index(pair))
+            mates = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
+            assert (batch.pairs[mate].tolist() in mates) if mates else (mate == batch.chosen.tolist().index(pair))
     assert sorted(chosen) == list(range(12))
 
 
@@ -187,9 +187,9 @@ def saved(folder, config):
 
 def features():
     made = data()
-    own = made.utterances["train"]
-    rows = torch.cat([own[language].rows for language in ("en", "de")])
-    texts = [text for language in ("en", "de") for text in own[language].texts]
+    utterances = made.utterances["train"]
+    rows = torch.cat([utterances[language].rows for language in ("en", "de")])
+    texts = [text for language in ("en", "de") for text in utterances[language].texts]
     return TextFeatures(made.vectors, rows, made.states, made.state_rows[rows], "en", texts)
 
 
@@ -324,9 +324,9 @@ def terms(model, batch):
 )
 def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
     model, batch = first_head(), batch_of_pairs(texts)
-    found = terms(model, batch)
-    assert found["meaning_contrast"] == pytest.approx(loop_meaning(model, batch), abs=1e-9)
-    assert found["template_contrast"] == pytest.approx(loop_template(model, batch), abs=1e-9)
+    actual = terms(model, batch)
+    assert actual["meaning_contrast"] == pytest.approx(loop_meaning(model, batch), abs=1e-9)
+    assert actual["template_contrast"] == pytest.approx(loop_template(model, batch), abs=1e-9)
 
 
 def test_without_slot_swaps_only_translations_are_candidates():
@@ -356,9 +356,9 @@ def test_without_leaves_out_its_term(without, left_out):
 
 def test_each_loss_reaches_the_units_it_is_about():
     model, batch = first_head(), batch_of_pairs()
-    found = model(batch)
-    (of_template,) = torch.autograd.grad(found["template_contrast"], [model.units.weight], retain_graph=True)
-    (of_meaning,) = torch.autograd.grad(found["meaning_contrast"], [model.units.weight], retain_graph=True)
+    losses = model(batch)
+    (of_template,) = torch.autograd.grad(losses["template_contrast"], [model.units.weight], retain_graph=True)
+    (of_meaning,) = torch.autograd.grad(losses["meaning_contrast"], [model.units.weight], retain_graph=True)
     assert (of_template[:4].abs().sum(dim=1) > 0).all()
     assert (of_template[4:] == 0).all()
     assert (of_meaning.abs().sum(dim=1) > 0).all()
@@ -369,10 +369,10 @@ def test_each_loss_reaches_the_units_it_is_about():
 
 def test_embeddings_equal_loops_over_tokens_and_units():
     model, batch = first_head(), batch_of_pairs()
-    found = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
+    embeddings = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
     for row, expected in enumerate(facets(model, batch, "source")):
         for name, vector in expected.items():
-            assert found[name][row].tolist() == pytest.approx(vector, abs=1e-9)
+            assert embeddings[name][row].tolist() == pytest.approx(vector, abs=1e-9)
 
 
 def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages():

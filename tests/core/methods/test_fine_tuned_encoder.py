@@ -58,12 +58,12 @@ def run(name, data, config, path, seeds=(0, 1)):
 def kept(folder):
     """Weights of the finished seeds of a run, `SEED.NAME` to tensor."""
     by_seed = {path.stem: read_weights(path)[0] for path in folder.glob("*.safetensors")}
-    return {f"{seed}.{name}": value for seed, own in by_seed.items() for name, value in own.items()}
+    return {f"{seed}.{name}": value for seed, weights in by_seed.items() for name, value in weights.items()}
 
 
 def features(data, texts, language="en"):
-    own = data.utterances["dev"][language]
-    return TextFeatures(data.vectors, own.rows, texts=own.texts if texts else None)
+    utterances = data.utterances["dev"][language]
+    return TextFeatures(data.vectors, utterances.rows, texts=utterances.texts if texts else None)
 
 
 # --- the encoder ------------------------------------------------------------------------------------------
@@ -73,13 +73,13 @@ def features(data, texts, language="en"):
     ("pooling", "layer"), [("mean", -1), ("cls", -1), ("pooler", -1), ("mean", 1), ("cls", 0), ("mean", (0, 1))]
 )
 def test_an_encoder_that_is_not_yet_tuned_gives_the_frozen_encoders_vectors(files, pooling, layer):
-    own = HuggingFaceConfig(name="tiny", path=str(files.folder), pooling=pooling, layer=layer, max_length=8)
+    untuned = HuggingFaceConfig(name="tiny", path=str(files.folder), pooling=pooling, layer=layer, max_length=8)
     source = TunableEncoder(replace(files, pooling=pooling, layer=layer, max_length=8), "cpu")
     frozen = np.zeros((len(TEXTS), source.dim), np.float32)
-    for batch in load(own, "cpu").encode(TEXTS, states=False):
+    for batch in load(untuned, "cpu").encode(TEXTS, states=False):
         frozen[batch.indices] = batch.vectors
-    found = embed_all(source, source.prepare(TEXTS), torch.arange(len(TEXTS)))
-    np.testing.assert_allclose(found.numpy(), frozen, atol=1e-6)
+    vectors = embed_all(source, source.prepare(TEXTS), torch.arange(len(TEXTS)))
+    np.testing.assert_allclose(vectors.numpy(), frozen, atol=1e-6)
 
 
 def test_groups_of_similar_length_change_nothing_and_keep_the_order(files, monkeypatch):
@@ -100,15 +100,15 @@ def test_every_weight_gets_a_gradient_but_those_of_token_embeddings_where_they_a
 
 def test_recomputed_states_give_the_gradient_of_the_whole_batch_with_the_same_dropout(files, monkeypatch):
     monkeypatch.setattr("disent_core.encoders.fine_tunable._GROUP", {"cpu": 2})
-    texts, found = torch.tensor([[0, 1], [2, 3], [4, 5]]), {}
+    texts, gradients = torch.tensor([[0, 1], [2, 3], [4, 5]]), {}
     for recompute in (False, True):
         torch.manual_seed(1)
         source = TunableEncoder(files, "cpu", recompute=recompute).train()
         left, right = source(source.prepare(TEXTS), texts.T.flatten()).chunk(2)
         none_equal = torch.eye(3, dtype=torch.bool)
         symmetric_softmax(left, right, none_equal, temperature=0.05).mean().backward(inputs=list(source.parameters()))
-        found[recompute] = [value.grad for value in source.parameters()]
-    for whole, cached in zip(found[False], found[True], strict=True):
+        gradients[recompute] = [value.grad for value in source.parameters()]
+    for whole, cached in zip(gradients[False], gradients[True], strict=True):
         torch.testing.assert_close(cached, whole, rtol=1e-6, atol=1e-8)
 
 
@@ -123,12 +123,12 @@ def test_recomputing_keeps_the_states_of_no_group(files, monkeypatch):
 
 
 def test_bfloat16_is_near_float32_and_its_vectors_and_weights_are_float32(files):
-    rows, found = torch.arange(len(TEXTS)), {}
+    rows, vectors = torch.arange(len(TEXTS)), {}
     for precision in ("float32", "bfloat16"):
         source = TunableEncoder(files, "cpu", precision=precision)
-        found[precision] = embed_all(source, source.prepare(TEXTS), rows)
-        assert found[precision].dtype == next(source.parameters()).dtype == torch.float32
-    assert 0 < (found["float32"] - found["bfloat16"]).abs().max() < 0.05
+        vectors[precision] = embed_all(source, source.prepare(TEXTS), rows)
+        assert vectors[precision].dtype == next(source.parameters()).dtype == torch.float32
+    assert 0 < (vectors["float32"] - vectors["bfloat16"]).abs().max() < 0.05
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
@@ -219,8 +219,8 @@ def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, dat
     monkeypatch.setattr(infonce_head.TranslationTask, "validate", lambda _: dict(zip(names, next(dev), strict=True)))
     config = settings("fine_tuned", monitor=monitor, epochs=4, patience=2)
     epochs = list(run("fine_tuned", data, config, tmp_path / "run", (0,)))
-    found = [epoch.number - 1 for epoch in epochs if epoch.is_best[0]]
-    assert found == (list(range(4)) if monitor == "last" else best)
+    best_epochs = [epoch.number - 1 for epoch in epochs if epoch.is_best[0]]
+    assert best_epochs == (list(range(4)) if monitor == "last" else best)
     assert len(epochs) == 4
     short = list(run("fine_tuned", data, replace(config, patience=1), tmp_path / "short", (0,)))
     assert len(short) == {"last": 4, "loss": 3, "dev_accuracy": 2}[monitor]
@@ -240,15 +240,15 @@ def saved(name, data, config, tmp_path):
 def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_path, monkeypatch):
     last = {}  # the tasks, to compare with
     task = type(imported(METHODS[name].tasks)(data, settings(name, tune=tune), "cpu")(0))
-    own_validate = task.validate
-    monkeypatch.setattr(task, "validate", lambda self: last.update({self.seed: self}) or own_validate(self))
+    original = task.validate
+    monkeypatch.setattr(task, "validate", lambda self: last.update({self.seed: self}) or original(self))
     config = settings(name, tune=tune, monitor="last", **({"train_embeddings": False} if tune == "encoder" else {}))
     saved(name, data, config, tmp_path)
     loaded = trainer(METHODS[name]).load(tmp_path / "weights", config, "cpu", files)
     for seed in (1, 0):
-        found = loaded.embed(features(data, texts=True), seed)
-        assert list(found) == list(METHODS[name].embeddings)
-        (matrix,) = found.values()
+        embeddings = loaded.embed(features(data, texts=True), seed)
+        assert list(embeddings) == list(METHODS[name].embeddings)
+        (matrix,) = embeddings.values()
         source = last[seed].source
         inputs = data.vectors.take(data.utterances["dev"]["en"].rows) if tune == "head" else None
         inputs = source.prepare(data.utterances["dev"]["en"].texts) if inputs is None else inputs
@@ -261,9 +261,9 @@ def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_p
 
 def test_the_content_of_a_file_stands_for_its_weights(data, tmp_path):
     config = settings("softmax", tune="head")
-    for name, own in (("a", config), ("b", config), ("c", replace(config, learning_rate=0.1))):
+    for name, variant in (("a", config), ("b", config), ("c", replace(config, learning_rate=0.1))):
         (tmp_path / name).mkdir()
-        content = saved("softmax", data, own, tmp_path / name)[1]
+        content = saved("softmax", data, variant, tmp_path / name)[1]
         assert (name == "c") != (content == saved("softmax", data, config, tmp_path / name)[1])
 
 
@@ -286,12 +286,12 @@ def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(d
 
 
 def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
-    own = infonce_head.pair_texts(data)
-    assert len(set(own.texts)) == len(own.texts)
-    for split, rows in own.pairs.items():
+    listed = infonce_head.pair_texts(data)
+    assert len(set(listed.texts)) == len(listed.texts)
+    for split, rows in listed.pairs.items():
         pairs = data.splits[split]
         for row, source, target in zip(rows.tolist(), *(pairs.text[side].tolist() for side in SIDES), strict=True):
-            left, right = (own.texts[one] for one in row)
+            left, right = (listed.texts[number] for number in row)
             assert left.split()[::2] == right.split()[::2]
             assert (left.split()[1], right.split()[1]) == ("en", "de")
             assert source != target
@@ -299,8 +299,8 @@ def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
 
 @pytest.mark.parametrize("other", ["de", "zh-TW"])
 def test_pairs_of_a_bitext_find_their_texts_as_well(other):
-    own = world("en-de")
-    entries = [row | {"pair": f"en-{other}", "target_language": other} for row in own.aligned[0].to_pylist()]
+    toy = world("en-de")
+    entries = [row | {"pair": f"en-{other}", "target_language": other} for row in toy.aligned[0].to_pylist()]
     rows = [row for row in entries if row["split"] != "test"]
     bitext = rows_table(
         [
@@ -312,15 +312,15 @@ def test_pairs_of_a_bitext_find_their_texts_as_well(other):
         "sentence_pairs",
     )  # fmt: skip
     none = [SCHEMAS["utterances"].empty_table()]
-    aligned, vectors = [rows_table(entries, "aligned_pairs")], {"en": own.vectors["en"], other: own.vectors["de"]}
+    aligned, vectors = [rows_table(entries, "aligned_pairs")], {"en": toy.vectors["en"], other: toy.vectors["de"]}
     data = training_data(aligned, vectors, masked=False, utterances=none, sentences=[bitext])
-    found = infonce_head.pair_texts(data)
-    for split, pairs in found.pairs.items():
+    listed = infonce_head.pair_texts(data)
+    for split, pairs in listed.pairs.items():
         expected = [row for row in rows if row["split"] == split]
         assert len(pairs) == len(expected)
         for (source, target), row in zip(pairs.tolist(), expected, strict=True):
-            assert found.texts[source] == f"text of {row['source_key']}"
-            assert found.texts[target] == f"text of {row['target_key']}"
+            assert listed.texts[source] == f"text of {row['source_key']}"
+            assert listed.texts[target] == f"text of {row['target_key']}"
 
 
 def test_pairs_with_a_text_in_common_are_found():

@@ -39,16 +39,16 @@ from disent_core.training.stacked import best_parameters
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_every_term_equals_a_loop_over_pairs_and_tokens(switches):
     model, batch = head(**switches), batch_of_pairs()
-    found = values(model(batch))
-    assert found == pytest.approx(loop_terms(model, batch), abs=1e-9)
+    actual = values(model(batch))
+    assert actual == pytest.approx(loop_terms(model, batch), abs=1e-9)
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
 def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches):
     model, batch = head(**switches), batch_of_pairs()
-    found = model.embed(texts_of(batch, "source"))
-    for name, rows in found.items():
-        expected = [one[name] for one in loop_embeddings(model, batch, "source")]
+    embeddings = model.embed(texts_of(batch, "source"))
+    for name, rows in embeddings.items():
+        expected = [text[name] for text in loop_embeddings(model, batch, "source")]
         assert torch.allclose(rows, torch.tensor(expected, dtype=torch.float64), atol=1e-9), name
 
 
@@ -98,9 +98,9 @@ def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
     single = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
     expected = values(model(single))
     set_precision(model, "bfloat16")
-    found = values(model(single))
-    assert found == pytest.approx(expected, abs=0.05)
-    assert found != pytest.approx(expected, abs=1e-6)
+    actual = values(model(single))
+    assert actual == pytest.approx(expected, abs=0.05)
+    assert actual != pytest.approx(expected, abs=1e-6)
 
 
 def test_negatives_are_drawn_only_where_something_is_contrasted():
@@ -116,7 +116,7 @@ MIXTURES = [("en-de", "en-es"), ("en-de", "en-es", "en-ja")]
 def language_pairs(batch):
     """(source, target) languages of the pairs of each seed."""
     by_seed = (batch[f"{side}_language"].tolist() for side in SIDES)
-    return [set(zip(*own, strict=True)) for own in zip(*by_seed, strict=True)]
+    return [set(zip(*languages, strict=True)) for languages in zip(*by_seed, strict=True)]
 
 
 @pytest.mark.parametrize("pairs", MIXTURES, ids="+".join)
@@ -174,23 +174,23 @@ def is_first(epoch):
     return any(name.startswith("stage_1_") for name in epoch.terms["dev"])
 
 
-def maps_that_moved(one, other):
+def maps_that_moved(before, after):
     """Maps of which a parameter of a seed has changed by a bit."""
     return {
         name.rpartition(".")[0]
         for seed in SEEDS
-        for name in one[seed]
-        if not torch.equal(one[seed][name], other[seed][name])
+        for name in before[seed]
+        if not torch.equal(before[seed][name], after[seed][name])
     }
 
 
 def fresh(settings, seeds=SEEDS):
-    found = {}
+    parameters = {}
     for seed in seeds:
         torch.manual_seed(seed)
         head = TemplateStage(WORLD_DIM, 2, settings)
-        found[seed] = {name: value.detach() for name, value in head.named_parameters()}
-    return found
+        parameters[seed] = {name: value.detach() for name, value in head.named_parameters()}
+    return parameters
 
 
 # --- losses -----------------------------------------------------------------------------------------------
@@ -219,17 +219,17 @@ def test_terms_of_a_stage_equal_the_loops(kind, left_out, switches):
 
 
 def test_without_its_language_the_template_alone_meets_its_target():
-    own, batch = stage(TemplateStage, stage1_train_language=False), batch_of_pairs()
+    model, batch = stage(TemplateStage, stage1_train_language=False), batch_of_pairs()
     expected = sum(
-        squared_error(one["template"], target) / 4
+        squared_error(text["template"], target) / 4
         for side in SIDES
-        for one, target in zip(
-            loop_embeddings(own, batch, side), batch[f"{side}_template_vectors"].tolist(), strict=True
+        for text, target in zip(
+            loop_embeddings(model, batch, side), batch[f"{side}_template_vectors"].tolist(), strict=True
         )
     )
-    found = own(batch)
-    assert set(found) == {"template_reconstruction", "template_contrast"}
-    assert found["template_reconstruction"].item() == pytest.approx(expected, abs=1e-9)
+    terms = model(batch)
+    assert set(terms) == {"template_reconstruction", "template_contrast"}
+    assert terms["template_reconstruction"].item() == pytest.approx(expected, abs=1e-9)
 
 
 # --- what is trained ----------------------------------------------------------------------------------------
@@ -295,11 +295,11 @@ def test_dev_retrieval_is_of_templates_in_stage_1_and_of_meanings_in_stage_2(tmp
 
 
 def both_directions(source, target):
-    one, two = (torch.nn.functional.normalize(rows, dim=-1).tolist() for rows in (source, target))
-    places = range(len(one))
+    sources, targets = (torch.nn.functional.normalize(rows, dim=-1).tolist() for rows in (source, target))
+    places = range(len(sources))
     nearest = [
         max(places, key=lambda j, query=query, pool=pool: dot(query, pool[j]))
-        for asked, pool in ((one, two), (two, one))
+        for asked, pool in ((sources, targets), (targets, sources))
         for query in asked
     ]
     return sum(i == j for i, j in zip(nearest, (*places, *places), strict=True)) / len(nearest)
@@ -325,9 +325,9 @@ def test_the_curve_counts_on_and_names_the_terms_of_stage_1(whole):
 def test_each_stage_stops_every_seed_by_itself(tmp_path):
     epochs = list(run(tmp_path, config(max_epochs=60, learning_rate=0.2)))
     for wanted in (True, False):
-        own = [epoch for epoch in epochs if is_first(epoch) == wanted]
+        of_stage = [epoch for epoch in epochs if is_first(epoch) == wanted]
         for seed in SEEDS:
-            losses = [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in own if seed in epoch.seeds]
+            losses = [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in of_stage if seed in epoch.seeds]
             assert len(losses) == losses.index(min(losses)) + 1 + 2
 
 
@@ -338,8 +338,8 @@ def test_a_run_that_was_cut_off_in_either_stage_goes_on_to_the_same_bits(whole, 
     cut = run(tmp_path, config())
     list(itertools.islice(cut, done))
     cut.close()
-    computed, one_epoch = [], stacked._one_epoch
-    monkeypatch.setattr(stacked, "_one_epoch", lambda *given: computed.append(1) or one_epoch(*given))
+    computed, original = [], stacked._one_epoch
+    monkeypatch.setattr(stacked, "_one_epoch", lambda *given: computed.append(1) or original(*given))
     again = untimed(run(tmp_path, config()))
     assert again == epochs
     assert [epoch.is_replayed for epoch in again] == [number < done for number in range(len(epochs))]
@@ -380,10 +380,10 @@ def test_the_weights_that_are_saved_are_those_of_stage_2_and_embed(whole, tmp_pa
 
 def test_the_presets_are_fmdas_with_the_papers_stages():
     for name, preset in methods.method("fmda").presets.items():
-        own = methods.method("fmda_two_stage").presets[name]
-        assert own == FmdaTwoStageConfig(**{key: getattr(preset, key) for key in vars(preset)})
-        assert own.stage1_train_language
-        assert own.stage2_freeze == ("query", "key", "template_value")
+        settings = methods.method("fmda_two_stage").presets[name]
+        assert settings == FmdaTwoStageConfig(**{key: getattr(preset, key) for key in vars(preset)})
+        assert settings.stage1_train_language
+        assert settings.stage2_freeze == ("query", "key", "template_value")
 
 
 def test_a_stage_1_that_has_nothing_to_learn_is_rejected():

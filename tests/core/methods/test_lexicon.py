@@ -37,12 +37,12 @@ def task(config=SMALL, data=DATA, seed=0):
 
 def facets_of(model, texts):
     """Template, residual and meaning of texts, by plain sums."""
-    found = []
+    facets = []
     for row in model.words(model.data.bags.take(texts)).tolist():
         parts = row[: model.config.template_units], row[model.config.template_units :]
         template, residual = map(unit, parts)
-        found.append({"template": template, "meaning": template + residual})
-    return found
+        facets.append({"template": template, "meaning": template + residual})
+    return facets
 
 
 # --- losses -----------------------------------------------------------------------------------------------
@@ -55,14 +55,14 @@ def test_both_contrasts_equal_loops_over_pairs_and_candidates(config):
     terms, count = model.loss(batch)
     source, target = (texts.tolist() for texts in batch.pairs.unbind(1))
     sides = [facets_of(model, texts) for texts in batch.pairs.unbind(1)]
-    meanings = [[one["meaning"] for one in side] for side in sides]
+    meanings = [[facets["meaning"] for facets in side] for side in sides]
     expected = {"meaning_contrast": contrast(*meanings, source, target, config.temperature)}
-    own, mates = range(count), batch.mate_of.tolist()
+    places, mates = range(count), batch.mate_of.tolist()
     if not config.without:
         expected["template_contrast"] = mean([
             contrast(
-                [side[i]["template"] for i in own], [side[i]["template"] for i in mates],
-                [texts[i] for i in own], [texts[i] for i in mates], config.template_temperature,
+                [side[i]["template"] for i in places], [side[i]["template"] for i in mates],
+                [texts[i] for i in places], [texts[i] for i in mates], config.template_temperature,
             )
             for side, texts in zip(sides, (source, target), strict=True)
         ])  # fmt: skip
@@ -86,22 +86,22 @@ def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():
         for i, place in enumerate(batch.mate_of.tolist()):
             pair = model.data.pairs["train"].tolist().index(batch.pairs[i].tolist())
             seen.append(pair)
-            own = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
-            assert batch.pairs[place].tolist() in own if own else place == i
+            mates = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
+            assert batch.pairs[place].tolist() in mates if mates else place == i
     assert sorted(seen) == list(range(len(model.data.pairs["train"])))
     assert any(len(batch.pairs) > len(batch.mate_of) for batch in model.batches(3))
 
 
 def test_mates_are_translations_of_the_pair_that_they_are_numbered_by():
-    own = DATA.mates["train"]
+    mates = DATA.mates["train"]
     languages = [
-        [DATA.languages[int(DATA.splits["train"].language[side][pair])] for pair in own.pair] for side in SIDES
+        [DATA.languages[int(DATA.splits["train"].language[side][pair])] for pair in mates.pair] for side in SIDES
     ]
-    assert len(own) > 8
-    for source, target, left, right in zip(own.texts["source"], own.texts["target"], *languages, strict=True):
+    assert len(mates) > 8
+    for source, target, left, right in zip(mates.texts["source"], mates.texts["target"], *languages, strict=True):
         assert source.split()[1:] == [left, target.split()[2]]
         assert target.split()[1] == right
-    assert own.pair.tolist() == sorted(own.pair.tolist())
+    assert mates.pair.tolist() == sorted(mates.pair.tolist())
 
 
 def test_words_of_dev_and_of_too_few_texts_are_not_trained():
@@ -149,9 +149,9 @@ def test_training_brings_translations_together(tmp_path):
 def test_equal_seeds_give_equal_heads_and_other_seeds_others(tmp_path):
     for name in ("one", "other"):
         trained(tmp_path / name)
-    one, other = (load_file(tmp_path / name / "head.safetensors") for name in ("one", "other"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert not torch.equal(one["0.table"], one["1.table"])
+    first, second = (load_file(tmp_path / name / "head.safetensors") for name in ("one", "other"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not torch.equal(first["0.table"], first["1.table"])
 
 
 def test_any_pair_of_scripts_is_trained_and_needs_texts(tmp_path):
@@ -224,7 +224,7 @@ def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
     if not config.without:
         of_sides = []
         for utterances, mates in zip(batch.utterances.unbind(1), batch.mate_of.unbind(1), strict=True):
-            left, right = ([part["template"] for part in parts_of(model, own)] for own in (utterances, mates))
+            left, right = ([part["template"] for part in parts_of(model, numbers)] for numbers in (utterances, mates))
             temperature = config.template_temperature
             of_sides.append(contrast(left, right, utterances.tolist(), mates.tolist(), temperature))
         expected["template_contrast"] = mean(of_sides)
@@ -256,7 +256,11 @@ def texts_by_number():
     bags = pair_bags(SHARED_MATES, STATIC.table_rows)
     numbers = {}
     pairs, mates = SHARED_MATES.utterances["train"], SHARED_MATES.mates["train"]
-    of_row = {int(row): text for own in pairs.values() for row, text in zip(own.rows.tolist(), own.texts, strict=True)}
+    of_row = {
+        int(row): text
+        for of_language in pairs.values()
+        for row, text in zip(of_language.rows.tolist(), of_language.texts, strict=True)
+    }
     for side, name in enumerate(("source", "target")):
         rows = SHARED_MATES.splits["train"].text[name].tolist()
         numbers |= {

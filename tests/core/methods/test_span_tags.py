@@ -25,11 +25,12 @@ SPANS = st.lists(
 @given(SPANS)
 def test_greedy_slots_are_predicted_and_what_was_dropped_met_one_at_least_as_probable(spans):
     written = tagged_slots(decode(8, spans, overlap="greedy"))
-    kept = [one for one in spans if Slot(*one[:3]) in written]
-    assert {Slot(*one[:3]) for one in kept} == set(written)
-    for one in spans:
-        assert one in kept or any(
-            other.probability >= one.probability and other.start < one.end and one.start < other.end for other in kept
+    kept = [span for span in spans if Slot(*span[:3]) in written]
+    assert {Slot(*span[:3]) for span in kept} == set(written)
+    for span in spans:
+        assert span in kept or any(
+            other.probability >= span.probability and other.start < span.end and span.start < other.end
+            for other in kept
         )
 
 
@@ -44,7 +45,7 @@ def test_of_equally_probable_spans_the_leftmost_stays_and_overwriting_goes_from_
 
 
 def taggings(pairs):
-    return [[gold for gold, _ in one] for one in pairs], [[guess for _, guess in one] for one in pairs]
+    return [[gold for gold, _ in words] for words in pairs], [[guess for _, guess in words] for words in pairs]
 
 
 @given(TWO_TAGGINGS)
@@ -53,8 +54,8 @@ def test_token_f1_equals_a_loop_over_words(pairs):
     hits = sum(gold == guess != "O" for gold, guess in words)
     errors = sum(gold != guess and guess != "O" for gold, guess in words)
     missed = sum(gold != guess and gold != "O" for gold, guess in words)
-    found = token_agreement(*taggings(pairs))
-    assert isclose(found.f1, 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
+    agreement = token_agreement(*taggings(pairs))
+    assert isclose(agreement.f1, 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
 
 
 def chunks(tags):
@@ -64,8 +65,8 @@ def chunks(tags):
         previous = tags[index - 1] if index else "O"
         count += tag[0] == "B" or (tag[0] == "I" and tag[2:] != previous[2:])
         key.append((tag[2:], count) if tag != "O" else None)
-    found = groupby(range(len(tags)), key=lambda index: key[index])
-    return {(what[0], own[0], own[-1]) for what, group in found if what for own in [list(group)]}
+    runs = groupby(range(len(tags)), key=lambda index: key[index])
+    return {(what[0], indices[0], indices[-1]) for what, group in runs if what for indices in [list(group)]}
 
 
 @given(TWO_TAGGINGS)

@@ -89,8 +89,8 @@ def naive(files, items, concat_norm):
 def test_features_equal_two_calls_of_the_model_for_each_item(files, encoder, concat_norm):
     items = span_items(TRAIN[:6], max_span=3, mask="word")
     features = encode_items(encoder, items, concat_norm=concat_norm)
-    found = features.take(torch.arange(len(items)))
-    torch.testing.assert_close(found, naive(files, items, concat_norm), atol=1e-5, rtol=1e-5)
+    vectors = features.take(torch.arange(len(items)))
+    torch.testing.assert_close(vectors, naive(files, items, concat_norm), atol=1e-5, rtol=1e-5)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -120,10 +120,10 @@ def test_tuning_brings_spans_of_one_type_together(files, tmp_path, form):
     encoder, items, epochs = tune(files, tmp_path / "run", loss=form)
     slots = [place for place, label in enumerate(items.labels) if label]
     labels = [items.labels[place] for place in slots]
-    same = torch.tensor([[one == other for other in labels] for one in labels])
+    same = torch.tensor([[label == other for other in labels] for label in labels])
     gaps = []
-    for own in (TunableEncoder(files, "cpu"), encoder):
-        vectors = F.normalize(encode_items(own, items, concat_norm="none").take(torch.tensor(slots)), dim=-1)
+    for source in (TunableEncoder(files, "cpu"), encoder):
+        vectors = F.normalize(encode_items(source, items, concat_norm="none").take(torch.tensor(slots)), dim=-1)
         cosine = vectors @ vectors.T
         gaps.append(float(cosine[same].mean() - cosine[~same].mean()))
     assert gaps[1] > 2 * gaps[0] > 0
@@ -131,10 +131,10 @@ def test_tuning_brings_spans_of_one_type_together(files, tmp_path, form):
 
 
 def test_tuning_twice_gives_the_same_weights_and_all_of_them_move(files, tmp_path):
-    (one, _, _), (other, _, _) = tune(files, tmp_path / "one"), tune(files, tmp_path / "other")
+    (first, _, _), (second, _, _) = tune(files, tmp_path / "one"), tune(files, tmp_path / "other")
     untouched = TunableEncoder(files, "cpu").state_dict()
-    for name, value in one.state_dict().items():
-        assert torch.equal(value, other.state_dict()[name])
+    for name, value in first.state_dict().items():
+        assert torch.equal(value, second.state_dict()[name])
         assert not torch.equal(value, untouched[name]), name
 
 

@@ -68,11 +68,11 @@ def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, c
     kept = sample_nones(items, count, seed)
     assert [label for label in kept.labels if label] == [label for label in items.labels if label]
     for sentence in range(8):
-        total, own = (
+        total, sampled = (
             sum(label is None for label, of in zip(some.labels, some.sentence, strict=True) if of == sentence)
             for some in (items, kept)
         )
-        assert own == min(count, total)
+        assert sampled == min(count, total)
 
 
 @given(st.integers(0, 1000))
@@ -85,15 +85,15 @@ def test_a_sample_that_covers_types_has_all_of_them(seed):
 
 def test_a_sample_depends_on_its_seed_alone_and_repeats_no_sentence():
     sentences = [Tagged([str(number)], ["O"]) for number in range(50)]
-    one, again, other = (sample_sentences(sentences, 20, seed, "random") for seed in (1, 1, 2))
-    assert one == again != other
-    assert len({sentence.tokens[0] for sentence in one}) == 20
+    first, again, other = (sample_sentences(sentences, 20, seed, "random") for seed in (1, 1, 2))
+    assert first == again != other
+    assert len({sentence.tokens[0] for sentence in first}) == 20
 
 
 # --- pairs ------------------------------------------------------------------------------------------------
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=4, max_size=30).filter(
-    lambda labels: len(set(labels)) > 1 and any(labels.count(one) > 1 for one in "abc")
+    lambda labels: len(set(labels)) > 1 and any(labels.count(letter) > 1 for letter in "abc")
 )
 
 
@@ -135,9 +135,9 @@ def test_a_cap_keeps_different_positive_pairs_and_a_large_rank_gives_its_pair():
 def test_negatives_are_equally_likely():
     labels = ["a", "a", "b", None, None, None]
     pairs = drawn(labels * 40)
-    found = [labels[place % 6] for place in pairs.second[~pairs.is_same] if pairs.is_same.any()]
+    negatives = [labels[place % 6] for place in pairs.second[~pairs.is_same] if pairs.is_same.any()]
     anchors = [labels[place % 6] for place in pairs.first[~pairs.is_same]]
-    of_a = [one for one, anchor in zip(found, anchors, strict=True) if anchor == "a"]
+    of_a = [negative for negative, anchor in zip(negatives, anchors, strict=True) if anchor == "a"]
     assert abs(of_a.count("b") / len(of_a) - 1 / 4) < 0.02
 
 
@@ -167,5 +167,5 @@ def test_slots_of_more_than_five_words_are_as_rare_in_xsid_as_published():
                 sentences.append(Tagged([], []))
         lengths = [slot.end - slot.start for sentence in sentences for slot in slots_of(sentence)]
         shares[path.name[:2]] = sum(length > 5 for length in lengths) / len(lengths)
-    spaced = [shares[one] for one in ("ar", "da", "de", "id", "it", "kk", "nl", "tr")]
+    spaced = [shares[language] for language in ("ar", "da", "de", "id", "it", "kk", "nl", "tr")]
     assert 0.011 < min(spaced) < max(spaced) < 0.031

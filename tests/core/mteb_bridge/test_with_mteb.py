@@ -124,13 +124,15 @@ def test_our_tasks_by_mteb_equal_our_own_figures(tmp_path, make, languages):
     compared = 0
     for problem in (problem for problem in ours if problem.applies_to("meaning")):
         name = f"Disent{''.join(word.capitalize() for word in problem.task.split('_'))}"
-        own, theirs = measured(problem, model, "meaning"), scores[name, f"toy:{problem.evaluated_on}"]
+        figures, theirs = measured(problem, model, "meaning"), scores[name, f"toy:{problem.evaluated_on}"]
         for key, metric in twin_of(name, is_ours=True).metrics.items():
-            if key in theirs and metric in own:
-                assert theirs[key] == pytest.approx(own[metric], abs=1e-6 if "retrieval" not in problem.task else 1e-5)
+            if key in theirs and metric in figures:
+                assert theirs[key] == pytest.approx(
+                    figures[metric], abs=1e-6 if "retrieval" not in problem.task else 1e-5
+                )
                 compared += 1
-        if "map" in own:  # of a pool of less than 1,000 candidates
-            assert theirs["map_at_1000"] == pytest.approx(own["map"], abs=1e-5)
+        if "map" in figures:  # of a pool of less than 1,000 candidates
+            assert theirs["map_at_1000"] == pytest.approx(figures["map"], abs=1e-5)
             compared += 1
     assert compared
 

@@ -55,8 +55,8 @@ def write(place: Path, result: object, meta: dict | None = None, name: str = "Ta
 
 def test_numbers_have_the_names_of_metrics_where_they_are_defined_alike(tmp_path):
     rows = read_results(write(tmp_path / "org__model" / "1", TATOEBA), "theirs")
-    found = {(row["evaluated_on"], row["mteb_metric"]): (row["metric"], row["is_same"], row["value"]) for row in rows}
-    assert found == {
+    metrics = {(row["evaluated_on"], row["mteb_metric"]): (row["metric"], row["is_same"], row["value"]) for row in rows}
+    assert metrics == {
         ("de-en", "accuracy"): ("accuracy_at_1", True, 0.5),
         ("de-en", "f1"): ("f1", False, 0.4),
         ("de-en", "main_score"): ("main_score", False, 0.4),

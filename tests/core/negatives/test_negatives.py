@@ -68,8 +68,8 @@ def pair_bleu(utterance, other, config):
 
 def double_loop(tokens, config):
     """Largest score against every other, and all indices that reach it."""
-    for i, own in enumerate(tokens):
-        scores = {j: pair_bleu(own, other, config) for j, other in enumerate(tokens) if j != i}
+    for i, words in enumerate(tokens):
+        scores = {j: pair_bleu(words, other, config) for j, other in enumerate(tokens) if j != i}
         top = max(scores.values(), default=0.0)
         yield top, {j for j, score in scores.items() if abs(score - top) < 1e-9} if top > 0 else {-1}
 
@@ -138,8 +138,8 @@ def test_shards_of_any_size_change_neither_scores_nor_witnesses(monkeypatch, tok
     expected = max_bleu(tokens, config)
     monkeypatch.setattr(nearest, "ROWS_OF_SHARD", size)
     with sharded(ShardBackend("processes", 1)):
-        found = max_bleu(tokens, config)
-    assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+        actual = max_bleu(tokens, config)
+    assert [part.tolist() for part in actual] == [part.tolist() for part in expected]
 
 
 def test_an_update_in_processes_is_that_of_one_shard(monkeypatch):

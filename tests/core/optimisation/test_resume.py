@@ -49,11 +49,11 @@ class Case:
 
 def of_method(name: str, task: type[TrainingTask], **settings: object) -> Case:
     def train(folder: Path) -> tuple[Weights, list[object]]:
-        own = method(name)
-        data = tagged_data(tiny_bert(folder / "encoder")) if own.labels else tuned_world(folder / "encoder")
-        config, checkpoint = replace(own.presets["paper"], **settings), folder / "checkpoint"
-        epochs = list(trainer(own).fit(data, config, Fit((0, 1), checkpoint, "run")))
-        trainer(own).save(checkpoint, folder / "weights.safetensors", {"seeds": [0, 1]})
+        chosen = method(name)
+        data = tagged_data(tiny_bert(folder / "encoder")) if chosen.labels else tuned_world(folder / "encoder")
+        config, checkpoint = replace(chosen.presets["paper"], **settings), folder / "checkpoint"
+        epochs = list(trainer(chosen).fit(data, config, Fit((0, 1), checkpoint, "run")))
+        trainer(chosen).save(checkpoint, folder / "weights.safetensors", {"seeds": [0, 1]})
         return load_file(folder / "weights.safetensors"), epochs
 
     return Case(task, train)
@@ -114,8 +114,8 @@ def test_a_run_that_was_cut_off_ends_in_the_same_bits_and_computes_no_step_twice
         torch.manual_seed(99)  # the state of the global generator plays no part
         with pytest.raises(KeyboardInterrupt):
             case.train(tmp_path / "cut")
-    found, again = case.train(tmp_path / "cut")
+    resumed, again = case.train(tmp_path / "cut")
     assert next(taken) == total + len(wanted)
-    assert found.keys() == weights.keys()
-    assert all(torch.equal(found[name], value) for name, value in weights.items())
+    assert resumed.keys() == weights.keys()
+    assert all(torch.equal(resumed[name], value) for name, value in weights.items())
     assert [replace(epoch, seconds=0.0) for epoch in again] == [replace(epoch, seconds=0.0) for epoch in epochs]

@@ -43,8 +43,8 @@ class Regression:
         return (self.network(self.inputs[rows]).squeeze(1) - self.targets[rows]).square()
 
     def train(self, checkpoint, adam=ADAM, *, is_summed=False, epochs=5, examples=EXAMPLES, **changed):
-        own = {"stage": "toy", "identity": "one", "seed": 0, "epochs": epochs, "checkpoint_seconds": 0.0} | changed
-        run = TrainingRun(**own, checkpoint=checkpoint)
+        args = {"stage": "toy", "identity": "one", "seed": 0, "epochs": epochs, "checkpoint_seconds": 0.0} | changed
+        run = TrainingRun(**args, checkpoint=checkpoint)
         task = ExamplesTask(self.network, self.loss, examples, adam, batch_size=4, run=run, is_summed=is_summed)
         return list(train(task, run))
 

@@ -33,11 +33,11 @@ def folder(request, tmp_path_factory):
 @pytest.mark.parametrize("name", DIMS)
 def test_scores_are_those_of_exact_search(folder, name):
     index, queries = open_index(folder), vectors(["query", "a text 3", "b"])[name]
-    found, exact = index.nearest(queries, name, 8), index.nearest(queries, name, 500, is_exact=True)
+    approximate, exact = index.nearest(queries, name, 8), index.nearest(queries, name, 500, is_exact=True)
     for row in range(len(queries)):
         score_of = dict(zip(exact[1][row], exact[0][row], strict=True))
-        assert [score_of[one] for one in found[1][row]] == list(found[0][row])
-        assert list(found[0][row]) == sorted(found[0][row], reverse=True)
+        assert [score_of[number] for number in approximate[1][row]] == list(approximate[0][row])
+        assert list(approximate[0][row]) == sorted(approximate[0][row], reverse=True)
 
 
 def test_the_recall_that_is_stored_is_that_of_a_search(folder):
@@ -167,7 +167,7 @@ def test_lost_parts_take_it_along(tmp_path):
     added(folder, [])
     contents = read_contents(folder)
     assert contents.rows == 200
-    assert set(contents.approximate.parts) == {one.number for one in contents.parts}
+    assert set(contents.approximate.parts) == {entry.number for entry in contents.parts}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -164,7 +164,7 @@ def three_parts(folder):
 ALL_TEXTS = [*words(105), *words(2, "de")]
 
 
-def found_by_template(folder) -> list[str]:
+def nearest_by_template(folder) -> list[str]:
     index = open_index(folder)
     _, rows = index.nearest(vectors(["b text 1"])["template"], "template", 2)
     return [index.texts[int(row)] for row in rows[0]]
@@ -178,7 +178,7 @@ def test_a_damaged_part_is_made_again_from_its_vectors(folder, three_parts, name
     assert f"{name}: this file is not as it was written" in caplog.text
     assert (counting.texts, report.new, report.rows, report.mended, report.lost) == ([], 0, 107, 100, 0)
     assert list(open_index(folder).texts) == [text.text for text in ALL_TEXTS]
-    assert found_by_template(folder) == ["b text 1", "b text 1"]
+    assert nearest_by_template(folder) == ["b text 1", "b text 1"]
 
 
 @pytest.mark.parametrize("break_it", [lambda path: path.write_bytes(b"x"), lambda path: path.unlink()])
@@ -188,7 +188,7 @@ def test_a_part_without_its_vectors_is_encoded_again_from_its_texts(folder, thre
     assert counting.texts == [text.text for text in [*words(100), *words(1)]]
     assert (report.new, report.rows, report.mended, report.lost) == (1, 108, 100, 0)
     assert list(open_index(folder).texts) == [text.text for text in [*ALL_TEXTS, *words(1, "fr")]]
-    assert found_by_template(folder) == ["b text 1", "b text 1"]
+    assert nearest_by_template(folder) == ["b text 1", "b text 1"]
     assert not three_parts.exists()
 
 
@@ -270,9 +270,9 @@ def test_a_text_may_be_left_out_in_every_language_and_leaves_k_others(built):
     index = open_index(built)
     text = "a text 33"  # in both languages
     _, rows = index.nearest(vectors([text])["template"], "template", 75, without=[text_key(text)])
-    found = [index.texts[int(row)] for row in rows[0] if row >= 0]
-    assert len(found) == 73
-    assert text not in found
+    neighbours = [index.texts[int(row)] for row in rows[0] if row >= 0]
+    assert len(neighbours) == 73
+    assert text not in neighbours
     index, queries = open_index(built), vectors(["a text 33", "b"])["template"]
     _, rows = index.nearest(queries, "template", 4, without=[text_key("a text 33"), text_key("b")])
     _, all_rows = index.nearest(queries, "template", 6)

@@ -27,7 +27,7 @@ def test_json_lines_have_a_text_and_may_have_a_language(tmp_path):
     lines = [json.dumps({"utt": text, "language": language, "more": 1}) for text, language in ROWS]
     path = written(tmp_path, "texts.jsonl", "\n".join(lines))
     assert list(text_file(path, column="utt")) == [Text(*row) for row in ROWS]
-    assert [one.language for one in text_file(path, column="utt", language="es")] == ["en", "de", "es"]
+    assert [row.language for row in text_file(path, column="utt", language="es")] == ["en", "de", "es"]
 
 
 def test_csv_has_a_header_and_quoted_line_ends(tmp_path):

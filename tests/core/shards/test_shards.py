@@ -34,9 +34,9 @@ def kept(work, folder, inputs="a"):
 )
 def test_ranges_have_each_item_once_and_are_one_inline_or_of_too_few_items(backend, items, expected):
     with sharded(backend):
-        found = ranges(items, 5)
-    assert len(found) == expected
-    assert [item for some in found for item in some] == list(range(items))
+        parts = ranges(items, 5)
+    assert len(parts) == expected
+    assert [item for some in parts for item in some] == list(range(items))
 
 
 # --- processes --------------------------------------------------------------------------------------------

@@ -27,10 +27,10 @@ def home(tmp_path):
     return home
 
 
-def write(path: Path, beside: str | None = None, *, hours: float) -> None:
+def write(path: Path, small_name: str | None = None, *, hours: float) -> None:
     """A file of 40 kB with its manifest, or a small file of another name beside it."""
     path.parent.mkdir(parents=True)
-    small = manifest_path(path) if beside is None else path.with_name(beside)
+    small = manifest_path(path) if small_name is None else path.with_name(small_name)
     path.write_bytes(bytes(40 * KB))
     small.write_bytes(b"{}")
     for file in (path, small):

@@ -51,9 +51,9 @@ def column_of(texts):
 
 
 @given(TEXTS, TEXTS, st.lists(st.tuples(st.text("ab"), st.text("é")), max_size=5))
-def test_a_fingerprint_in_blocks_is_that_of_the_whole_wherever_columns_are(one, other, pairs):
+def test_a_fingerprint_in_blocks_is_that_of_the_whole_wherever_columns_are(first, second, pairs):
     def parts(side):
-        return [{"name": "é", "b": side(one), "a": side(other)}, {"c": 1, "b": None, "a": side([])}], side(one), ()
+        return [{"name": "é", "b": side(first), "a": side(second)}, {"c": 1, "b": None, "a": side([])}], side(first), ()
 
     columns = PairColumn(*(column_of([pair[side] for pair in pairs]) for side in (0, 1)))
     assert fingerprint_in_blocks(*parts(column_of), columns) == fingerprint(*parts(list), pairs)

@@ -18,8 +18,8 @@ ORDERS = st.lists(st.sampled_from("1234"), unique=True).map("".join)
 
 
 @given(ORDERS, ORDERS, ORDERS, ORDERS)
-def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, right, one_pool, other_pool):
-    source, target = language("en", left, one_pool), language("de", right, other_pool)
+def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, right, left_pool, right_pool):
+    source, target = language("en", left, left_pool), language("de", right, right_pool)
     table = aligned_pairs("en-de", source, target, partial=True)
     assert table.to_pylist() == loop_aligned("en-de", source, target)
     assert table.schema.equals(SCHEMAS["aligned_pairs"])

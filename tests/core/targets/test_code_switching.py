@@ -105,8 +105,8 @@ def test_an_edit_changes_its_own_row_alone(sentences, data):
     edited = data.draw(st.integers(0, len(sentences) - 1))
     after = [*sentences[:edited], "die katze", *sentences[edited + 1 :]]
     before_rows, after_rows = (
-        code_switched(sentence_pairs([("E.", text) for text in own]), GERMAN, CodeSwitchingConfig()).to_pylist()
-        for own in (sentences, after)
+        code_switched(sentence_pairs([("E.", text) for text in texts]), GERMAN, CodeSwitchingConfig()).to_pylist()
+        for texts in (sentences, after)
     )
     others = [[row for row in rows if row["pair_id"] != str(edited)] for rows in (before_rows, after_rows)]
     assert others[0] == others[1]

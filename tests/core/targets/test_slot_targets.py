@@ -263,8 +263,8 @@ def test_targets_are_all_that_exist_where_fewer_are_made(rows, n_targets):
     for row in (row for row in rows if row["split"] == "test"):
         slots = [(w, t) for w, t in zip(row["tokens"], row["slot_tags"], strict=True) if t != "O"]
         possible = len(list(product(*(values[tag] - {word} for word, tag in slots))))
-        found = sum(pair["source_utterance_id"] == row["utterance_id"] for pair in made)
-        assert found == min(possible, n_targets)
+        count = sum(pair["source_utterance_id"] == row["utterance_id"] for pair in made)
+        assert count == min(possible, n_targets)
 
 
 @given(corpora(), corpora(), st.data())
@@ -306,7 +306,7 @@ def test_combinations_are_drawn_by_the_sum_of_their_ranks():
     places = ([2, 0, 1], [1, 0], [0, 1, 2])
     orders = [made_of._Order(np.argsort(some).astype(np.uint64), None) for some in places]
     ranks = sorted(product(range(3), range(2), range(3)), key=lambda some: (sum(some), some))
-    twin = [["cab"[one], "yx"[two], "pqr"[three]] for one, two, three in ranks]
+    twin = [["cab"[i], "yx"[j], "pqr"[k]] for i, j, k in ranks]
     assert list(made_of._drawn(choices, orders)) == twin
 
 

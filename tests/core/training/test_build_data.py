@@ -25,14 +25,14 @@ def test_template_pairs_join_a_source_with_its_generated_text_in_one_language():
     assert set(data.template_pairs) == {"train", "dev"}
     for split, pairs in data.template_pairs.items():
         rows = zip(*(side.tolist() for side in (pairs.language["source"], *pairs.text.values())), strict=True)
-        found = {(data.languages[label], keys[source], keys[target]) for label, source, target in rows}
+        actual = {(data.languages[label], keys[source], keys[target]) for label, source, target in rows}
         expected = {
             (row["language"], text_key(row["source_text"]), text_key(row["target_text"]))
             for table in WORLD.templates
             for row in table.to_pylist()
             if row["split"] == split
         }
-        assert found == expected
+        assert actual == expected
 
 
 def test_template_pairs_have_the_template_target_of_their_source_and_no_residual():
@@ -92,26 +92,26 @@ def test_data_of_a_method_without_these_needs_has_neither():
 
 
 def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
-    own = world("en-de", "en-es")
-    by_language = {table["language"][0].as_py(): table for table in own.utterances}
+    toy = world("en-de", "en-es")
+    by_language = {table["language"][0].as_py(): table for table in toy.utterances}
     mates = [
-        parallel_mates(pair, *(by_language[one] for one in pair.split("-")), ParallelMateConfig())
+        parallel_mates(pair, *(by_language[code] for code in pair.split("-")), ParallelMateConfig())
         for pair in ("en-de", "en-es")
     ]
-    texts = {language: set(of) for language, of in own.texts.items()}
+    texts = {language: set(of) for language, of in toy.texts.items()}
     for row in (row for table in mates for row in table.to_pylist()):
         texts[row["source_language"]].add(row["source_text"])
         texts[row["target_language"]].add(row["target_text"])
     tables = {language: vector_table(of) for language, of in texts.items()}
-    data = training_data(own.aligned, tables, masked=False, mates=mates, encoded_mates=True)
-    found = data.mates["train"]
+    data = training_data(toy.aligned, tables, masked=False, mates=mates, encoded_mates=True)
+    stored = data.mates["train"]
     for name in SIDES:
-        languages = [data.languages[int(label)] for label in data.splits["train"].language[name][found.pair]]
+        languages = [data.languages[int(label)] for label in data.splits["train"].language[name][stored.pair]]
         expected = [
             tables[language].matrix[tables[language].rows([text_key(text)])[0]]
-            for language, text in zip(languages, found.texts[name], strict=True)
+            for language, text in zip(languages, stored.texts[name], strict=True)
         ]
-        assert np.array_equal(data.vectors.take(found.rows[name]).numpy(), np.stack(expected))
+        assert np.array_equal(data.vectors.take(stored.rows[name]).numpy(), np.stack(expected))
     assert not data.mates["dev"].rows
 
 
@@ -179,18 +179,18 @@ def template_pairs(*texts):
 def plan(needs, pairs=()):
     """Texts by key, and which of them need states."""
     tables = language("en")
-    found = texts_to_encode([tables.utterances, tables.utterances], [tables.masked, tables.masked], pairs, [], needs)
-    texts = dict(zip(found.keys.astype(str).tolist(), found.column.to_pylist(), strict=True))
-    return texts, {texts[key] for key in found.keys[found.with_states].astype(str).tolist()}
+    planned = texts_to_encode([tables.utterances, tables.utterances], [tables.masked, tables.masked], pairs, [], needs)
+    texts = dict(zip(planned.keys.astype(str).tolist(), planned.column.to_pylist(), strict=True))
+    return texts, {texts[key] for key in planned.keys[planned.with_states].astype(str).tolist()}
 
 
 PLAIN = {f"en text {i}" for i in SPLITS}
 
 
 def test_texts_are_distinct_and_under_their_own_key():
-    found, _ = plan(EVERYTHING, [template_pairs("a new text", "en text 1", "a new text")])
-    assert all(key == text_key(text) for key, text in found.items())
-    assert set(found.values()) == PLAIN | {"a new text", "en text <mask>", "en <mask> one", "en <mask> three"}
+    texts, _ = plan(EVERYTHING, [template_pairs("a new text", "en text 1", "a new text")])
+    assert all(key == text_key(text) for key, text in texts.items())
+    assert set(texts.values()) == PLAIN | {"a new text", "en text <mask>", "en <mask> one", "en <mask> three"}
 
 
 @pytest.mark.parametrize("needs", [NO_NEED, POOL, frozenset({Need.TOKEN_STATES})])
@@ -206,7 +206,7 @@ def test_states_are_asked_of_utterances_and_template_pairs_but_not_of_masked_tex
 def test_every_training_text_of_a_pair_is_planned_and_of_nothing_none():
     assert len(texts_to_encode([], [], [], [], EVERYTHING)) == 0
     table = aligned()
-    found, _ = plan(EVERYTHING)
+    texts, _ = plan(EVERYTHING)
     rows = [row for row in table.to_pylist() if row["split"] != "test"]
     wanted = {row[f"source_{what}key"] for row in rows for what in ("", "template_", "residual_")} - {None}
-    assert wanted <= set(found)
+    assert wanted <= set(texts)

@@ -25,8 +25,8 @@ class OneDevice(TorchDispatchMode):
     """Refuses operations on tensors of two devices, as a GPU does; copies and single numbers are free."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        flat = [one for arg in args for one in (arg if isinstance(arg, list | tuple) else [arg])]
-        devices = {one.device.type for one in flat if isinstance(one, torch.Tensor) and one.ndim}
+        flat = [value for arg in args for value in (arg if isinstance(arg, list | tuple) else [arg])]
+        devices = {value.device.type for value in flat if isinstance(value, torch.Tensor) and value.ndim}
         if len(devices) > 1 and "copy" not in func._schema.name:
             raise RuntimeError(f"{func} on {sorted(devices)}")
         return func(*args, **(kwargs or {}))
@@ -76,6 +76,6 @@ def test_lengths_that_are_known_before_give_the_same_batches(draws):
         lambda plan: plan.validation_batches(5),
         lambda plan: ((0, text) for text in plan.validation_texts("target", 3)),
     ):
-        for (_, one), (_, other) in zip(way(read), way(known), strict=True):
-            assert one.keys() == other.keys()
-            assert all(torch.equal(one[name], other[name]) for name in one)
+        for (_, first), (_, second) in zip(way(read), way(known), strict=True):
+            assert first.keys() == second.keys()
+            assert all(torch.equal(first[name], second[name]) for name in first)

@@ -42,8 +42,8 @@ def test_an_epoch_has_each_pair_once_for_each_seed_with_its_source_and_target_to
             assert sorted(rows) == expected
     batch_plan = plan()
     pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
-    one, two = (epoch_rows(batch_plan, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
-    assert set(zip(one, two, strict=True)) == pairs
+    sources, targets = (epoch_rows(batch_plan, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
+    assert set(zip(sources, targets, strict=True)) == pairs
 
 
 def test_the_last_batch_is_smaller_and_left_out_on_demand_unless_it_is_all():
@@ -75,9 +75,9 @@ def test_validation_batches_are_the_same_but_for_draws_that_depend_on_the_epoch(
     batch_plan = plan(draws=("partner",), states=True, masked=True)
     first, second = (list(batch_plan.validation_batches(4)) for _ in range(2))
     assert [rows for rows, _ in first] == [4, 2]
-    for (_, one), (_, two) in zip(first, second, strict=True):
-        assert one.keys() == two.keys()
-        assert all(torch.equal(one[name], two[name]) for name in one)
+    for (_, batch), (_, again) in zip(first, second, strict=True):
+        assert batch.keys() == again.keys()
+        assert all(torch.equal(batch[name], again[name]) for name in batch)
     batch_plan = plan(draws=("partner",))
     epochs = [next(batch_plan.validation_batches(6, epoch))[1] for epoch in (0, 0, 1)]
     for name, changes in (("source_vectors", False), ("source_partner_vectors", True)):
@@ -127,9 +127,9 @@ def test_the_split_seed_alone_fixes_the_validation_fraction():
 
 def test_all_training_pairs_held_out_is_an_error():
     data = world().data
-    one_pair = replace(data, splits={**data.splits, "train": data.splits["train"].select(torch.arange(1))})
+    single_pair = replace(data, splits={**data.splits, "train": data.splits["train"].select(torch.arange(1))})
     with pytest.raises(TrainingError, match="0 training and 1 validation pairs"):
-        plan(one_pair, validation="train_fraction")
+        plan(single_pair, validation="train_fraction")
 
 
 # --- other pairs, and the other half of a batch --------------------------------------------------------------
@@ -212,15 +212,15 @@ def test_draws_are_of_the_language_and_the_pool_but_never_the_anchor(draw, pool)
             languages = [
                 int(x) for _, batch in batch_plan.training_batches([0], epoch, 5) for x in batch[f"{side}_language"][0]
             ]
-            assert all(one != other for one, other in zip(anchors, drawn, strict=True))
+            assert all(anchor != other for anchor, other in zip(anchors, drawn, strict=True))
             assert all(text in pools[language] for text, language in zip(drawn, languages, strict=True))
 
 
 def test_source_and_target_negatives_are_drawn_independently():
     batch_plan = plan(draws=("negative",))
     start = batch_plan.sampler.data.vectors.starts[1].item()
-    one, two = (epoch_rows(batch_plan, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
-    assert len({(a, b - start) for a, b in zip(one, two, strict=True)}) > len(set(one))
+    sources, targets = (epoch_rows(batch_plan, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
+    assert len({(a, b - start) for a, b in zip(sources, targets, strict=True)}) > len(set(sources))
 
 
 def draw(pools, language, anchors, seed=0):

@@ -37,8 +37,8 @@ def sampler(*, dev=True):
     return PairSampler(data, draws=("partner",))
 
 
-def run(path, config, seeds=(0, 1), *, name="run", own=None, build=None):
-    return fit(build or (lambda: DreamHead(DIM, 2, config)), own or sampler(), config, Fit(seeds, path, name))
+def run(path, config, seeds=(0, 1), *, name="run", pairs=None, build=None):
+    return fit(build or (lambda: DreamHead(DIM, 2, config)), pairs or sampler(), config, Fit(seeds, path, name))
 
 
 def untimed(epochs):
@@ -95,8 +95,8 @@ def test_stacked_seeds_equal_separate_runs(made, tmp_path, cached, monkeypatch):
 
 def test_stacked_seeds_of_fmda_equal_separate_runs(tmp_path):
     config = FmdaConfig(learning_rate=0.01, batch_size=5, max_epochs=3, monitor="dev_retrieval")
-    own = PairSampler(world().data, **FMDA_SAMPLER)
-    arguments = {"own": own, "build": lambda: FmdaHead(DIM, 2, config)}
+    pairs = PairSampler(world().data, **FMDA_SAMPLER)
+    arguments = {"pairs": pairs, "build": lambda: FmdaHead(DIM, 2, config)}
     list(run(tmp_path / "together", config, (0, 1), **arguments))
     list(run(tmp_path / "alone", config, (1,), **arguments))
     stacked, alone = stack(tmp_path / "together", "now."), stack(tmp_path / "alone", "now.")
@@ -108,12 +108,12 @@ def test_stacked_seeds_of_fmda_equal_separate_runs(tmp_path):
     ("weight_decay", "reference"), [(0.0, torch.optim.Adam), (0.1, torch.optim.AdamW)], ids=["adam", "adamw"]
 )
 def test_steps_equal_those_of_torch(tmp_path, weight_decay, reference):
-    config, own = dream(weight_decay=weight_decay, max_epochs=4, patience=9), sampler()
-    list(run(tmp_path / "run", config, (7,), own=own))
+    config, pairs = dream(weight_decay=weight_decay, max_epochs=4, patience=9), sampler()
+    list(run(tmp_path / "run", config, (7,), pairs=pairs))
     torch.manual_seed(7)
     head = DreamHead(DIM, 2, config)
     optimiser = reference(head.parameters(), lr=config.learning_rate, weight_decay=weight_decay)
-    plan = own.plan("dev", 0.1, config.split_seed, "cpu")
+    plan = pairs.plan("dev", 0.1, config.split_seed, "cpu")
     for epoch in range(config.max_epochs):
         for _, batch in plan.training_batches([7], epoch, config.batch_size):
             optimiser.zero_grad()
@@ -129,13 +129,13 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(made, tmp_path, done, m
     cut = run(tmp_path / "cut", SHRINKING, (0, 1, 2))
     list(itertools.islice(cut, done))
     cut.close()
-    computed, one_epoch = [], training._one_epoch
-    monkeypatch.setattr(training, "_one_epoch", lambda *given: computed.append(1) or one_epoch(*given))
+    computed, original = [], training._one_epoch
+    monkeypatch.setattr(training, "_one_epoch", lambda *given: computed.append(1) or original(*given))
     assert untimed(run(tmp_path / "cut", SHRINKING, (0, 1, 2))) == untimed(whole)
     assert len(computed) == len(whole) - done
     for prefix in ("now.", "best.", "first.", "second."):
-        expected, found = stack(path, prefix), stack(tmp_path / "cut", prefix)
-        assert all(torch.equal(found[name], expected[name]) for name in expected)
+        expected, actual = stack(path, prefix), stack(tmp_path / "cut", prefix)
+        assert all(torch.equal(actual[name], expected[name]) for name in expected)
 
 
 def test_a_finished_run_is_not_computed_again(copied, monkeypatch):
@@ -153,8 +153,8 @@ def test_a_finished_run_is_not_computed_again(copied, monkeypatch):
 )
 def test_a_checkpoint_of_another_run_is_not_used(copied, tmp_path, other):
     arguments = {"config": dream(), "seeds": (0, 1), "name": "run"} | other
-    found = untimed(run(copied[0], **arguments))
-    assert found == untimed(run(tmp_path / "fresh", **arguments))
+    actual = untimed(run(copied[0], **arguments))
+    assert actual == untimed(run(tmp_path / "fresh", **arguments))
 
 
 FOREIGN = (2).to_bytes(8, "little") + b"{}"
@@ -213,21 +213,21 @@ def naive_accuracies(head, data):
     dev = data.splits["dev"].text
     with torch.no_grad():
         meanings = [head.embed({"vectors": data.vectors.take(dev[side])})["meaning"] for side in ("source", "target")]
-    one, two = (torch.nn.functional.normalize(meaning, dim=-1) for meaning in meanings)
+    sources, targets = (torch.nn.functional.normalize(meaning, dim=-1) for meaning in meanings)
     hits = [[int((pool @ query).argmax() == i) for i, query in enumerate(queries)]
-            for queries, pool in ((one, two), (two, one))]  # fmt: skip
+            for queries, pool in ((sources, targets), (targets, sources))]  # fmt: skip
     return [sum(of_direction) / len(of_direction) for of_direction in hits]
 
 
 def test_dev_retrieval_is_accuracy_of_the_meaning_embedding_in_both_directions(tmp_path):
     data, config, seeds = world(dev=40).data, dream(monitor="dev_retrieval", max_epochs=3, patience=9), range(4)
-    epochs = list(run(tmp_path / "run", config, seeds, own=PairSampler(data, draws=("partner",))))
+    epochs = list(run(tmp_path / "run", config, seeds, pairs=PairSampler(data, draws=("partner",))))
     now, directions = stack(tmp_path / "run", "now."), []
     for index in seeds:
         head = DreamHead(DIM, 2, config)
         head.load_state_dict({name: value[index] for name, value in now.items()})
         directions.append(naive_accuracies(head, data))
-    assert any(one != other for one, other in directions), "for this test to say something"
+    assert any(forth != back for forth, back in directions), "for this test to say something"
     expected = [sum(both) / 2 for both in directions]
     assert epochs[-1].terms["dev"]["accuracy_at_1"] == pytest.approx(expected)
 
@@ -255,12 +255,12 @@ def test_monitoring_dev_retrieval_keeps_the_first_epoch_of_the_highest_accuracy(
 
 
 def test_terms_are_means_over_pairs_whatever_the_batch_and_the_total_is_their_sum(tmp_path):
-    found = {}
+    by_size = {}
     for size in (4, 100):
         config = dream(batch_size=size, max_epochs=1)
-        found[size] = next(iter(run(tmp_path / str(size), replace(config, learning_rate=1e-9)))).terms["dev"]
-    for name, values in found[4].items():
-        assert values == pytest.approx(found[100][name], abs=1e-5)
+        by_size[size] = next(iter(run(tmp_path / str(size), replace(config, learning_rate=1e-9)))).terms["dev"]
+    for name, values in by_size[4].items():
+        assert values == pytest.approx(by_size[100][name], abs=1e-5)
     terms = next(iter(run(tmp_path / "run", dream()))).terms["dev"]
     parts = [values for name, values in terms.items() if name != "total"]
     assert terms["total"] == pytest.approx([sum(values) for values in zip(*parts, strict=True)], abs=1e-5)
@@ -281,8 +281,8 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term_and_so_are_no
     with pytest.raises(TrainingError, match=r"'broken' is not finite .*Lower the learning rate"):
         next(iter(run(tmp_path / "run", dream(), build=Broken)))
     with pytest.raises(TrainingError, match=r"0 validation pairs.*dev split, or set validation = 'train_fraction'"):
-        next(iter(run(tmp_path / "run", dream(), own=sampler(dev=False))))
-    assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), own=sampler(dev=False)))) > 0
+        next(iter(run(tmp_path / "run", dream(), pairs=sampler(dev=False))))
+    assert len(list(run(tmp_path / "run", dream(validation="train_fraction"), pairs=sampler(dev=False)))) > 0
 
 
 def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(made):
@@ -380,7 +380,7 @@ def test_each_of_the_two_updates_touches_its_own_parameters_only(tmp_path, monke
 
 def test_reversal_updates_everything_at_once(tmp_path, monkeypatch):
     updates = []
-    monkeypatch.setattr(training.TrainingState, "update", lambda state, found, **_: updates.append(found.keys()))
+    monkeypatch.setattr(training.TrainingState, "update", lambda state, given, **_: updates.append(given.keys()))
     list(run_adversary(tmp_path / "run", adversarial(max_epochs=1, adversarial="grad_reversal")))
     assert updates == [ADVERSARY | MAPS] * 3
 

@@ -74,7 +74,7 @@ def test_rows_of_a_bank_are_those_of_the_keys_in_whatever_order_tables_are_store
     rows = torch.tensor([5, 0, 6, 3, 3, 4, 1, 2])
     for bank_of, side in ((vector_bank, 0), (state_bank, 1)):
         ours, theirs = (bank_of([table[side] for table in some]).take(rows) for some in (tables, sorted_tables))
-        assert all(map(torch.equal, *((one if side else [one]) for one in (ours, theirs))))
+        assert all(map(torch.equal, *((tensor if side else [tensor]) for tensor in (ours, theirs))))
 
 
 def restored(table: VectorTable) -> VectorTable:
@@ -100,14 +100,14 @@ def test_grouped_states_put_back_in_place_are_the_texts(lengths, seeds, data):
     )
     batch = grouped_states(StateBank(VectorBank([values]), begin, length), rows)
     for seed in range(seeds):
-        found = []
+        grouped = []
         for group in range(sum("states_" in name for name in batch)):
             pairs = zip(batch[f"states_{group}"][seed], batch[f"mask_{group}"][seed], strict=True)
-            found += [text[real] for text, real in pairs]
-        assert [len(text) for text in found] == sorted(len(text) for text in found)
+            grouped += [text[real] for text, real in pairs]
+        assert [len(text) for text in grouped] == sorted(len(text) for text in grouped)
         assert torch.equal(batch["order"][seed][batch["place"][seed]], torch.arange(count))
         for row, place in zip(rows[seed], batch["place"][seed], strict=True):
-            assert torch.equal(found[place], values[begin[row] : begin[row] + length[row]])
+            assert torch.equal(grouped[place], values[begin[row] : begin[row] + length[row]])
 
 
 # --- training data ----------------------------------------------------------------------------------------
@@ -116,11 +116,11 @@ def test_grouped_states_put_back_in_place_are_the_texts(lengths, seeds, data):
 def expected_vectors(toy_world, pairs, column):
     """By a loop: the vector that the key of each row stands for, None where there is no key."""
     side = column.split("_")[0]
-    found = []
+    expected = []
     for row in pairs:
         key, table = row[column], toy_world.vectors[row[f"{side}_language"]]
-        found.append(None if key is None else table.matrix[table.keys.tolist().index(key.encode())])
-    return found
+        expected.append(None if key is None else table.matrix[table.keys.tolist().index(key.encode())])
+    return expected
 
 
 @pytest.mark.parametrize("pairs", [("en-de",), ("en-de", "en-es"), ("de-en", "en-es", "de-es")])
@@ -130,10 +130,10 @@ def test_keys_lead_to_their_rows_in_mixtures_that_share_a_language(pairs):
     assert data.languages == tuple(toy_world.vectors)
     for split in ("train", "dev"):
         rows = [row for table in toy_world.aligned for row in table.to_pylist() if row["split"] == split]
-        found = data.splits[split]
+        part = data.splits[split]
         for side in SIDES:
-            assert [data.languages[i] for i in found.language[side]] == [row[f"{side}_language"] for row in rows]
-            for what, addressed in (("", found.text), ("template_", found.template), ("residual_", found.residual)):
+            assert [data.languages[i] for i in part.language[side]] == [row[f"{side}_language"] for row in rows]
+            for what, addressed in (("", part.text), ("template_", part.template), ("residual_", part.residual)):
                 expected = expected_vectors(toy_world, rows, f"{side}_{what}key")
                 for row, vector in zip(addressed[side].tolist(), expected, strict=True):
                     assert (row == -1) == (vector is None)
@@ -154,9 +154,9 @@ def test_pairs_without_masked_texts_train_the_methods_that_need_none_only_and_th
     assert table["split"][:2].to_pylist() == ["train", "train"]
     every = len(toy_world.data.splits["train"])
     assert len(training_data([table], toy_world.vectors, masked=False).splits["train"]) == every
-    found = training_data([table], toy_world.vectors).splits["train"]
-    assert len(found) == every - 2
-    assert all((found.template[side] >= 0).all() for side in SIDES)
+    train = training_data([table], toy_world.vectors).splits["train"]
+    assert len(train) == every - 2
+    assert all((train.template[side] >= 0).all() for side in SIDES)
     toy_world = world("en-de")
     table = without_targets(toy_world.aligned[0], range(len(toy_world.aligned[0])))
     with pytest.raises(TrainingError, match=r"none of .* has masked texts.*utterances with slots"):
@@ -172,8 +172,8 @@ def test_states_of_a_text_are_its_own():
         for row in range(len(vectors.keys)):
             place = states.keys.tolist().index(vectors.keys[row])
             expected = states.values[states.offsets[place] : states.offsets[place + 1]].astype(np.float32)
-            found, mask = data.states.take(data.state_rows[start + row].unsqueeze(0))
-            assert np.array_equal(found[0][mask[0]], expected)
+            values, mask = data.states.take(data.state_rows[start + row].unsqueeze(0))
+            assert np.array_equal(values[0][mask[0]], expected)
 
 
 def texts_of_rows(toy_world, rows):
@@ -253,9 +253,9 @@ def test_masked_texts_need_no_vectors_where_no_method_reads_them():
             vectors = vectors | {language: without_text(vectors[language], key)}
     with pytest.raises(TableError):
         training_data(toy_world.aligned, vectors)
-    found = training_data(toy_world.aligned, vectors, masked=False)
-    assert all((rows == -1).all() for rows in (*found.splits["train"].template.values(),))
-    assert all((rows == -1).all() for rows in (*found.splits["dev"].residual.values(),))
+    data = training_data(toy_world.aligned, vectors, masked=False)
+    assert all((rows == -1).all() for rows in (*data.splits["train"].template.values(),))
+    assert all((rows == -1).all() for rows in (*data.splits["dev"].residual.values(),))
 
 
 @pytest.mark.parametrize("which", ["first", "last"])
@@ -288,7 +288,7 @@ def features(count=7):
 
 
 def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
-    toy_world, keys, found = features()
+    toy_world, keys, inputs = features()
     monkeypatch.setattr(blocks, "_TOKENS", {"cpu": 15})
 
     def embed(batch, places):
@@ -296,7 +296,7 @@ def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
         return {"vectors": batch["vectors"], "first": states[:, 0], "tokens": mask.sum(1, keepdim=True)}
 
     shapes = {}
-    rows = blocks.embedded(embed, found, "cpu")
+    rows = blocks.embedded(embed, inputs, "cpu")
     assert {texts for texts, width in shapes.values() if texts != 15 // width} == set()
     assert np.array_equal(rows["vectors"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
     states = toy_world.states["en"]
@@ -315,16 +315,16 @@ def test_features_of_texts_in_several_tables_are_those_of_one_and_need_every_tex
     whole, parted = text_features(keys, (table, states)), text_features(keys, (first, of_first), (table, states))
     assert {*(parted.rows < half).tolist()} == {True, False}
     assert torch.equal(parted.vectors.stored(parted.rows), whole.vectors.stored(whole.rows))
-    of_parts, expected = (found.states.stored(found.state_rows) for found in (parted, whole))
-    assert all(torch.equal(one, other) for one, other in zip(of_parts, expected, strict=True))
+    of_parts, expected = (inputs.states.stored(inputs.state_rows) for inputs in (parted, whole))
+    assert all(torch.equal(actual, wanted) for actual, wanted in zip(of_parts, expected, strict=True))
     assert parted.rows.tolist()[-3:] == [0, 1, 2]
     with pytest.raises(TableError, match="1 of 1 texts are missing"):
         text_features(text_keys(["never seen"]), (world().vectors["en"], None))
 
 
 def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
-    toy_world, keys, found = features()
-    embedded = trainer(untrained.RAW).load(tmp_path, untrained.RawConfig(), "cpu").embed(found, None)
+    toy_world, keys, inputs = features()
+    embedded = trainer(untrained.RAW).load(tmp_path, untrained.RawConfig(), "cpu").embed(inputs, None)
     assert np.array_equal(embedded["sentence"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
 
 
@@ -349,10 +349,10 @@ class Place:
     files: HeadFiles
     opened: int = 0
 
-    def train(self, run, own=None):
+    def train(self, run, other_world=None):
         def open_data():
             self.opened += 1
-            return (own or world()).data
+            return (other_world or world()).data
 
         return train_head(run, self.files, open_data, device="cpu")
 
@@ -367,15 +367,15 @@ def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings_and_seed
     run = head_run(name)
     report = place.train(run)
     assert (report.epochs, report.steps) == (2, 4)
-    _, keys, found = features()
+    _, keys, inputs = features()
     trained = trainer(run.method).load(place.files.weights, run.settings, "cpu")
     for seed in run.seeds:
-        embedded = trained.embed(found, seed)
+        embedded = trained.embed(inputs, seed)
         assert tuple(embedded) == run.method.embeddings
         assert all(matrix.shape == (len(keys), DIM) and matrix.dtype == np.float32 for matrix in embedded.values())
-    assert not np.allclose(trained.embed(found, 0)["meaning"], trained.embed(found, 3)["meaning"])
+    assert not np.allclose(trained.embed(inputs, 0)["meaning"], trained.embed(inputs, 3)["meaning"])
     with pytest.raises(ValueError, match="one of its seeds, not None"):
-        trained.embed(found, None)
+        trained.embed(inputs, None)
 
 
 def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
@@ -469,9 +469,9 @@ def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, na
     fit = Fit(run.seeds, checkpoint, "expected", initial=initial if is_warm else None)
     list(trainer(run.method).fit(edited.data, run.settings, fit))
     expected = best_parameters(checkpoint)
-    found = trainer(run.method).load(place.files.weights, run.settings, "cpu").heads
-    assert found.keys() == expected.keys()
-    for seed, head in found.items():
+    heads = trainer(run.method).load(place.files.weights, run.settings, "cpu").heads
+    assert heads.keys() == expected.keys()
+    for seed, head in heads.items():
         assert all(torch.equal(value, expected[seed][key]) for key, value in head.state_dict().items())
 
 
@@ -533,6 +533,6 @@ def test_the_weights_say_what_they_are_and_nothing_is_said_of_absent_ones(place,
     assert description["method"] == "dream"
     assert (description["name"], description["trained_on"], description["inputs"]) == ("my_dream", "en-de", run.inputs)
     assert (description["seeds"], description["languages"], description["dim"]) == ([0, 3], ["en", "de"], DIM)
-    beside = json.loads(place.files.weights.with_suffix(".json").read_text())
-    assert beside.items() <= description.items()
+    record = json.loads(place.files.weights.with_suffix(".json").read_text())
+    assert record.items() <= description.items()
     assert describe_head(tmp_path / "nothing") is None

@@ -55,15 +55,15 @@ def test_every_kind_of_file_gives_the_rows_of_a_language(tmp_path, suffix):
 
 def test_columns_go_by_name_in_any_order_and_others_are_ignored(tmp_path):
     row = {"note": "x", "Utterance": "play", "LABEL": "music", "lang": "deu", "scenario": "media", "id": "7"}
-    (found,) = read(written(tmp_path, [row]), "deu")
-    assert (found["text"], found["intent"], found["domain"], found["language"]) == ("play", "music", "media", "de")
+    (entry,) = read(written(tmp_path, [row]), "deu")
+    assert (entry["text"], entry["intent"], entry["domain"], entry["language"]) == ("play", "music", "media", "de")
 
 
 def test_ids_and_labels_may_be_numbers(tmp_path):
     row = {"language": "en", "intent": 3, "text": "play", "id": 12}
     for suffix in ("jsonl", "parquet"):
-        (found,) = read(written(tmp_path, [row], f"t.{suffix}"))
-        assert (found["utterance_id"], found["intent"]) == ("12", "3")
+        (entry,) = read(written(tmp_path, [row], f"t.{suffix}"))
+        assert (entry["utterance_id"], entry["intent"]) == ("12", "3")
 
 
 def test_rows_without_ids_are_parallel_to_nothing(tmp_path):
@@ -175,16 +175,16 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("bad", "found"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_line_is_named(tmp_path, bad, found):
+@pytest.mark.parametrize(("bad", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_line_is_named(tmp_path, bad, message):
     path = tmp_path / "t.jsonl"
     path.write_bytes(GOOD.encode() + (bad if isinstance(bad, bytes) else bad.encode()))
-    with pytest.raises(CorpusError, match=rf"t.jsonl:2: .*({found}).*Correct this line"):
+    with pytest.raises(CorpusError, match=rf"t.jsonl:2: .*({message}).*Correct this line"):
         read(path)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "found"),
+    ("name", "content", "message"),
     [
         ("t.csv", "language,intent,text\nen,i,a\nen,i\n", r"t.csv:3: 3 columns expected, 2 found"),
         ("t.csv", 'language,intent,text\nen,i,"a\n', r"t.csv:2: unexpected end of data"),
@@ -202,7 +202,7 @@ def test_a_broken_line_is_named(tmp_path, bad, found):
         ("t.xlsx", "x", r"this is no table. Tables are files named \*.csv, \*.tsv"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, name, content, found):
+def test_a_broken_file_is_named(tmp_path, name, content, message):
     (tmp_path / name).write_text(content)
-    with pytest.raises(CorpusError, match=found):
+    with pytest.raises(CorpusError, match=message):
         read(tmp_path / name)

@@ -56,8 +56,8 @@ def test_blocks_without_id_are_numbered_in_the_order_of_the_file(tmp_path):
 def test_valid_is_dev_and_ids_of_splits_do_not_meet(tmp_path):
     for split in ("test", "valid", "train"):
         written(tmp_path, block(), name=f"de.{split}.conll")
-    found = [(row["split"], row["utterance_id"]) for row in read(tmp_path)]
-    assert found == [(split, f"{split}-1") for split in ("train", "dev", "test")]
+    rows = [(row["split"], row["utterance_id"]) for row in read(tmp_path)]
+    assert rows == [(split, f"{split}-1") for split in ("train", "dev", "test")]
 
 
 def test_an_intent_without_domain_is_its_own(tmp_path):

@@ -48,9 +48,9 @@ def made(teacher, tmp_path_factory):
 
 def test_a_text_of_the_teachers_own_words_has_the_teachers_vector(teacher, made):
     texts = [*PIVOTS[:18], "Wake ME up.", "call [MASK] at ten"]
-    own, _ = encode(loaded(teacher), texts)
+    expected, _ = encode(loaded(teacher), texts)
     new, _ = encode(loaded(made), texts)
-    np.testing.assert_allclose(new, own, atol=2e-6)
+    np.testing.assert_allclose(new, expected, atol=2e-6)
 
 
 def test_a_word_begins_after_an_apostrophe_as_it_does_for_the_teacher(made):
@@ -174,9 +174,9 @@ def test_letters_of_every_script_are_kept_in_the_key():
 
 
 def test_the_fingerprint_is_that_of_lists_and_tells_training_from_held_out_pairs():
-    one, other = pairs_of(("a", "b")), pairs_of(("c", "d"))
-    prints = {Material([one], [other]).fingerprint, Material([other], [one]).fingerprint,
-              Material([one, other], []).fingerprint}  # fmt: skip
+    first, second = pairs_of(("a", "b")), pairs_of(("c", "d"))
+    prints = {Material([first], [second]).fingerprint, Material([second], [first]).fingerprint,
+              Material([first, second], []).fingerprint}  # fmt: skip
     assert len(prints) == 3
     listed = [{"corpus": "bitext", "language": "de", "pivots": ["a", "c"], "foreign": ["b", "é"]}]
     of = Material([pairs_of(("a", "b"), ("c", "é"))], [])
@@ -193,23 +193,23 @@ def pieces(texts):
 
 
 def looped(pivots, foreign, iterations):
-    """t(own | new) and expected counts, as Brown et al. write them; None is NULL."""
+    """t(teacher | new) and expected counts, as Brown et al. write them; None is NULL."""
     t = defaultdict(lambda: 1.0)
     counts = {}
     for _ in range(iterations):
         counts, totals = defaultdict(float), defaultdict(float)
-        for own_pieces, new_pieces in zip(pivots, foreign, strict=True):
+        for teacher_pieces, new_pieces in zip(pivots, foreign, strict=True):
             candidates = [None, *set(new_pieces)]
-            for own in own_pieces:
-                norm = sum(t[own, new] for new in candidates)
+            for teacher in teacher_pieces:
+                norm = sum(t[teacher, new] for new in candidates)
                 for new in candidates:
-                    counts[own, new] += t[own, new] / norm
-                    totals[new] += t[own, new] / norm
-        t = defaultdict(lambda: 1.0, {(own, new): count / totals[new] for (own, new), count in counts.items()})
+                    counts[teacher, new] += t[teacher, new] / norm
+                    totals[new] += t[teacher, new] / norm
+        t = defaultdict(lambda: 1.0, {(teacher, new): count / totals[new] for (teacher, new), count in counts.items()})
     return {
-        (new, own): (t[own, new], count)
-        for (own, new), count in counts.items()
-        if new is not None and t[own, new] > LEAST_PROBABILITY
+        (new, teacher): (t[teacher, new], count)
+        for (teacher, new), count in counts.items()
+        if new is not None and t[teacher, new] > LEAST_PROBABILITY
     }
 
 
@@ -217,11 +217,11 @@ def looped(pivots, foreign, iterations):
 @given(corpora, st.integers(1, 4))
 def test_the_alignment_is_that_of_loops_over_sentences(corpus, iterations):
     pivots, foreign = [left for left, _ in corpus], [right for _, right in corpus]
-    found = align(pieces(pivots), pieces(foreign), iterations=iterations)
+    alignment = align(pieces(pivots), pieces(foreign), iterations=iterations)
     expected = looped(pivots, foreign, iterations)
-    keys = list(zip(found.new.tolist(), found.teacher.tolist(), strict=True))
+    keys = list(zip(alignment.new.tolist(), alignment.teacher.tolist(), strict=True))
     assert set(keys) == set(expected)
-    for key, probability, count in zip(keys, found.probability, found.count, strict=True):
+    for key, probability, count in zip(keys, alignment.probability, alignment.count, strict=True):
         np.testing.assert_allclose((probability, count), expected[key], rtol=1e-9)
 
 
@@ -232,24 +232,24 @@ def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iteration
     whole = align(*sides, iterations=iterations)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aligned, "BLOCK", 2)
-        found = align(*sides, iterations=iterations)
+        in_blocks = align(*sides, iterations=iterations)
     for name, values in vars(whole).items():
-        np.testing.assert_array_equal(vars(found)[name], values)
+        np.testing.assert_array_equal(vars(in_blocks)[name], values)
 
 
 def test_a_row_mixes_what_spells_the_piece_and_what_it_is_aligned_with_by_the_share_of_its_occurrences():
-    own_rows = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    teacher_rows = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
     copied, share = [[0], [1, 2], [3], [4]], np.array([1.0, 0.25, 0.0, 0.5])
     alignments = [
         Alignment(np.array([1, 1]), np.array([3, 4]), np.array([0.8, 0.1]), np.array([4.0, 0.5])),
         Alignment(np.array([1, 2]), np.array([0, 0]), np.array([0.5, 1.0]), np.array([2.0, 3.0])),
     ]
-    rows = aligned_rows(own_rows, copied, share, alignments)
+    rows = aligned_rows(teacher_rows, copied, share, alignments)
 
     def mixed(piece):
-        spelt = own_rows[copied[piece]].mean(axis=0)
+        spelt = teacher_rows[copied[piece]].mean(axis=0)
         links = [link for each in alignments for link in zip(*vars(each).values(), strict=True)]
-        parts = [(count * p**0.5, own_rows[row]) for new, row, p, count in links if new == piece]
+        parts = [(count * p**0.5, teacher_rows[row]) for new, row, p, count in links if new == piece]
         if not parts:
             return spelt
         total = sum(weight for weight, _ in parts)
@@ -262,6 +262,6 @@ def test_a_row_mixes_what_spells_the_piece_and_what_it_is_aligned_with_by_the_sh
 
 
 def test_nothing_to_align_leaves_every_row_as_it_is_spelt():
-    own_rows = np.eye(3, dtype=np.float32)
-    rows = aligned_rows(own_rows, [[0], [2]], np.array([0.0, 1.0]), [align(pieces([]), pieces([]), iterations=2)])
-    np.testing.assert_array_equal(rows, own_rows[[0, 2]])
+    teacher_rows = np.eye(3, dtype=np.float32)
+    rows = aligned_rows(teacher_rows, [[0], [2]], np.array([0.0, 1.0]), [align(pieces([]), pieces([]), iterations=2)])
+    np.testing.assert_array_equal(rows, teacher_rows[[0, 2]])

@@ -96,17 +96,18 @@ def test_final_punctuation_is_left_out_of_half_of_the_texts(start, taught):
 
 def test_lessons_are_those_of_loops_over_dictionaries_whatever_the_size_of_blocks(start, taught, monkeypatch):
     doubled = [*PIVOTS[:5], *PIVOTS[2:7], "call dad.", PIVOTS[0]]
-    own, other = [("de", doubled), ("xx", doubled[::-1]), ("de", PIVOTS[4:9])], translations("de", PIVOTS[:3], "other")
-    first, *rest = (translations(*each) for each in own)
+    of_bitext = [("de", doubled), ("xx", doubled[::-1]), ("de", PIVOTS[4:9])]
+    other = translations("de", PIVOTS[:3], "other")
+    first, *rest = (translations(*each) for each in of_bitext)
     ambiguous = Translations("bitext", "de", column(PIVOTS[8:11]), column(["ruf", "weck", "ruf"]))
     of = Material([first, other, *rest, ambiguous], [])
     whole = lessons_of(of, taught, tokenise(start))
     for module in ("storage.text_columns", "encoders.kinds.distilled.student"):
         monkeypatch.setattr(f"disent_core.{module}.BLOCK", 1)
-    found = lessons_of(of, taught, tokenise(start))
+    lessons = lessons_of(of, taught, tokenise(start))
     for name in ("ids", "hidden", "offsets", "truncated"):
-        assert np.array_equal(getattr(found.tokens, name), getattr(whole.tokens, name))
-    assert np.array_equal(found.teacher, whole.teacher)
+        assert np.array_equal(getattr(lessons.tokens, name), getattr(whole.tokens, name))
+    assert np.array_equal(lessons.teacher, whole.teacher)
     texts, targets, is_pivot, corpora, sentences = [], [], [], [], []
     for number, corpus in enumerate(("bitext", "other")):
         pairs = [pair for part in of.training if part.corpus == corpus for pair in part.pairs]
@@ -117,11 +118,11 @@ def test_lessons_are_those_of_loops_over_dictionaries_whatever_the_size_of_block
         is_pivot += [False] * len(foreign) + [True] * len(row)
         corpora += [number] * (len(foreign) + len(row))
         sentences += row
-    assert (found.target.tolist(), found.is_pivot.tolist(), found.corpus.tolist()) == (targets, is_pivot, corpora)
-    assert np.array_equal(found.tokens.ids, tokenise(start)([_seen(text) for text in texts]).ids)
+    assert (lessons.target.tolist(), lessons.is_pivot.tolist(), lessons.corpus.tolist()) == (targets, is_pivot, corpora)
+    assert np.array_equal(lessons.tokens.ids, tokenise(start)([_seen(text) for text in texts]).ids)
     vectors = taught(sentences)
-    assert np.array_equal(found.teacher, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-    assert found.starts == [0, len({*doubled, *PIVOTS[4:11]}), len(sentences)]
+    assert np.array_equal(lessons.teacher, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    assert lessons.starts == [0, len({*doubled, *PIVOTS[4:11]}), len(sentences)]
 
 
 def test_groups_of_a_length_cover_all_texts():
@@ -147,14 +148,14 @@ def test_the_loss_is_that_of_loops(start, taught, kind):
     batch = max(plan_pass(task.lessons, task.config, 0), key=len)
     with torch.random.fork_rng():
         torch.manual_seed(3)
-        found, examples = task.loss(batch)
+        terms, examples = task.loss(batch)
         torch.manual_seed(3)
         bank = torch.randint(0, len(task.lessons.teacher), (task.config.bank,)).tolist()
     vectors = F.normalize(task.vectors(task.lessons.tokens, batch), dim=-1)
     targets = task.lessons.target[batch].tolist()
 
-    def picked(own, others):
-        return -own + torch.logsumexp(torch.stack([own, *others]), dim=0)
+    def picked(gold, others):
+        return -gold + torch.logsumexp(torch.stack([gold, *others]), dim=0)
 
     values = []
     for i, target in enumerate(targets):
@@ -168,7 +169,7 @@ def test_the_loss_is_that_of_loops(start, taught, kind):
             back = [score(j, target) for j, other in enumerate(targets) if j != i and other != target]
             value = (value + picked(score(i, target), back)) / 2
         values.append(value)
-    assert (examples, float(found["total"].detach())) == (
+    assert (examples, float(terms["total"].detach())) == (
         len(batch),
         pytest.approx(float(torch.stack(values).mean().detach()), rel=1e-4),
     )
@@ -183,9 +184,9 @@ def test_it_learns_and_the_best_look_is_kept(start, taught, tmp_path):
                     validate_steps=20, temperature=0.2)  # fmt: skip
     losses = [report.terms["dev"]["total"] for report in reports]
     assert min(losses) < 0.8 * before.validate()["total"]
-    told = record_of(tmp_path / "multi")
-    assert told["held_out"]["total"] == pytest.approx(min(losses), abs=1e-6)
-    assert told["steps"] == 20 * (int(np.argmin(losses)) + 1)
+    record = record_of(tmp_path / "multi")
+    assert record["held_out"]["total"] == pytest.approx(min(losses), abs=1e-6)
+    assert record["steps"] == 20 * (int(np.argmin(losses)) + 1)
 
 
 def test_training_stops_when_held_out_pairs_get_no_better(start, taught, tmp_path):

@@ -164,16 +164,16 @@ def test_every_candidate_is_in_one_chunk(pool, width, candidates):
 def test_several_threads_find_what_one_finds_and_leave_their_number_as_it_was():
     queries, pool = unit_rows(normal(1, 90), "queries"), unit_rows(normal(2, 300), "pool")
     sizes, before = {"_QUERIES": 4, "_CANDIDATES": 16, "_FOLD": 2}, torch.get_num_threads()
-    found = []
+    results = []
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            found.append(with_sizes(sizes, 2, lambda: nearest_rows(queries, pool, 2)))
+            results.append(with_sizes(sizes, 2, lambda: nearest_rows(queries, pool, 2)))
             with ThreadPoolExecutor(1) as later:
                 assert torch.get_num_threads() == later.submit(torch.get_num_threads).result() == threads
     finally:
         torch.set_num_threads(before)
-    assert same(*found)
+    assert same(*results)
 
 
 @many
@@ -181,8 +181,8 @@ def test_several_threads_find_what_one_finds_and_leave_their_number_as_it_was():
 def test_the_highest_of_each_column_are_those_of_topk(seed, folds, fold, k):
     values = torch.from_numpy(normal(seed, folds * fold, 3).astype(np.float32))
     of_folds, k = values.view(folds, fold, -1).amax(dim=1), min(k, len(values))
-    found = with_sizes({"_FOLD": fold}, None, lambda: exact_search._highest(values, of_folds, k))
-    assert same(found, values.T.topk(k, dim=1))
+    highest = with_sizes({"_FOLD": fold}, None, lambda: exact_search._highest(values, of_folds, k))
+    assert same(highest, values.T.topk(k, dim=1))
 
 
 @many
@@ -265,8 +265,8 @@ def test_blocks_of_queries_and_candidates_change_nothing(monkeypatch):
 def test_texts_with_equal_rows_share_their_score_and_are_by_index(k):
     left, distinct = few_values(0, 4, 5), few_values(1, 8, 5, values=9)
     group = np.random.default_rng(2).permutation(np.arange(30) % 8)
-    found = exact_search.nearest_rows(left, distinct, min(k, 8))
-    by_torch = expanded(*found, grouped(group), k)
+    nearest = exact_search.nearest_rows(left, distinct, min(k, 8))
+    by_torch = expanded(*nearest, grouped(group), k)
     for ours, theirs in zip(exact.nearest_rows(left, distinct, k, group), by_torch, strict=True):
         assert ours.tobytes() == theirs.tobytes()
 

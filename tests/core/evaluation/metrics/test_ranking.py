@@ -259,8 +259,8 @@ def test_csls_finds_what_a_loop_over_its_formula_finds(wrap, seed):
     table = table_of_cosines(queries, pool)
     of_pool = [sum(sorted((row[c] for row in table), reverse=True)[:10]) / 10 for c in range(12)]
     of_queries = [sum(sorted(row, reverse=True)[:10]) / 10 for row in table]
-    _, found = nearest(wrap(queries), wrap(pool), 1, bias=bias("csls", wrap(pool), wrap(queries)))
-    for q, (best,) in enumerate(found):
+    _, indices = nearest(wrap(queries), wrap(pool), 1, bias=bias("csls", wrap(pool), wrap(queries)))
+    for q, (best,) in enumerate(indices):
         csls = [2 * table[q][c] - of_queries[q] - of_pool[c] for c in range(12)]
         assert csls[best] == pytest.approx(max(csls), abs=1e-5)
 
@@ -272,8 +272,8 @@ def test_the_dual_softmax_finds_the_highest_product_of_both_softmaxes(wrap, seed
     queries, pool = rows(rng, 14), rows(rng, 12)
     powers = [[math.exp(cosine / TEMPERATURE) for cosine in row] for row in table_of_cosines(queries, pool)]
     of_candidates = [sum(row[c] for row in powers) for c in range(12)]
-    _, found = nearest(wrap(queries), wrap(pool), 1, bias=bias("dual_softmax", wrap(pool), wrap(queries)))
-    for row, (best,) in zip(powers, found, strict=True):
+    _, indices = nearest(wrap(queries), wrap(pool), 1, bias=bias("dual_softmax", wrap(pool), wrap(queries)))
+    for row, (best,) in zip(powers, indices, strict=True):
         product = [row[c] / sum(row) * row[c] / of_candidates[c] for c in range(12)]
         assert product[best] == pytest.approx(max(product), rel=1e-3)
 
@@ -295,9 +295,9 @@ def test_the_search_with_a_bias_is_exact_in_a_large_pool_of_near_ties(k):
     halves = on_grid((of_pool / 2).astype(np.float32)[:, None])[:, 0].astype(float)
     exact = unit_rows(queries, "q").astype(float) @ unit_rows(pool, "p").astype(float).T - halves
     rounded = exact.astype(np.float32)
-    for row, found, best in zip(rounded, indices, scores, strict=True):
+    for row, actual, best in zip(rounded, indices, scores, strict=True):
         expected = np.lexsort((np.arange(6_000), -row))[:k]
-        assert found.tolist() == expected.tolist()
+        assert actual.tolist() == expected.tolist()
         assert best.tolist() == row[expected].tolist()
 
 
@@ -311,10 +311,10 @@ def test_a_skipped_candidate_stays_skipped_with_a_bias():
 def hub_and_spokes():
     """Each candidate is near to its query, but the first one is nearer to all queries."""
     rng = np.random.default_rng(3)
-    own = np.eye(12, dtype=np.float32)[1:]
-    hub = own.sum(axis=0, keepdims=True)
-    queries = own + 1.1 * hub / np.linalg.norm(hub)
-    return queries + 0.01 * rng.normal(size=queries.shape), np.concatenate([hub, own])
+    spokes = np.eye(12, dtype=np.float32)[1:]
+    hub = spokes.sum(axis=0, keepdims=True)
+    queries = spokes + 1.1 * hub / np.linalg.norm(hub)
+    return queries + 0.01 * rng.normal(size=queries.shape), np.concatenate([hub, spokes])
 
 
 @pytest.mark.parametrize("hubness", ["csls", "dual_softmax", "train_bias"])
@@ -397,7 +397,7 @@ def answers(queries, pool):
     skip = np.array([0, 1, 2])
     corrected = [ranking.nearest(queries, pool, 2, bias=bias(name, pool, queries)) for name in ("csls", "dual_softmax")]
     ranks = [gold_ranks(queries, pool, gold, ties="lowest", skip=skipped) for skipped in (skip, None)]
-    return [*ranking.nearest(queries, pool, 2), *(part for found in corrected for part in found), *ranks]
+    return [*ranking.nearest(queries, pool, 2), *(part for result in corrected for part in result), *ranks]
 
 
 def test_shared_late_interactions_are_compared_once_for_all_corrections():

@@ -33,16 +33,16 @@ def test_the_nearest_text_of_both_languages_equals_a_loop_that_skips_what_equals
     if not queries:
         assert both == [[], []]
         return
-    translations, own = [], []
+    translations, same_language = [], []
     for query in queries:
         allowed = [row for row in range(len(texts)) if texts[row] != texts[query]]
         first = max(allowed, key=lambda row: _cosine(vectors[texts[row]], vectors[texts[query]]))
         translations.append(first == query + len(pairs))
-        own.append(first < len(pairs))
+        same_language.append(first < len(pairs))
     matrices = {"query": [vectors[text] for text in english], "other": [vectors[text] for text in german]}
-    (forth, _), (forth_own, _) = both
+    (forth, _), (forth_language, _) = both
     assert scored(forth, **matrices)["accuracy_at_1"].items.tolist() == translations
-    assert scored(forth_own, **matrices)["share"].items.tolist() == own
+    assert scored(forth_language, **matrices)["share"].items.tolist() == same_language
 
 
 def _cosine(a, b):
@@ -80,28 +80,28 @@ def test_the_nearest_text_of_all_languages_equals_a_loop_that_skips_what_equals_
     columns = dict(zip(("de", "en", "ja"), map(list, zip(*utterances_in_all, strict=True)), strict=True))
     vectors = dict(zip("abcd", np.random.default_rng(seed).normal(size=(4, 5)), strict=True))  # equal texts, equal rows
     config = replace(CONFIG, equal_text_counts=equal_text_counts)
-    found = mixed_pool_retrieval.LANGUAGE_POOL.problems(parallel(**columns), config)
+    problems = mixed_pool_retrieval.LANGUAGE_POOL.problems(parallel(**columns), config)
     pool = [(language, row, text) for language, texts in columns.items() for row, text in enumerate(texts)]
-    right, own = [], []
+    right, same_language = [], []
     for row, texts in enumerate(utterances_in_all):
         if len(set(texts)) == 1:
             continue
-        of_right, of_own = [], []
+        of_right, of_language = [], []
         for language, column in columns.items():
             others = [candidate for candidate in pool if candidate[2] != column[row]]
             nearest = max(others, key=lambda candidate: _cosine(vectors[candidate[2]], vectors[column[row]]))
             is_copy = equal_text_counts and nearest[2] in texts
             of_right.append(nearest[1] == row or is_copy)
-            of_own.append(nearest[0] == language)
+            of_language.append(nearest[0] == language)
         right.append(np.mean(of_right))
-        own.append(np.mean(of_own))
+        same_language.append(np.mean(of_language))
     if not right:
-        assert found == []
+        assert problems == []
         return
-    (problem,) = found
+    (problem,) = problems
     measured = scored(problem, **{language: [vectors[text] for text in texts] for language, texts in columns.items()})
     assert measured["accuracy_at_1"].items.tolist() == right
-    assert measured["own_language_error"].items.tolist() == own
+    assert measured["own_language_error"].items.tolist() == same_language
 
 
 def test_each_utterance_is_one_item_and_its_languages_are_its_queries():

@@ -30,7 +30,7 @@ def vector(words, text):
                 values = words.table[known.index(number)].tolist()
             else:
                 values = random_rows(np.array([number]), words.dim, words.seed)[0].tolist()
-            total = [one + other for one, other in zip(total, values, strict=True)]
+            total = [so_far + value for so_far, value in zip(total, values, strict=True)]
     return total
 
 

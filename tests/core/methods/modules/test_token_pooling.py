@@ -52,12 +52,12 @@ def test_states_in_half_precision_attend_as_their_values_in_float32():
     vectors = random_rows(1, len(LENGTHS), DIM, seed=2).float()
     half = {name: value.half() if value.is_floating_point() else value for name, value in texts.items()}
     wide = {name: value.float() if value.is_floating_point() else value for name, value in half.items()}
-    found, expected = (
+    actual, expected = (
         [*module(vectors, [states]), *torch.autograd.grad(sum(part.sum() for part in module(vectors, [states])),
                                                           module.query.parameters())]
         for states in (half, wide)
     )  # fmt: skip
-    assert all(torch.equal(*parts) for parts in zip(found, expected, strict=True))
+    assert all(torch.equal(*parts) for parts in zip(actual, expected, strict=True))
 
 
 def test_a_permutation_gives_each_gradient_back_to_its_row():
@@ -125,16 +125,16 @@ def test_a_stack_of_seeds_gives_what_each_seed_gives(shared):
     stacks = {name: stack.requires_grad_() for name, stack in stacks.items()}
     inputs = states if shared else torch.stack([states, texts(1)[0], texts(2)[0]])
 
-    def of_one(weight, bias, rows):
+    def of_seed(weight, bias, rows):
         return functional_call(module, {"weight": weight, "bias": bias}, (rows, mask))
 
-    together = vmap(of_one, in_dims=(0, 0, None if shared else 0))(*stacks.values(), inputs)
+    together = vmap(of_seed, in_dims=(0, 0, None if shared else 0))(*stacks.values(), inputs)
     apart = torch.stack(
-        [of_one(stacks["weight"][i], stacks["bias"][i], inputs if shared else inputs[i]) for i in range(3)]
+        [of_seed(stacks["weight"][i], stacks["bias"][i], inputs if shared else inputs[i]) for i in range(3)]
     )
     assert torch.equal(together, apart)
-    found, expected = (torch.autograd.grad(value.square().sum(), list(stacks.values())) for value in (together, apart))
-    assert all(torch.allclose(one, other, atol=1e-12) for one, other in zip(found, expected, strict=True))
+    actual, expected = (torch.autograd.grad(value.square().sum(), list(stacks.values())) for value in (together, apart))
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(actual, expected, strict=True))
 
 
 def test_bfloat16_differs_by_its_rounding_only():
