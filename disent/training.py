@@ -10,7 +10,6 @@ The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...), as do
 
 import json
 import logging
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from disent.extras import needing_extra
 from disent.model import SMALL, load, models
 from disent_core.errors import CorpusError, TrainingError, located
+from disent_core.storage.files import temporary_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,7 +170,7 @@ def train(
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
     """
-    with needing_extra("lineage"), tempfile.TemporaryDirectory(prefix="disent-") as home:
+    with needing_extra("lineage"), temporary_folder() as home:
         from disent_core.config.load import load_config
         from disent_core.export.static import of_head
         from disent_core.lineage.saved_heads import open_head
@@ -178,12 +178,12 @@ def train(
         from disent_core.lineage.workspace import TEMPLATES, UTTERANCES, Workspace
         from disent_core.static_folder import is_static
 
-        target, path = Path(folder).expanduser(), Path(home, "disent.toml")
+        target, path = Path(folder).expanduser(), home / "disent.toml"
         if target.exists() and any(target.iterdir()) and not (overwrite and is_static(target)):
             remedy = "Name a new one, or overwrite it (--overwrite)" if is_static(target) else "Name a new one"
             raise ValueError(f"{target} has {'a model' if is_static(target) else 'other files'} already. {remedy}")
         path.write_text(configuration_of(Path(data), seed=seed), encoding="utf-8")
-        workspace = Workspace(load_config(path), Path(home, "data"))
+        workspace = Workspace(load_config(path), home / "data")
         _make([step for step in steps(workspace) if step.key[0] == "corpora"])
         tables, pivot = _tables(workspace, UTTERANCES), workspace.config.pairs_of(NAME)[0][0]
         counts = _translations(tables, pivot)

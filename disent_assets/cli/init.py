@@ -3,7 +3,6 @@
 import logging
 import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -11,6 +10,7 @@ from disent import train as train_model
 from disent.home import SHARED
 from disent_assets.cli.group import main, short
 from disent_core.errors import ConfigError, located
+from disent_core.storage.files import temporary_folder
 
 _IGNORED = """\
 # Results, downloads and caches; the sample corpora are yours to change.
@@ -61,8 +61,8 @@ def write_project(folder: Path, *, real: bool = False, data: Path | None = None)
         raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=".disent-") as temporary:
-        project = Path(temporary, "project")
+    with temporary_folder(folder.parent) as temporary:
+        project = temporary / "project"
         (project / "lineage").mkdir(parents=True)
         for name, text in _files(configuration).items():
             (project / name).write_text(text, encoding="utf-8")

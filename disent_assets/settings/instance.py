@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -25,7 +24,7 @@ from disent_assets.settings.profiles.retry_database import database_errors, wait
 from disent_core.config.model import Config
 from disent_core.errors import StorageError, located
 from disent_core.storage.bucket import check_bucket
-from disent_core.storage.files import is_allowed, locked, storage_errors, write_text
+from disent_core.storage.files import is_allowed, locked, storage_errors, temporary_folder, write_text
 from disent_core.storage.locks import shared
 from disent_core.storage.remote import bucket_of
 from disent_core.storage.results import write_text_result
@@ -161,14 +160,14 @@ def shown_state(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _copied(home: Path) -> Iterator[Path]:
-    with TemporaryDirectory(prefix="disent-") as folder:
-        state, copy = home / "dagster", Path(folder, "dagster")
+    with temporary_folder() as folder:
+        state, copy = home / "dagster", folder / "dagster"
         for file in [*state.glob(SETTINGS.name), *state.rglob("*.db*")]:
             if file.suffix in (".yaml", ".db", ".db-wal"):  # of one that is being written, the rest is in its log
                 target = copy / file.relative_to(state)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-        yield dagster_home(Path(folder))
+        yield dagster_home(folder)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -97,6 +98,19 @@ def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: N
 
     with atomic_path(folder, publishing) as temporary:
         yield temporary
+
+
+@contextmanager
+def temporary_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Yield an empty folder, which is removed afterwards.
+
+    What the system refuses to remove stays; `tempfile.TemporaryDirectory` ends in a RecursionError then.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=".disent-" if parent else "disent-", dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from safetensors import SafetensorError
 
 from disent_core.errors import DamagedError, StorageError
 from disent_core.storage import files
-from disent_core.storage.files import atomic_path, locked, write_text
+from disent_core.storage.files import atomic_path, locked, temporary_folder, write_text
 from disent_core.storage.results import (
     manifest_path,
     none_if_damaged,
@@ -373,3 +374,13 @@ def test_a_folder_with_a_damaged_file_is_quarantined_whole(tmp_path, damage):
     assert not open_result(folder)
     assert names(tmp_path) == ["folder.damaged"]
     assert not open_result(folder)
+
+
+def test_a_temporary_folder_is_removed_and_one_that_the_system_keeps_is_left_without_an_error(tmp_path, monkeypatch):
+    with temporary_folder(tmp_path) as removed:
+        (removed / "below").mkdir()
+    assert not removed.exists()
+    with temporary_folder(tmp_path) as kept:
+        (kept / "below").mkdir()
+        monkeypatch.setattr(os, "rmdir", Mock(side_effect=PermissionError))
+    assert kept.is_dir()
