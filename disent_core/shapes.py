@@ -10,6 +10,8 @@ their shape embeddings are not far. Then groups whose shape embeddings are near 
 Groups depend neither on the order of the texts nor on how often each occurs, and those of a looser threshold are unions
 of those of a stricter one.
 
+Texts are compared in lower case and without the punctuation around their words, and so stand in patterns.
+
 Texts of a group that share words are a wording. Its pattern has the words that most of its texts have, in order, a slot
 where most texts have something between them, and `…` where some have. Slots are proposals, read off the texts; nobody
 has annotated them.
@@ -17,7 +19,8 @@ has annotated them.
 Only numpy is imported here.
 """
 
-from collections import Counter
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import Match, SequenceMatcher
@@ -55,7 +58,7 @@ class Wording:
         pattern: `wake me up at {1}`.
         count: of texts, repeated ones included.
         slots: for each slot its values, the commonest first, with their counts.
-        texts: that it has, each once in NFC with single spaces, the commonest first.
+        texts: that it has, as they are written most often, in NFC with single spaces; the commonest first.
         is_new: whether no earlier text has this wording; None if there are no earlier texts.
     """
 
@@ -77,7 +80,7 @@ class Shape:
 
     Attributes:
         count: of texts, repeated ones included.
-        distinct: of texts, each counted once.
+        distinct: of texts, each counted once; those that differ in case or outer punctuation are one.
         wordings: the commonest first.
         is_new: whether no earlier text has this shape; None if there are no earlier texts.
         earlier: number of earlier texts of this shape; None as before.
@@ -114,7 +117,9 @@ def shapes(
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"the threshold is {threshold}; it must be above 0 and at most 1")
-    counts, known = _counted(texts), _counted(earlier or ())
+    written = _written(texts)
+    counts = Counter({text: forms.total() for text, forms in written.items()})
+    known = Counter(compared(text) for text in earlier or () if text.strip())
     if not counts:
         return []
     listed = sorted(counts | known)
@@ -128,7 +133,7 @@ def shapes(
                 Shape(
                     count=sum(of_group.values()),
                     distinct=len(of_group),
-                    wordings=wordings(of_group, before),
+                    wordings=tuple(_as_written(wording, written) for wording in wordings(of_group, before)),
                     is_new=None if of_earlier is None else not of_earlier,
                     earlier=of_earlier,
                 )
@@ -136,13 +141,35 @@ def shapes(
     return sorted(of_log, key=lambda shape: -shape.count)
 
 
-def _counted(texts: Sequence[str]) -> Counter[str]:
-    return Counter(spaced(text) for text in texts if text.strip())
+def compared(text: str) -> str:
+    """Return a text as it is compared: in NFC, in lower case, words without punctuation around them, single spaces.
+
+    A text of punctuation alone stays as it is.
+    """
+    words = normalise(text).lower().split()
+    return " ".join(filter(None, map(_without_punctuation, words))) or " ".join(words)
 
 
-def spaced(text: str) -> str:
-    """Return the text as it is grouped: in NFC, with single spaces."""
-    return " ".join(normalise(text).split())
+def _without_punctuation(word: str) -> str:
+    start, end = 0, len(word)
+    while start < end and unicodedata.category(word[start]).startswith("P"):
+        start += 1
+    while start < end and unicodedata.category(word[end - 1]).startswith("P"):
+        end -= 1
+    return word[start:end]
+
+
+def _written(texts: Sequence[str]) -> dict[str, Counter[str]]:
+    """Return the ways in which each text is written, with their counts."""
+    written: dict[str, Counter[str]] = defaultdict(Counter)
+    for text in filter(str.strip, texts):
+        written[compared(text)][" ".join(normalise(text).split())] += 1
+    return written
+
+
+def _as_written(wording: Wording, written: Mapping[str, Counter[str]]) -> Wording:
+    forms = (written[text] for text in wording.texts)
+    return replace(wording, texts=tuple(min(each, key=lambda form: (-each[form], form)) for each in forms))
 
 
 # --- groups -----------------------------------------------------------------------------------------------

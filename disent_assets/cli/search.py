@@ -300,8 +300,8 @@ def embed(
 ) -> None:
     """Embed a file of texts by a model that disent comes with, or by a trained head.
 
-    INPUT is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. OUTPUT is a
-    .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
+    INPUT is a .txt or .log (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. OUTPUT is
+    a .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
     """
     with input_file(texts, column, language) as file:
         from disent.index import chosen_embeddings, encoded, head_record

@@ -40,22 +40,24 @@ def shapes(
 ) -> None:
     """Group the texts of a log by shape, across languages: patterns with slots, their values, and what is new.
 
-    LOG is a .txt (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input; lines without text
-    are left out. Slots are proposed from the texts themselves. A row is a wording of a shape; a table shows three of
-    each shape, other formats all. json and csv have every value of a slot, and the numbers of the lines.
+    LOG is a .txt or .log (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input; lines
+    without text are left out. Case and the punctuation around words are ignored. Slots are proposed from the texts
+    themselves. A row is a wording of a shape; a table shows three of each shape, other formats all. json and csv have
+    every value of a slot, and the numbers of the lines.
     """
     import pyarrow as pa
 
     from disent import shapes as shapes_of
-    from disent_core.shapes import spaced
+    from disent_core.shapes import compared
 
     model = open_model(head, None)
+    listed: list[str] = []
     lines: dict[str, list[int]] = {}
     with input_file(texts, column, None, skip_empty=True) as log:
         log.count()
         for line, text in log.numbered():
-            lines.setdefault(spaced(text.text), []).append(line)
-    listed = [text for text, numbers in lines.items() for _ in numbers]
+            listed.append(text.text)
+            lines.setdefault(compared(text.text), []).append(line)
     earlier = None
     if since is not None:
         with input_file(since, column, None, skip_empty=True) as old:
@@ -99,10 +101,12 @@ def _shown(wording: "Wording") -> dict[str, object]:
 
 
 def _for_programs(wording: "Wording", lines: dict[str, list[int]]) -> dict[str, object]:
+    from disent_core.shapes import compared
+
     return {
         "slots": [[{"value": value, "count": n} for value, n in values.items()] for values in wording.slots],
         "examples": list(wording.examples),
-        "lines": sorted(line for text in wording.texts for line in lines[text]),
+        "lines": sorted(line for text in wording.texts for line in lines[compared(text)]),
     }
 
 

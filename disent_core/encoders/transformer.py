@@ -44,8 +44,10 @@ _Launched = tuple[_Computed, torch.cuda.Event | None]
 
 
 def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":
+    """Load a model; in int8 it stays on the CPU, unless a GPU is asked for, which is refused."""
     folder = model_folder(config.path, config.id, config.revision)
-    return HuggingFaceEncoder(config, folder, resolve_device(device))
+    on_cpu = config.precision == "int8" and device == "auto"
+    return HuggingFaceEncoder(config, folder, "cpu" if on_cpu else resolve_device(device))
 
 
 def resolve_device(device: Device) -> str:

@@ -16,7 +16,7 @@ from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.untrusted import column_names, untrusted_batches
 from disent_core.text import parsed_json
 
-SUFFIXES = (".txt", ".jsonl", ".csv", ".parquet")
+SUFFIXES = (".txt", ".log", ".jsonl", ".csv", ".parquet")
 _LANGUAGE = "language"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -181,8 +181,13 @@ def _require_column(file: TextFile, columns: list[str]) -> None:
         raise _wrong(file.name, None, problem, "Name the column of the texts with --column")
 
 
+def _texts_of_lines(file: TextFile) -> Iterator[_Row]:
+    return ((row, line.removesuffix("\n").removesuffix("\r"), None) for row, line in _lines(file))
+
+
 _READERS: dict[str, Callable[[TextFile], Iterator[_Row]]] = {
-    ".txt": lambda file: ((row, line.removesuffix("\n").removesuffix("\r"), None) for row, line in _lines(file)),
+    ".txt": _texts_of_lines,
+    ".log": _texts_of_lines,
     ".jsonl": _json_lines,
     ".csv": _csv_rows,
     ".parquet": _parquet_rows,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import disent
-from disent_core.shapes import shapes, tokens_of, wordings
+from disent_core.shapes import compared, shapes, tokens_of, wordings
 
 AXES = {"wake": 0, "weck": 0, "起こ": 0, "play": 1, "spiel": 1}
 
@@ -47,6 +47,22 @@ def test_texts_of_one_shape_are_a_group_with_a_pattern_for_each_wording():
     assert english.examples[0] == "wake me up at nine"
     assert (german.pattern, german.slots) == ("weck mich um {1} auf", ({"acht": 1, "zehn": 1},))
     assert [wording.pattern for wording in music.wordings] == ["play {1}"]
+
+
+def test_case_and_punctuation_around_words_make_no_slot_and_texts_are_shown_as_they_are_written_most_often():
+    log = ["Wake me up at nine!", "wake me up at Nine", "Wake me up at nine!", "wake me, up at six?", "WAKE ME UP AT 6"]
+    ((wording,),) = (shape.wordings for shape in shapes(log, encode))
+    assert wording.pattern == "wake me up at {1}"
+    assert wording.slots == ({"nine": 3, "6": 1, "six": 1},)
+    assert wording.texts == ("Wake me up at nine!", "WAKE ME UP AT 6", "wake me, up at six?")
+    (known,) = shapes(["Play jazz."], encode, earlier=["play jazz"])
+    assert (known.is_new, known.wordings[0].is_new, known.wordings[0].pattern) == (False, False, "play jazz")
+
+
+def test_words_keep_punctuation_inside_and_a_text_of_punctuation_alone_stays():
+    assert compared("  What's the\u00a0(real) cost - in €5.50?! ") == "what's the real cost in €5.50"
+    assert compared("?!") == "?!"
+    assert [shape.count for shape in shapes(["?!", "...", "?!"], encode)] == [2, 1]
 
 
 def test_scripts_without_spaces_are_compared_by_their_characters():

@@ -152,6 +152,11 @@ def test_vectors_in_int8_are_close_to_those_in_float32(folder):
     assert 0 < np.linalg.norm(rounded - exact) < 0.03 * np.linalg.norm(exact)
 
 
+def test_int8_stays_on_the_cpu_where_there_is_a_gpu(folder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert load(config(folder, precision="int8"), "auto")._device == "cpu"
+
+
 def test_int8_is_refused_on_a_gpu_and_where_products_are_not_exact(folder, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "to", lambda module, *_: module)
     with pytest.raises(EncoderError, match=r"int8 is for a CPU. Set precision to 'bfloat16', or device to 'cpu'"):

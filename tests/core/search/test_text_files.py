@@ -18,8 +18,9 @@ def written(folder, name: str, content: str | bytes):
     return path
 
 
-def test_lines_are_texts(tmp_path):
-    path = written(tmp_path, "texts.txt", "\ufeffwake me up\r\nweck mich\nman\u0303ana")
+@pytest.mark.parametrize("name", ["texts.txt", "texts.log"])
+def test_lines_are_texts(name, tmp_path):
+    path = written(tmp_path, name, "\ufeffwake me up\r\nweck mich\nman\u0303ana")
     assert list(text_file(path, language="xx")) == [Text(text, "xx") for text, _ in ROWS]
 
 
@@ -94,7 +95,7 @@ def test_a_parquet_file_with_a_null_or_that_unpacks_to_far_more_is_refused(tmp_p
 
 
 def test_another_kind_of_file_and_a_missing_one_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must end in .txt, .jsonl, .csv, .parquet"):
+    with pytest.raises(ValueError, match=r"must end in .txt, .log, .jsonl, .csv, .parquet"):
         text_file(tmp_path / "x.docx")
     with pytest.raises(CorpusError, match=r"x.txt: there is no such file. Check the path"):
         text_file(tmp_path / "x.txt")
