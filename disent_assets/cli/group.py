@@ -146,7 +146,7 @@ def errors(context: click.Context) -> Iterator[None]:
             raise
         click.echo(f"disent: {message}" if message == str(error) else f"disent: this command {message}", err=True)
         raise SystemExit(2) from error
-    except Exception as error:  # libraries have kinds of their own for a limit that is reached; all others are raised
+    except BaseException as error:  # a limit that is reached has many kinds of errors, in Rust beside Exception
         message = None if context.obj else _of_system(error)
         if message is None:
             raise
@@ -154,7 +154,7 @@ def errors(context: click.Context) -> Iterator[None]:
         raise SystemExit(1) from error
 
 
-def _of_system(error: Exception) -> str | None:
+def _of_system(error: BaseException) -> str | None:
     """Return one line about an error of the disk, or of a limit that this process has reached; None for others."""
     if (line := shortage(error)) is not None:
         return line

@@ -142,6 +142,18 @@ def test_a_command_that_reaches_a_limit_of_the_machine_ends_with_one_line(what, 
     assert done.stderr.count("\n") == 1
 
 
+def test_a_library_in_rust_that_can_start_no_thread_is_one_line():
+    class PanicException(BaseException):
+        """As PyO3 has it."""
+
+    def fail():
+        raise PanicException('failed to spawn: Os { code: 11, message: "Resource temporarily unavailable" }')
+
+    done = CliRunner().invoke(Command("fails", callback=fail))
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("disent: no process or thread can be started. ")
+
+
 def test_a_bug_is_shown_with_its_traceback():
     done = CliRunner().invoke(Command("fails", callback=lambda: _fail(errno.EBADF, "a")))
     assert isinstance(done.exception, OSError)
