@@ -62,6 +62,11 @@ def configurations(project: Path, table: str) -> list[str]:
     return made[table]
 
 
+def home_of(project: Path, config: str) -> Path:
+    """Return the folder of the results of a configuration."""
+    return project / "data" / "papers" / config
+
+
 # --- before anything is run -----------------------------------------------------------------------------------
 
 
@@ -102,11 +107,12 @@ def check(project: Path, configs: Sequence[str], *, cpu: bool = False) -> None:
 
     if not cpu and not torch.cuda.is_available():
         raise DisentError("nothing was run: torch finds no GPU, and without one this takes weeks. CPU=1 runs it anyway")
-    free = shutil.disk_usage(project).free / 1e12
-    if needed := [name for name in configs if _TERABYTES.get(name, 0) > free]:
-        (name, *_) = needed
-        problem = f"nothing was run: the heads of {name} take {_TERABYTES[name]} TB, and {free:.1f} TB are free"
-        raise DisentError(f"{problem}. docs/papers.md, What it takes, has a loop for smaller disks")
+    for name in configs:
+        made = sum(file.stat().st_size for file in (home_of(project, name) / "heads").rglob("*.safetensors"))
+        room = (shutil.disk_usage(project).free + made) / 1e12
+        if room < (needed := _TERABYTES.get(name, 0)):
+            problem = f"nothing was run: the heads of {name} take {needed} TB, and there is room for {room:.1f} TB"
+            raise DisentError(f"{problem}. docs/papers.md, What it takes, has a loop for smaller disks")
 
 
 # --- what there is --------------------------------------------------------------------------------------------
@@ -162,7 +168,7 @@ def _settings(text: str | None) -> str:
 def main(context: click.Context, table: str, *, cpu: bool, is_show: bool) -> None:
     """Make TABLE, such as fmda_table2, in data/papers, and print its cells beside the paper's."""
     with errors(context):
-        homes = {name: ROOT / "data" / "papers" / name for name in configurations(ROOT, table)}
+        homes = {name: home_of(ROOT, name) for name in configurations(ROOT, table)}
         if not is_show:
             check(ROOT, [*homes], cpu=cpu)
             for name, home in homes.items():
