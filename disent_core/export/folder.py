@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, Precision
+from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, HuggingFaceConfig, Precision
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.export.card import Measured, Rounding, card, outside_of_graph
 from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
@@ -285,7 +285,8 @@ def _rounding(head: SavedHead, seed: int | None, draft: _Draft) -> Rounding | No
 
     None if it computes in float32, or if the format does not change the output.
     """
-    precision = getattr(head.source.saved_config, "precision", "float32") if head.method.reads_encoder else "float32"
+    config = head.source.saved_config if head.method.reads_encoder else None
+    precision: Precision = config.precision if isinstance(config, HuggingFaceConfig) else "float32"
     formats = {precision, getattr(head.settings, "precision", "float32")} - {"auto", "float32"}
     if not formats:
         return None
