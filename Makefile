@@ -50,10 +50,8 @@ demo: setup ## run the whole lineage on the sample corpora, write its report, sh
 results: setup ## run what is stale of CONFIGS="configs/a.toml" (default: all of the pages), then write docs/results and the tables of the pages
 	$(BIN)/python -m tools.results --run $(foreach home,$(HOMES),--home $(home)) $(CONFIGS)
 
-paper: setup ## make a table of a paper with the paper's encoders, TABLE=fmda_table2 (docs/papers.md); needs a model hub, a GPU and hours
-	@files=$$(test '$(TABLE)' && grep -lw '$(TABLE)' configs/papers/*.toml) || { echo "no file of configs/papers/ makes TABLE=$(TABLE); docs/papers.md lists the tables"; exit 2; }; \
-	for file in $$files; do export DISENT_CONFIG=$$file DISENT_HOME=data/papers/$$(basename $$file .toml); \
-	$(BIN)/disent materialize && $(BIN)/disent sql "select method, embedding, examples, coalesce(published_encoder, measured_encoder) as encoder, evaluated_on, published, measured, difference from published_vs_measured where measured is not null and (comparable or paper = 'emu') and paper || '_table' || regexp_extract(\"table\", '\d+') = '$(TABLE)'" || exit; done
+paper: setup ## make a table of a paper with the paper's encoders, TABLE=fmda_table2 (docs/papers.md); needs a model hub, a GPU (or CPU=1) and hours
+	@$(BIN)/python -m tools.paper $(if $(CPU),--cpu) '$(TABLE)'
 
 papers-dry: setup ## run the configurations of make paper on stand-ins of encoders and corpora
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/sql/test_paper_configurations.py

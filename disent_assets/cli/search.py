@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from disent import Classifier, Hit, Index, Model
     from disent.index import AnyModel
     from disent_core.encoders.contract import Device
+    from disent_core.export.folder import Exported
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
     from disent_core.static_model import StaticModel
@@ -128,13 +129,16 @@ def export(
         return
     chosen = _names(embeddings) if embeddings is not None else None
     written = model.save(folder, chosen, onnx=onnx, licence=licence)
+    kind = "own" if written.rounding is None else "float32"
     if written.tags:
-        click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's own tags")
+        click.echo(f"{short(folder.resolve())}: {', '.join(written.tags)}; the head's {kind} tags")
+        _say_rounding(written)
         click.echo(f'\n    AutoModelForTokenClassification.from_pretrained("{short(folder.resolve())}")')
         return
     routes = list(written.routes.steps)
-    exact = f"the head's own vectors to {written.difference:.0e} of the largest value"
+    exact = f"the head's {kind} vectors to {written.difference:.0e} of the largest value"
     click.echo(f"{short(folder.resolve())}: {', '.join(routes)}; {exact}")
+    _say_rounding(written)
     if written.graph_difference is not None:
         click.echo(f"disent.onnx: the same, to {written.graph_difference:.0e}")
     if written.routes.left_out:
@@ -143,6 +147,12 @@ def export(
     flag = ", trust_remote_code=True" if written.routes.needs_code else ""
     click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}"{flag})')
     click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
+
+
+def _say_rounding(written: "Exported") -> None:
+    if rounding := written.rounding:
+        by = f"{rounding.difference:.0e} of the largest value"
+        click.echo(f"the head was trained in {rounding.precision}, from which these differ by up to {by}")
 
 
 def _export_static(model: "StaticModel", folder: Path, licence: str | None) -> None:

@@ -37,7 +37,26 @@ class Measured:
         return f"{self.metric} with {self.gold}" if self.gold else self.metric
 
 
-def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[Measured], *, onnx: bool = False) -> str:
+@dataclass(frozen=True)
+class Rounding:
+    """The number format other than float32 in which a head computes, which its exported folder does not.
+
+    `difference` is the largest between the two, as a share of the largest value in float32.
+    """
+
+    precision: str
+    difference: float
+
+
+def card(
+    head: SavedHead,
+    seed: int | None,
+    routes: Routes,
+    measured: Sequence[Measured],
+    *,
+    onnx: bool = False,
+    rounding: Rounding | None = None,
+) -> str:
     """Return the card of a head, or of a tagger if there are no routes: Markdown with a YAML header.
 
     The values of the header are JSON, which is YAML too.
@@ -73,7 +92,7 @@ def card(head: SavedHead, seed: int | None, routes: Routes, measured: Sequence[M
     templates.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     return templates.get_template("card.md.j2").render(
         head=head, title=title, header=header.items(), seed=seed, routes=routes, measured=rows, onnx=onnx, base=base,
-        outside=outside_of_graph(head, routes),
+        outside=outside_of_graph(head, routes), rounding=rounding,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import torch
 from disent_core.encoders import describe_config
 from disent_core.encoders.checkpoint import load_model, load_tokeniser
 from disent_core.encoders.fine_tunable import TunableEncoder
-from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, model_folder
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, Precision, model_folder
 from disent_core.encoders.layers import block_list, run_model
 from disent_core.encoders.transformer import HuggingFaceEncoder
 from disent_core.export.routes import Route, pooling_steps, refusal, states_of
@@ -47,10 +47,13 @@ class ExportedEncoder:
         return describe_config(here, Path()) | {"path": ".", "layer": layer}
 
 
-def exact_encoder(head: SavedHead) -> HuggingFaceEncoder:
-    """Return the head's encoder with products and results in float32 on the CPU, however results are stored."""
+def exact_encoder(head: SavedHead, precision: Precision = "float32") -> HuggingFaceEncoder:
+    """Return the head's encoder with products (in `precision`) and results in float32 on the CPU.
+
+    How a run stores its results changes nothing.
+    """
     config, folder = _model_config(head)
-    exact = replace(config, vector_dtype="float32", states_dtype="float32", precision="float32", products="torch")
+    exact = replace(config, vector_dtype="float32", states_dtype="float32", precision=precision, products="torch")
     return HuggingFaceEncoder(exact, folder, "cpu")
 
 

@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import nn
 
-from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX
+from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, HuggingFaceConfig, Precision
 from disent_core.errors import DamagedError, TrainingError, located
-from disent_core.export.card import Measured, card, outside_of_graph
+from disent_core.export.card import Measured, Rounding, card, outside_of_graph
 from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
 from disent_core.export.onnx_graph import GRAPH, Graph, TaggerGraph, graph_vectors, open_graph, write_graph
 from disent_core.export.routes import Routes, refusal, routes_of
@@ -151,9 +151,10 @@ class Exported:
 
     folder: Path
     routes: Routes  # what is in it
-    difference: float  # largest difference to the head's own vectors, as a share of their largest value
+    difference: float  # largest difference to the head's vectors in float32, as a share of their largest value
     graph_difference: float | None = None  # the same of its ONNX graph; None if it has none
     tags: tuple[str, ...] = ()  # of a tagger, which has no routes
+    rounding: Rounding | None = None  # how far the head in its own number format is; None if that is float32
 
 
 def export_head(
@@ -187,7 +188,8 @@ def export_head(
     if getattr(settings, "precision", "float32") != "float32":
         settings = replace(settings, precision="float32")
     # On the CPU, with all products in float32.
-    head = replace(head, device="cpu", source=replace(head.source, device="cpu"), settings=settings)
+    trained = replace(head, device="cpu", source=replace(head.source, device="cpu"))
+    head = replace(trained, settings=settings)
     if licence is not None:
         head = replace(head, description={**head.description, "licence": licence})
     if head.method.labels and embeddings is not None:
@@ -201,6 +203,7 @@ def export_head(
             raise refusal(head, f"its {probes.what} would differ by {difference:.1e} of their largest value")
         outside = outside_of_graph(head, draft.routes)
         graph_difference = _write_graph(temporary, head, probes, outside) if onnx else None
+        rounding = _rounding(trained, seed, draft)
         record = {
             "description": _of_seed(head.description, seed),
             "fingerprint": head.content,
@@ -215,8 +218,9 @@ def export_head(
             "weights": index_weights(temporary, head, seed),
         }
         write_record(temporary, record)
-        (temporary / CARD).write_text(card(head, seed, draft.routes, measured, onnx=onnx), encoding="utf-8")
-    return Exported(folder, draft.routes, difference, graph_difference, draft.tags)
+        text = card(head, seed, draft.routes, measured, onnx=onnx, rounding=rounding)
+        (temporary / CARD).write_text(text, encoding="utf-8")
+    return Exported(folder, draft.routes, difference, graph_difference, draft.tags, rounding)
 
 
 @dataclass(frozen=True)
@@ -236,10 +240,7 @@ def _tagger(head: SavedHead, seed: int | None) -> _Draft:
     if not isinstance(tagger, TokenTagger):
         raise refusal(head, "it tags spans, each by two runs of the encoder, and transformers' models tag tokens")
     encoder = cut_encoder(head, tagger.encoder.model)
-    with quiet():
-        with torch.no_grad():
-            logits = tagger.eval()(tagger.read(SENTENCES)).numpy()
-        probes = TaggerProbes(SENTENCES, {"logits": logits}, encoder.config.max_length)
+    probes = TaggerProbes(SENTENCES, _logits(tagger), encoder.config.max_length)
 
     def write(folder: Path) -> None:
         with quiet():
@@ -248,6 +249,12 @@ def _tagger(head: SavedHead, seed: int | None) -> _Draft:
         forget_origin(folder)
 
     return _Draft(encoder, probes, write, {"tags": tagger.classes}, Routes({}), tagger.classes)
+
+
+@torch.no_grad()
+def _logits(tagger: TokenTagger) -> Vectors:
+    with quiet():
+        return {"logits": tagger.eval()(tagger.read(SENTENCES)).float().numpy()}
 
 
 def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | None) -> _Draft:
@@ -273,9 +280,28 @@ def _of_seed(description: Mapping[str, Any], seed: int | None) -> dict[str, Any]
     return {**description, **seeds, ENCODER_CONFIG: encoder} | ({"of_seed": {str(seed): of_seed}} if of_seed else {})
 
 
-def _own_vectors(head: SavedHead, seed: int | None, routes: Routes) -> Vectors:
+def _rounding(head: SavedHead, seed: int | None, draft: _Draft) -> Rounding | None:
+    """Return the number format in which a head computes, and how far its output is from that in float32.
+
+    None if it computes in float32, or if the format does not change the output.
+    """
+    config = head.source.saved_config if head.method.reads_encoder else None
+    precision: Precision = config.precision if isinstance(config, HuggingFaceConfig) else "float32"
+    formats = {precision, getattr(head.settings, "precision", "float32")} - {"auto", "float32"}
+    if not formats:
+        return None
+    if isinstance(head.trained, TrainedTaggers):
+        output = _logits(cast("TokenTagger", head.trained.tagger(seed)))
+    else:
+        with quiet():
+            output = _own_vectors(head, seed, draft.routes, precision)
+    difference = difference_of(draft.probes.vectors, output)
+    return Rounding(" and ".join(sorted(formats)), difference) if difference > TOLERANCE else None
+
+
+def _own_vectors(head: SavedHead, seed: int | None, routes: Routes, precision: Precision = "float32") -> Vectors:
     """Embed the probes by the head itself; the encoder's states are float32, however they are stored."""
-    encoder, trained = exact_encoder(head) if head.method.reads_encoder else None, head.trained
+    encoder, trained = exact_encoder(head, precision) if head.method.reads_encoder else None, head.trained
     states = Need.TOKEN_STATES in head.method.needs_of(head.settings)
 
     def embed(language: str) -> Any:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from disent_core.corpora.languages import language_code
 from disent_core.lineage.steps import steps
 from disent_core.lineage.tables import refresh_vocabulary, stored_tables
 from disent_core.lineage.workspace import Workspace
+from tools import paper
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = {path.stem: path for path in sorted((ROOT / "configs" / "papers").glob("*.toml"))}
@@ -233,12 +233,17 @@ def test_a_configuration_makes_the_cells_of_the_tables_that_it_names(name: str, 
     stored = stored_tables(workspace)
     inputs = {key: stored[key] for key in ("metrics", "configured_methods", "training_sets", "scored_embeddings")}
     build_warehouse(inputs, sql_of("papers", "parts.paper_cells", "parts.cell_parts"), workspace.warehouse)
-    tables = sorted({*re.findall(r"\w+_table\d+", path.read_text(encoding="utf-8").partition("[[")[0])})
+    tables = [table for table, names in paper.tables(ROOT).items() if name in names]
     made, page = "measured is not null" if name == "emu" else "comparable", PAGE.read_text(encoding="utf-8")
     for table in tables:
         cells = query(workspace.warehouse, CELLS.format(table=table, made=made)).to_pylist()
         possible = [cell for cell in cells if not is_of_others(cell, name)]
         assert f"`{table}` | {len(possible)} of {len(cells)} |" in page
+        printed, reasons = paper.cells(table, [workspace.warehouse])
+        figures = ("cell_id", "published", "measured", "ci_low", "ci_high", "difference")
+        told_apart = {tuple(value for key, value in row.items() if key not in figures) for row in printed}
+        assert len(told_apart) == len(printed)
+        assert reasons.total() == sum(not cell["is_made"] for cell in cells)
         for cell in possible:
             if (cell["method"] == "bertscore") == (name == "dream_bertscore"):
                 is_run = not KEPT.get(name) or {*chain(*map(languages, cell["places"]))} <= KEPT[name]

@@ -36,12 +36,16 @@ SidesOfStem = Callable[[str, Mapping[str, Path]], Mapping[tuple[str, str], Sides
 
 @dataclass(frozen=True)
 class AlignedFiles:
-    """The reader of a format of two aligned files a pair; `sides_of_stem` says how the files are named."""
+    """The reader of a format of two aligned files a pair.
+
+    `sides_of_stem` says how the files are named, of which `examples` are for messages.
+    """
 
     KIND: Kind
     TRAINS: bool
     SHARES: Shares | None
     sides_of_stem: SidesOfStem
+    examples: str
 
     def pairs(self, path: Path) -> list[str]:
         """Return the pairs in the folder or below it, sorted: `en-de` for `en-de.en`, `de-en` for `tatoeba.deu-eng.*`.
@@ -49,7 +53,7 @@ class AlignedFiles:
         If the names give no direction (`corpus.en`, `corpus.de`), the source is English, else the alphabetically first
         language.
         """
-        return sorted(_pair_files(path, self.sides_of_stem))
+        return sorted(_pair_files(path, self))
 
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
         """Read one pair in the schema `sentence_pairs`, in the order of the files, all in split `test`.
@@ -58,17 +62,17 @@ class AlignedFiles:
         with a text that can't be stored, is left out.
         """
         row_errors = RowErrors()
-        numbers, sources, targets = parallel_lines(*_sides_of(path, pair, self.sides_of_stem), row_errors)
+        numbers, sources, targets = parallel_lines(*_sides_of(path, pair, self), row_errors)
         ids, splits = pa.array(numbers).cast(pa.string()), pa.repeat("test", len(numbers))
         columns = {"pair_ids": ids, "splits": splits, "sources": sources, "targets": targets}
         return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
     def content_hash(self, path: Path, pair: str) -> str:
         """Return the SHA-256, 64 hex digits, of the two files of this pair."""
-        return files_hash(_sides_of(path, pair, self.sides_of_stem))
+        return files_hash(_sides_of(path, pair, self))
 
 
-def _pair_files(path: Path, sides_of_stem: SidesOfStem) -> dict[str, Sides]:
+def _pair_files(path: Path, named: AlignedFiles) -> dict[str, Sides]:
     """Return the two files of every pair in the folder or below it, by the pair's name in codes of `languages`."""
     stems: dict[tuple[Path, str], dict[str, Path]] = defaultdict(dict)
     for file in files_below(path, "*.*"):
@@ -77,20 +81,20 @@ def _pair_files(path: Path, sides_of_stem: SidesOfStem) -> dict[str, Sides]:
             stems[file.parent, stem][suffix] = file
     sides_of: dict[str, Sides] = {}
     for (_, stem), files in stems.items():
-        for languages, sides in sides_of_stem(stem, files).items():
+        for languages, sides in named.sides_of_stem(stem, files).items():
             name = "-".join(map(language_code, languages))
             if name in sides_of:
                 problem = f"{sides_of[name].source.name} and {sides.source.name} are both the pair {name}"
                 raise CorpusError(located(sides.source, None, problem, "Put each into a separate folder"))
             sides_of[name] = sides
     if not sides_of:
-        raise no_files(path, "it has no two aligned files of such names", "en-de.en and en-de.de")
+        raise no_files(path, "it has no two aligned files of such names", named.examples)
     return sides_of
 
 
-def _sides_of(path: Path, pair: str, sides_of_stem: SidesOfStem) -> Sides:
+def _sides_of(path: Path, pair: str, named: AlignedFiles) -> Sides:
     """Return the two files of one pair; `de-en` is also found under the name `en-de`."""
-    sides_of = _pair_files(path, sides_of_stem)
+    sides_of = _pair_files(path, named)
     if pair in sides_of:
         return sides_of[pair]
     for source, target in sides_of.values():
@@ -126,5 +130,13 @@ def _tatoeba_sides(stem: str, files: Mapping[str, Path]) -> dict[tuple[str, str]
     return _named_sides(name, files) if prefix == "tatoeba" else {}
 
 
-MOSES = AlignedFiles("bitext", TRAINS=True, SHARES=(0.9, 0.05, 0.05), sides_of_stem=_moses_sides)
-TATOEBA = AlignedFiles("translations", TRAINS=False, SHARES=None, sides_of_stem=_tatoeba_sides)
+MOSES = AlignedFiles(
+    "bitext", TRAINS=True, SHARES=(0.9, 0.05, 0.05), sides_of_stem=_moses_sides, examples="en-de.en and en-de.de"
+)
+TATOEBA = AlignedFiles(
+    "translations",
+    TRAINS=False,
+    SHARES=None,
+    sides_of_stem=_tatoeba_sides,
+    examples="tatoeba.deu-eng.deu and tatoeba.deu-eng.eng",
+)

@@ -39,6 +39,7 @@ RECORD = "distillation.json"
 _MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _NOT_READ = {RECORD, "modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
 
+Precision = Literal["auto", "float32", "bfloat16", "int8"]
 Products = Literal["onednn", "torch"]
 Length = Annotated[int, Ge(3), Le(1_000_000)]
 TokensOfBatch = Annotated[int, Ge(1), Le(100_000_000)]
@@ -86,7 +87,7 @@ class HuggingFaceConfig(EncoderConfig):
     max_length: Length = 128
     prefix: str = field(default="", repr=False)  # hashed apart, so that encoders without it stay as they were
     batch_tokens: TokensOfBatch | None = None
-    precision: Literal["auto", "float32", "bfloat16", "int8"] = "auto"
+    precision: Precision = "auto"
     products: Products = "onednn"
     vector_dtype: FloatName = "float32"
     states_dtype: FloatName = "float16"

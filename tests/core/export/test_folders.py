@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from random_heads import CASES, TEXTS, centered, span_tagger
+from random_heads import CASES, TEXTS, centered, frozen, span_tagger, tagger, tuned
 
+import disent
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export.card import Measured
-from disent_core.export.folder import TOLERANCE, check_folder, export_head
+from disent_core.export.folder import PROBES, TOLERANCE, check_folder, difference_of, export_head
 from disent_core.export.onnx_graph import GRAPH, WordSums
 from disent_core.export.saved_folder import RECORD, open_folder, read_record, write_record
 from disent_core.export.side_by_side import SideBySide, side_by_side
@@ -97,6 +98,36 @@ def test_a_card_names_the_licence_and_the_training_corpora_with_theirs_and_keeps
         card = ModelCard.load(tmp_path / name / "README.md")
         assert card.data.license == "cc-by-sa-4.0"
         assert "massive (licence CC-BY-4.0), mine (licence not stated)" in card.text
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_how_far_the_head_in_its_own_number_format_is_from_the_folder_is_measured_and_stands_on_the_card(
+    tmp_path, precision
+):
+    path = frozen(tmp_path, "dream", precision=precision)
+    exported = export_head(open_head(path, device="cpu"), tmp_path / "out", seed=4)
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8").replace("\n", " ")
+    if precision == "float32":
+        assert exported.rounding is None
+        assert "gave the head's own vectors" in card
+        return
+    assert "own vectors" not in card
+    assert f"differs from the head's in {precision} by up to {exported.rounding.difference:.0e} of" in card
+    vectors, _ = vectors_of(tmp_path / "out", PROBES)
+    of_head = disent.load(path, device="cpu", seed=4).encode_all(PROBES)
+    assert difference_of(vectors, of_head) == pytest.approx(exported.rounding.difference, rel=0.05)
+    assert exported.rounding.difference > 10 * TOLERANCE
+    of_folder = disent.load(tmp_path / "out", device="cpu").encode_all(PROBES)
+    assert difference_of(of_head, of_folder) < TOLERANCE
+
+
+def test_the_precision_of_a_tuned_encoder_and_of_a_tagger_stands_on_their_cards_too(tmp_path):
+    for number, path in enumerate([tuned(tmp_path / "a", preset="bfloat16"), tagger(tmp_path / "b")]):
+        head = open_head(path, device="cpu")
+        head = replace(head, settings=replace(head.settings, precision="bfloat16"))
+        exported = export_head(head, tmp_path / str(number), seed=4)
+        assert exported.rounding.precision == "bfloat16"
+        assert 1e-4 < exported.rounding.difference < 0.1
 
 
 def test_an_export_says_nothing_of_its_own_texts_that_are_cut(tmp_path, caplog):

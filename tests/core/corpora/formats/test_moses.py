@@ -114,6 +114,18 @@ def test_missing_and_repeated_files_are_named(tmp_path, names, message):
         read_pairs(named(tmp_path, *names), "en-de", corpus="toy")
 
 
+def test_the_names_that_an_empty_folder_should_have_are_those_of_its_format(tmp_path):
+    for of_format, kept in ((MOSES, "en-de"), (TATOEBA, "de-en")):
+        with pytest.raises(CorpusError) as refused:
+            of_format.pairs(tmp_path)
+        names = str(refused.value).partition("named like ")[2].partition(";")[0].split(" and ")
+        folder = tmp_path / kept
+        folder.mkdir()
+        assert of_format.pairs(named(folder, *names)) == [kept]
+        for name in names:
+            (folder / name).unlink()
+
+
 def test_two_codes_of_one_language_are_an_error(tmp_path):
     tatoeba(tmp_path, "ara")
     with pytest.raises(CorpusError, match="are both the pair ar-en"):
