@@ -66,10 +66,21 @@ numbered as (
 
 ),
 
-recorded as (
+-- The refresh after which a number had the value that it has now; later ones have only confirmed it.
+recorded (number_id, seed, refresh) as (
 
-    select * from history.metrics
-    qualify row_number() over (partition by number_id, seed, fingerprint order by refresh desc) = 1
+    select
+        number_id,
+        seed,
+        max(case when event in ('new', 'changed') then refresh end) over (
+            partition by
+                task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
+            order by refresh
+        )
+    from history.metrics
+    qualify
+        event != 'ended'
+        and row_number() over (partition by number_id, seed, event = 'ended' order by refresh desc) = 1
 
 )
 
@@ -98,9 +109,4 @@ select
 from numbered as metrics
 left join stale_places using (encoder, method, trained_on, evaluated_on)
 left join recorded
-    on
-        metrics.number_id = recorded.number_id
-        and coalesce(metrics.seed, -1) = coalesce(recorded.seed, -1)
-        and metrics.fingerprint = recorded.fingerprint
-        -- Not of a refresh are values that were computed before it began, or again after it.
-        and metrics.created_at between recorded.began_at and recorded.recorded_at
+    on metrics.number_id = recorded.number_id and coalesce(metrics.seed, -1) = coalesce(recorded.seed, -1)
