@@ -232,7 +232,7 @@ def _total(left_out: int) -> list[str]:
 
 LONG = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
-    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as"
+    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as, is_stale"
 )
 BOARDS = """
 from leaderboard

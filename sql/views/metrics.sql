@@ -4,20 +4,44 @@
 -- key: number_id, seed
 with
 
+-- Encoders whose metrics the warehouse, or the comparisons that it reads, have not read as they are; '': all.
+unread as (
+
+    select
+        unnest(case
+            when state = 'failed' then [coalesce(encoder, '')]
+            else regexp_extract_all(why, 'evaluation/([^/]+)/[^;]*: its content has changed', 1)
+        end) as encoder
+    from main.asset_state
+    where
+        asset = 'warehouse/database'
+        or (stage = 'evaluation' and encoder is not null and method is null)
+
+),
+
 behind as (
 
     select
         states.encoder,
         states.method,
         states.partition,
-        concat_ws(': ', case when states.waits then 'waits' else states.state end, states.why) as why_stale,
+        concat_ws(': ', case
+            when states.waits then 'waits'
+            when states.state = 'fresh' then 'the warehouse may be older than this table'
+            else states.state
+        end, states.why) as why_stale,
         coalesce(named.languages, string_split_regex(states.partition, '[-+]')) as languages
     from main.asset_state as states
     left join parts.trained_sets as named on states.partition = named.trained_on
     where
         states.stage = 'evaluation'
         and states.method is not null
-        and (states.state != 'fresh' or states.waits)
+        and (
+            states.state != 'fresh'
+            or states.waits
+            or states.encoder in (select unread.encoder from unread)
+            or '' in (select unread.encoder from unread)
+        )
 
 ),
 

@@ -14,7 +14,7 @@ def row(method, evaluated_on, value, rank, **more):
     names = {"task": "crosslingual_retrieval", "dataset": "sample", "encoder": "scratch", "metric": "accuracy_at_1"}
     names |= {"method": method, "trained_on": trained_on, "evaluated_on": evaluated_on, "settings": "{}"}
     numbers = {"value": value, "ci_low": value - 0.05, "ci_high": value + 0.05, "n": 299, "seeds": 3, "rank": rank}
-    return names | numbers | {"reads_as": "higher is better"} | more
+    return names | numbers | {"reads_as": "higher is better", "is_stale": False} | more
 
 
 def many(methods, task="crosslingual_retrieval", pairs=PAIRS):
@@ -101,6 +101,13 @@ def test_a_method_that_was_cut_short_is_marked_and_the_last_line_says_so():
         "a_method_with_a_l… † "
     )
     assert not any("†" in line for line in summary(rows[:1]))
+
+
+@pytest.mark.parametrize("shown", [summary, lambda rows: boards(rows, None)])
+def test_stale_numbers_are_counted_below_the_boards(shown):
+    rows = [row("dream", "en-de", 0.5, 1), row("raw", "en-de", 0.4, 2, is_stale=True)]
+    assert shown(rows)[-1].startswith("stale: 1 of 2 numbers")
+    assert "stale" not in shown(rows[:1])[-1]
 
 
 def test_every_task_that_is_measured_is_counted_in_the_order_in_which_it_is_shown():

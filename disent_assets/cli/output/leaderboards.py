@@ -16,13 +16,13 @@ _METHODS, _COLUMNS, _NAME = 10, 6, 20
 """Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
 
 
-def summary(rows: Iterable[Row]) -> list[str]:
+def summary(rows: Sequence[Row]) -> list[str]:
     """Return the largest board of the first two tasks, in hundredths: at most 25 lines of 100 columns, and a note."""
     largest: dict[str, list[str]] = {}
     for group, numbers in ordered_groups(rows, TASKS):
         if len(largest) < 2 and group[0] not in largest:
             largest[group[0]] = [_title(group, numbers, "in %"), *_brief(group[0], numbers)]
-    return _with_note([line for board in largest.values() for line in ("", *board)][1:])
+    return _with_notes([line for board in largest.values() for line in ("", *board)][1:], rows)
 
 
 def shown_tasks(rows: Iterable[Row]) -> list[str]:
@@ -30,17 +30,20 @@ def shown_tasks(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(group[0] for group, _ in ordered_groups(rows, TASKS)))
 
 
-def boards(rows: Iterable[Row], width: int | None) -> list[str]:
+def boards(rows: Sequence[Row], width: int | None) -> list[str]:
     """Return lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
     lines = []
     for group, numbers in ordered_groups(rows, TASKS):
         lines += ["", _title(group, numbers), *_folded(_cells(numbers, 1, ".3f"), width)]
-    return _with_note(lines[1:])
+    return _with_notes(lines[1:], rows)
 
 
-def _with_note(lines: list[str]) -> list[str]:
-    """Add a line that says what the mark of a method means, if one is marked."""
-    return [*lines, *([CUT_SHORT_NOTE] if any(CUT_SHORT in line for line in lines) else [])]
+def _with_notes(lines: list[str], rows: Sequence[Row]) -> list[str]:
+    """Add a line that says what the mark of a method means, if one is marked, and one if numbers are stale."""
+    stale = sum(row["is_stale"] for row in rows)
+    is_old = f"stale: {stale:,} of {len(rows):,} numbers. Why: disent status; to make them again: disent materialize"
+    notes = {CUT_SHORT_NOTE: any(CUT_SHORT in line for line in lines), is_old: stale > 0}
+    return [*lines, *(note for note, holds in notes.items() if holds)]
 
 
 def _brief(task: str, rows: Sequence[Row]) -> list[str]:
