@@ -29,13 +29,24 @@ def test_the_summary_of_many_methods_and_directions_fits_on_a_screen():
     lines = summary([row for task in ("crosslingual_retrieval", "sts", "qe") for row in many(40, task, pairs)])
     assert len(lines) == 25
     assert max(map(len, lines)) <= 100
-    assert "and 31 methods and 6 columns more: disent leaderboard crosslingual_retrieval" in lines
+    assert "and 31 methods, 6 columns more: disent leaderboard crosslingual_retrieval" in lines
 
 
 def test_as_many_methods_as_fit_are_shown_without_a_line_about_more():
     assert len(summary(many(10))) == 12
     assert len(summary(many(11))) == 12
     assert summary(many(11))[-1] == "and 2 methods more: disent leaderboard crosslingual_retrieval"
+
+
+def test_of_several_encoders_the_summary_shows_the_best_of_equal_columns_and_counts_the_others():
+    few = [row("raw", "en-de", 0.99, 1, encoder="few")]
+    rows = [row("raw", pair, value, 1, encoder=f"of_{value}") for value in (0.2, 0.8, 0.5) for pair in PAIRS]
+    title, *_, more = summary([*few, *rows])
+    assert "on of_0.8," in title
+    assert more == "and 3 encoders more: disent leaderboard crosslingual_retrieval"
+    worse = [{**row, "reads_as": "lower is better"} for row in rows]
+    assert "on of_0.2," in summary(worse)[0]
+    assert len(summary([*many(10), *few])) == 12
 
 
 def test_the_summary_shows_the_largest_data_set_of_the_first_two_tasks():
