@@ -16,6 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from disent_assets.counted import counted
 from disent_core.text import printable
 
 Style = Literal["table", "csv", "json", "markdown"]
@@ -90,7 +91,7 @@ def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | 
     cells = [list(map(_cell, schema.names)), *([_cut(value) for value in row] for row in rows)]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     least = [size if number else min(size, _NARROWEST) for size, number in zip(widths, right, strict=True)]
-    gaps, total = 2 * (len(widths) - 1), f"({len(rows):,} row{'' if len(rows) == 1 else 's'})"
+    gaps, total = 2 * (len(widths) - 1), f"({counted(len(rows), 'row')})"
     if width is None or sum(widths) + gaps <= width:
         lines = lines_of(cells, right)
         lines.insert(1, "  ".join("-" * size for size in widths))
