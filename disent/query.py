@@ -172,8 +172,10 @@ def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Reject every statement but queries. A pivot is several statements, so its first word decides."""
     kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
     statements = connection.extract_statements(sql)
+    if not statements:
+        raise DisentError("query: it is empty. Write a select statement")
     if len(statements) > 1:
-        raise DisentError(f"query: there are {len(statements)} statements, and one gives one answer. Run each alone")
+        raise DisentError(f"query: it has {len(statements)} statements, and only one can run at a time. Run each alone")
     for statement in statements:
         if re.match(kinds.get(statement.type, "(?!)"), _COMMENT.sub("", statement.query), re.IGNORECASE) is None:
             raise DisentError(f"query: {statement.type.name.lower()} is not allowed here. Use select")

@@ -221,10 +221,11 @@ def drawn_pictures() -> Iterator[None]:
 def counts(summary: str) -> dict[str, int]:
     """The four counts of the line with which a run ends."""
     match = re.fullmatch(
-        r"(\d+) tables made, (\d+) up to date; (\d+) texts encoded, (\d+) steps trained; [\d.]+ s\n", summary
+        r"(\S+) tables? made, (\S+) up to date; (\S+) texts? encoded, (\S+) steps? trained; [\d.]+ s\n", summary
     )
     assert match, summary
-    return dict(zip(("made", "up_to_date", "encoded", "steps"), map(int, match.groups()), strict=True))
+    numbers = (int(group.replace(",", "")) for group in match.groups())
+    return dict(zip(("made", "up_to_date", "encoded", "steps"), numbers, strict=True))
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from disent_core.lineage.state import State
 
 from disent_assets.cli.group import main
+from disent_assets.counted import counted
 from disent_core.text import printable
 
 _NAMED = 6  # most steps that a message names
@@ -88,8 +89,8 @@ def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:
     if not result.failed:
         return
     if result.blocked:
-        count = len(result.blocked)
-        click.echo(f"not made, because they need what failed: {count} steps ({_named(result.blocked)})", err=True)
+        steps = f"{counted(len(result.blocked), 'step')} ({_named(result.blocked)})"
+        click.echo(f"not made, because they need what failed: {steps}", err=True)
     if with_tracebacks:
         for outcome in result.outcomes.values():
             if outcome.traceback is not None:

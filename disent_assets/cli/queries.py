@@ -13,6 +13,7 @@ import click
 
 from disent.home import SHARED, home_folder
 from disent_assets.cli.group import Command, main, short
+from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, configuration, described_variables, open_workspace
 from disent_core.errors import ConfigError, DisentError
 from disent_core.registry import nearest
@@ -219,9 +220,9 @@ def costs(by: str, style: Style) -> None:
 def _total(left_out: int) -> list[str]:
     (total,) = answer(TOTAL).to_pylist()
     took = f"{total['processor_seconds'] or 0:,.1f} processor seconds, {total['seconds'] or 0:,.1f} s of the clock"
-    lines = [f"{total['steps']:,} step{'s' * (total['steps'] != 1)}: {took}"]
+    lines = [f"{counted(total['steps'], 'step')}: {took}"]
     if left_out > 0:
-        lines.append(f"{left_out:,} smaller rows are not shown (--format csv)")
+        lines.append(f"not shown: {counted(left_out, 'smaller row')} (--format csv)")
     if total["unknown"]:
         made = "were made by a version that did not measure costs"
         lines.append(f"{total['unknown']:,} heads and metrics {made}; they are not in these sums")
@@ -232,7 +233,7 @@ def _total(left_out: int) -> list[str]:
 
 LONG = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
-    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as"
+    "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as, is_stale"
 )
 BOARDS = """
 from leaderboard

@@ -8,6 +8,7 @@ import click
 from disent.home import home_folder
 from disent_assets.cli.group import main
 from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, open_to_look, open_workspace
 from disent_core.text import printable
 
@@ -70,7 +71,7 @@ def publish(folder: Path, *, texts: bool) -> None:
     warehouse = home_folder() / "warehouse.duckdb"
     require_same_sql(warehouse, SQL)
     rows = publish(warehouse, folder, texts=texts)
-    click.echo(f"{folder}: {len(rows)} tables, {sum(rows.values()):,} rows")
+    click.echo(f"{folder}: {counted(len(rows), 'table')}, {counted(sum(rows.values()), 'row')}")
 
 
 @main.command("export-texts")
@@ -88,7 +89,7 @@ def export_texts(output: Path, encoder: str, missing: bool) -> None:
     _new_file(output)
     listed = texts_of(open_workspace(), encoder, only_missing=missing)
     write_texts(listed, output)
-    click.echo(f"{len(listed)} texts in {output}")
+    click.echo(f"{counted(len(listed), 'text')} in {output}")
 
 
 texts = copy(export_texts)

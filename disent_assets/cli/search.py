@@ -13,6 +13,7 @@ import click
 
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.counted import counted
 from disent_core.errors import DamagedError, located
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ def embed(
                 model.description,
                 advance=bar.update,
             )
-        click.echo(f"{short(output.resolve())}: {count:,} texts, {', '.join(names)}")
+        click.echo(f"{short(output.resolve())}: {counted(count, 'text')}, {', '.join(names)}")
 
 
 @main.command()
@@ -376,7 +377,7 @@ def index(
             added = add(index, model, checked, embeddings=names, engine=engine, advance=bar.update)
         known = f", {added.read - added.new:,} known or repeated" if added.read > added.new else ""
         repaired = f", {added.mended:,} of damaged files stored again" if added.mended else ""
-        click.echo(f"{short(index.resolve())}: {added.rows:,} texts; {added.new:,} new{known}{repaired}")
+        click.echo(f"{short(index.resolve())}: {counted(added.rows, 'text')}; {added.new:,} new{known}{repaired}")
         if (approximate := added.approximate) is not None:
             shares = ", ".join(f"{name} {share:.3f}" for name, share in approximate.recall_at_10.items())
             of = f"of the 10 nearest texts of exact search, on {approximate.queries} texts of the index"
@@ -502,7 +503,7 @@ def input_file(name: str, column: str, language: str | None, *, skip_empty: bool
             file = text_file(Path(name), column=column, language=language)
         yield replace(file, skip=empty.add) if skip_empty else file
     if empty:
-        click.echo(f"{file.name}: {len(empty):,} line{'s' * (len(empty) > 1)} without text left out", err=True)
+        click.echo(f"{file.name}: {counted(len(empty), 'line')} without text left out", err=True)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import click
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_assets.cli.search import HEAD_HELP, input_file, open_model
+from disent_assets.counted import counted
 
 if TYPE_CHECKING:
     from disent_core.shapes import Shape, Wording
@@ -75,10 +76,15 @@ def shapes(
     print_table(table if earlier is not None else table.drop_columns("new"), style)
     if style == "table":
         new = "" if earlier is None else f", {sum(bool(shape.is_new) for shape in listed_shapes):,} of them new"
-        click.echo(f"\n{len(listed):,} texts, {len(listed_shapes):,} shapes{new}; the slots are proposals")
-        cut = len(listed_shapes) - len(shown), sum(max(0, len(shape.wordings) - _WORDINGS) for shape in shown)
-        if any(cut):
-            click.echo(f"not shown: {cut[0]:,} smaller shapes (--most), {cut[1]:,} wordings; --format csv has all")
+        click.echo(
+            f"\n{counted(len(listed), 'text')}, {counted(len(listed_shapes), 'shape')}{new}; the slots are proposals"
+        )
+        cut = {
+            "smaller shape": len(listed_shapes) - len(shown),
+            "wording": sum(max(0, len(shape.wordings) - _WORDINGS) for shape in shown),
+        }
+        if hidden := " and ".join(counted(count, noun) for noun, count in cut.items() if count):
+            click.echo(f"not shown: {hidden}; --format csv has all")
     if page is not None:
         from disent_assets.web.shapes_page import render
 

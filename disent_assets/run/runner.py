@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 
 import dagster as dg
 
+from disent_assets.counted import counted
 from disent_assets.run.plan import AssetStep, StepRun, steps_in
 from disent_assets.run.step import Outcome, record_failure
 from disent_assets.run.workers import HAS_WORKERS, Executor, Load, Processes, ThisProcess, Work, one_thread
@@ -60,8 +61,8 @@ class Result:
         ended = self.outcomes.values()
         made, reused = sum(outcome.made for outcome in ended), sum(outcome.reused for outcome in ended)
         encoded, steps = sum(outcome.encoded for outcome in ended), sum(outcome.steps for outcome in ended)
-        tables = f"{made} tables made, {reused} up to date"
-        return f"{tables}; {encoded} texts encoded, {steps} steps trained; {seconds:.1f} s"
+        tables = f"{counted(made, 'table')} made, {reused:,} up to date"
+        return f"{tables}; {counted(encoded, 'text')} encoded, {counted(steps, 'step')} trained; {seconds:.1f} s"
 
     @property
     def warnings(self) -> dict[str, list[StepRun]]:

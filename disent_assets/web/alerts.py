@@ -8,6 +8,7 @@ from urllib.request import Request, urlopen
 
 import dagster as dg
 
+from disent_assets.counted import counted
 from disent_assets.run.error_messages import failure_text
 from disent_assets.settings.instance import FACE
 from disent_assets.warehouse.refresh import REGRESSIONS
@@ -67,7 +68,7 @@ def regression_sensor(address: str, ui: str | None, warehouse: Sequence[str]) ->
         if run is None or not FACE.items() <= run.tags.items():
             post(address, regressions_message(latest.run_id, figures["rows"], lines, ui))
         context.update_cursor(seen)
-        return dg.SkipReason(f"{figures['rows']} numbers became worse.")
+        return dg.SkipReason(f"{counted(figures['rows'], 'number')} became worse.")
 
     return alert
 
@@ -75,8 +76,7 @@ def regression_sensor(address: str, ui: str | None, warehouse: Sequence[str]) ->
 def regressions_message(run: str, count: int, lines: Sequence[str], ui: str | None) -> dict[str, Any]:
     """Return what is posted of `count` numbers that became worse, of which `lines` has the first."""
     link = f"{ui}/runs/{run}" if ui else None
-    numbers = f"{count} number{'s' * (count != 1)}"
-    head = f"disent: {numbers} became worse in run {run[:8]}{f' ({link})' if link else ''}"
+    head = f"disent: {counted(count, 'number')} became worse in run {run[:8]}{f' ({link})' if link else ''}"
     rest = [f"and {count - len(lines)} more: disent sql 'from regressions'"] if count > len(lines) else []
     return {"text": "\n".join([head, *lines, *rest]), "run": run, "link": link, "regressions": list(lines)}
 

@@ -4,20 +4,44 @@
 -- key: number_id, seed
 with
 
+-- Encoders whose metrics the warehouse, or the comparisons that it reads, have not read as they are; '': all.
+unread as (
+
+    select
+        unnest(case
+            when state = 'failed' then [coalesce(encoder, '')]
+            else regexp_extract_all(why, 'evaluation/([^/]+)/[^;]*: its content has changed', 1)
+        end) as encoder
+    from main.asset_state
+    where
+        asset = 'warehouse/database'
+        or (stage = 'evaluation' and encoder is not null and method is null)
+
+),
+
 behind as (
 
     select
         states.encoder,
         states.method,
         states.partition,
-        concat_ws(': ', case when states.waits then 'waits' else states.state end, states.why) as why_stale,
+        concat_ws(': ', case
+            when states.waits then 'waits'
+            when states.state = 'fresh' then 'the warehouse may be older than this table'
+            else states.state
+        end, states.why) as why_stale,
         coalesce(named.languages, string_split_regex(states.partition, '[-+]')) as languages
     from main.asset_state as states
     left join parts.trained_sets as named on states.partition = named.trained_on
     where
         states.stage = 'evaluation'
         and states.method is not null
-        and (states.state != 'fresh' or states.waits)
+        and (
+            states.state != 'fresh'
+            or states.waits
+            or states.encoder in (select unread.encoder from unread)
+            or '' in (select unread.encoder from unread)
+        )
 
 ),
 
@@ -66,10 +90,21 @@ numbered as (
 
 ),
 
-recorded as (
+-- The refresh after which a number had the value that it has now; later ones have only confirmed it.
+recorded (number_id, seed, refresh) as (
 
-    select * from history.metrics
-    qualify row_number() over (partition by number_id, seed, fingerprint order by refresh desc) = 1
+    select
+        number_id,
+        seed,
+        max(case when event in ('new', 'changed') then refresh end) over (
+            partition by
+                task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
+            order by refresh
+        )
+    from history.metrics
+    qualify
+        event != 'ended'
+        and row_number() over (partition by number_id, seed, event = 'ended' order by refresh desc) = 1
 
 )
 
@@ -98,9 +133,4 @@ select
 from numbered as metrics
 left join stale_places using (encoder, method, trained_on, evaluated_on)
 left join recorded
-    on
-        metrics.number_id = recorded.number_id
-        and coalesce(metrics.seed, -1) = coalesce(recorded.seed, -1)
-        and metrics.fingerprint = recorded.fingerprint
-        -- Not of a refresh are values that were computed before it began, or again after it.
-        and metrics.created_at between recorded.began_at and recorded.recorded_at
+    on metrics.number_id = recorded.number_id and coalesce(metrics.seed, -1) = coalesce(recorded.seed, -1)

@@ -135,6 +135,31 @@ def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_thei
     assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]
 
 
+COMPARED, DATABASE = "evaluation/toy/toy_comparisons", "warehouse/database"
+OUTDATED = {
+    "it has not read the comparisons": State(DATABASE, None, "stale", (f"{COMPARED}: its content has changed",), False),
+    "the comparisons have not read the metrics": State(
+        COMPARED, None, "stale", ("evaluation/toy/raw_metrics [en-de]: its content has changed",), False
+    ),
+    "the metrics were not compared": State(COMPARED, None, "failed", ("the disk is full",), False),
+    "it was not built": State(DATABASE, None, "failed", ("3 of 19 checks of the warehouse failed",), False),
+}
+OTHER = ("evaluation/toys/comparisons: its content has changed", "corpora/utterances [de]: its content has changed")
+
+
+@pytest.mark.parametrize("reader", OUTDATED.values(), ids=OUTDATED)
+def test_numbers_are_stale_if_the_warehouse_is_older_than_their_tables(workspace, record, reader):
+    fresh = metrics_of("raw", "fresh"), metrics_of("dream", "fresh")
+    record(*fresh, State(DATABASE, None, "stale", OTHER, False))
+    build(workspace)
+    assert query(workspace.warehouse, "from metrics where is_stale").num_rows == 0
+    record(*fresh, reader)
+    (row,) = query(workspace.warehouse, "select distinct why_stale, count() as n from metrics group by all").to_pylist()
+    assert row == {"why_stale": "the warehouse may be older than this table", "n": 2}
+    for view in ("leaderboard", "headline"):
+        assert query(workspace.warehouse, f"from {view} where is_stale").num_rows == 2
+
+
 def test_without_a_record_there_are_no_states(workspace):
     assert read_run_table(workspace, ASSET_STATE).equals(SCHEMAS["asset_state"].empty_table())
     build(workspace)

@@ -14,7 +14,7 @@ def row(method, evaluated_on, value, rank, **more):
     names = {"task": "crosslingual_retrieval", "dataset": "sample", "encoder": "scratch", "metric": "accuracy_at_1"}
     names |= {"method": method, "trained_on": trained_on, "evaluated_on": evaluated_on, "settings": "{}"}
     numbers = {"value": value, "ci_low": value - 0.05, "ci_high": value + 0.05, "n": 299, "seeds": 3, "rank": rank}
-    return names | numbers | {"reads_as": "higher is better"} | more
+    return names | numbers | {"reads_as": "higher is better", "is_stale": False} | more
 
 
 def many(methods, task="crosslingual_retrieval", pairs=PAIRS):
@@ -29,13 +29,24 @@ def test_the_summary_of_many_methods_and_directions_fits_on_a_screen():
     lines = summary([row for task in ("crosslingual_retrieval", "sts", "qe") for row in many(40, task, pairs)])
     assert len(lines) == 25
     assert max(map(len, lines)) <= 100
-    assert "and 31 methods and 6 columns more: disent leaderboard crosslingual_retrieval" in lines
+    assert "and 31 methods, 6 columns more: disent leaderboard crosslingual_retrieval" in lines
 
 
 def test_as_many_methods_as_fit_are_shown_without_a_line_about_more():
     assert len(summary(many(10))) == 12
     assert len(summary(many(11))) == 12
     assert summary(many(11))[-1] == "and 2 methods more: disent leaderboard crosslingual_retrieval"
+
+
+def test_of_several_encoders_the_summary_shows_the_best_of_equal_columns_and_counts_the_others():
+    few = [row("raw", "en-de", 0.99, 1, encoder="few")]
+    rows = [row("raw", pair, value, 1, encoder=f"of_{value}") for value in (0.2, 0.8, 0.5) for pair in PAIRS]
+    title, *_, more = summary([*few, *rows])
+    assert "on of_0.8," in title
+    assert more == "and 3 encoders more: disent leaderboard crosslingual_retrieval"
+    worse = [{**row, "reads_as": "lower is better"} for row in rows]
+    assert "on of_0.2," in summary(worse)[0]
+    assert len(summary([*many(10), *few])) == 12
 
 
 def test_the_summary_shows_the_largest_data_set_of_the_first_two_tasks():
@@ -101,6 +112,13 @@ def test_a_method_that_was_cut_short_is_marked_and_the_last_line_says_so():
         "a_method_with_a_l… † "
     )
     assert not any("†" in line for line in summary(rows[:1]))
+
+
+@pytest.mark.parametrize("shown", [summary, lambda rows: boards(rows, None)])
+def test_stale_numbers_are_counted_below_the_boards(shown):
+    rows = [row("dream", "en-de", 0.5, 1), row("raw", "en-de", 0.4, 2, is_stale=True)]
+    assert shown(rows)[-1].startswith("stale: 1 of 2 numbers")
+    assert "stale" not in shown(rows[:1])[-1]
 
 
 def test_every_task_that_is_measured_is_counted_in_the_order_in_which_it_is_shown():

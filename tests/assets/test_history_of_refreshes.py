@@ -31,13 +31,14 @@ def workspace(load, tmp_path, monkeypatch) -> Workspace:
     return workspace
 
 
-def measured(workspace: Workspace, **values: float) -> None:
+def measured(workspace: Workspace, inputs: dict[str, str] | None = None, **values: float) -> None:
     """Write the metrics of methods, as evaluation does."""
     for method, value in values.items():
         embedding = "sentence" if method == "raw" else "meaning"
         trained_on = "" if method == "raw" else "en-de"
         interval = {"ci_low": value - 0.05, "ci_high": value + 0.05}
         row = METRIC | interval | {"method": method, "value": value, "trained_on": trained_on, "embedding": embedding}
+        row |= inputs or {}
         path = workspace.table("evaluation", "metrics", "toy", method, "en-de")
         write_table(path, rows_table([row], "metrics"), SCHEMAS["metrics"], inputs=str(value))
 
@@ -68,21 +69,20 @@ def test_a_refresh_records_what_has_changed(workspace):
     assert (run["refresh"], run["changed_count"], run["standing_count"]) == (2, 1, 1)
 
 
-def test_a_value_has_the_refresh_that_made_it_and_none_if_a_run_without_a_number_did(workspace):
-    made = METRIC["created_at"]
-
-    def refreshed(began: datetime | None) -> dict[str, int | None]:
-        refresh_warehouse(workspace, began_at=began)
+def test_a_value_has_the_refresh_that_first_recorded_it_whatever_confirms_it_since(workspace):
+    def refreshed() -> dict[str, int | None]:
+        refresh_warehouse(workspace)
         return {row["method"]: row["refresh"] for row in query(workspace.warehouse, "from metrics").to_pylist()}
 
-    assert refreshed(made + timedelta(seconds=1)) == {"raw": None, "dream": None}
+    assert refreshed() == {"raw": 1, "dream": 1}
     measured(workspace, dream=0.7)
-    assert refreshed(made - timedelta(seconds=1)) == {"raw": None, "dream": 2}
-    assert query(workspace.warehouse, "select method, refresh from best").to_pylist() == [
-        {"method": "dream", "refresh": 2}
-    ]
-    measured(workspace, raw=0.4)
-    assert refreshed(None) == {"raw": None, "dream": 2}
+    assert refreshed() == {"raw": 1, "dream": 2}
+    measured(workspace, {"fingerprint": "of other inputs", "settings": '{"pool_size": 9}'}, raw=0.3, dream=0.7)
+    assert refreshed() == {"raw": 1, "dream": 2}
+    assert ("confirmed", "raw") in {event[1:3] for event in events(workspace)}
+    boards = "from leaderboard union all by name from headline union all by name from best"
+    asked = query(workspace.warehouse, f"select distinct method, refresh from ({boards}) order by all").to_pylist()
+    assert asked == [{"method": "dream", "refresh": 2}, {"method": "raw", "refresh": 1}]
 
 
 def test_a_refresh_of_nothing_new_and_one_that_fails_its_checks_record_nothing(workspace):

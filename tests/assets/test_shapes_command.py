@@ -39,6 +39,16 @@ def test_a_log_becomes_a_table_of_patterns(log):
     assert "5 texts, 2 shapes; the slots are proposals" in shown
 
 
+def test_one_is_singular_and_nothing_is_not_listed_as_left_out(log, tmp_path):
+    alone, page = tmp_path / "alone.txt", tmp_path / "page.html"
+    alone.write_text("play some jazz", encoding="utf-8")
+    shown = run(alone, "--page", page)
+    assert "(1 row)\n\n1 text, 1 shape; " in shown
+    assert "1 text, 1 shape." in page.read_text(encoding="utf-8")
+    assert "not shown" not in shown
+    assert run(log, "--most", 1).splitlines()[-1].startswith("not shown: 1 smaller shape;")
+
+
 def test_texts_of_two_languages_are_one_shape_of_the_model_that_is_installed():
     alarm, music = disent.shapes(LOG)
     assert {wording.pattern for wording in alarm.wordings} == {"wake me up at {1}", "weck mich um acht auf"}

@@ -51,6 +51,18 @@ def test_a_folded_text_is_cut_between_words_and_a_table_too_wide_even_so_is_a_li
     assert lines[-1] == "(2 rows)"
 
 
+@pytest.mark.parametrize("width", [None, 100, 15])
+def test_long_texts_are_cut_for_people_and_whole_for_programs(width):
+    texts = ["word " * 2000, "x" * 300]
+    table = pa.table({"text": texts, "n": [1, 2]})
+    for style in ("table", "markdown"):
+        shown = render(table, style, width)
+        assert len(shown) < 2000
+        assert (shown.count("…"), shown.count("x"), shown.count("word")) == (1, 301, 60)
+    assert [row["text"] for row in csv.DictReader(io.StringIO(render(table, "csv", width)))] == texts
+    assert [row["text"] for row in json.loads(render(table, "json", width))] == texts
+
+
 @pytest.mark.parametrize("style", ["table", "markdown"])
 def test_a_small_p_is_shown_as_a_bound_and_a_small_difference_without_sign(style):
     text = render(pa.table({"p_holm": [0.0004, 0.0005], "difference": [-0.0004, -0.2]}), style)

@@ -97,7 +97,7 @@ def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_le
     assert unknown.startswith("2 heads and metrics were made by a version that did not measure costs")
     monkeypatch.setattr("disent_assets.cli.queries.SHOWN", 1)
     lines = asked(measured).splitlines()
-    assert "3 smaller rows are not shown (--format csv)" in lines
+    assert "not shown: 3 smaller rows (--format csv)" in lines
     assert [line for line in lines if "dream_head" in line] == []
 
 

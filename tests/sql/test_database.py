@@ -275,7 +275,13 @@ def test_a_query_may_end_in_a_comment_or_semicolon_and_its_answer_keeps_its_orde
 
 @pytest.mark.parametrize("sql", ["select 1; select 2", "pivot (select 1 as a) on a using count(*); select 2"])
 def test_two_queries_at_once_are_refused_instead_of_losing_an_answer(published, sql):
-    with pytest.raises(DisentError, match="there are 2 statements, and one gives one answer"):
+    with pytest.raises(DisentError, match="2 statements"):
+        query(published.path, sql)
+
+
+@pytest.mark.parametrize("sql", ["", " ;", "-- select 1"])
+def test_a_query_without_a_statement_is_refused_as_empty(published, sql):
+    with pytest.raises(DisentError, match="empty"):
         query(published.path, sql)
 
 

@@ -9,6 +9,7 @@ from math import inf
 from statistics import mean
 
 from disent_assets.cli.output.tables import lines_of
+from disent_assets.counted import counted
 from disent_core.evaluation.contract import TASKS
 from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, Group, Row, direction, marked, ordered_groups
 
@@ -16,13 +17,20 @@ _METHODS, _COLUMNS, _NAME = 10, 6, 20
 """Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
 
 
-def summary(rows: Iterable[Row]) -> list[str]:
-    """Return the largest board of the first two tasks, in hundredths: at most 25 lines of 100 columns, and a note."""
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Return the largest board of the first two tasks, in hundredths: at most 25 lines of 100 columns, and notes.
+
+    Of the boards of several encoders it is the best of those that have most columns.
+    """
     largest: dict[str, list[str]] = {}
-    for group, numbers in ordered_groups(rows, TASKS):
-        if len(largest) < 2 and group[0] not in largest:
-            largest[group[0]] = [_title(group, numbers, "in %"), *_brief(group[0], numbers)]
-    return _with_note([line for board in largest.values() for line in ("", *board)][1:])
+    ordered = ordered_groups(rows, TASKS)
+    for first, _ in ordered:
+        if len(largest) < 2 and first.task not in largest:
+            alike = [board for board in ordered if board[0]._replace(encoder=first.encoder) == first]
+            group, numbers = max(alike, key=lambda board: (len(best := _best(board[1])), mean(best.values())))
+            others = len({each.encoder for each, _ in ordered if each.task == first.task}) - 1
+            largest[first.task] = [_title(group, numbers, "in %"), *_brief(first.task, numbers, others)]
+    return _with_notes([line for board in largest.values() for line in ("", *board)][1:], rows)
 
 
 def shown_tasks(rows: Iterable[Row]) -> list[str]:
@@ -30,31 +38,42 @@ def shown_tasks(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(group[0] for group, _ in ordered_groups(rows, TASKS)))
 
 
-def boards(rows: Iterable[Row], width: int | None) -> list[str]:
+def boards(rows: Sequence[Row], width: int | None) -> list[str]:
     """Return lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
     lines = []
     for group, numbers in ordered_groups(rows, TASKS):
         lines += ["", _title(group, numbers), *_folded(_cells(numbers, 1, ".3f"), width)]
-    return _with_note(lines[1:])
+    return _with_notes(lines[1:], rows)
 
 
-def _with_note(lines: list[str]) -> list[str]:
-    """Add a line that says what the mark of a method means, if one is marked."""
-    return [*lines, *([CUT_SHORT_NOTE] if any(CUT_SHORT in line for line in lines) else [])]
+def _with_notes(lines: list[str], rows: Sequence[Row]) -> list[str]:
+    """Add a line that says what the mark of a method means, if one is marked, and one if numbers are stale."""
+    stale = sum(row["is_stale"] for row in rows)
+    is_old = f"stale: {stale:,} of {len(rows):,} numbers. Why: disent status; to make them again: disent materialize"
+    notes = {CUT_SHORT_NOTE: any(CUT_SHORT in line for line in lines), is_old: stale > 0}
+    return [*lines, *(note for note, holds in notes.items() if holds)]
 
 
-def _brief(task: str, rows: Sequence[Row]) -> list[str]:
-    """Return the first methods and columns of a board, and a line that tells how many are left out."""
+def _best(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the best of each column."""
+    best: dict[str, float] = {}
+    for row in rows:
+        best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
+    return best
+
+
+def _brief(task: str, rows: Sequence[Row], encoders: int) -> list[str]:
+    """Return the first methods and columns of a board, and a line that tells how many, and `encoders`, are left out."""
     cells = _cells(rows, 100, ".0f")
     methods, columns = len(cells) - 1, len(cells[0]) - 1
-    kept = cells if methods <= _METHODS and columns <= _COLUMNS else cells[:_METHODS]
+    kept = cells if methods <= _METHODS and columns <= _COLUMNS and not encoders else cells[:_METHODS]
     short = [[_shortened(row[0]), *row[1 : _COLUMNS + 1]] for row in kept]
     more = [
-        f"{count} {kind}{'s' * (count > 1)}"
-        for kind, count in (("method", methods + 1 - len(kept)), ("column", columns - _COLUMNS))
+        counted(count, kind)
+        for kind, count in (("method", methods + 1 - len(kept)), ("column", columns - _COLUMNS), ("encoder", encoders))
         if count > 0
     ]
-    return [*_lines(short), *([f"and {' and '.join(more)} more: disent leaderboard {task}"] if more else [])]
+    return [*_lines(short), *([f"and {', '.join(more)} more: disent leaderboard {task}"] if more else [])]
 
 
 def _shortened(name: str) -> str:
@@ -98,10 +117,8 @@ def _best_first(rows: Sequence[Row]) -> list[str]:
 
     A method is below those that have all of its columns, and more, and are better in these, as in the view `headline`.
     """
-    best: dict[str, float] = {}  # of each column
+    best = _best(rows)
     lags: dict[str, dict[str, float]] = {row["method"]: {} for row in rows}
-    for row in rows:
-        best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
     for row in rows:
         lags[row["method"]][row["evaluated_on"]] = best[row["evaluated_on"]] - _goodness(row)
     means = {method: mean(lag.values()) for method, lag in lags.items()}

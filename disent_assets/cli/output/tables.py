@@ -16,6 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from disent_assets.counted import counted
 from disent_core.text import printable
 
 Style = Literal["table", "csv", "json", "markdown"]
@@ -24,10 +25,11 @@ _MARKDOWN = re.compile(r"[\\|<!`]|\[(?![-\d., ]*\]$)")
 """Characters with a meaning in Markdown. The bracket of an interval at the end of a cell can't begin a link."""
 _PROBABILITIES = ("p_value", "p_holm")
 _NARROWEST = 12  # columns to which a folded text is narrowed at most
+_LONGEST = 300  # characters of a cell for people: the claims of papers fit
 
 
 def render(table: pa.Table, style: Style, width: int | None = None) -> str:
-    """Return rows as text: a table or Markdown with three decimals and whole seconds, CSV or JSON in full.
+    """Return rows as text: a table or Markdown with three decimals, whole seconds and short texts; CSV or JSON in full.
 
     JSON has null for NaN and infinity, which it lacks; CSV has `nan` and `inf`, so that null alone is an empty cell.
     A table wider than `width` has its texts folded; one that is still too wide lists the columns of each row.
@@ -86,10 +88,10 @@ def lines_of(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]
 
 def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None) -> str:
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
-    cells = [list(map(_cell, schema.names)), *([_cell(value) for value in row] for row in rows)]
+    cells = [list(map(_cell, schema.names)), *([_cut(value) for value in row] for row in rows)]
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     least = [size if number else min(size, _NARROWEST) for size, number in zip(widths, right, strict=True)]
-    gaps, total = 2 * (len(widths) - 1), f"({len(rows):,} row{'' if len(rows) == 1 else 's'})"
+    gaps, total = 2 * (len(widths) - 1), f"({counted(len(rows), 'row')})"
     if width is None or sum(widths) + gaps <= width:
         lines = lines_of(cells, right)
         lines.insert(1, "  ".join("-" * size for size in widths))
@@ -148,7 +150,12 @@ def _csv_cell(value: Any) -> Any:
 
 def _markdown_cell(value: Any) -> str:
     """Return the value for Markdown, in which it makes neither cells nor links, pictures or HTML."""
-    return _MARKDOWN.sub(r"\\\g<0>", _cell(value))
+    return _MARKDOWN.sub(r"\\\g<0>", _cut(value))
+
+
+def _cut(value: Any) -> str:
+    text = _cell(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _cell(value: Any) -> str:

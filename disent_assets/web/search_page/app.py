@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from disent_assets.counted import counted
 from disent_assets.web.listening import is_shared, serve
 from disent_assets.web.request_guard import Guard, Login
 from disent_assets.web.search_page.api import (
@@ -318,7 +319,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     pages.filters |= {"address": _address, "cut": cut}
-    pages.globals |= {"pieces": pieces, "written_apart": written_apart}
+    pages.globals |= {"pieces": pieces, "written_apart": written_apart, "counted": counted}
     return pages
 
 

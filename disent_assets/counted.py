@@ -1,0 +1,6 @@
+"""Write counts with their nouns, for what people read."""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 text`, `0 texts` or `1,200 texts`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
