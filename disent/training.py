@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from disent.extras import needing_extra
 from disent.model import SMALL, load, models
 from disent_core.errors import CorpusError, TrainingError, located
-from disent_core.storage.files import temporary_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,6 +169,8 @@ def train(
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
     """
+    from disent_core.storage.files import temporary_folder
+
     with needing_extra("lineage"), temporary_folder() as home:
         from disent_core.config.load import load_config
         from disent_core.export.static import of_head

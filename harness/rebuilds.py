@@ -88,13 +88,13 @@ def embeddings(home: Path) -> Results:
 
 
 def warehouse(home: Path, *, with_views: bool = True) -> Results:
-    """Rows of every table and view, or of every table alone, in any order, without times."""
+    """Rows of every table and view, or of every table alone, in any order, without times and numbers of refreshes."""
     kinds = "'BASE TABLE', 'VIEW'" if with_views else "'BASE TABLE'"
     listed = f"select table_schema || '.' || table_name from information_schema.tables where table_type in ({kinds})"
     with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
         names = {name for (name,) in connection.sql(listed).fetchall()} - RELATIONS_OF_TIME
         asked = {name: f"from {name}" for name in names} | {"last rows of the history": _LAST}
-        return {name: sorted(_rows(connection.sql(sql).to_arrow_table())) for name, sql in asked.items()}
+        return {name: sorted(_rows(connection.sql(sql).to_arrow_table(), "refresh")) for name, sql in asked.items()}
 
 
 def history(home: Path) -> list[str]:
@@ -108,8 +108,8 @@ def fingerprint(result: object) -> str:
     return hashlib.sha256(repr(result).encode()).hexdigest()
 
 
-def _rows(table: pa.Table) -> Iterator[str]:
-    kept = [field.name for field in table.schema if not pa.types.is_timestamp(field.type)]
+def _rows(table: pa.Table, *without: str) -> Iterator[str]:
+    kept = [field.name for field in table.schema if not pa.types.is_timestamp(field.type) and field.name not in without]
     for row in table.select(kept).to_pylist():
         yield json.dumps(row, default=repr, ensure_ascii=False)
 

@@ -86,19 +86,19 @@ def seconds(run: Callable[[], object], device: str) -> float:
 
 def in_turns(ours: Callable[[], object], peer: Callable[[], object], device: str, repeats: int) -> tuple[float, float]:
     """Median seconds of both sides, which take turns, after one run of each to warm up."""
-    seconds: tuple[list[float], list[float]] = ([], [])
+    took: tuple[list[float], list[float]] = ([], [])
     for repeat in range(repeats + 1):
-        for run, measured in zip((ours, peer), seconds, strict=True):
-            took = seconds(run, device)
+        for run, measured in zip((ours, peer), took, strict=True):
+            of_run = seconds(run, device)
             if repeat:
-                measured.append(took)
-    return median(seconds[0]), median(seconds[1])
+                measured.append(of_run)
+    return median(took[0]), median(took[1])
 
 
 def epochs_in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
     """Median seconds of an epoch of both sides, without the first one unless it is the only one."""
-    seconds = [(of_ours, next(peer)) for of_ours in ours]
-    later = seconds[1:] or seconds
+    of_epochs = [(of_ours, next(peer)) for of_ours in ours]
+    later = of_epochs[1:] or of_epochs
     return median(ours for ours, _ in later), median(peer for _, peer in later)
 
 

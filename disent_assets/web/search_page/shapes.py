@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from disent_core.shapes import Shape, shapes
+from disent_core.shapes import Shape, compared, shapes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,8 +68,8 @@ class LazyShapes:
 def index_shapes(index: "Index") -> IndexShapes:
     """Group texts of an index, at most `MOST_TEXTS` at even distances, by the vectors that it has."""
     step = max(-(-len(index) // MOST_TEXTS), 1)
-    row_of = {" ".join(index.texts[row].split()): row for row in range(0, len(index), step)}
-    texts = [text for text in row_of if 0 < len(text) <= LONGEST]
+    texts = [index.texts[row] for row in range(0, len(index), step) if 0 < len(index.texts[row].strip()) <= LONGEST]
+    row_of = {compared(index.texts[row]): row for row in range(0, len(index), step)}
 
     def vectors(listed: Sequence[str]) -> "np.ndarray":
         return index.vectors(TEMPLATE, [row_of[text] for text in listed])
