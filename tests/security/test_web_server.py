@@ -1,4 +1,4 @@
-"""The web server obeys its user alone: requests of other pages, names and machines are refused, on a real server."""
+"""A real web server rejects requests of other pages, under other names and from other machines."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""What makes settings other settings, and what a training costs, which stands beside the curve without changing it."""
+"""Which settings change a fingerprint, and that the costs of a training, stored beside its curve, do not change it."""
 
 import time
 from dataclasses import dataclass, replace
