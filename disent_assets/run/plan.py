@@ -92,7 +92,8 @@ def steps_of(
 
 
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
-_STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?({'|'.join(STAGES)})\"?(?![\w/*\"])")
+_STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?((?:{'|'.join(STAGES)})(?:/[\w.-]+)*)\"?(?![\w/*\"])")
+"""A stage, or the beginning of the names of its assets: `heads`, `heads/minilm`, `heads/minilm/facet_head`."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,10 @@ def plan(
         chosen = set().union(*(_select(steps, selection) for selection in selections))
         selected = {step.key for step in steps if chosen & {dg.AssetKey(key) for key in step.asset_keys}}
     if not selected:
-        raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}")
+        known = sorted({"/".join(output) for step in steps for output in step.outputs})
+        close = [difflib.get_close_matches(text.strip("+"), known, n=1) for text in selections]
+        meant = f"; did you mean {close[0][0]!r}?" if close and close[0] else ""
+        raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}{meant}")
     upstream = _upstream(steps)
     allowed = upstream.keys() if partition is None else _made_for(partition, languages, upstream, selected)
     runs = _runs(steps, upstream, {node for node in allowed if node[0] in selected})
@@ -139,9 +143,9 @@ def plan(
 
 
 def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
-    """Return the assets of a selection; the name of a stage stands for all its assets."""
+    """Return the assets of a selection; a stage, or the beginning of names, stands for all its assets."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
-    text = _STAGE.sub(r'key:"\1/*"', selection)
+    text = _STAGE.sub(r'(key:"\1" or key:"\1/*")', selection)
     try:
         return set(dg.AssetSelection.from_string(text).resolve([step.asset for step in steps]))
     except dg.DagsterError as error:
