@@ -13,9 +13,11 @@ from typing import Any
 
 import dagster as dg
 
+from disent_assets.run.costs import cost_rows
 from disent_assets.settings.instance import BEGAN
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.lineage import corpora
+from disent_core.lineage.result import StepResult
 from disent_core.lineage.state import Node, Partition, Records, State, name_of, states
 from disent_core.lineage.step import Step
 from disent_core.lineage.steps import DATABASE, DOWNLOADS, Warehouse, steps
@@ -51,8 +53,7 @@ def steps_in(workspace: Workspace) -> tuple[Step, ...]:
     """Return the steps of a workspace, upstream first; they are listed once."""
     if id(workspace) not in _STEPS:
         checks = tuple(warehouse_checks().values())
-        make, code = lambda of: refresh_warehouse(of, *_run(), _states_once_built(of)), (BUILD,)
-        warehouse = Warehouse(CODE_VERSION, checks, make, code)
+        warehouse = Warehouse(CODE_VERSION, checks, _make_warehouse, (BUILD,))
         _STEPS[id(workspace)] = workspace, steps(workspace, warehouse)
     return _STEPS[id(workspace)][1]
 
@@ -63,9 +64,10 @@ def states_in(workspace: Workspace, published: Mapping[str, str] | None, **known
     return list(states(Records(workspace, steps, published), steps, not_due=not_due, **known))
 
 
-def _states_once_built(workspace: Workspace) -> list[State]:
-    """Return the states at the end of the step that builds the warehouse, of the published files as last observed."""
-    return states_in(workspace, None, made={DATABASE})
+def _make_warehouse(workspace: Workspace) -> StepResult:
+    """Build the warehouse with the states at the end of its step, of the published files as last observed."""
+    states, costs = states_in(workspace, None, made={DATABASE}), cost_rows(workspace, steps_in(workspace))
+    return refresh_warehouse(workspace, *_run(), states, costs)
 
 
 def _run() -> tuple[str, datetime | None]:
