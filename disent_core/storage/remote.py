@@ -510,7 +510,8 @@ def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
 
 def _is_abandoned(key: str) -> bool:
     is_unfinished = key.startswith(_UNFINISHED) and key.endswith(MANIFEST)
-    return is_unfinished or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
+    is_of_before = key.endswith("/.names")  # version 0.3 listed the results of a folder there
+    return is_unfinished or is_of_before or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
 
 
 def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:
