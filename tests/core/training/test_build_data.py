@@ -118,9 +118,6 @@ def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
 EVERYTHING = frozenset(Need)
 
 
-# --- fingerprints -----------------------------------------------------------------------------------------
-
-
 def with_value(table, row, column, value):
     rows = table.to_pylist()
     assert rows[row][column] != value
@@ -163,9 +160,6 @@ def test_a_training_fingerprint_sees_dev_rows_and_is_blind_to_test_rows(column):
     assert training_fingerprint(aligned().slice(0, 3), EVERYTHING) == training_fingerprint(aligned(), EVERYTHING)
     of_dev = with_value(aligned(), 2, column, "k")
     assert training_fingerprint(of_dev, EVERYTHING) != training_fingerprint(aligned(), EVERYTHING)
-
-
-# --- texts to encode --------------------------------------------------------------------------------------
 
 
 def template_pairs(*texts):
