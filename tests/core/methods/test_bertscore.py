@@ -116,11 +116,6 @@ def test_opposite_texts_and_texts_without_a_token_that_counts_score_zero():
     assert scores.tolist() == [[0], [0]]
 
 
-def test_taking_texts_takes_their_scores():
-    left, right, rows = random_matrix([3, 5, 4, 6]), random_matrix([4, 3], seed=1), np.array([2, 0, 2])
-    np.testing.assert_allclose(left.take(rows).similarity(right), left.similarity(right)[rows], atol=1e-6)
-
-
 def test_features_without_token_states_are_refused():
     with pytest.raises(ValueError, match="needs token states"):
         untrained_head.token_matrix(TextFeatures(VectorBank([torch.zeros(1, 1)]), torch.arange(1)), CONFIGS[0])

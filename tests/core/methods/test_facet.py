@@ -40,10 +40,10 @@ def data(*, mates=True):
     return replace(made, mates={"train": ParallelMates(pair, torch.zeros_like(pair), texts, mate)})
 
 
-def task(*, mates=True, **changes):
+def task(**changes):
     few = {"precision": "float32", "temperature": 0.3, "template_temperature": 0.7, "neighbours": 3}
     config = FacetConfig(**SMALL, **few | changes)
-    made = data(mates=mates and "mates" not in config.without)
+    made = data(mates="mates" not in config.without)
     torch.manual_seed(0)
     return FacetTask(pair_bags(made), PairSampler(made, states=config.reads_states), config, 0)
 
@@ -122,12 +122,6 @@ def test_what_is_left_out_is_not_trained(without, kept):
     assert ("template_contrast" in terms) == (not {"mates", "template_contrast"} & set(without))
 
 
-def test_without_slots_translations_alone_are_trained():
-    model = task(mates=False)
-    terms, _ = model.loss(model.batches(0)[0])
-    assert set(terms) == {"meaning_contrast", "reading_contrast", "language_identification", "total"}
-
-
 def test_neighbours_are_in_one_run_no_pair_is_lost_and_they_are_drawn_anew_in_every_epoch():
     """Two clusters far apart, whose pairs alternate: every run of neighbours is of one cluster."""
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(16, 1) + 0.01 * torch.randn(32, 2)
@@ -140,9 +134,9 @@ def test_neighbours_are_in_one_run_no_pair_is_lost_and_they_are_drawn_anew_in_ev
     assert not torch.equal(first, second)
 
 
-def trained(folder, *, mates=True, **changes):
+def trained(folder, **changes):
     config = FacetConfig(**SMALL, **changes)
-    return config, list(trainer(METHOD).fit(data(mates=mates), config, Fit([0, 1], folder / "x", "run")))
+    return config, list(trainer(METHOD).fit(data(), config, Fit([0, 1], folder / "x", "run")))
 
 
 def saved(folder, config):

@@ -25,7 +25,6 @@ from disent_core.negatives.nearest import (
     bleu_state,
     max_bleu,
     negative_pool,
-    pool,
     update_max_bleu,
 )
 from disent_core.shards.backend import ShardBackend, sharded
@@ -223,15 +222,6 @@ def test_the_state_has_every_train_utterance_and_its_witness_and_the_pool_those_
 def test_tables_do_not_depend_on_the_order_of_utterances(rows):
     expected = bleu_state(utterance_table(ROWS), UNSMOOTHED)
     assert bleu_state(utterance_table(rows), UNSMOOTHED).equals(expected)
-
-
-@settings(max_examples=30, deadline=None)
-@given(corpora, configs, st.floats(0, 1), st.floats(0, 1))
-def test_a_lower_threshold_never_adds_to_the_pool(tokens, config, first, second):
-    table = utterance_table((str(i), " ".join(text)) for i, text in enumerate(tokens))
-    state = bleu_state(table, config)
-    low, high = (pool(state, replace(config, threshold=value)) for value in sorted((first, second)))
-    assert set(low["utterance_id"].to_pylist()) <= set(high["utterance_id"].to_pylist())
 
 
 def test_tables_of_no_utterance_are_empty():

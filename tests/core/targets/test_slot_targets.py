@@ -165,13 +165,6 @@ def test_characters_are_replaced_without_spaces_in_a_script_without_them():
     assert [row["target_text"] for row in pairs(rows)] == ["青灯", "赤い灯"]
 
 
-def test_a_target_text_is_used_once_with_dedup():
-    rows = pairs(lamps("red", "blue", "green", "pink"), n_targets=2)
-    texts = [row["target_text"] for row in rows]
-    assert len(set(texts)) == len(texts) == 4
-    assert len(pairs(lamps("red", "blue", "green", "pink"), n_targets=2, dedup=False)) == 8
-
-
 def test_a_source_without_other_values_is_dropped_and_one_without_slot_is_no_source():
     assert pairs([*lamps("red", "Red"), utterance("good night", "O O", key="n")]) == []
 

@@ -85,12 +85,6 @@ def test_utterances_come_by_split_and_language_with_the_rows_of_their_texts():
             assert utterances_of_language.intents[1] == f"intent_{int(utterances_of_language.ids[1]) % 3}"
 
 
-def test_data_of_a_method_without_these_needs_has_neither():
-    data = training_data(WORLD.aligned, WORLD.vectors, WORLD.states)
-    assert not data.template_pairs
-    assert not data.utterances
-
-
 def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
     toy = world("en-de", "en-es")
     by_language = {table["language"][0].as_py(): table for table in toy.utterances}

@@ -95,11 +95,6 @@ def test_seeds_of_two_systems_are_drawn_apart_and_a_single_seed_is_not_drawn():
     np.testing.assert_array_equal(seeds_resampled(values[:1], seed=0), values[0])
 
 
-def test_one_seed_of_hits_and_misses_has_the_wilson_interval():
-    mean = aggregate([measured("accuracy_at_1", np.array([1.0, 0.0, 1.0, 1.0]))], samples=10, seed=0)
-    assert (mean.value, mean.n, mean.ci_low, mean.ci_high) == (0.75, 4, *wilson(3, 4))
-
-
 def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
     items = np.random.default_rng(0).integers(0, 2, (3, 60)).astype(float)
     mean = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4)
