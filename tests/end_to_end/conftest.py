@@ -3,24 +3,13 @@
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from jaxtyping import config as shapes
-from projects import Project, blank_pictures, drawn_pictures, new_project
+from projects import Project, blank_pictures, checked_shapes, drawn_pictures, new_project
 
 from disent_core.storage.locks import take
-
-
-@contextmanager
-def checked_shapes(*, are_checked: bool) -> Iterator[None]:
-    """Check the shapes in signatures of the core or leave it, which saves a third of a run."""
-    before = shapes.jaxtyping_disable
-    shapes.update("jaxtyping_disable", not are_checked)
-    yield
-    shapes.update("jaxtyping_disable", before)
 
 
 @pytest.fixture(autouse=True, scope="module")
