@@ -296,7 +296,7 @@ def jump(bench: Bench, number: int) -> str:
 FAULTS = {"kills": strike, "writes": fail_write, "disks": fill_disk, "damages": damage, "clocks": jump}
 
 
-def run(counts: dict[str, int], seed: int, *, smallest: bool) -> None:
+def run(counts: dict[str, int], seed: int, *, smallest: bool = False) -> None:
     """Cause so many faults of each kind, all in the `smallest` lineage if asked, and print their outcomes.
 
     Raises:
