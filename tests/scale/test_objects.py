@@ -19,11 +19,6 @@ IMPATIENT = {
 RESULT = "tables/stage/en.parquet"
 
 
-@pytest.fixture(params=["memory", "s3"])
-def bucket(request):
-    return Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///")
-
-
 @pytest.fixture
 def proxy(s3):
     with Proxy(s3) as proxy:

@@ -46,10 +46,10 @@ RESULT = "tables/stage/en.parquet"
 OTHER = "tables/stage/other"
 
 
-@pytest.fixture(params=["memory", "s3"])
-def shared(request, tmp_path):
+@pytest.fixture
+def shared(bucket, tmp_path):
     """Machines that share a bucket."""
-    machines = Machines(tmp_path, Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///"))
+    machines = Machines(tmp_path, bucket)
     yield machines
     machines.end()
 
@@ -65,13 +65,6 @@ def test_what_is_recorded_is_known_without_the_bytes(shared):
     assert manifest_entry(there / RESULT).facts == {"rows": 3}
     assert result_exists(there / RESULT)
     assert not (there / RESULT).exists()
-
-
-def test_copies_can_be_deleted_at_any_time(shared):
-    here = shared.new()
-    write_text_result(here / RESULT, "content")
-    remove_path(here)
-    assert read_result(here / RESULT) == b"content"
 
 
 def test_a_copy_that_made_room_for_others_is_fetched_again_and_one_that_was_read_stays(shared):
