@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
-from disent_core.evaluation.tasks.slot_labelling import span_agreement, token_agreement
+from disent_core.evaluation.metrics.statistics import f1
+from disent_core.evaluation.tasks.slot_labelling import agreement, tagged_words
 from disent_core.methods.twosl_head import Prediction, decode
 
 TAG = st.sampled_from(["O", "B-x", "I-x", "B-y", "I-y"])
@@ -54,8 +55,8 @@ def test_token_f1_equals_a_loop_over_words(pairs):
     hits = sum(gold == guess != "O" for gold, guess in words)
     errors = sum(gold != guess and guess != "O" for gold, guess in words)
     missed = sum(gold != guess and gold != "O" for gold, guess in words)
-    agreement = token_agreement(*taggings(pairs))
-    assert isclose(agreement.f1, 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
+    counts = agreement(*taggings(pairs), tagged_words)
+    assert isclose(float(f1(counts[None])[0]), 2 * hits / (2 * hits + errors + missed) if hits else 0.0)
 
 
 def chunks(tags):
@@ -74,12 +75,11 @@ def test_span_f1_equals_a_loop_over_chunks(pairs):
     gold, guess = taggings(pairs)
     hits = sum(len(chunks(tags) & chunks(guessed)) for tags, guessed in zip(gold, guess, strict=True))
     predicted, expected = (sum(len(chunks(tags)) for tags in side) for side in (guess, gold))
-    agreement = span_agreement(gold, guess)
-    assert (agreement.correct, agreement.predicted, agreement.gold) == (hits, predicted, expected)
+    assert agreement(gold, guess, tagged_slots).sum(axis=0).tolist() == [hits, predicted, expected]
 
 
 def test_sentences_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="sentence 0 has 2 gold tags and 1"):
-        token_agreement([["O", "O"]], [["O"]])
+        agreement([["O", "O"]], [["O"]], tagged_words)
     with pytest.raises(ValueError, match="1 sentences have gold tags and 0"):
-        span_agreement([["O"]], [])
+        agreement([["O"]], [], tagged_words)
