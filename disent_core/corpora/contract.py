@@ -52,7 +52,6 @@ class Format(Protocol):
         Raises:
             CorpusError: if it can't be read.
         """
-        ...
 
 
 @runtime_checkable
@@ -65,7 +64,6 @@ class Reader(Format, Protocol):
 
     def language_of(self, locale: str) -> str:
         """The language of a locale: `en-US` -> `en`."""
-        ...
 
     def locales(self, path: Path) -> list[str]:
         """Locales in the corpus, sorted.
@@ -73,21 +71,15 @@ class Reader(Format, Protocol):
         Raises:
             CorpusError: if the path does not exist, is damaged, or has none.
         """
-        ...
 
     def read_utterances(self, path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
         """Rows of one locale in the schema `utterances`, in the order of the file.
 
-        Args:
-            path: file or folder as published.
-            locale: one of `LOCALES`.
-            corpus: the name that the rows carry.
-            language: the language that the rows carry; it decides the tokens.
+        The rows carry the names `corpus` and `language`, which decides the tokens.
 
         Raises:
             CorpusError: if the files are missing, damaged or malformed.
         """
-        ...
 
 
 @runtime_checkable
@@ -100,7 +92,6 @@ class PairReader(Format, Protocol):
         Raises:
             CorpusError: if the path does not exist, is damaged, or has none.
         """
-        ...
 
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
         """Rows of one pair in the schema `sentence_pairs`, in the order of the files.
@@ -110,4 +101,3 @@ class PairReader(Format, Protocol):
         Raises:
             CorpusError: if the files are missing, damaged, malformed or not of equal length.
         """
-        ...

@@ -57,7 +57,6 @@ def lazy_encoder(workspace: Workspace, name: str) -> LazyEncoder:
 
 
 def store(workspace: Workspace, encoder: str, language: str) -> EmbeddingStore:
-    """Return the store of the embeddings of one encoder and language."""
     model_fingerprint = lazy_encoder(workspace, encoder).fingerprint
     return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=model_fingerprint, language=language)
 

@@ -74,7 +74,6 @@ class RunHead:
 
     @cached_property
     def trained(self) -> TrainedMethod | TrainedLabeller:
-        """The method with the weights of every seed."""
         return load_head(self.workspace, self.encoder, self.configured, self.trained_on, self.device)
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:

@@ -61,7 +61,6 @@ def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRec
 
 
 def write_record(workspace: Workspace, key: Key, partition: Partition, record: StepRecord) -> None:
-    """Replace the record of a step."""
     _write(workspace.record(*key, *([partition] if partition else [])), asdict(record))
 
 
@@ -101,7 +100,6 @@ class Records:
         self._records: dict[Node, StepRecord | None] = {}
 
     def of(self, step: Step, partition: Partition) -> StepRecord | None:
-        """Return the record of a step."""
         node = step.key, partition
         if node not in self._records:
             self._records[node] = read_record(self.workspace, *node)
@@ -224,10 +222,7 @@ def stale_inputs(
     parents: Callable[[str, Partition], Iterable[Node]],
     chosen: Iterable[tuple[str, Partition]],
 ) -> list[State]:
-    """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first.
-
-    `all_states` come upstream first; `parents` returns what an asset is made from.
-    """
+    """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first."""
     open_ = {(state.asset, state.partition): state for state in all_states if not state.is_settled}
     made = set(chosen)
     due = [name for name in made if name in open_]

@@ -48,13 +48,9 @@ def update_max_bleu(
     """Compute `max_bleu` of edited utterances from the result before the edit.
 
     The result, witnesses included, equals recomputation exactly. Only texts that are new or lost their witness are
-    compared with all others; the rest are compared with new texts only.
-
-    Args:
-        tokens: of each utterance now.
-        known: marks utterances that existed before, unchanged and in the same relative order.
-        nearest: current index of the witness of each known utterance; -1 if its score was 0, -2 if the witness is
-            gone or changed.
+    compared with all others; the rest are compared with new texts only. `known` marks utterances that existed before,
+    unchanged and in the same relative order. `nearest` is the current index of the witness of each of them; -1 if its
+    score was 0, -2 if the witness is gone or changed.
     """
     utterances = numbered(tokens)
     count = len(utterances)
@@ -183,10 +179,7 @@ def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select train utterances that are unlike every other one of their corpus and language, for `negative_pool`.
-
-    Rows are ordered by id; neither they nor their witnesses depend on the order of `utterances`.
-    """
+    """Select train utterances that are unlike every other one of their corpus and language, for `negative_pool`."""
     return pool(bleu_state(utterances, config), config)
 
 

@@ -419,7 +419,6 @@ def _is_abandoned(key: str) -> bool:
 
 
 def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:
-    """Delete orphans and return their bytes."""
     for orphan in orphans:
         bucket.delete(orphan.key)
     return sum(orphan.bytes for orphan in orphans)

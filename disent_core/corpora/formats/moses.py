@@ -104,10 +104,7 @@ def _sides_of(path: Path, pair: str, named: AlignedFiles) -> Sides:
 
 
 def _named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:
-    """Parse `name`, `en-de` or `zh-TW-en`, into a pair, if one of its languages is a suffix of the files.
-
-    Its other file may be missing; reading the pair reports that.
-    """
+    """Parse `name`, `en-de` or `zh-TW-en`, into a pair, if one of its languages is a suffix of the files."""
     for suffix, file in files.items():
         for source, target in ((suffix, name.removeprefix(f"{suffix}-")), (name.removesuffix(f"-{suffix}"), suffix)):
             if f"{source}-{target}" == name and is_language_code(source) and is_language_code(target):

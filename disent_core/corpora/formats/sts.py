@@ -66,10 +66,7 @@ def outside(path: Path) -> list[Path]:
 
 
 def pairs(path: Path) -> list[str]:
-    """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
-
-    Tracks 4a and 4b are both Spanish-English, and are read as one pair.
-    """
+    """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one."""
     return sorted(_files(path))
 
 

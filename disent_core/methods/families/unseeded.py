@@ -144,7 +144,6 @@ def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor,
 
 
 def _resume(checkpoint: Path, run: str) -> Epoch | None:
-    """Read the epoch from a checkpoint of the same run; None if there is none."""
     saved = read_checkpoint(checkpoint, run)
     if saved is None:
         return None

@@ -125,14 +125,9 @@ def aligned_rows(
 ) -> Float[np.ndarray, "pieces dim"]:
     """Return the rows of the new vocabulary.
 
-    The row of a piece is a mixture: of the mean of the teacher's pieces that spell it, and of the mean of the teacher's
-    pieces that it is aligned with. The share of the former is that of its occurrences that are in pivots.
-
-    Args:
-        teacher_rows: the rows of the teacher's pieces.
-        copied: for each new piece, the teacher's pieces that spell it.
-        pivot_share: for each new piece, the share of its occurrences that are in the teacher's language.
-        alignments: of all languages.
+    The row of a piece is a mixture: of the mean of the teacher's pieces that spell it (`copied`), and of the mean of
+    the teacher's pieces that it is aligned with. The share of the former, `pivot_share`, is that of its occurrences
+    that are in pivots.
     """
     from scipy.sparse import csr_array
 
@@ -226,14 +221,9 @@ def train_vocabulary(
 ) -> "Tokenizer":
     """Return a tokeniser of all languages.
 
-    It depends on the texts alone, not on threads: what the library adds up in another order every time is rounded.
-
-    Args:
-        pivots: distinct texts in the teacher's language.
-        foreign: distinct texts in the other languages.
-        teacher: its special tokens begin the vocabulary.
-        size: largest number of Unigram pieces, special tokens included.
-        keep_words: add all whole words of the teacher's vocabulary, each with its frequency in `pivots`.
+    It depends on the texts alone, not on threads: what the library adds up in another order every time is rounded. The
+    special tokens of the `teacher` begin the vocabulary, `size` is the largest number of Unigram pieces with those.
+    `keep_words` adds all whole words of the teacher's vocabulary, each with its frequency in the `pivots`.
     """
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
