@@ -137,7 +137,7 @@ def use_onednn(model: nn.Module, rows: int, dtype: torch.dtype) -> None:
 
     Weights are kept in the order in which oneDNN reads them; otherwise it orders them anew in every product, of about
     `rows` rows. Products have the same bits either way, except of a single row in float32, and of strided batches of
-    bfloat16 matrices, where torch rounds once more before it adds the bias. Without oneDNN for the type, nothing changes.
+    bfloat16 matrices, where torch rounds once more before it adds the bias. Of types that oneDNN lacks nothing changes.
     """
     is_supported = dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     for part in model.modules() if _HAS_ONEDNN and is_supported else ():
