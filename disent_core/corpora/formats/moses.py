@@ -64,7 +64,7 @@ class AlignedFiles:
         row_errors = RowErrors()
         numbers, sources, targets = parallel_lines(*_sides_of(path, pair, self), row_errors)
         ids, splits = pa.array(numbers).cast(pa.string()), pa.repeat("test", len(numbers))
-        columns = {"pair_ids": ids, "splits": splits, "sources": sources, "targets": targets}
+        columns = {"pair_id": ids, "split": splits, "source": sources, "target": targets}
         return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
     def content_hash(self, path: Path, pair: str) -> str:

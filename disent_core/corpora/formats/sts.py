@@ -92,8 +92,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
         split, prefix = ("test", "") if is_first else ("dev", f"{part.track}-")
         for number, *row in _rows(part, files.languages, row_errors, is_reversed=is_reversed):
             rows.append((f"{prefix}{number}", split, *row))
-    ids, splits, sources, targets, scores = zip(*rows, strict=True)
-    columns = {"pair_ids": ids, "splits": splits, "sources": sources, "targets": targets, "scores": scores}
+    columns = dict(zip(("pair_id", "split", "source", "target", "score"), zip(*rows, strict=True), strict=True))
     return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
 

@@ -180,10 +180,6 @@ class Teacher:
         """Return the row of each piece of its vocabulary."""
         return self.model.get_input_embeddings().weight.detach().numpy()
 
-    def cut(self, texts: Iterable[list[str]]) -> Pieces:
-        """Cut texts, which come in blocks, by its tokeniser."""
-        return cut(self.tokeniser, texts)
-
 
 def cut(tokeniser: "Tokenizer", texts: Iterable[list[str]]) -> Pieces:
     """Cut texts, which come in blocks, into pieces; special ones are not added."""
@@ -365,7 +361,8 @@ def _rows(
         pivots, foreign = joined(part.pivots for part in parts), joined(part.foreign for part in parts)
         pieces = cut(tokeniser, blocks(foreign))
         in_foreign += np.bincount(pieces.ids, minlength=size)
-        alignments.append(align(teacher.cut(blocks(pivots)), pieces, iterations=config.align_iterations))
+        of_teacher = cut(teacher.tokeniser, blocks(pivots))
+        alignments.append(align(of_teacher, pieces, iterations=config.align_iterations))
         progress.advance(done := done + len(pivots))
     occurrences = in_pivots + in_foreign
     share = np.where(occurrences > 0, in_pivots / np.maximum(occurrences, 1), 1.0)
@@ -377,7 +374,7 @@ def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
     teacher_ids, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
     vocabulary = tokeniser.get_vocab()
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-    cut_pieces = teacher.cut([[piece.removeprefix(START) for piece in pieces]])
+    cut_pieces = cut(teacher.tokeniser, [[piece.removeprefix(START) for piece in pieces]])
     cuts = [part.tolist() for part in np.split(cut_pieces.ids, np.cumsum(cut_pieces.lengths)[:-1])]
 
     def spelt(piece: str, parts: list[int]) -> list[int]:
