@@ -27,7 +27,6 @@ class Linear(nn.Linear):
     precision: Precision = "float32"
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
-        """Rows times the transposed weight, plus bias."""
         return affine(input, self.weight, self.bias, self.precision)
 
 
@@ -128,7 +127,6 @@ class OnednnLinear(nn.Linear):
     """`nn.Linear` through oneDNN, without gradients; `product` and `use_onednn` say why."""
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
-        """Rows times the transposed weight, plus bias."""
         return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
 
 
@@ -158,7 +156,6 @@ class Int8Linear(nn.Linear):
     scale: Float[Tensor, " outer"]
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
-        """Rows times the transposed weight, plus bias."""
         numbers, scales = _in_int8(input.reshape(-1, input.shape[-1]) * self.smoothing)
         output = torch._int_mm(numbers, self.weight.T).float().mul_(scales).mul_(self.scale)
         return (output if self.bias is None else output.add_(self.bias)).view(*input.shape[:-1], -1)

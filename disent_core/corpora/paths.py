@@ -50,7 +50,6 @@ def unreadable(path: Path, error: OSError) -> CorpusError:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file."""
     try:
         with open_file(path) as file:
             return file.read()

@@ -144,8 +144,6 @@ class TaggerProbes(_Probes):
 
 @dataclass(frozen=True)
 class Exported:
-    """A folder that was written."""
-
     folder: Path
     routes: Routes  # what is in it
     difference: float  # largest difference to the head's vectors in float32, as a share of their largest value

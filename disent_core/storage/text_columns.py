@@ -31,7 +31,6 @@ class TextCollector:
             self._close()
 
     def column(self) -> pa.ChunkedArray:
-        """Return the texts so far, in order."""
         self._close()
         return pa.chunked_array(self._chunks, pa.string())
 

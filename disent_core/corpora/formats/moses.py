@@ -24,8 +24,6 @@ from disent_core.errors import CorpusError, located
 
 
 class Sides(NamedTuple):
-    """The two files of a pair."""
-
     source: Path
     target: Path
 

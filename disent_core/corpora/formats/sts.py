@@ -43,8 +43,6 @@ class _Part(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """Files of one pair."""
-
     languages: tuple[str, str]
     parts: list[_Part]
     unread: list[Path]

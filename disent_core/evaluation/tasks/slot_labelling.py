@@ -68,8 +68,6 @@ COMPARED: Mapping[str, Read] = {"micro_f1": tagged_words, "span_f1": opened_slot
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotProblem(LabelProblem):
-    """Sentences with their gold tags."""
-
     gold: Sequence[Sequence[str]]
 
     def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:

@@ -59,8 +59,6 @@ Apply = Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Ten
 
 
 class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
-    """The trainer of methods with a closed-form solution."""
-
     @property
     def apply(self) -> Apply:
         return imported(self.method.apply)

@@ -26,7 +26,6 @@ from disent_core.negatives.nearest import (
     max_bleu,
     negative_pool,
     pool,
-    update_max_bleu,
 )
 from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, rows_table
@@ -215,9 +214,9 @@ def test_an_update_finds_that_a_known_text_now_comes_first_among_equals():
 def test_an_update_rejects_witnesses_that_are_no_index():
     known = np.ones(1, bool)
     with pytest.raises(ValueError, match="witnesses are 3 to 3 of 1 utterances"):
-        update_max_bleu([["a"]], UNSMOOTHED, known=known, nearest=np.array([3]))
+        max_bleu([["a"]], UNSMOOTHED, known, np.array([3]))
     with pytest.raises(ValueError, match="2 utterances, 1 known"):
-        update_max_bleu([["a"], ["b"]], UNSMOOTHED, known=known, nearest=np.array([-1]))
+        max_bleu([["a"], ["b"]], UNSMOOTHED, known, np.array([-1]))
 
 
 # --- tables -----------------------------------------------------------------------------------------------
