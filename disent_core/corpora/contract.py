@@ -51,6 +51,7 @@ class Format(Protocol):
 
     def content_hash(self, path: Path, name: str) -> str:
         """SHA-256, 64 hex digits, of exactly the data that this locale or pair is read from."""
+        ...
 
 
 @runtime_checkable
@@ -63,15 +64,18 @@ class Reader(Format, Protocol):
 
     def language_of(self, locale: str) -> str:
         """The language of a locale: `en-US` -> `en`."""
+        ...
 
     def locales(self, path: Path) -> list[str]:
         """Locales in the corpus, sorted."""
+        ...
 
     def read_utterances(self, path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
         """Rows of one locale in the schema `utterances`, in the order of the file.
 
         The rows carry the names `corpus` and `language`, which decides the tokens.
         """
+        ...
 
 
 @runtime_checkable
@@ -80,9 +84,11 @@ class PairReader(Format, Protocol):
 
     def pairs(self, path: Path) -> list[str]:
         """Pairs in the corpus, sorted: `en-de` has English sources and German targets, in the codes of `languages`."""
+        ...
 
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
         """Rows of one pair in the schema `sentence_pairs`, in the order of the files.
 
         A format without splits of its own puts every row in `test`; `rows.draw_splits` draws them.
         """
+        ...

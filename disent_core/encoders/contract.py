@@ -75,6 +75,7 @@ class Encoder(Protocol):
 
         A text that can't be encoded, or whose vector is not finite, is an EncoderError.
         """
+        ...
 
 
 # --- kinds ------------------------------------------------------------------------------------------------
@@ -160,22 +161,28 @@ class EncoderInputs(Protocol):
     @property
     def config(self) -> Any:
         """The whole configuration, a `config.model.Config`."""
+        ...
 
     @property
     def device(self) -> Device:
         """Where models are trained."""
+        ...
 
     def folder(self, encoder: str, part: str = "encoder") -> Path:
         """Return the folder of a model that a step makes."""
+        ...
 
     def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:
         """Return some splits of `utterances` (`utterance_id`, `text`) or `sentence_pairs` (`source`, `target`)."""
+        ...
 
     def files(self, encoder: str) -> EncoderFiles:
         """Return the model of another encoder."""
+        ...
 
     def vectors(self, encoder: str, language: str, texts: TextColumn) -> tuple[int, Float[np.ndarray, "texts dim"]]:
         """Return how many texts had to be encoded, and the vectors of all, which are stored as its embeddings."""
+        ...
 
 
 @dataclass(frozen=True)

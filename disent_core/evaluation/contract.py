@@ -220,18 +220,23 @@ class LateInteraction(Protocol):
 
     def __len__(self) -> int:
         """Return the number of texts."""
+        ...
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "LateInteraction":
         """Select texts by row, in that order."""
+        ...
 
     def identities(self) -> np.ndarray:
         """Return one value per text; it is equal for texts whose embeddings are equal to the bit."""
+        ...
 
     def similarity(self, pool: Any) -> Float32[np.ndarray, "queries pool"]:
         """Return the similarity of every text with every text of the pool."""
+        ...
 
     def paired(self, other: Any) -> Float32[np.ndarray, " texts"]:
         """Return the similarity of each text with the other text of the same row."""
+        ...
 
 
 Embedded = np.ndarray | LateInteraction

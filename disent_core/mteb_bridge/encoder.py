@@ -59,6 +59,7 @@ class Embedder(Protocol):
 
     def encode(self, texts: Sequence[str], embedding: str | None = None, *, language: str | None = None) -> np.ndarray:
         """Embed texts, float32 [texts, dim]."""
+        ...
 
 
 class DisentEncoder:
