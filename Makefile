@@ -87,7 +87,7 @@ scale-test: setup ## test homes in buckets, and all else that needs more than on
 
 scale-faults: setup ## kill steps and nodes on Ray, stop Postgres and a store, break requests to it, let writers race; takes hours
 	$(LOCKED) --requirement requirements/scale.txt
-	OMP_NUM_THREADS=1 $(BIN)/python harness/scale/scale_faults.py --kills-on-ray 100 --outages 5 --requests 50 --stores-away 1 --names 6 --publishes 10000
+	OMP_NUM_THREADS=1 $(BIN)/python harness/scale/scale_faults.py --kills-on-ray 100 --outages 5 --requests 50 --stores-away 1 --publishes 10000
 	OMP_NUM_THREADS=1 $(BIN)/python harness/scale/scale_faults.py --kills-in-a-bucket 60
 
 install-test: setup ## do what a new user does, from an empty environment to a search, and time each step; needs the network

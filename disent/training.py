@@ -127,7 +127,7 @@ class Trained:
             lines += ["", "Values are not measured: no two test texts of a language share theirs."]
         if any(row.n < SURE for row in self.measured):
             lines += ["", f"Fewer than {SURE} texts tell little: look at the intervals."]
-        return "\n".join([_counted(self.counts), "", *lines])
+        return "\n".join(lines)
 
 
 def _counted(counts: dict[str, dict[str, int]]) -> str:

@@ -296,20 +296,22 @@ def jump(bench: Bench, number: int) -> str:
 FAULTS = {"kills": strike, "writes": fail_write, "disks": fill_disk, "damages": damage, "clocks": jump}
 
 
-def run(counts: dict[str, int], seed: int) -> None:
-    """Cause so many faults of each kind, and print their outcomes.
+def run(counts: dict[str, int], seed: int, *, smallest: bool = False) -> None:
+    """Cause so many faults of each kind, all in the `smallest` lineage if asked, and print their outcomes.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
     """
     warm_up()
-    for kind, count in counts.items():
-        with (
-            tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder,
-            nullcontext() if kind == "disks" else blank_pictures(),  # which would not fill a disk
-        ):
-            config = SMALLEST if kind == "kills" else CONFIG
-            _cause(kind, count, Bench(Path(folder), random.Random(seed), config))
+    benches: dict[tuple[str, bool], Bench] = {}
+    with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        for kind, count in counts.items():
+            config, is_drawn = SMALLEST if kind == "kills" or smallest else CONFIG, kind == "disks"
+            with nullcontext() if is_drawn else blank_pictures():  # which would not fill a disk
+                if (config, is_drawn) not in benches:
+                    place = Path(folder) / str(len(benches))
+                    benches[config, is_drawn] = Bench(place, random.Random(seed), config)
+                _cause(kind, count, benches[config, is_drawn])
     print("every lineage ended as the undisturbed one")
 
 
@@ -345,5 +347,6 @@ if __name__ == "__main__":
     for kind in FAULTS:
         parser.add_argument(f"--{kind}", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--smallest", action="store_true", help="with one trained method, for faults of every kind")
     chosen = vars(parser.parse_args())
-    run({kind: chosen[kind] for kind in FAULTS if chosen[kind]}, chosen["seed"])
+    run({kind: chosen[kind] for kind in FAULTS if chosen[kind]}, chosen["seed"], smallest=chosen["smallest"])

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import dagster as dg
 import pyarrow.parquet as pq
 from click.testing import CliRunner, Result
+from jaxtyping import config as shapes
 from matplotlib.figure import Figure
 
 from disent.query import query
@@ -136,7 +137,9 @@ class Project:
         self.config.write_text(text.replace(old, new), encoding="utf-8")
 
     def only(self, *methods: str, pair: str = "en-de") -> None:
-        """Leave these methods, one training set and one seed in the configuration of `new_project`."""
+        """Leave these methods, a training set with its languages and one seed in the configuration of `new_project`."""
+        locales = [locale for locale in ("en-US", "de-DE", "ja-JP") if locale[:2] in re.split(r"\W", pair)]
+        self.configure('["en-US", "de-DE", "ja-JP"]', json.dumps(locales))
         self.configure('["raw", "dream", "fmda", "fmda_softmax"]', json.dumps(methods))
         self.configure('pairs = ["en-de", "en-ja"]', f'pairs = ["{pair}"]')
         self.configure("seeds = [0, 1]", "seeds = [0]")
@@ -215,6 +218,13 @@ def blank_pictures() -> Iterator[None]:
 def drawn_pictures() -> Iterator[None]:
     """Let steps of this process draw, where pictures are blank."""
     with patch.object(shown, "pictures", metadata.pictures):
+        yield
+
+
+@contextmanager
+def checked_shapes(*, are_checked: bool) -> Iterator[None]:
+    """Check the shapes in signatures of the core or leave it, which saves a third of a run."""
+    with patch.object(shapes, "jaxtyping_disable", not are_checked):
         yield
 
 

@@ -31,6 +31,7 @@ RELATIONS_OF_TIME = {
     "parts.readings",  # of what was ever measured
     "heads.training_costs",
 }
+_OF_TIME = {"main.metric_catalogue": " where numbers > 0"}  # it lists what was ever measured too
 _LAST = """
 from history.metrics
 select * exclude (refresh, recorded_at, event, run_id)
@@ -93,7 +94,7 @@ def warehouse(home: Path, *, with_views: bool = True) -> Results:
     listed = f"select table_schema || '.' || table_name from information_schema.tables where table_type in ({kinds})"
     with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
         names = {name for (name,) in connection.sql(listed).fetchall()} - RELATIONS_OF_TIME
-        asked = {name: f"from {name}" for name in names} | {"last rows of the history": _LAST}
+        asked = {name: f"from {name}{_OF_TIME.get(name, '')}" for name in names} | {"last rows of the history": _LAST}
         return {name: sorted(_rows(connection.sql(sql).to_arrow_table(), "refresh")) for name, sql in asked.items()}
 
 

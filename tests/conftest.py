@@ -1,6 +1,7 @@
 """Tests reach neither the network nor the results of the project."""
 
 import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,10 @@ os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "TOKENIZERS_
 for name in ("DISENT_CONFIG", "DISENT_HOME", "DAGSTER_HOME"):
     os.environ.pop(name, None)
 
+# A lineage waits half of its time for a disk; a container's memory may be too small, or execute nothing.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # A busy machine is no defect: pytest's own timeout ends what hangs. Every run draws other examples, so few are enough.
 hypothesis.settings.register_profile("disent", deadline=None, max_examples=50)
@@ -24,8 +29,9 @@ hypothesis.settings.load_profile("disent")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files come first, so that two processes end at the same time."""
-    items.sort(key=lambda item: "end_to_end" not in item.path.parts)
+    """The longest files come first, so that two processes end at the same time, and don't both wait for `story`."""
+    waiting = {item.path for item in items if "story" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: ("end_to_end" not in item.path.parts, item.path in waiting))
 
 
 @pytest.fixture(autouse=True, scope="session")

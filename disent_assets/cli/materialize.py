@@ -30,9 +30,9 @@ _WORKERS = "How many steps run at once. Default: the cores that this process may
 def materialize(debug: bool, selections: tuple[str, ...], partition: str | None, workers: int | None) -> None:
     """Run assets; those that are up to date are not computed again.
 
-    A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), with a + ('+heads')
-    also what it is made from, or in Dagster's syntax ('key:evaluation/*'). Default: everything. DISENT_WORKERS sets
-    --workers.
+    A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), the name of an asset
+    or its beginning (heads/minilm), with a + ('+heads') also what it is made from, or in Dagster's syntax
+    ('key:evaluation/*'). Default: everything. DISENT_WORKERS sets --workers.
     """
     from disent_assets.run.stopping import stoppable
 

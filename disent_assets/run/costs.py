@@ -1,23 +1,25 @@
-"""Measure the seconds, processor seconds and memory of a step, and record them as a table of the warehouse."""
+"""Measure the seconds, processor seconds and memory of a step, and make the table of all costs."""
 
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import itemgetter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from disent_core.errors import TableError
+from disent_core.lineage.state import read_record
+from disent_core.lineage.step import Step
 from disent_core.lineage.workspace import HEAD, METRICS, Workspace
 from disent_core.methods.spec import machine
-from disent_core.storage.results import none_if_damaged, sole_maker
+from disent_core.storage.results import none_if_damaged
 from disent_core.storage.schemas import STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, refresh_table, rows_table, write_table
 
 RESET_PEAK = Path("/proc/self/clear_refs")
 """Linux forgets the highest memory of a process so far when a 5 is written to it."""
@@ -77,16 +79,17 @@ def write_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Seq
     write_table(workspace.table(*table), rows_table(rows, name), SCHEMAS[name], inputs=fingerprint(len(rows)))
 
 
-def record_cost(
-    workspace: Workspace, key: Sequence[str], partition: str, cost: StepCost, made: Mapping[str, Any], device: str
-) -> None:
-    """Replace the row of a step that has made something; `made` is the metadata of its first asset."""
-    row = {
-        "asset": "/".join(key),
-        "partition": partition or None,
-        **parts(key),
-        "made_at": datetime.now(UTC),
-        "seconds": cost.seconds,
+def refresh_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """As `write_run_table`, unless the table has these rows; the caller need not have its lock."""
+    name = table[1]
+    make = partial(rows_table, rows, name)
+    refresh_table(workspace.table(*table), SCHEMAS[name], inputs=fingerprint(rows), make=make)
+
+
+def recorded_cost(cost: StepCost, made: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """Return what the record of a step has of its cost; `made` is the metadata of its first asset."""
+    return {
+        "made_at": datetime.now(UTC).isoformat(),
         "processor_seconds": cost.processor_seconds,
         "peak_memory": cost.peak_memory,
         "rows": made.get("dagster/partition_row_count"),
@@ -94,10 +97,21 @@ def record_cost(
         "steps": made.get("steps"),
         "machine": machine(device),
     }
-    name = itemgetter("asset", "partition")
-    with sole_maker(workspace.table(*STEP_COSTS)):
-        others = (other for other in read_run_table(workspace, STEP_COSTS).to_pylist() if name(other) != name(row))
-        write_run_table(workspace, STEP_COSTS, [*others, row])
+
+
+def cost_rows(workspace: Workspace, steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Return the costs of all steps from their records, and from the last table where a record has none."""
+    last = {(row["asset"], row["partition"]): row for row in read_run_table(workspace, STEP_COSTS).to_pylist()}
+    rows = []
+    for step, partition in ((of, name) for of in steps for name in of.names):
+        asset, record = "/".join(step.key), read_record(workspace, step.key, partition)
+        if record is not None and record.cost is not None:
+            made_at = datetime.fromisoformat(record.cost["made_at"])
+            cost = {**record.cost, "made_at": made_at, "seconds": record.seconds}
+            rows.append({"asset": asset, "partition": partition, **parts(step.key), **cost})
+        elif (asset, partition) in last:  # of a version that wrote every row at once
+            rows.append(last[asset, partition])
+    return rows
 
 
 def parts(key: Sequence[str]) -> dict[str, str | None]:

@@ -13,9 +13,11 @@ from typing import Any
 
 import dagster as dg
 
+from disent_assets.run.costs import cost_rows
 from disent_assets.settings.instance import BEGAN
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
 from disent_core.lineage import corpora
+from disent_core.lineage.result import StepResult
 from disent_core.lineage.state import Node, Partition, Records, State, name_of, states
 from disent_core.lineage.step import Step
 from disent_core.lineage.steps import DATABASE, DOWNLOADS, Warehouse, steps
@@ -51,8 +53,7 @@ def steps_in(workspace: Workspace) -> tuple[Step, ...]:
     """Return the steps of a workspace, upstream first; they are listed once."""
     if id(workspace) not in _STEPS:
         checks = tuple(warehouse_checks().values())
-        make, code = lambda of: refresh_warehouse(of, *_run(), _states_once_built(of)), (BUILD,)
-        warehouse = Warehouse(CODE_VERSION, checks, make, code)
+        warehouse = Warehouse(CODE_VERSION, checks, _make_warehouse, (BUILD,))
         _STEPS[id(workspace)] = workspace, steps(workspace, warehouse)
     return _STEPS[id(workspace)][1]
 
@@ -63,9 +64,10 @@ def states_in(workspace: Workspace, published: Mapping[str, str] | None, **known
     return list(states(Records(workspace, steps, published), steps, not_due=not_due, **known))
 
 
-def _states_once_built(workspace: Workspace) -> list[State]:
-    """Return the states at the end of the step that builds the warehouse, of the published files as last observed."""
-    return states_in(workspace, None, made={DATABASE})
+def _make_warehouse(workspace: Workspace) -> StepResult:
+    """Build the warehouse with the states at the end of its step, of the published files as last observed."""
+    states, costs = states_in(workspace, None, made={DATABASE}), cost_rows(workspace, steps_in(workspace))
+    return refresh_warehouse(workspace, *_run(), states, costs)
 
 
 def _run() -> tuple[str, datetime | None]:
@@ -92,7 +94,8 @@ def steps_of(
 
 
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
-_STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?({'|'.join(STAGES)})\"?(?![\w/*\"])")
+_STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?((?:{'|'.join(STAGES)})(?:/[\w.-]+)*)\"?(?![\w/*\"])")
+"""A stage, or the beginning of the names of its assets: `heads`, `heads/minilm`, `heads/minilm/facet_head`."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,10 @@ def plan(
         chosen = set().union(*(_select(steps, selection) for selection in selections))
         selected = {step.key for step in steps if chosen & {dg.AssetKey(key) for key in step.asset_keys}}
     if not selected:
-        raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}")
+        known = sorted({"/".join(output) for step in steps for output in step.outputs})
+        close = [difflib.get_close_matches(text.strip("+"), known, n=1) for text in selections]
+        meant = f"; did you mean {close[0][0]!r}?" if close and close[0] else ""
+        raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}{meant}")
     upstream = _upstream(steps)
     allowed = upstream.keys() if partition is None else _made_for(partition, languages, upstream, selected)
     runs = _runs(steps, upstream, {node for node in allowed if node[0] in selected})
@@ -139,9 +145,9 @@ def plan(
 
 
 def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
-    """Return the assets of a selection; the name of a stage stands for all its assets."""
+    """Return the assets of a selection; a stage, or the beginning of names, stands for all its assets."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
-    text = _STAGE.sub(r'key:"\1/*"', selection)
+    text = _STAGE.sub(r'(key:"\1" or key:"\1/*")', selection)
     try:
         return set(dg.AssetSelection.from_string(text).resolve([step.asset for step in steps]))
     except dg.DagsterError as error:

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from disent_assets.run.plan import AssetStep, StepRun, steps_in
+from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.runner import LOOK, Report
 from disent_assets.run.step import DATA_VERSION, Event, Outcome, log_news
-from disent_core.lineage.state import Records, name_of
+from disent_core.lineage.state import name_of, read_record
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 from disent_core.text import printable
@@ -298,14 +298,15 @@ class RunLog(Shown):
         yield "dagster/data_version_is_user_provided", "true"
         if spec.code_version:
             yield "dagster/code_version", spec.code_version
-        records = Records(self.workspace, steps_in(self.workspace))
-        read = list(self.steps[step.key].parents(step.partition))
+        record = read_record(self.workspace, step.key, step.partition)
+        read = self.steps[step.key].parents(step.partition)
+        outputs = {key for of in self.steps.values() for key in of.outputs}
         for dep in spec.deps:
             unprefixed = tuple(dep.asset_key.path[len(self.workspace.prefix) :])
             nodes = [node for node in read if node[0] == unprefixed]
-            contents = [records.content(node) or "" for node in nodes]
+            contents = [(record.reads.get(name_of(node)) if record else None) or "" for node in nodes]
             of_input = contents[0] if len(contents) == 1 else fingerprint(*map(name_of, nodes), *contents)
-            kind = "ASSET_MATERIALIZATION" if unprefixed in records.step_of else "ASSET_OBSERVATION"
+            kind = "ASSET_MATERIALIZATION" if unprefixed in outputs else "ASSET_OBSERVATION"
             ids: dict[Any, int] = dict(
                 self.context.instance.get_latest_storage_id_by_partition(dep.asset_key, dg.DagsterEventType[kind])
             )

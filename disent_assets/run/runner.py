@@ -14,6 +14,7 @@ from disent_assets.run.workers import HAS_WORKERS, Executor, Load, Processes, Th
 from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.spec import usable_cores
+from disent_core.storage.remote import LOOK_SECONDS, looking
 
 AT_ONCE = 16  # steps that are submitted at once, by default
 STARTING_WORKERS = 6.0  # seconds of processor time that starting two workers takes, which one process does not need
@@ -156,7 +157,8 @@ def fresh_runs(runs: Sequence[StepRun], states: Sequence[State]) -> set[StepRun]
 def recorded_seconds(workspace: Workspace) -> dict[str, float]:
     """Return how long steps took when they last made something, by name."""
     nodes = [(step.key, name) for step in steps_in(workspace) for name in step.partitions or [None]]
-    records = {node: read_record(workspace, *node) for node in nodes}
+    with looking(workspace.home, LOOK_SECONDS):
+        records = {node: read_record(workspace, *node) for node in nodes}
     return {name_of(node): record.seconds for node, record in records.items() if record and record.seconds}
 
 

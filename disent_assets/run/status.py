@@ -8,14 +8,15 @@ import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
 from disent_assets.lineage.metadata import check_result
-from disent_assets.run.costs import write_run_table
-from disent_assets.run.plan import states_in
+from disent_assets.run.costs import cost_rows, refresh_run_table, write_run_table
+from disent_assets.run.plan import states_in, steps_in
 from disent_assets.run.step import DATA_VERSION, evaluation, news
 from disent_assets.warehouse.refresh import state_rows
 from disent_core.lineage.state import NOT_RECORDED, State, name_of, write_published
 from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.remote import LOOK_SECONDS, looking
 from disent_core.storage.results import sole_maker
-from disent_core.storage.schemas import ASSET_STATE
+from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 
 
 def observe(
@@ -54,14 +55,17 @@ def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | N
     """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
     read = read_sources(workspace) if versions is None else versions
     unreadable = {(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable}
-    return states_in(workspace, observed_contents(read), unreadable=unreadable)
+    with looking(workspace.home, seconds=0.0):
+        return states_in(workspace, observed_contents(read), unreadable=unreadable)
 
 
 def record_states(workspace: Workspace, states: Sequence[State]) -> pa.Table:
-    """Write the table of states, which `disent sql` shows in place of those in the warehouse, and return it."""
-    with sole_maker(workspace.table(*ASSET_STATE)):
-        rows = state_rows(workspace, states)
-        write_run_table(workspace, ASSET_STATE, rows.to_pylist())
+    """Write the tables of states and costs, which `disent sql` shows in place of the warehouse's; return the states."""
+    with looking(workspace.home, LOOK_SECONDS):
+        refresh_run_table(workspace, STEP_COSTS, cost_rows(workspace, steps_in(workspace)))
+        with sole_maker(workspace.table(*ASSET_STATE)):
+            rows = state_rows(workspace, states)
+            write_run_table(workspace, ASSET_STATE, rows.to_pylist())
     return rows
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import dagster as dg
 
-from disent_assets.run.costs import Meter, record_cost
+from disent_assets.run.costs import Meter, recorded_cost
 from disent_assets.run.dagster_private import step_function
 from disent_assets.run.error_messages import failed_checks, failure_of, is_of_disk
 from disent_assets.run.plan import AssetStep, StepRun, steps_in
@@ -57,8 +57,7 @@ def make_recorded(
             result._replace(metadata={**(result.metadata or {}), **cost.metadata}) if is_made(result) else result
             for result in results
         ]
-        record_cost(workspace, key, partition, cost, made[0].metadata or {}, device)
-        record = replace(record, seconds=cost.seconds)
+        record = replace(record, seconds=cost.seconds, cost=recorded_cost(cost, made[0].metadata or {}, device))
     contents = {"/".join(output): version_of(result) for output, result in zip(step.outputs, results, strict=True)}
     errors = failed_checks(results, dg.AssetCheckSeverity.ERROR)
     record = replace(record, contents=contents, error=_first_line("; ".join(errors)) or None)

@@ -33,7 +33,7 @@ from disent_core.config.model import signature
 from disent_core.errors import ConfigError, DisentError
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
-from disent_core.storage.remote import bucket_of
+from disent_core.storage.remote import LOOK_SECONDS, bucket_of, looking
 
 PRELOADED = [
     "disent_assets.run.fork_server",
@@ -78,7 +78,7 @@ class ThisProcess:
     def ended(self) -> Iterator[tuple[StepRun, Outcome]]:
         if (step := self.due) is not None:
             self.due = None
-            with logged(lambda level, text: self.log(step, level, text)):
+            with logged(lambda level, text: self.log(step, level, text)), looking(self.workspace.home, LOOK_SECONDS):
                 outcome = compute(self.workspace, self.steps[step.key], step.partition)
             yield step, outcome
 
@@ -262,7 +262,7 @@ def _serve(connection: Connection, work: Work) -> None:
             send(READY)
             while True:
                 step = connection.recv()
-                with logged(lambda level, text: send((level, text))):
+                with logged(lambda level, text: send((level, text))), looking(workspace.home):
                     outcome = compute(workspace, steps[step.key], step.partition)
                 send(outcome)
     except DisentError as error:

@@ -53,13 +53,18 @@ def warehouse_checks() -> dict[str, Check]:
 
 
 def refresh_warehouse(
-    workspace: Workspace, run_id: str = "", began_at: datetime | None = None, observed: Sequence[State] = ()
+    workspace: Workspace,
+    run_id: str = "",
+    began_at: datetime | None = None,
+    observed: Sequence[State] = (),
+    costs: Sequence[Mapping[str, Any]] = (),
 ) -> StepResult:
     """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
 
     The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
     in between builds the warehouse again and finds nothing new to record. `run_id` is Dagster's, and the command of the
-    run began at `began_at`, if that is known. `observed` are the states once it is built.
+    run began at `began_at`, if that is known. `observed` are the states once it is built, `costs` the
+    rows of `step_costs`.
     """
     from disent_assets.warehouse.build import INPUTS, are_whole, build_warehouse, remove_others
     from disent_core.lineage.history import append, history_files, new_rows, read_history
@@ -88,7 +93,7 @@ def refresh_warehouse(
         added = new_rows(workspace, history, metrics, run_id=run_id, **times)
         inputs["metric_history"] = pa.concat_tables([history.rows, added])
         inputs["asset_state"] = states
-        inputs["step_costs"] = read_run_table(workspace, STEP_COSTS)
+        inputs["step_costs"] = rows_table(costs, STEP_COSTS[1])
         inputs["training_costs"] = training_costs(workspace, stored["training_curve"])
         begin = partial(append, workspace, added, inputs=inputs_hash)
         report = build_warehouse(inputs, SQL, workspace.warehouse, begin, large)

@@ -19,6 +19,9 @@ PUBLISHED = "published"
 NOT_RECORDED = "an earlier version of disent has made it; 'disent materialize' looks at it and makes only what differs"
 
 
+_WITHOUT_COST: Mapping[str, Any] = {"seconds": None, "cost": None}
+
+
 # --- records ----------------------------------------------------------------------------------------------
 
 
@@ -31,6 +34,7 @@ class StepRecord:
         reads: content of everything that it read, by name; None for what did not exist.
         contents: content hash of every output, by name; that of the last success if it failed.
         seconds: that it took when it last made something.
+        cost: further columns of `step_costs` of that time.
         error: why it failed, if it did.
     """
 
@@ -38,11 +42,12 @@ class StepRecord:
     reads: Mapping[str, str | None]
     contents: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
+    cost: Mapping[str, Any] | None = None
     error: str | None = None
 
     def same_state(self, other: "StepRecord | None") -> bool:
         """Return whether both lead to the same states."""
-        return other is not None and replace(self, seconds=None) == replace(other, seconds=None)
+        return other is not None and replace(self, **_WITHOUT_COST) == replace(other, **_WITHOUT_COST)
 
 
 def name_of(node: Node) -> str:

@@ -53,6 +53,7 @@ class ListedObject:
     key: str
     bytes: int
     modified: datetime
+    e_tag: str | None = None  # of its version, if the store lists it
 
 
 @dataclass
@@ -121,10 +122,16 @@ class Bucket:
         """Delete an object, if there is one."""
         self._existing(key, lambda: _obstore().delete(self._store, key))
 
-    def listed(self, prefix: str = "") -> list[ListedObject]:
-        """Return all objects below a prefix. A listing may be out of date: only clean-up may depend on it."""
-        entries = self._ask(prefix, lambda: _obstore().list(self._store, prefix or None).collect())
-        return [ListedObject(entry["path"], entry["size"], entry["last_modified"]) for entry in entries]
+    def listed(self, prefix: str = "", *, is_deep: bool = True) -> list[ListedObject]:
+        """Return all objects below a prefix; unless `is_deep`, without those of folders below it."""
+
+        def request() -> Any:
+            if is_deep:
+                return _obstore().list(self._store, prefix or None).collect()
+            return _obstore().list_with_delimiter(self._store, prefix or None)["objects"]
+
+        entries = self._ask(prefix, request)
+        return [ListedObject(entry["path"], entry["size"], entry["last_modified"], entry["e_tag"]) for entry in entries]
 
     def size(self, key: str) -> int | None:
         """Return the bytes of an object; None if the object or the bucket does not exist."""

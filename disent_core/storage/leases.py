@@ -84,13 +84,13 @@ class Lease:
 
 
 @contextmanager
-def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> Iterator[Lease]:
+def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "", *, is_new: bool = False) -> Iterator[Lease]:
     """Hold a lease, which is renewed by a thread; wait while another owner holds it.
 
     A caller with the name of the present owner takes the lease at once, and must know that the holder is gone. Without
-    a name it gets a new one.
+    a name it gets a new one. Where nobody has held the lease yet (`is_new`), it is not looked for first.
     """
-    lease, done = _take(bucket, key, pace, owner or uuid.uuid4().hex), threading.Event()
+    lease, done = _take(bucket, key, pace, owner or uuid.uuid4().hex, is_new=is_new), threading.Event()
 
     def renew() -> None:
         while not done.wait(pace.beat):
@@ -107,13 +107,13 @@ def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "") -> It
         lease.release()
 
 
-def _take(bucket: Bucket, key: str, pace: Pace, owner: str) -> Lease:
+def _take(bucket: Bucket, key: str, pace: Pace, owner: str, *, is_new: bool = False) -> Lease:
     is_logged = False
     seen: Version | None = None
     since = time.monotonic()
     while True:
         asked = time.monotonic()
-        lease = bucket.read(key)
+        lease, is_new = None if is_new else bucket.read(key), False
         since += time.monotonic() - asked  # its holder may have waited for the store as well
         last = _Claim("", "", 0) if lease is None else _Claim(**json.loads(lease.data))
         if lease is not None and lease.version != seen:

@@ -2,24 +2,28 @@
 
     tables/corpora/utterances/sample/en.parquet.manifest            which versions there are, the newest first
     tables/corpora/utterances/sample/en.parquet/<sha256>-<random>   the bytes of one version
-    tables/corpora/utterances/sample/.names                         names of the results in the folder
     tables/corpora/utterances/sample/en.parquet.lease               its maker, see `disent_core.storage.leases`
 
 A result is published as a local file is: first its bytes, under a unique name, then the manifest that names them,
-which is replaced only if it has not changed since it was read; last its name. So a kill leaves the old version or the
-new one, and bytes that no manifest names. A reader starts at the manifest and fetches what its copy lacks. Nothing
-depends on a listing of the bucket.
+which is replaced only if it has not changed since it was read. So a kill leaves the old version or the new one, and
+bytes that no manifest names. A reader starts at the manifest and fetches what its copy lacks. A result that was removed
+keeps a manifest without versions. Stores list what was written before: S3, Google Cloud Storage and Azure promise it.
+
+A step reads the manifests of what it is made from many times. `RemoteHome.looking` reads each once.
 
 What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in which an encoder is being pretrained.
 """
 
 import json
+import math
 import os
 import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from itertools import count
@@ -27,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from disent_core.errors import DamagedError, located
-from disent_core.storage.bucket import Bucket, ListedObject
+from disent_core.storage.bucket import Bucket, ListedObject, StoredObject
 from disent_core.storage.files import (
     FOLDER_MANIFEST,
     LISTED_VERSIONS,
@@ -50,8 +54,11 @@ from disent_core.storage.patience import backoff
 MANIFEST = ".manifest"
 CHECKPOINT_SECONDS = 60.0  # between two versions of a checkpoint that are published
 RIVALS = 0.1, 5.0  # seconds before a refused replacement is tried again: at first, and at most
+LOOK_SECONDS = 60.0  # how long a look at all manifests may count
+LISTED_AT_ONCE = 5_000  # manifests and leases that are listed for one step; a request lists 1,000 objects
+AT_ONCE = 16  # manifests that are read side by side
 _TRIES = 2
-_NAMES = ".names"
+_LEASE = ".lease"
 _OF_THIS_MACHINE = ("cache", "dagster", "downloads")
 _FILES = "files"  # the fact of a folder that has the keys of its files
 
@@ -153,6 +160,19 @@ class _CorruptError(Exception):
 
 
 @dataclass
+class _Look:
+    """What has been seen of a bucket since a look at it began."""
+
+    manifests: dict[str, StoredObject | None] = field(default_factory=dict)  # read or written since; None: not there
+    listed: dict[str, ListedObject] | None = None  # manifests and leases at the beginning, if they were listed
+    began: float = -math.inf
+
+
+_LOOK: ContextVar[tuple["RemoteHome", _Look] | None] = ContextVar("look", default=None)
+"""The look of this thread, and the home that it is at."""
+
+
+@dataclass
 class RemoteHome:
     """The results of a home in a bucket."""
 
@@ -162,9 +182,51 @@ class RemoteHome:
     cache: LruCache | None = None  # limits the copies; None for no limit
     _leases: list[Lease] = field(default_factory=list)
     _checkpoints: dict[Path, float] = field(default_factory=dict)
+    _known: dict[str, StoredObject] = field(default_factory=dict)  # manifests that looks have read
+    _whole: _Look = field(default_factory=_Look)  # the last look at everything
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_leases": [], "_checkpoints": {}}  # they belong to this process
+        # They belong to this process.
+        return {**self.__dict__, "_leases": [], "_checkpoints": {}, "_known": {}, "_whole": _Look()}
+
+    @contextmanager
+    def looking(self, seconds: float | None = None) -> Iterator[None]:
+        """Read each manifest once within this block, unless this process holds the lease of its result.
+
+        They are listed first, unless the bucket has many: what did not change since another look is not read again.
+        With `seconds`, a look at all of them is made first, unless the last is as recent: they are listed, and those
+        that have changed are read side by side.
+        """
+        if seconds is None:
+            is_large = len(self._whole.listed or ()) > LISTED_AT_ONCE
+            look = _Look(listed=None if is_large else self._listed())
+        else:
+            if time.monotonic() - self._whole.began >= seconds:
+                self._whole = self._look_at_all()
+            look = self._whole
+        token = _LOOK.set((self, look))
+        try:
+            yield
+        finally:
+            _LOOK.reset(token)
+
+    def _listed(self) -> dict[str, ListedObject]:
+        return {entry.key: entry for entry in self.bucket.listed() if entry.key.endswith((MANIFEST, _LEASE))}
+
+    def _look_at_all(self) -> _Look:
+        look = _Look(listed=self._listed(), began=time.monotonic())
+        manifests = {key: entry for key, entry in look.listed.items() if key.endswith(MANIFEST)}
+        changed = [key for key, entry in manifests.items() if not _is_of(self._known.get(key), entry)]
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            for key, manifest in zip(changed, threads.map(self.bucket.read, changed), strict=True):
+                if manifest is not None:
+                    self._known[key] = manifest
+        return look
+
+    @property
+    def _look(self) -> _Look | None:
+        home, look = _LOOK.get() or (None, None)
+        return look if home is self else None
 
     def entry(self, path: Path) -> ManifestEntry | None:
         """Return the manifest entry of the newest version of a result, without its bytes; None if it does not exist."""
@@ -175,7 +237,7 @@ class RemoteHome:
         """Fetch the newest version of a result and return its entry; None if it does not exist."""
         corrupt: list[Published] = []
         touch(manifest_path(path))
-        while (newest := self._newest(path)) is not None and not newest.is_at(path):
+        while (newest := self._newest(path, again=bool(corrupt))) is not None and not newest.is_at(path):
             if corrupt.count(newest) == _TRIES:
                 raise self._quarantine(path, newest)
             with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
@@ -189,8 +251,13 @@ class RemoteHome:
 
     def names(self, folder: Path) -> list[str]:
         """Return the names of the results in a folder, sorted."""
-        names = self.bucket.read(self._key(folder / _NAMES))
-        return [] if names is None else json.loads(names.data)
+        prefix, look = f"{self._key(folder)}/", self._look or _Look()
+        listed = look.listed
+        if listed is None:
+            listed = {entry.key: entry for entry in self.bucket.listed(prefix, is_deep=False)}
+        files = (key.removeprefix(prefix) for key in {**listed, **look.manifests} if key.startswith(prefix))
+        names = (file.removesuffix(MANIFEST) for file in files if file.endswith(MANIFEST) and "/" not in file)
+        return sorted(name for name in names if _has_versions(f"{prefix}{name}{MANIFEST}", look.manifests, listed))
 
     def _fetch(self, version: Published, path: Path) -> None:
         if version.files is None:
@@ -212,7 +279,6 @@ class RemoteHome:
         """Rename a result whose bytes are damaged or gone, so that it is made again; return the error to raise."""
         damaged = path.with_name(f"{path.name}.damaged")
         self._change(damaged, lambda _: [version])
-        self._change_names(path, lambda names: names - {path.name})
         self._change(path, lambda versions: [] if versions[:1] == [version] else None)
         problem = f"this result is not as it was written, or its bytes are gone. It was quarantined as {damaged.name}"
         return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
@@ -244,7 +310,6 @@ class RemoteHome:
 
     def remove(self, path: Path) -> None:
         """Remove a result; its bytes stay until they are collected as orphans."""
-        self._change_names(path, lambda names: names - {path.name})
         self._change(path, lambda versions: [] if versions else None)
 
     def _publish(self, path: Path, entry: ManifestEntry, upload: Callable[[], Published]) -> None:
@@ -258,7 +323,6 @@ class RemoteHome:
             return [published, *versions][:LISTED_VERSIONS]
 
         self._change(path, added)
-        self._change_names(path, lambda names: names | {path.name})
         self._evict()
 
     def _evict(self) -> None:
@@ -274,42 +338,49 @@ class RemoteHome:
     def _key(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _versions(self, path: Path) -> list[Published]:
-        manifest = self.bucket.read(f"{self._key(path)}{MANIFEST}")
-        return [] if manifest is None else published_in(manifest.data)
+    def _newest(self, path: Path, *, again: bool = False) -> Published | None:
+        manifest = self._read(path, again=again)
+        return None if manifest is None else next(iter(published_in(manifest.data)), None)
 
-    def _newest(self, path: Path) -> Published | None:
-        return next(iter(self._versions(path)), None)
+    def _read(self, path: Path, *, again: bool = False) -> StoredObject | None:
+        """Read the manifest of a result; `again` also within a block of `looking` that has read it."""
+        key, look = f"{self._key(path)}{MANIFEST}", self._look
+        if look is not None and not again and not self._holds(path):
+            if key in look.manifests:
+                return look.manifests[key]
+            if look.listed is not None and key not in look.listed:
+                return None
+            if look.listed is not None and _is_of(known := self._known.get(key), look.listed[key]):
+                return known
+        return self._seen(key, self.bucket.read(key))
+
+    def _seen(self, key: str, manifest: StoredObject | None) -> StoredObject | None:
+        if self._look is not None:
+            self._look.manifests[key] = manifest
+            if manifest is not None:
+                self._known[key] = manifest
+        return manifest
+
+    def _holds(self, path: Path) -> bool:
+        return any(lease.key == f"{self._key(path)}{_LEASE}" for lease in self._leases)
 
     def _change(self, path: Path, change: Callable[[Sequence[Published]], Sequence[Published] | None]) -> None:
-        """Replace the versions in a manifest by `change(versions)`; None leaves it as it is."""
+        """Replace the versions in a manifest by `change(versions)`, again as long as others replace them first.
 
-        def changed(text: bytes | None) -> bytes | None:
-            versions = change([] if text is None else published_in(text))
+        None leaves it as it is.
+        """
+        key = f"{self._key(path)}{MANIFEST}"
+        for tries in count():
+            old = self._read(path, again=tries > 0)
+            versions = change([] if old is None else published_in(old.data))
             if versions is None:
-                return None
+                return
             for lease in self._leases:  # a process that has lost a lease must not publish
                 lease.renew()
-            return manifest_text([{**asdict(version.entry), "object": version.object} for version in versions]).encode()
-
-        self._replace(f"{self._key(path)}{MANIFEST}", changed)
-
-    def _change_names(self, path: Path, change: Callable[[set[str]], set[str]]) -> None:
-        def changed(text: bytes | None) -> bytes | None:
-            names = set() if text is None else set(json.loads(text))
-            return None if change(names) == names else json.dumps(sorted(change(names)), indent=0).encode()
-
-        self._replace(self._key(path.with_name(_NAMES)), changed)
-
-    def _replace(self, key: str, change: Callable[[bytes | None], bytes | None]) -> None:
-        """Replace an object by `change(bytes)`, and try again as long as others replace it first."""
-        for tries in count():
-            old = self.bucket.read(key)
-            text = change(None if old is None else old.data)
-            if text is None:
-                return
+            text = _manifest(versions)
             version = self.bucket.create(key, text) if old is None else self.bucket.replace(key, text, old.version)
             if version is not None:
+                self._seen(key, StoredObject(text, version))
                 return
             time.sleep(backoff(tries, *RIVALS))
 
@@ -319,7 +390,9 @@ class RemoteHome:
 
         The caller holds the lock of the result on this machine: a lease that this machine has is a killed process's.
         """
-        with leased(self.bucket, f"{self._key(path)}.lease", self.pace, self._machine()) as lease:
+        key, look = f"{self._key(path)}{_LEASE}", self._look
+        is_new = look is not None and look.listed is not None and key not in look.listed
+        with leased(self.bucket, key, self.pace, self._machine(), is_new=is_new) as lease:
             self._leases.append(lease)
             try:
                 yield
@@ -333,6 +406,22 @@ class RemoteHome:
             if not path.exists():
                 write_text(path, uuid.uuid4().hex)
             return path.read_text(encoding="utf-8")
+
+
+def _is_of(manifest: StoredObject | None, listed: ListedObject) -> bool:
+    """Whether a manifest that was read is the one that was listed; stores without such marks have it read again."""
+    return manifest is not None and listed.e_tag is not None and manifest.version.get("e_tag") == listed.e_tag
+
+
+def _has_versions(key: str, seen: Mapping[str, StoredObject | None], listed: Mapping[str, ListedObject]) -> bool:
+    """Whether a manifest has versions: that of a result that was removed has none, and is the shortest."""
+    if key in seen:
+        return (manifest := seen[key]) is not None and bool(published_in(manifest.data))
+    return listed[key].bytes > len(_manifest([]))
+
+
+def _manifest(versions: Sequence[Published]) -> bytes:
+    return manifest_text([{**asdict(version.entry), "object": version.object} for version in versions]).encode()
 
 
 def published_in(text: bytes) -> list[Published]:
@@ -372,6 +461,12 @@ def bucket_of(folder: Path) -> Bucket | None:
     """Return the bucket of the home that has its copies in this folder; None for a home of this machine alone."""
     home = _HOMES.get(folder)
     return home and home.bucket
+
+
+def looking(folder: Path, seconds: float | None = None) -> AbstractContextManager[None]:
+    """As `RemoteHome.looking`, if the home of this folder is in a bucket."""
+    home = _HOMES.get(folder)
+    return nullcontext() if home is None else home.looking(seconds)
 
 
 def remote_of(path: Path) -> RemoteHome | None:
@@ -415,7 +510,8 @@ def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
 
 def _is_abandoned(key: str) -> bool:
     is_unfinished = key.startswith(_UNFINISHED) and key.endswith(MANIFEST)
-    return is_unfinished or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
+    is_of_before = key.endswith("/.names")  # version 0.3 listed the results of a folder there
+    return is_unfinished or is_of_before or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
 
 
 def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:

@@ -10,7 +10,7 @@ SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on",
 ASSET_STATE = ("warehouse", "asset_state", "all")  # stage, name and partition of the table of states; no asset makes it
 
 STEP_COSTS = ("warehouse", "step_costs", "all")
-"""Stage, name and partition of the table of costs, to which every step adds its row."""
+"""Stage, name and partition of the table of what steps took."""
 
 _TEXT = pa.string()
 _TYPES: Mapping[str, pa.DataType] = {

@@ -8,13 +8,11 @@ import multiprocessing
 import random
 from collections import Counter
 from datetime import timedelta
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-from disent_core.storage import remote
-from disent_core.storage.bucket import Bucket, Version
+from disent_core.storage.bucket import Bucket
 from disent_core.storage.remote import RemoteHome, attach, delete_orphans, find_orphans
-from disent_core.storage.results import list_results, manifest_entry, read_result, write_result
+from disent_core.storage.results import manifest_entry, read_result, write_result
 
 
 def content(number: int) -> bytes:
@@ -66,42 +64,3 @@ def race(address: str, folder: Path, publishes: int, writers: int, results: int)
     kept = Counter(item.key.split("/")[2] for item in bucket.listed() if item.key.count("/") == 3)
     torn += any(count > 3 for count in kept.values())
     return {"published": each * writers, "torn": torn, "replaced": len(orphans)}
-
-
-# --- new names --------------------------------------------------------------------------------------------------------
-
-_all_there: list[Barrier] = []  # of a process of the pool
-
-
-def _meet_at(barrier: Barrier) -> None:
-    _all_there.append(barrier)
-
-
-def _publish_names(address: str, folder: Path, writer: int, results: int, paused: bool) -> tuple[int, int]:
-    """Publish new results of one folder; returns how many updates of its names were sent, and how many refused."""
-    home, replace, answers = _attached(address, folder), Bucket.replace, list[bool]()
-    remote.RIVALS = remote.RIVALS if paused else (0.0, 0.0)
-
-    def counted(bucket: Bucket, key: str, data: bytes, version: Version) -> Version | None:
-        new = replace(bucket, key, data, version)
-        if key.endswith(remote._NAMES):
-            answers.append(new is None)
-        return new
-
-    Bucket.replace = counted
-    _all_there[0].wait()
-    for number in range(results):
-        with write_result(_path(home, writer * results + number), number=number) as beside:
-            beside.write_bytes(content(number))
-    return len(answers), sum(answers)
-
-
-def race_for_names(address: str, folder: Path, writers: int, results: int, *, paused: bool = True) -> tuple[int, int]:
-    """Let each writer publish so many; returns updates and refused ones. All names have to be there in the end."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(writers, _meet_at, (context.Barrier(writers),)) as pool:
-        work = [(address, folder / str(writer), writer, results, paused) for writer in range(writers)]
-        counts = pool.starmap(_publish_names, work, chunksize=1)
-    stage = _path(_attached(address, folder / "last"), 0).parent
-    assert len(list_results(stage, "*")) == writers * results
-    return sum(updates for updates, _ in counts), sum(refused for _, refused in counts)

@@ -1,7 +1,7 @@
 """Cause faults beyond one machine, and compare what lineages have in the end with an undisturbed one, to the bit.
 
     OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --kills-on-ray 100 --outages 5
-    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --requests 50 --publishes 10000 --names 6 --stores-away 1
+    OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --requests 50 --publishes 10000 --stores-away 1
     OMP_NUM_THREADS=1 python harness/scale/scale_faults.py --kills-in-a-bucket 60
 
 Ray runs in a network namespace, with two nodes of one processor; Postgres, and S3 by moto, on this machine. One line
@@ -32,7 +32,6 @@ SERIES = {
     "requests": "requests to a store broken, of each kind",
     "stores_away": "times that the store is away, for 8 and 120 s, closed and with 503",
     "kills_in_a_bucket": "signals to lineages whose results are in a bucket",
-    "names": "new results in one folder by each of 16 processes, without and with pauses after a refusal",
     "publishes": "racing publishes of 4 results by 16 processes",
 }
 
@@ -53,8 +52,6 @@ def run(counts: dict[str, int], seed: int) -> Iterator[str]:
     for number in range(counts["stores_away"]):
         place = _new(folder, f"away-{number}")
         yield faults_in_a_bucket.take_store_away((8, 120), place, seed + number)
-    if counts["names"]:
-        yield _race_for_names(counts["names"], _new(folder, "names"))
     if counts["publishes"]:
         yield _race(counts["publishes"], _new(folder, "races"))
     shutil.rmtree(folder)
@@ -71,18 +68,6 @@ def _race(publishes: int, folder: Path) -> str:
         counts = races.race(make_bucket(endpoint, "races"), folder, publishes, writers=16, results=4)
     assert not counts["torn"], counts
     return f"racing publishes: {counts['published']}, of which {counts['replaced']} were replaced and none was torn"
-
-
-def _race_for_names(results: int, folder: Path) -> str:
-    lines = []
-    with moto() as endpoint:
-        os.environ |= environment(endpoint)
-        for paused in (False, True):
-            name = f"names-{paused}".lower()
-            address, place = make_bucket(endpoint, name), _new(str(folder), name)
-            updates, refused = races.race_for_names(address, place, 16, results, paused=paused)
-            lines.append(f"{refused} of {updates} updates refused {'with' if paused else 'without'} pauses")
-    return f"names of {16 * results} results: {', '.join(lines)}"
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
     assert open_workspace({}).config.path == PROJECT / "disent.toml"
 
 
-@pytest.mark.parametrize("home", ["s3:/bucket/home", "gs:bucket", "s4://bucket", "s3://"])
+@pytest.mark.parametrize("home", ["s3:/bucket/home", "gs:bucket", "s4://bucket", "s3://", "http://host/folder"])
 def test_an_address_that_is_no_bucket_is_no_folder_either(home):
     with pytest.raises(ConfigError, match="is neither a folder nor one of s3://bucket/prefix"):
         home_folder({"DISENT_HOME": home})

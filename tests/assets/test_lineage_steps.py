@@ -38,11 +38,18 @@ def parents(graph, key, partition):
             yield from ((tuple(parent.path), name) for name in of_child.partitions_subset.get_partition_keys())
 
 
-@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
-def test_assets_have_the_keys_partitions_versions_and_parents_of_their_steps(path, tmp_path):
-    workspace = Workspace(load_config(path), tmp_path)
+@pytest.fixture(scope="module", params=CONFIGURATIONS, ids=lambda path: path.stem)
+def workspace(request, tmp_path_factory):
+    return Workspace(load_config(request.param), tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def listed(workspace):
+    return steps(workspace, WAREHOUSE)
+
+
+def test_assets_have_the_keys_partitions_versions_and_parents_of_their_steps(workspace, listed):
     graph = build(workspace).resolve_asset_graph()
-    listed = steps(workspace, WAREHOUSE)
     made = {tuple(key.path) for key in graph.materializable_asset_keys if has_partitions(graph.get(key))}
     assert sorted(key for step in listed if step.partitions != () for key in step.outputs) == sorted(made)
     seen = set()
@@ -61,10 +68,8 @@ def test_assets_have_the_keys_partitions_versions_and_parents_of_their_steps(pat
         seen |= {*step.outputs}
 
 
-@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
-def test_every_step_and_every_source_has_a_check(path, tmp_path):
-    workspace = Workspace(load_config(path), tmp_path)
-    unchecked = [step.key for step in steps(workspace, WAREHOUSE) if not step.checks]
+def test_every_step_and_every_source_has_a_check(workspace, listed):
+    unchecked = [step.key for step in listed if not step.checks]
     assert unchecked + [source.key for source in sources(workspace.config) if not source.checks] == []
 
 
@@ -74,9 +79,7 @@ def test_every_asset_has_a_check_and_an_owner_in_the_ui(tmp_path):
     assert [node.key.to_user_string() for node in nodes if not node.check_keys or node.owners != ["team:disent"]] == []
 
 
-@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)
-def test_every_step_leads_to_code_that_exists(path, tmp_path):
-    listed = steps(Workspace(load_config(path), tmp_path), WAREHOUSE)
+def test_every_step_leads_to_code_that_exists(listed):
     places = {place for step in listed for place in step.code}
     assert all(step.code for step in listed)
     for place in places:

@@ -57,6 +57,14 @@ def test_a_step_waits_for_the_partitions_that_it_is_made_from_also_by_way_of_ste
     assert after(["warehouse", "corpora"])["warehouse/database"] == corpora
 
 
+def test_an_asset_and_the_beginning_of_names_are_selections():
+    assert set(after(["heads/tiny/facet_head"])) == {"heads/tiny/facet_head [en-de]", "heads/tiny/facet_head [en-ja]"}
+    assert set(after(["heads/tiny"])) == set(after(["heads"]))
+    assert set(after(["+embeddings/tiny"])) == set(after(["+embeddings"]))
+    with pytest.raises(ValueError, match="did you mean 'heads/tiny/facet_head'"):
+        plan(TOY, ["heads/tiny/facet_heads"])
+
+
 def test_selections_are_taken_together_and_a_plus_takes_what_a_stage_is_made_from():
     assert names(plan(TOY, ["corpora", "key:warehouse/*"], None)) == {
         *(f"corpora/utterances [{language}]" for language in ("en", "de", "ja")), "warehouse/database",

@@ -99,18 +99,21 @@ def test_new_content_is_recorded_once_and_each_change_and_its_reversal_requests_
         assert project.look() == (["de"], 1)
 
 
-def test_a_refresh_that_failed_is_not_requested_again(project):
+@pytest.mark.parametrize(
+    ("status", "text", "looked", "reason"),
+    [
+        ("FAILURE", "one", ([], 0), "Nothing has changed."),
+        ("STARTING", "two", (["de"], 0), "A refresh is about to start."),
+        ("STARTED", "two", (["de"], 1), "Nothing has changed."),
+    ],
+    ids=["it failed", "it is about to start", "it was killed"],
+)
+def test_a_change_is_requested_once_whatever_became_of_the_last_refresh(project, status, text, looked, reason):
     project.look()
-    project.add_run("FAILURE", OF_JOB)
-    assert project.look() == ([], 0)
-
-
-def test_a_change_while_a_refresh_is_about_to_start_is_recorded_but_not_requested_twice(project):
-    project.look()
-    project.add_run("STARTING", OF_JOB)
-    project.write("de-DE", "two")
-    assert project.look() == (["de"], 0)
-    assert project.reason() == "A refresh is about to start."
+    project.add_run(status, OF_JOB)
+    project.write("de-DE", text)
+    assert project.look() == looked
+    assert project.reason() == reason
 
 
 def test_a_change_while_something_runs_is_requested_when_it_has_ended(project):
@@ -120,13 +123,6 @@ def test_a_change_while_something_runs_is_requested_when_it_has_ended(project):
         assert project.look() == (["de"], 0)
         assert "waits for the refresh or the command" in project.reason()
     assert project.look() == ([], 1)
-
-
-def test_a_change_is_requested_although_a_killed_refresh_looks_as_if_it_ran(project):
-    project.look()
-    project.add_run("STARTED", OF_JOB)
-    project.write("de-DE", "two")
-    assert project.look() == (["de"], 1)
 
 
 def test_an_unreadable_partition_requests_one_refresh_which_tells_why(project):

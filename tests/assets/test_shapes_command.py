@@ -49,12 +49,6 @@ def test_one_is_singular_and_nothing_is_not_listed_as_left_out(log, tmp_path):
     assert run(log, "--most", 1).splitlines()[-1].startswith("not shown: 1 smaller shape;")
 
 
-def test_texts_of_two_languages_are_one_shape_of_the_model_that_is_installed():
-    alarm, music = disent.shapes(LOG)
-    assert {wording.pattern for wording in alarm.wordings} == {"wake me up at {1}", "weck mich um acht auf"}
-    assert music.wordings[0].pattern == "play some {1}"
-
-
 def test_what_an_earlier_log_lacks_is_marked_as_new(log, tmp_path):
     earlier = tmp_path / "old.txt"
     earlier.write_text("play some blues")

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -12,8 +13,10 @@ from worlds import TOY
 
 from disent_assets.lineage.factory import step_asset
 from disent_assets.run import costs
-from disent_assets.run.costs import Meter, read_run_table
+from disent_assets.run.costs import Meter, cost_rows, refresh_run_table
+from disent_assets.run.plan import steps_in
 from disent_core.lineage.result import StepResult
+from disent_core.lineage.state import read_record, write_record
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.schemas import STEP_COSTS
 
@@ -48,7 +51,7 @@ def run(workspace) -> Run:
 
 
 def rows(workspace: Workspace) -> list[dict]:
-    return read_run_table(workspace, STEP_COSTS).to_pylist()
+    return cost_rows(workspace, steps_in(workspace))
 
 
 def test_a_step_that_made_something_has_a_row_and_keeps_it_while_it_is_up_to_date(run, workspace):
@@ -71,7 +74,7 @@ def test_a_step_that_is_made_again_replaces_its_row_and_no_other(run, workspace)
     run(partition="en-de")
     run(partition="en-es")
     run(partition="en-de", steps=3)
-    assert [(row["partition"], row["steps"]) for row in rows(workspace)] == [("en-es", None), ("en-de", 3)]
+    assert [(row["partition"], row["steps"]) for row in rows(workspace)] == [("en-de", 3), ("en-es", None)]
 
 
 def test_the_page_of_an_asset_shows_what_it_took_only_if_it_was_made(run):
@@ -102,13 +105,15 @@ def test_a_system_that_does_not_forget_a_peak_gives_none(run, workspace, monkeyp
     assert rows(workspace)[0]["peak_memory"] is None
 
 
-def test_a_damaged_table_is_set_aside_and_begun_again(run, workspace, caplog):
+def test_a_step_whose_record_has_no_cost_keeps_the_row_of_the_last_table(run, workspace):
     run(partition="en-de")
-    workspace.table(*STEP_COSTS).write_bytes(b"PAR1")
     run(partition="en-es")
-    assert [row["partition"] for row in rows(workspace)] == ["en-es"]
-    assert "all.parquet.damaged" in caplog.text
+    refresh_run_table(workspace, STEP_COSTS, rows(workspace))
+    before, record = rows(workspace), read_record(workspace, KEY, "en-de")
+    write_record(workspace, KEY, "en-de", replace(record, cost=None))
+    workspace.record(*KEY, "en-es").unlink()
+    assert rows(workspace) == before
 
 
 def test_nothing_is_recorded_of_steps_that_were_made_before(workspace):
-    assert read_run_table(workspace, STEP_COSTS).num_rows == 0
+    assert rows(workspace) == []

@@ -51,7 +51,6 @@ def values(terms: Mapping[str, torch.Tensor]) -> dict[str, float]:
 
 
 def picked(query: Vector, candidates: Sequence[Vector], allowed: Sequence[int], gold: int, temperature: float) -> float:
-    """Cross-entropy of the gold candidate among those that are allowed."""
     return cross_entropy([cosine(query, candidates[row]) / temperature for row in allowed], allowed.index(gold))
 
 
@@ -97,6 +96,5 @@ def batch_of(*roles: str) -> dict[str, torch.Tensor]:
 
 
 def split(head: torch.nn.Module, batch: dict[str, torch.Tensor], role: str) -> tuple[list[Vector], ...]:
-    """e, meaning and language of each text of a role."""
     rows = batch[f"{role}_vectors"].tolist()
     return rows, [through(head.meaning, e) for e in rows], [through(head.language, e) for e in rows]

@@ -17,7 +17,6 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def are_equal(first: Path, second: Path) -> bool:
-    """Whether the encoders of two folders have equal weights."""
     left, right = weights(first), weights(second)
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 

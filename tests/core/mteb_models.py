@@ -29,7 +29,6 @@ class GivenModel:
         return np.stack([vector(text, embedding, language) for text in texts]).astype(np.float32)
 
     def matrices(self, problem, embedding: str) -> dict[str, np.ndarray]:
-        """What a problem scores, by role."""
         has_languages = self.languages is not None
         return {
             role: self.encode(texts.texts, embedding, language=texts.language if has_languages else None)

@@ -15,12 +15,10 @@ VARIABLE = "DISENT_REAL_CORPORA"
 
 
 def real_corpus(name: str) -> Path:
-    """Path of a real corpus below the folder that the environment names; it need not exist."""
     return Path(os.environ.get(VARIABLE) or PROJECT / "build" / "no_real_corpora") / name
 
 
 def why_absent(path: Path) -> str:
-    """What to do to bring a corpus."""
     folder = os.environ.get(VARIABLE)
     return f"{folder} has no {path.name}" if folder else f"set {VARIABLE} to a folder of real corpora"
 

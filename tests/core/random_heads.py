@@ -32,7 +32,6 @@ DIM = 16
 
 
 def dim_of(folder: Path) -> int:
-    """Width of the encoder."""
     if not (folder / "model").exists():
         tiny_encoder(folder / "model")
     return json.loads((folder / "model" / "config.json").read_text(encoding="utf-8"))["hidden_size"]
@@ -82,7 +81,6 @@ def facet_first(folder: Path) -> Path:
 
 
 def mapped(folder: Path, name: str = "emu", kind: str = "linear") -> Path:
-    """A map over frozen vectors."""
     dim = dim_of(folder)
     state = dict(VectorMap(dim, kind).named_parameters())
     tensors = of_seeds(lambda seed: {name: random(value, dim) for name, value in state.items()})
@@ -104,7 +102,6 @@ def centered(folder: Path, preset: str = "paper") -> Path:
 
 
 def aligned(folder: Path, name: str) -> Path:
-    """Rotated or correlated directions of vectors of norm 1."""
     dim = dim_of(folder)
     shapes = {"mean": (dim,), "weight": (dim, dim)}
     tensors = {f"{what}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)
@@ -113,7 +110,6 @@ def aligned(folder: Path, name: str) -> Path:
 
 
 def tuned(folder: Path, name: str = "fine_tuned", preset: str = "paper") -> Path:
-    """An encoder with other weights than those on disk."""
     from transformers import AutoModel
 
     dim_of(folder)
@@ -158,7 +154,6 @@ def fmda(folder: Path, name: str = "fmda", **changes) -> Path:
 
 
 def tagger(folder: Path, **encoder) -> Path:
-    """A head of `token_classification`."""
     return _tagger(folder, "token_classification", TAGS, TokenTagger, **encoder)
 
 

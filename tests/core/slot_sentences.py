@@ -34,7 +34,6 @@ TEMPLATES = [
 
 
 def tagged_sentences(count: int, seed: int = 0) -> list[Tagged]:
-    """Sentences of the templates with random slot values."""
     draw = random.Random(seed)
     return [_fill(draw.choice(TEMPLATES), draw) for _ in range(count)]
 
@@ -68,7 +67,6 @@ def train(
     source: Sequence[Tagged] = (),
     seed: int = 0,
 ) -> tuple[Tagger, list[EpochReport]]:
-    """A tagger that is trained, with what its training reported."""
     run = TrainingRun(identity="test", seed=seed, checkpoint=folder / "training.safetensors")
     tagger, reports = train_tagger(imported(method.kind), target, source, config, files, run, device="cpu")
     return tagger, list(reports)

@@ -7,7 +7,6 @@ from disent_core.static_model import StaticModel
 
 
 def static_model(name: str = "toy", *, seed: int = 1, unseen: float = 1.0, table: int = 3) -> StaticModel:
-    """Return a model of English and German; `table` draws its rows, `seed` those that it does not know."""
     known = np.arange(0, 1_000, 3)
     facts = {"languages": ["de", "en"], "description": {"name": name, "licence": "CC-BY-4.0"}}
     parts = {"template": 8, "residual": 8}

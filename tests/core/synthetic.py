@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import torch
+from torch.nn.functional import pad
 from worlds import utterance
 
 from disent_core.embeddings.arrays import KEY, StateTable, VectorTable
@@ -29,7 +30,6 @@ def vector_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: 
 
 
 def state_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: str = "float16") -> StateTable:
-    """Random token states, 3 to 7 tokens a text."""
     keys = sorted_keys(texts)
     states = [_random(key, (3 + key[0] % 5, dim), seed + 1, dtype) for key in keys]
     return StateTable("states", keys, np.concatenate(states), np.cumsum([0, *map(len, states)]))
@@ -104,7 +104,6 @@ def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
 
 
 def data_with_mates(toy: World, config: ParallelMateConfig) -> TrainingData:
-    """Training data with parallel mates, as methods that read words have them."""
     by_language = {table["language"][0].as_py(): table for table in toy.utterances}
     pairs = [table["pair"][0].as_py() for table in toy.aligned]
     mates = [parallel_mates(pair, *(by_language[code] for code in pair.split("-")), config) for pair in pairs]
@@ -112,7 +111,6 @@ def data_with_mates(toy: World, config: ParallelMateConfig) -> TrainingData:
 
 
 def _rows_of_language(language: str, aligned: Sequence[pa.Table]) -> dict[str, dict]:
-    """Rows of a language's utterances, by id."""
     return {
         row["utterance_id"]: row
         for table in aligned
@@ -154,16 +152,18 @@ def random_rows(*shape: int, seed: int) -> torch.Tensor:
 
 
 def ragged_bank(lengths: Sequence[int], dim: int, *, seed: int) -> StateBank:
-    """Random token states of texts of these lengths."""
     values = VectorBank([random_rows(sum(lengths), dim, seed=seed)])
     length = torch.tensor(list(lengths))
     return StateBank(values, length.cumsum(0) - length, length)
 
 
 def grouped_texts(lengths: Sequence[int], dim: int, *, seed: int) -> dict[str, torch.Tensor]:
-    """Random token states as a head reads them, in float64."""
+    """Random token states as a head reads them, in float64, with more padding of a value that must not matter."""
+    texts = {}
     grouped = grouped_states(ragged_bank(lengths, dim, seed=seed), torch.arange(len(lengths)).unsqueeze(0))
-    return {
-        name: value.squeeze(0).double() if value.is_floating_point() else value.squeeze(0)
-        for name, value in grouped.items()
-    }
+    for name, value in grouped.items():
+        if name.startswith("states"):
+            texts[name] = pad(value[0].double(), (0, 0, 0, 2), value=100.0)
+        else:
+            texts[name] = pad(value[0], (0, 2)) if name.startswith("mask") else value[0]
+    return texts

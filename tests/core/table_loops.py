@@ -27,7 +27,6 @@ def loop_bound(pairs):
 
 
 def loop_limited(rows, limit):
-    """The first rows of each split."""
     seen = Counter()
     for row in rows:
         seen[row["split"]] += 1

@@ -26,7 +26,6 @@ def utterances(language, rows, split="test"):
 
 
 def utterance_inputs(tables, **more):
-    """Inputs of tables by language."""
     return Inputs(
         corpus="toy",
         languages=tuple(tables),
@@ -49,7 +48,6 @@ def pair_inputs(languages, rows, kind):
 
 
 def template_inputs(targets, language="en"):
-    """From source id to its text and the texts of its targets."""
     rows = [
         {"corpus": "toy", "language": language, "split": "test", "source_utterance_id": name, "target_index": index,
          "source_text": source, "target_text": target, "replaced_slots": []}
@@ -73,7 +71,6 @@ def switched_inputs(rows, pair="de-en", switched="de", split="test"):
 
 
 def problems(name, inputs, config=CONFIG):
-    """Problems of a task by name."""
     return task(name).problems(inputs, config)
 
 
@@ -83,7 +80,6 @@ def crosslingual(english, german, config=CONFIG):
 
 
 def scored(problem, **matrices):
-    """Measurements by metric."""
     return {
         measured.metric: measured
         for measured in problem.score({role: np.asarray(rows) for role, rows in matrices.items()})
@@ -99,7 +95,6 @@ def vectors(texts, seed=None, dim=16):
 
 
 def evaluated(of_problems, embed=vectors, label=None, *, seeds=None, config=CONFIG, settings=None):
-    """What `evaluate` returns of a method `dream`."""
     subject = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "fingerprint": "f"}
     now = datetime(2024, 5, 1, tzinfo=UTC)
     return evaluate(of_problems, embed, label, **subject, seeds=seeds, config=config, created_at=now, settings=settings)

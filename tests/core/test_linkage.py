@@ -19,7 +19,6 @@ def drawn(seed, rows, dim):
 
 
 def by_loops(vectors, threshold):
-    """Join the two nearest groups until none are near."""
     groups = [[row] for row in range(len(vectors))]
     while len(groups) > 1:
         cosines = {

@@ -72,22 +72,22 @@ def test_a_part_may_be_named_by_its_module_and_a_name_in_the_registry_goes_befor
     )
 
 
-def test_a_reader_that_lacks_something_is_told_what(package):
-    text = "class READER:\n    KIND, TRAINS, SHARES = 'bitext', True, None\n    def pairs(path): ...\n"
-    name = package("half_a_reader", text)
-    with pytest.raises(ConfigError, match="a reader of bitext must have content_hash, read_pairs; see"):
-        corpora.format_module(f"{name}:READER")
-
-
 READER = "KIND, TRAINS, SHARES, PARALLEL, LOCALES = 'utterances', True, None, 'all', None\n" + "".join(
     f"def {name}(*_): ...\n" for name in ("content_hash", "language_of", "locales", "read_utterances")
 )
+HALF = "KIND, TRAINS, SHARES = 'bitext', True, None\ndef pairs(path): ...\n"
 
 
-def test_a_reader_whose_ids_are_parallel_in_no_known_way_is_told_the_choices(package):
-    name = package("odd_reader", READER.replace("'all'", "'al'"))
-    with pytest.raises(ConfigError, match="PARALLEL is 'al'; set it to one of all, some, none"):
-        corpora.format_module(name)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HALF, "a reader of bitext must have content_hash, read_pairs; see"),
+        (READER.replace("'all'", "'al'"), "PARALLEL is 'al'; set it to one of all, some, none"),
+    ],
+)
+def test_a_reader_that_lacks_something_or_whose_ids_are_parallel_in_no_known_way_is_told_what(package, text, message):
+    with pytest.raises(ConfigError, match=message):
+        corpora.format_module(package(f"reader_of_{len(text)}_letters", text))
 
 
 def test_a_module_that_is_in_no_package_is_named_without_a_dot(package):

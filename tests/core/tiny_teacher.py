@@ -38,13 +38,11 @@ def save_teacher(folder: Path, *, words: list[str] | None = None, seed: int = 0)
 
 
 def loaded(folder: Path) -> HuggingFaceEncoder:
-    """The encoder in a folder."""
     settings = {"pooling": "mean", "max_length": 32, "states_dtype": "float32"}
     return load(HuggingFaceConfig(name="multi", path=str(folder), **settings), "cpu")
 
 
 def translated(text: str, language: str) -> str:
-    """Word by word."""
     return " ".join(FOREIGN[language].get(word, word) for word in text.rstrip(".").split())
 
 

@@ -22,7 +22,6 @@ def config(folder, **changed):
 
 
 def encode(encoder, texts):
-    """Vectors in the order of the texts, and the states of each."""
     vectors, states = np.zeros((len(texts), encoder.dim), np.float32), [None] * len(texts)
     for batch in encoder.encode(texts, states=True):
         vectors[batch.indices] = batch.vectors

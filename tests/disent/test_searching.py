@@ -494,19 +494,3 @@ def test_a_static_model_is_exported_whole_or_refused_in_one_line(static, tmp_pat
     assert model.description["licence"] == "CC0-1.0"
     assert np.array_equal(model.encode("toy"), static.encode("toy"))
     assert CliRunner().invoke(main, ["check", str(tmp_path / "out")]).exit_code == 0
-
-
-def test_the_search_page_answers_by_a_static_model(static):
-    from starlette.testclient import TestClient
-
-    from disent_assets.web.search_page.app import application, warm
-
-    index = disent.Index.of(TEXTS, static, language="en")
-    warm(index)
-    page = TestClient(application(index, {"head": index.head_title}), base_url="http://127.0.0.1:8900")
-    answers = page.get("/api/search", params={"q": "wake nine", "k": "3"}).json()["answers"]
-    assert list(answers) == ["shape", "values", "meaning"]
-    for name, hits in answers.items():
-        expected = index.search("wake nine", name, 3, except_same_text=True)
-        assert [hit["text"] for hit in hits] == [hit.text for hit in expected]
-    assert page.get("/", params={"q": "wake nine"}).text.count("<section") == 3

@@ -1,17 +1,21 @@
 """Projects that tests share: one before its first run, and one that has run twice."""
 
+import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from projects import Project, blank_pictures, drawn_pictures, new_project
+from projects import Project, blank_pictures, checked_shapes, drawn_pictures, new_project
+
+from disent_core.storage.locks import take
 
 
 @pytest.fixture(autouse=True, scope="module")
 def blank() -> Iterator[None]:
-    """Steps show blank pictures, but to tests that ask for `drawn`."""
-    with blank_pictures():
+    """Steps show blank pictures, but to tests that ask for `drawn`; shapes are checked in `story` alone."""
+    with blank_pictures(), checked_shapes(are_checked=False):
         yield
 
 
@@ -41,13 +45,26 @@ class Story:
 
 @pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Runs everything twice. Tests only read this project; a test that changes it takes a copy."""
-    project = new_project(tmp_path_factory.mktemp("project"))
-    status_before = project.disent("status").stdout
-    with blank_pictures():
-        first, results = project.materialize(), project.results()
-        second, again = project.materialize(), project.results()
-    return Story(project, status_before, first, results, second, again, project.disent("status").stdout)
+    """Runs everything twice, in one of the processes of pytest; each has a copy.
+
+    Tests only read this project; a test that changes it takes a copy.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    project, printed = Project(shared / "story"), shared / "story.json"
+    with take(shared / "story.lock"):
+        if not printed.exists():
+            project.folder.mkdir()
+            with blank_pictures(), checked_shapes(are_checked=True):
+                printed.write_text(json.dumps(run_twice(new_project(project.folder))), encoding="utf-8")
+    return Story(project.copy(tmp_path_factory.mktemp("project")), *json.loads(printed.read_text(encoding="utf-8")))
+
+
+def run_twice(project: Project) -> list[object]:
+    """Return what the commands print, in the order of `Story`."""
+    before = project.disent("status").stdout
+    runs = [run for _ in range(2) for run in (project.materialize(), project.results())]
+    return [before, *runs, project.disent("status").stdout]
 
 
 @pytest.fixture(scope="session")

@@ -56,13 +56,6 @@ def test_an_utterance_without_partner_fails_naming_it(copied):
     assert repr(rows[0]["id"]) in message
 
 
-def test_a_missing_corpus_file_fails_naming_it(fresh):
-    fresh.file("ja-JP").unlink()
-    result = fresh.disent("materialize", "group:corpora", "--partition", "ja")
-    assert result.exit_code == 1
-    assert "ja-JP.jsonl" in complaint(result)
-
-
 def test_a_step_without_its_inputs_fails_naming_the_table_to_make(fresh):
     result = fresh.disent("materialize", "key:targets/masked_utterances", "--partition", "en")
     assert result.exit_code == 1
@@ -102,17 +95,6 @@ def poison(project: Project, table: str) -> None:
             pq.write_table(rows.set_column(1, rows.schema.field(1), column.cast(kind)), temporary)
     shutil.rmtree(project.home / "cache")
     shutil.rmtree(project.home / "tables" / "evaluation")
-
-
-def test_a_damaged_table_is_made_again(copied):
-    names = "corpora/utterances/sample/de.parquet", "heads/training_curve/tiny/dream/en-de.parquet"
-    before = copied.results()
-    for name in names:
-        (copied.home / "tables" / name).write_bytes(b"PAR1 no more")
-    copied.materialize("group:corpora", "--partition", "de")
-    copied.materialize("key:heads/*", "--partition", "en-de")
-    after = copied.results()
-    assert [after[f"tables/{name}"] for name in names] == [before[f"tables/{name}"] for name in names]
 
 
 def test_a_damaged_part_of_the_embeddings_is_named_set_aside_and_encoded_again(copied):

@@ -103,12 +103,6 @@ def test_a_warehouse_that_is_not_there_exits_with_1_and_says_what_to_do(fresh):
         assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_mistake_in_sql_exits_with_1_and_one_line(finished):
-    result = finished.disent("sql", "select nothing from nowhere")
-    assert result.exit_code == 1
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_one_partition_is_made_alone_and_with_debug_every_line_of_the_library_is_shown(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
     tables = {path.name for path in fresh.home.glob("tables/corpora/utterances/sample/*.parquet")}

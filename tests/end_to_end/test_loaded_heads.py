@@ -1,27 +1,16 @@
 """`disent.load` on the file of a trained head: the vectors of the run that made it, without that run."""
 
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import disent
-from disent.extras import LINEAGE
 from disent_core.errors import EncoderError, TrainingError
 
 pytestmark = pytest.mark.end_to_end
 
 TEXTS = ["wake me up at nine", "an utterance that no corpus has", "play some jazz", "wake me up at nine"]
-OFFLINE = """
-import sys
-import numpy as np
-
-sys.modules |= dict.fromkeys({names})  # None: an import of them fails, as where they are not installed
-import disent
-np.save({output!r}, disent.load({head!r}).encode({texts!r}))
-"""
 
 
 def head_file(project, method: str, pair: str = "en-de"):
@@ -42,6 +31,9 @@ def test_a_loaded_head_embeds_as_the_run_does(run, finished, method):
     for name, matrix in theirs.items():
         np.testing.assert_array_equal(ours[name], matrix)
         np.testing.assert_array_equal(model.encode(TEXTS, name), matrix)
+    head = run.head(method, pair="en-de")
+    np.testing.assert_array_equal(head.encode(TEXTS), model.encode(TEXTS))
+    assert (head.fingerprint, head.seeds, head.description) == (model.fingerprint, model.seeds, model.description)
 
 
 def test_a_seed_may_be_chosen(run, finished):
@@ -85,30 +77,6 @@ def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copi
     with pytest.raises(EncoderError, match="Name its folder as encoder="):
         disent.load(path)
     np.testing.assert_array_equal(disent.load(path, encoder=moved).encode(TEXTS), before)
-
-
-def test_a_head_is_loaded_without_the_libraries_of_the_lineage(finished, tmp_path):
-    path, output = str(head_file(finished, "fmda")), str(tmp_path / "vectors.npy")
-    code = OFFLINE.format(names=sorted(LINEAGE), output=output, head=path, texts=TEXTS)
-    subprocess.run([sys.executable, "-c", code], check=True)
-    np.testing.assert_allclose(np.load(output), disent.load(path).encode(TEXTS), atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["dream", "fmda"])
-def test_a_text_has_the_same_vector_alone_and_among_others(run, finished, method):
-    texts = [*run.table("utterances", "sample", "en")["text"].to_list(), *TEXTS]
-    model = disent.load(head_file(finished, method))
-    together = model.encode(texts)
-    for place in (0, 7, len(texts) - 3):
-        np.testing.assert_array_equal(model.encode(texts[place]), together[place])
-
-
-def test_a_head_of_a_run_and_a_loaded_one_answer_the_same_words(run, finished):
-    model, head = disent.load(head_file(finished, "dream")), run.head("dream", pair="en-de")
-    np.testing.assert_array_equal(head.encode(TEXTS, language="en"), model.encode(TEXTS))
-    np.testing.assert_array_equal(head.encode(TEXTS), model.encode(TEXTS))
-    assert (head.fingerprint, head.seeds, head.embeddings) == (model.fingerprint, model.seeds, model.embeddings)
-    assert head.description == model.description
 
 
 def test_texts_may_be_compared_by_a_method_without_training_too(run):

@@ -46,7 +46,7 @@ def words(project: Project) -> set[str]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse(copied, workers):
-    copied.change_word("de-DE")
+    copied.change_word("de-DE", split="test")
     result, made = refresh(copied, workers=workers)
     assert result.success
     assert {partition for _, partition in made} == {"de", "en-de", None}
@@ -60,7 +60,7 @@ def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse(copied, work
 
 def test_a_language_that_fails_does_not_hold_up_the_others(copied):
     copied.file("ja-JP").write_text("{broken\n", encoding="utf-8")
-    copied.change_word("de-DE")
+    copied.change_word("de-DE", split="test")
     result, made = refresh(copied)
     failure = failure_of(result)
     assert "ja-JP.jsonl:1: " in failure.description

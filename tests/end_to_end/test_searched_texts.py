@@ -225,15 +225,6 @@ def german_part(index):
     return path.parent
 
 
-def test_texts_that_were_added_later_have_the_same_scores(texts, rows, index, head, tmp_path):
-    for part in (rows[:13], rows[13:]):
-        (tmp_path / "part.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
-        run("index", tmp_path / "part.jsonl", tmp_path / "index", "--head", head)
-    ours, theirs = (disent.Index.open(folder) for folder in (tmp_path / "index", index))
-    queries = [row["text"] for row in rows[:5]]
-    assert ours.search(queries, "template", 40) == theirs.search(queries, "template", 40)
-
-
 def test_another_head_is_refused(finished, index, texts):
     result = finished.disent("index", str(texts), str(index), "--head", "fmda_softmax@tiny:en-de")
     assert result.exit_code == 1

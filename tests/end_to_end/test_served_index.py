@@ -82,13 +82,6 @@ def test_an_interrupt_ends_it_without_an_error(served):
     assert process.wait(60) == 0
 
 
-def test_a_folder_without_an_index_is_told_in_one_line(tmp_path):
-    result = run(tmp_path)
-    assert result.exit_code == 1
-    assert "there is no index here" in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
 def test_a_head_that_is_gone_and_a_damaged_file_are_told_before_anything_listens(index, tmp_path, monkeypatch):
     monkeypatch.setattr(app, "run", lambda *_, **__: pytest.fail("it listens"))
     assert run(index, "--head", tmp_path / "no.safetensors").exit_code == 1

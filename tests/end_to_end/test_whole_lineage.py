@@ -1,6 +1,5 @@
 """The results of a first run, which is one run in Dagster; a second run has nothing to do."""
 
-import json
 import re
 import shutil
 from collections import Counter
@@ -10,8 +9,6 @@ import pytest
 from projects import Events, rows
 
 import disent
-from disent.query import query as query_warehouse
-from disent_assets.cli.output.tables import render
 from disent_assets.lineage.refresh import COMMAND
 from disent_assets.run.dagster_private import LOCATION, ORIGIN
 from disent_core.evaluation.contract import TASKS, task
@@ -237,31 +234,6 @@ def test_results_that_are_moved_stay_fresh_and_lost_state_of_dagster_costs_no_co
 
 
 # --- asking -----------------------------------------------------------------------------------------------
-
-
-def test_sql_answers_in_every_format_and_reads_a_file(finished, tmp_path):
-    query = "select method, count(*) as n from metrics where seed is null group by method order by method"
-    answer = query_warehouse(finished.workspace.warehouse, query)
-    for style in ("table", "csv", "json"):
-        result = finished.disent("sql", query, "--format", style)
-        assert result.exit_code == 0
-        assert result.stdout == render(answer, style)
-    file = tmp_path / "count.sql"
-    file.write_text("-- how many\nselect count(*) as n from metrics\n", encoding="utf-8")
-    result = finished.disent("sql", str(file), "--format", "json")
-    assert json.loads(result.stdout) == finished.ask("select count(*) as n from metrics")
-
-
-@pytest.mark.parametrize("statement", ["delete from metrics", "copy metrics to 'stolen.csv'"])
-def test_sql_changes_nothing_and_reaches_no_file(finished, tmp_path, monkeypatch, statement):
-    monkeypatch.chdir(tmp_path)
-    before = finished.results()["warehouse.duckdb"]
-    result = finished.disent("sql", statement)
-    assert result.exit_code == 1
-    assert result.stderr.startswith("disent: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert finished.results()["warehouse.duckdb"] == before
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_command_is_one_run_with_the_origin_of_the_code_location_and_its_steps_in_its_log(copied):

@@ -25,6 +25,11 @@ def address(s3: str) -> str:
     return f"{make_bucket(s3, f'bucket-{uuid.uuid4().hex}')}/homes/one"
 
 
+@pytest.fixture(params=["memory", "s3"])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    return Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///")
+
+
 @pytest.fixture(params=["local", "memory", "s3"])
 def machines(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
     """Machines that share a folder, a bucket in memory, or one of S3."""

@@ -18,11 +18,6 @@ DEAD = Pace(beat=1e6, lasts=0.3, look=0.01)
 RESULT = "tables/stage/en.parquet"
 
 
-@pytest.fixture(params=["memory", "s3"])
-def bucket(request):
-    return Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///")
-
-
 def lease_of(bucket, pace=DEAD) -> Lease:
     """Take a lease as a process does that is killed before it gives it back."""
     return _take(bucket, KEY, pace, "killed")

@@ -95,11 +95,3 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
     result = other.disent("status")
     assert result.exit_code == 2
     assert "are of the configuration" in result.stderr
-
-
-@pytest.mark.parametrize("home", ["s4://bucket", "s3://", "http://host/folder"])
-def test_an_address_of_no_known_store_is_one_line(home, tmp_path):
-    project = RemoteProject(tmp_path, home)
-    result = project.disent("sql", "select 1")
-    assert result.exit_code == 2
-    assert "is neither a folder nor one of s3://bucket/prefix" in result.stderr

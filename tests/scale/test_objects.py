@@ -19,11 +19,6 @@ IMPATIENT = {
 RESULT = "tables/stage/en.parquet"
 
 
-@pytest.fixture(params=["memory", "s3"])
-def bucket(request):
-    return Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///")
-
-
 @pytest.fixture
 def proxy(s3):
     with Proxy(s3) as proxy:
@@ -154,7 +149,7 @@ def test_a_refusal_that_is_cut_is_asked_for_again(proxy, home):
     assert proxy.met == 9
 
 
-@pytest.mark.parametrize("part", ["manifest", ".names", "parquet/"])
+@pytest.mark.parametrize("part", ["manifest", "parquet/"])
 def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, tmp_path):
     proxy.break_next(lost_answer, methods=("PUT",), part=part)
     write_text_result(tmp_path / RESULT, "old")
@@ -162,7 +157,7 @@ def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, t
     write_text_result(tmp_path / RESULT, "new")
     assert read_result(tmp_path / RESULT) == b"new"
     assert home.names((tmp_path / RESULT).parent) == ["en.parquet"]
-    assert proxy.met == 2 - (part == ".names")  # a name that is there is not written again
+    assert proxy.met == 2
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,15 @@ from disent_core.errors import DamagedError
 from disent_core.shards.backend import ShardBackend, map_shards, sharded
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.files import manifest_path, remove_path
-from disent_core.storage.remote import RIVALS, LruCache, delete_orphans, find_orphans, remote_of
+from disent_core.storage.remote import (
+    RIVALS,
+    LruCache,
+    delete_orphans,
+    find_orphans,
+    looking,
+    published_in,
+    remote_of,
+)
 from disent_core.storage.results import (
     fetch,
     list_results,
@@ -27,6 +35,7 @@ from disent_core.storage.results import (
     read_result,
     remove_result,
     result_exists,
+    sole_maker,
     write_folder,
     write_result,
     write_text_result,
@@ -34,12 +43,13 @@ from disent_core.storage.results import (
 from disent_core.storage.weights import read_checkpoint, write_checkpoint
 
 RESULT = "tables/stage/en.parquet"
+OTHER = "tables/stage/other"
 
 
-@pytest.fixture(params=["memory", "s3"])
-def shared(request, tmp_path):
+@pytest.fixture
+def shared(bucket, tmp_path):
     """Machines that share a bucket."""
-    machines = Machines(tmp_path, Bucket(request.getfixturevalue("address") if request.param == "s3" else "memory:///"))
+    machines = Machines(tmp_path, bucket)
     yield machines
     machines.end()
 
@@ -55,13 +65,6 @@ def test_what_is_recorded_is_known_without_the_bytes(shared):
     assert manifest_entry(there / RESULT).facts == {"rows": 3}
     assert result_exists(there / RESULT)
     assert not (there / RESULT).exists()
-
-
-def test_copies_can_be_deleted_at_any_time(shared):
-    here = shared.new()
-    write_text_result(here / RESULT, "content")
-    remove_path(here)
-    assert read_result(here / RESULT) == b"content"
 
 
 def test_a_copy_that_made_room_for_others_is_fetched_again_and_one_that_was_read_stays(shared):
@@ -91,13 +94,13 @@ def test_the_folder_of_copies_is_a_home_that_can_be_copied(shared, tmp_path):
 def test_a_refused_replacement_is_tried_again_after_a_pause_that_grows(shared, monkeypatch):
     path = shared.new() / RESULT
     write_text_result(path, "content")
-    home, pauses, replace = remote_of(path), [], Bucket.replace
+    pauses, replace = [], Bucket.replace
     monkeypatch.setattr("disent_core.storage.remote.backoff", lambda tries, first, longest: (tries, first, longest))
     monkeypatch.setattr("disent_core.storage.remote.time.sleep", pauses.append)
     monkeypatch.setattr(Bucket, "replace", lambda *given: replace(*given) if len(pauses) == 5 else None)
-    home._change_names(path, lambda names: names | {"other"})
+    write_text_result(path, "new")
     assert pauses == [(tries, *RIVALS) for tries in range(5)]
-    assert home.names(path.parent) == ["en.parquet", "other"]
+    assert read_result(path) == b"new"
 
 
 @pytest.mark.parametrize("name", ["cache/arrays/one", "dagster/one", "encoders/.tiny.pretraining/one", ".one"])
@@ -128,8 +131,7 @@ def test_bytes_that_are_damaged_in_the_bucket_are_quarantined_and_the_result_can
         read_result(there / RESULT)
     assert read_result(there / RESULT) is None
     assert not result_exists(here / RESULT)
-    assert list_results((here / RESULT).parent, "*") == []
-    assert result_exists(here / f"{RESULT}.damaged")
+    assert list_results((here / RESULT).parent, "*") == [here / f"{RESULT}.damaged"]
     write_text_result(there / RESULT, "again")
     assert read_result(here / RESULT) == b"again"
 
@@ -176,6 +178,74 @@ def test_what_shards_write_in_other_processes_is_in_the_bucket_too(address, tmp_
     machines.end()
 
 
+# --- looks ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read(monkeypatch) -> list[str]:
+    """The keys that are read, in their order."""
+    keys, request = [], Bucket.read
+    monkeypatch.setattr(Bucket, "read", lambda self, key: keys.append(key) or request(self, key))
+    return keys
+
+
+@pytest.mark.parametrize("seconds", [None, 0.0, 60.0])
+def test_a_look_reads_a_manifest_once_and_knows_what_this_process_writes_within_it(shared, read, seconds):
+    here = shared.new()
+    write_text_result(here / RESULT, "old")
+    read.clear()
+    with looking(here, seconds):
+        assert result_exists(here / RESULT)
+        assert read_result(here / RESULT) == b"old"
+        assert not result_exists(here / OTHER)
+        write_text_result(here / RESULT, "new")
+        write_text_result(here / OTHER, "text")
+        assert read_result(here / RESULT) == b"new"
+        assert list_results((here / RESULT).parent, "*") == [here / RESULT, here / OTHER]
+        remove_result(here / OTHER)
+        assert list_results((here / RESULT).parent, "*") == [here / RESULT]
+    assert read.count(f"{RESULT}.manifest") == 1
+    assert read.count(f"{OTHER}.manifest") == 0
+
+
+def test_a_look_at_everything_reads_again_only_what_has_changed(shared, read):
+    here, there = shared.new(), shared.new()
+    write_text_result(here / RESULT, "old")
+    write_text_result(here / OTHER, "text")
+    with looking(here, 0.0):
+        pass
+    write_text_result(there / RESULT, "new")
+    remove_result(there / OTHER)
+    read.clear()
+    with looking(here, 60.0):
+        assert read_result(here / RESULT) == b"old"  # as it was a moment ago
+    with looking(here, 0.0):
+        assert read_result(here / RESULT) == b"new"
+        assert not result_exists(here / OTHER)
+        assert list_results((here / RESULT).parent, "*") == [here / RESULT]
+    assert sorted(read) == [f"{RESULT}.manifest", f"{OTHER}.manifest"]
+
+
+def test_within_a_look_the_holder_of_a_lease_sees_what_others_have_made(shared):
+    here, there = shared.new(), shared.new()
+    with looking(here, 0.0):
+        assert not result_exists(here / RESULT)
+        write_text_result(there / RESULT, "content")
+        assert not result_exists(here / RESULT)
+        with sole_maker(here / RESULT):
+            assert read_result(here / RESULT) == b"content"
+
+
+def test_what_others_replace_within_a_look_is_not_lost(shared):
+    here, there = shared.new(), shared.new()
+    write_text_result(here / RESULT, "first")
+    with looking(here, 0.0):
+        write_text_result(there / RESULT, "second")
+        write_text_result(here / RESULT, "third")
+    assert read_result(there / RESULT) == b"third"
+    assert len(bytes_of_versions(here)) == 3
+
+
 # --- kills ------------------------------------------------------------------------------------------------
 
 KILLED = """
@@ -185,36 +255,27 @@ from disent_core.storage.results import write_text_result
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.remote import RemoteHome, attach
 
-address, folder, part = sys.argv[1:]
-put = Bucket._put
-def killed(self, key, data, mode):
-    if part in key:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return put(self, key, data, mode)
-Bucket._put = killed
+address, folder = sys.argv[1:]
+Bucket._put = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 attach(RemoteHome(Bucket(address), Path(folder)))
 write_text_result(Path(folder) / "tables/stage/en.parquet", "new")
 """
 
 
-@pytest.mark.parametrize(("part", "left"), [(".manifest", b"old"), (".names", b"new")])
-def test_a_kill_between_bytes_manifest_and_name_leaves_the_old_or_the_new_result(address, tmp_path, part, left):
+def test_a_kill_between_bytes_and_manifest_leaves_the_old_result(address, tmp_path):
     machines = Machines(tmp_path, Bucket(address))
     here = machines.new()
     write_text_result(here / RESULT, "old")
-    shared = remote_of(here / RESULT)
-    shared._change_names(here / RESULT, lambda _: set())  # as if it were new
     (tmp_path / "killed").mkdir()
-    command = [sys.executable, "-c", KILLED, address, str(tmp_path / "killed"), part]
+    command = [sys.executable, "-c", KILLED, address, str(tmp_path / "killed")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert read_result(here / RESULT) == left
+    assert read_result(here / RESULT) == b"old"
     orphans = find_orphans(machines.bucket, timedelta())
-    assert len(orphans) == (left == b"old")
+    assert len(orphans) == 1
     delete_orphans(machines.bucket, orphans)
-    assert read_result(machines.new() / RESULT) == left
+    assert read_result(machines.new() / RESULT) == b"old"
     write_text_result(here / RESULT, "new")
     assert read_result(machines.new() / RESULT) == b"new"
-    assert shared.names((here / RESULT).parent) == ["en.parquet"]
     machines.end()
 
 
@@ -240,7 +301,7 @@ def test_bytes_of_listed_versions_are_kept_and_others_are_left_over(shared):
 
 
 def bytes_of_versions(home):
-    return [version.object for version in remote_of(home / RESULT)._versions(home / RESULT)]
+    return [version.object for version in published_in(remote_of(home / RESULT)._read(home / RESULT).data)]
 
 
 def test_old_checkpoints_and_quarantined_results_are_left_over(shared):

@@ -37,22 +37,3 @@ def test_corrected_retrieval_changes_no_relation_but_those_of_every_number(wareh
     warehouse.build(metrics=[*METRICS, *more], comparisons=[TEST, *tests])
     after = contents(warehouse)
     assert {name for name in before if before[name] != after[name]} == EVERY_NUMBER
-
-
-def test_a_correction_has_a_ranking_of_its_own_and_is_marked_if_it_is_transductive(warehouse):
-    names = ("train_bias", "csls", "dual_softmax")
-    warehouse.build(metrics=[{}, FMDA, *(corrected({}, name, 0.41) for name in names)])
-    assert warehouse.rows("select method, hubness, rank from leaderboard") == [
-        ("fmda", "none", 1),
-        ("dream", "none", 2),
-        ("dream", "csls (transductive)", 1),
-        ("dream", "dual_softmax (transductive)", 1),
-        ("dream", "train_bias", 1),
-    ]
-
-
-def test_a_comparison_says_which_correction_both_sides_have(warehouse):
-    warehouse.build(comparisons=[{**TEST, "settings": '{"hubness": "csls"}'}])
-    (row,) = warehouse.ask("select hubness, reads_as from significance")
-    assert row["hubness"] == "csls (transductive)"
-    assert row["reads_as"].endswith("; hubness: csls (transductive))")

@@ -1,6 +1,5 @@
 """Of a large table the warehouse has a view over its files, with the same columns, rows and checks."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from made_warehouses import SQL, write_rows
 from test_old_clients import OLDEST
 
 from disent.query import query
-from disent_assets.warehouse.build import WarehouseReport, are_whole, build_warehouse, remove_others
+from disent_assets.warehouse.build import WarehouseReport, are_whole, build_warehouse
 from disent_assets.warehouse.sql_files import Relation, relations
 from disent_core.errors import DisentError, TableError
 
@@ -167,12 +166,3 @@ def test_a_query_of_a_warehouse_with_views_reaches_no_other_file(tmp_path, few):
     for path in ("in/metrics.parquet", "warehouse.files/../in/metrics.parquet"):
         with pytest.raises(DisentError):
             ask(tmp_path, f"from read_parquet('{tmp_path}/{path}')")
-
-
-def test_only_the_files_of_the_warehouse_and_the_one_before_are_kept(tmp_path, few):
-    path, builds = tmp_path / "warehouse.duckdb", []
-    for text in "abc":
-        builds.append(build(tmp_path, few, rows={"utterances": [{"text": text}]}).files)
-        remove_others(path, {*builds[-1], *(builds[-2:-1] or [()])[0]})
-    assert {file.name for file in kept(tmp_path)} == {*builds[1], *builds[2]}
-    assert re.fullmatch(r"[0-9a-f]{64}\.parquet", builds[2][0])

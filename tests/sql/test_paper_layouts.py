@@ -48,6 +48,10 @@ def test_each_printed_figure_stands_in_the_view_of_its_table(published, paper, n
 @pytest.mark.parametrize(
     ("view", "rows", "columns"),
     [
+        *(
+            (f"fmda_table{number}", 5, [f"en_{x}_on_{on}" for x in ("de", "es", "ja") for on in ("en", x)])
+            for number in (3, 6)
+        ),
         ("fmda_table9", 7, ["dream_dual", "fmda_dual", "fmda_multi"]),
         ("dream_table2", 14, ["en_de", "en_zh", "ro_en", "et_en", "ne_en", "si_en", "avg"]),
         ("dream_table6", 3, ["mbert", "xlm_roberta_large", "labse"]),

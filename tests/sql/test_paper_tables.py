@@ -223,15 +223,6 @@ def test_fmda_table_2_shows_the_paper_where_nothing_is_measured(published):
     assert {row[name] for row in rows for name in unmeasured} == {None}
 
 
-@pytest.mark.parametrize(("table", "first", "template"), [(3, 0.371, 0.427), (6, 0.370, 0.421)])
-def test_fmda_tables_3_and_6_have_a_column_for_each_training_pair_and_language(published, table, first, template):
-    rows = published.ask(f"select * from fmda_table{table}")
-    assert len(rows) == 5
-    assert rows[0]["en_de_on_en_published"] == first
-    assert rows[3]["en_de_on_en_published"] == template
-    assert all(row[f"{pair}_published"] for row in rows for pair in ("en_es_on_es", "en_ja_on_en", "en_ja_on_ja"))
-
-
 def test_fmda_table_2_has_a_row_for_each_encoder_and_for_methods_of_ours(warehouse):
     fmda = {"method": "fmda"}
     warehouse.build(metrics=[fmda, {**fmda, "encoder": "xlmr", "value": 0.6}, {"method": "my_fmda"}])

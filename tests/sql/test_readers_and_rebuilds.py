@@ -62,7 +62,8 @@ def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -
 
 @pytest.mark.timeout(3_600)
 def test_ten_clients_read_one_warehouse_or_the_next_while_it_is_rebuilt(tmp_path):
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["made_warehouses"])  # so that ten readers don't import it ten times
     is_over, reads = context.Value("i", 0), context.Value("i", 0)
     sql = sql_of("leaderboard", "evaluation.rankings") if IS_SHORT else SQL
     files = rebuild(tmp_path, sql, 0)

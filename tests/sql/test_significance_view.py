@@ -33,6 +33,13 @@ def test_where_lower_is_better_the_lowest_is_the_best(warehouse):
     assert rows[0][3].endswith("(0.800 to 0.500, p = 0.002; lower is better)")
 
 
+def test_a_comparison_says_which_correction_both_sides_have(warehouse):
+    warehouse.build(comparisons=[{"settings": '{"hubness": "csls"}'}])
+    ((hubness, reads_as),) = warehouse.rows("select hubness, reads_as from significance")
+    assert hubness == "csls (transductive)"
+    assert reads_as.endswith("; hubness: csls (transductive))")
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_equals_the_first_by_name_is_the_best_in_whatever_order_they_come(warehouse, order):
     equal = {"value_b": 0.8, "difference": 0.0, "ci_low": -0.1, "ci_high": 0.1, "p_value": 1.0, "p_holm": 1.0}

@@ -14,6 +14,9 @@ THRESHOLD = {"metric": "threshold", "value": 1.1, "ci_low": None, "ci_high": Non
 LANGUAGE = {"task": "language_identification"}
 LEAK = {"task": "language_leakage", "metric": "accuracy"}
 CLUSTERS = {"task": "clustering", "metric": "silhouette_cosine", "settings": '{"labels": "language"}'}
+HUBNESS = {
+    "csls": "csls (transductive)", "dual_softmax": "dual_softmax (transductive)", "train_bias": "train_bias",
+}  # fmt: skip
 UP, LEAKAGE = "higher is better", "leakage, lower is better"
 
 BOARDS = {
@@ -65,6 +68,11 @@ BOARDS = {
         [{}, {"encoder": "xlmr"}, {"evaluated_on": "de-en"}],
         "rank",
         [(1,), (1,), (1,)],
+    ),
+    "a correction has a ranking of its own and is marked if it is transductive": (
+        [{}, {**FMDA, "value": 0.58}, *({"value": 0.41, "settings": f'{{"hubness": "{name}"}}'} for name in HUBNESS)],
+        "method, hubness, rank",
+        [("fmda", "none", 1), ("dream", "none", 2), *(("dream", shown, 1) for shown in HUBNESS.values())],
     ),
     "equal values share a rank": (
         [{}, {"method": "meat"}, {"method": "oracle", "value": 0.45}],

@@ -141,12 +141,6 @@ def test_all_mistakes_of_a_file_are_shown_at_once(load):
     ]  # fmt: skip
 
 
-def test_errors_of_whole_sections_do_not_repeat_the_section(load):
-    with pytest.raises(ConfigError) as caught:
-        load(changed("patience = 7", "patience = 0"))
-    assert "learning_rate" not in str(caught.value)
-
-
 def test_a_missing_file_and_one_that_is_not_utf_8_are_named_with_a_remedy(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing\.toml: there is no such file\. Check the path \(DISENT_CONFIG"):
         load_config(tmp_path / "nothing.toml")
@@ -154,9 +148,6 @@ def test_a_missing_file_and_one_that_is_not_utf_8_are_named_with_a_remedy(tmp_pa
     path.write_bytes(GOOD.replace("one", "\xe4").encode("latin-1"))
     with pytest.raises(ConfigError, match=r"latin\.toml: not UTF-8 .*Save the file as UTF-8"):
         load_config(path)
-
-
-# --- what a good file means -------------------------------------------------------------------------------
 
 
 def test_configurations_here_are_valid_those_for_real_corpora_in_an_empty_folder(tmp_path):
@@ -225,8 +216,6 @@ def test_corpora_of_a_pair_are_those_that_have_both_languages(load):
     assert [corpus.name for corpus in config.corpora_of("en")] == ["one", "two"]
     assert [corpus.name for corpus in config.corpora_of_pair("en", "zh-TW")] == ["two"]
 
-
-# --- whatever the file says -------------------------------------------------------------------------------
 
 PIECES = ["3", "-1", "nan", "true", '""', "[]", "[[]]", "{}", '"x"', '"~x"', "2020-01-01", "[1, 2]", '["en-US"]',
           '"\\u0000"']  # fmt: skip

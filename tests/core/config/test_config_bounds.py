@@ -125,8 +125,6 @@ def test_a_seed_may_be_as_large_as_random_generators_take():
     assert message_of("experiment", {"experiment.seeds": 2**63 - 1}) == ""
 
 
-# --- values that are not numbers ---
-
 MINIMAL = """
 [[corpora]]
 name = "c"

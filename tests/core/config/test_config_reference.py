@@ -150,7 +150,6 @@ def test_mistakes_are_refused():
 
 
 def tables(schema: Mapping[str, Any], name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each key with its schema."""
     for key, of_key in schema.get("properties", {}).items():
         yield f"{name}.{key}", of_key
         yield from tables(of_key, f"{name}.{key}")

@@ -78,17 +78,13 @@ def test_a_map_over_frozen_vectors_runs_on_imported_ones(load):
     assert config.methods["emu"].needs == config.needs("toy") == {Need.UTTERANCES}
 
 
-def test_a_method_on_an_encoder_that_lacks_what_it_needs_is_named_where_it_is_chosen(load):
-    with pytest.raises(ConfigError) as caught:
-        load(IMPORTED)
-    assert ":14: experiment.methods: emu needs a model to tune, which encoder 'toy' does not" in str(caught.value)
-    assert "no encoder of this file has it: add one, or leave emu out" in str(caught.value)
-
-
-def test_encoders_that_a_method_could_run_on_are_named(load):
-    more = '[[encoders]]\nname = "other"\nkind = "scratch"\n\n[experiment]'
-    with pytest.raises(ConfigError, match=r'those that it runs on, encoders = \["other"\] in \[methods.emu\]'):
-        load(IMPORTED.replace("[experiment]", more))
+ENCODER_MISTAKES = {
+    "no encoder has what the method needs": ("[experiment]", "[experiment]", "14: experiment.methods",
+        "emu needs a model to tune, which encoder 'toy' does not",
+        "no encoder of this file has it: add one, or leave emu out"),
+    "another encoder has it": ("[experiment]", '[[encoders]]\nname = "other"\nkind = "scratch"\n\n[experiment]',
+        "18: experiment.methods", 'those that it runs on, encoders = ["other"] in [methods.emu]'),
+}  # fmt: skip
 
 
 DISTILLED = (
@@ -201,8 +197,13 @@ SET_MISTAKES = {
 
 @pytest.mark.parametrize(
     ("good", "mistakes"),
-    [(OF_METHODS, METHOD_MISTAKES), (DISTILLED, DISTILLED_MISTAKES), (SETS, SET_MISTAKES)],
-    ids=["methods", "distilled encoders", "training sets"],
+    [
+        (OF_METHODS, METHOD_MISTAKES),
+        (IMPORTED, ENCODER_MISTAKES),
+        (DISTILLED, DISTILLED_MISTAKES),
+        (SETS, SET_MISTAKES),
+    ],
+    ids=["methods", "encoders", "distilled encoders", "training sets"],
 )
 def test_a_mistake_is_shown_with_file_line_key_and_remedy(unexplained, good, mistakes):
     assert unexplained(good, mistakes) == []

@@ -95,10 +95,23 @@ def test_a_file_that_is_there_is_not_asked_for(site, tmp_path, sha256):
     assert site.asked == []
 
 
-def test_a_file_that_fails_its_check_is_replaced(site, tmp_path):
-    (tmp_path / "f").write_bytes(b"damaged")
-    fetch(site.url, tmp_path / "f", sha256=DIGEST)
-    assert (tmp_path / "f").read_bytes() == CONTENT
+def answering(**changed):
+    return lambda site, path: vars(site).update(changed)
+
+
+STARTS = {
+    "a damaged file": lambda site, path: path.write_bytes(b"damaged"),
+    "a leftover longer than the file": lambda site, path: path.with_name("f.part").write_bytes(CONTENT + b"more"),
+    "a server that ignores ranges": answering(ranges=False, breaks=[300_000]),
+    "a busy server": answering(refusals=[503, 429]),
+    **{f"length {length[:5]}": answering(length=length) for length in ("abc", "-5", "9" * 5_000, "1e3")},
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_the_whole_file_arrives_whatever_is_there_and_however_the_server_answers(site, tmp_path, start):
+    start(site, tmp_path / "f")
+    assert fetch(site.url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
 
 
 def test_a_break_is_resumed_where_it_was(site, tmp_path):
@@ -119,12 +132,6 @@ def test_a_later_call_goes_on_from_what_has_come(site, tmp_path, monkeypatch):
     assert site.asked[-1] == "bytes=300000-"
 
 
-def test_a_server_that_ignores_ranges_is_read_anew(site, tmp_path):
-    site.ranges, site.breaks = False, [300_000]
-    fetch(site.url, tmp_path / "f", sha256=DIGEST)
-    assert (tmp_path / "f").read_bytes() == CONTENT
-
-
 def test_a_file_that_changed_meanwhile_is_read_anew(site, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "_PAUSES", ())
     site.breaks = [300_000, 0]
@@ -141,11 +148,6 @@ def test_without_validator_only_a_check_sum_allows_to_resume(site, tmp_path, sha
     assert site.asked == [None, "bytes=300000-" if sha256 else None]
 
 
-def test_a_leftover_longer_than_the_file_is_dropped(site, tmp_path):
-    (tmp_path / "f.part").write_bytes(CONTENT + b"more")
-    assert fetch(site.url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
-
-
 @pytest.mark.parametrize(
     ("expected", "message"),
     [({"sha256": "0" * 64}, "its SHA-256 is .*, expected 000"), ({"size": 7}, "1,024,000 bytes, expected 7")],
@@ -160,15 +162,12 @@ def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, e
 @pytest.mark.parametrize("size", [10, None])
 def test_an_endless_file_is_not_written_beyond_what_it_may_have(site, tmp_path, monkeypatch, size):
     monkeypatch.setattr(download, "MOST_BYTES", 300_000)
-    sizes = []
-    write = download._copy
-    monkeypatch.setattr(download, "_copy", lambda read, file, *rest: sizes.append(file) or write(read, file, *rest))
     site.is_endless = True
     expected = "it has more than 10 bytes, expected 10" if size else "300,000 is the most. If it is the right file, set"
     with pytest.raises(CorpusError, match=expected):
         fetch(site.url, tmp_path / "f", size=size)
     assert "f.part" not in visible(tmp_path)
-    assert len(site.asked) == len(sizes) == 1
+    assert len(site.asked) == 1
 
 
 def test_a_file_that_says_that_it_is_too_large_is_not_begun(site, tmp_path, monkeypatch):
@@ -176,12 +175,6 @@ def test_a_file_that_says_that_it_is_too_large_is_not_begun(site, tmp_path, monk
     site.length = "10000000000000"
     with pytest.raises(CorpusError, match="it has 10,000,000,000,000 bytes, where 10,737,418,240 is the most"):
         fetch(site.url, tmp_path / "f")
-
-
-@pytest.mark.parametrize("length", ["abc", "-5", "9" * 5_000, "1e3"])
-def test_a_length_that_is_none_is_not_believed(site, tmp_path, length):
-    site.length = length
-    assert fetch(site.url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1/file", "file:///etc/passwd", "data:,x", "//[", "x:y"])
@@ -218,12 +211,6 @@ def test_a_server_that_is_not_there_is_asked_again_and_then_an_error(tmp_path, c
     with pytest.raises(CorpusError, match=r"the download failed .*refused"):
         fetch("http://127.0.0.1:9/file", tmp_path / "f")
     assert caplog.text.count("trying again in") == 3
-
-
-def test_a_server_that_is_busy_is_asked_again(site, tmp_path):
-    site.refusals = [503, 429]
-    assert fetch(site.url, tmp_path / "f").read_bytes() == CONTENT
-    assert len(site.asked) == 3
 
 
 def test_the_signature_of_an_address_is_not_shown(tmp_path, monkeypatch, caplog):

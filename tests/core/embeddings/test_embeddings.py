@@ -34,8 +34,6 @@ DIM = 6
 
 
 class CountingEncoder:
-    """Vectors that are a function of the text; remembers what it was asked for."""
-
     name, dim, fingerprint = "counting", DIM, "f" * 32
 
     def __init__(self, batch=2, states_dtype="float32", vector_dtype="float32"):
@@ -83,9 +81,6 @@ def store(tmp_path):
 def vectors_of(store, texts):
     table = store.open_vectors(texts)
     return table.take(table.rows(list(texts)))
-
-
-# --- what is encoded --------------------------------------------------------------------------------------
 
 
 def test_a_second_run_encodes_only_new_texts(store, encoder):
@@ -175,9 +170,6 @@ def test_languages_and_encoders_share_nothing(tmp_path, encoder):
 def test_a_state_key_without_a_text_is_refused(store, encoder):
     with pytest.raises(ValueError, match="1 state keys have no text"):
         encode_missing(store, encoder, by_key("play"), state_keys=["0" * 32])
-
-
-# --- what comes back --------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
@@ -325,8 +317,6 @@ def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
     assert store.parts(VECTORS) == []
 
 
-# --- in memory --------------------------------------------------------------------------------------------
-
 FEW_TEXTS = by_key("one", "two words", "a third text that is longer", "four")
 
 
@@ -358,7 +348,6 @@ def texts_of(words, with_states):
 
 
 def opened(home, load, texts, backend=None, name="sinus", fingerprint="f" * 32):
-    """Report, vectors and states of all texts in the order of their keys."""
     store = EmbeddingStore(Path(home), encoder=name, fingerprint=fingerprint, language="en")
     with sharded(backend or ShardBackend()):
         report = store.add_in_shards(load, texts)

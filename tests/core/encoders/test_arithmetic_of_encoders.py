@@ -1,7 +1,6 @@
 """What `precision`, `products` and the attention of an encoder do to its weights, products and vectors."""
 
 import math
-from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -48,10 +47,11 @@ def test_weights_are_rounded_to_bfloat16_but_not_buffers_nor_layer_norms_on_a_cp
     assert module.frequencies.dtype == torch.float32
 
 
-def test_vectors_are_those_of_float32_up_to_its_rounding(folder):
-    exact, rounded = (vectors(load(config(folder, precision=kind), "cpu")) for kind in ("float32", "bfloat16"))
+@pytest.mark.parametrize(("precision", "most"), [("bfloat16", 0.02), ("int8", 0.03)])
+def test_vectors_are_those_of_float32_up_to_the_rounding_of_the_precision(folder, precision, most):
+    exact, rounded = (vectors(load(config(folder, precision=kind), "cpu")) for kind in ("float32", precision))
     difference = np.linalg.norm(exact - rounded, axis=1) / np.linalg.norm(exact, axis=1)
-    assert 0 < difference.max() < 0.02
+    assert 0 < difference.max() < most
 
 
 def test_an_encoder_in_float32_has_the_fingerprint_that_it_had_before_weights_were_rounded(folder):
@@ -134,22 +134,6 @@ def test_int8_rounds_weights_and_each_row_of_the_input_after_columns_were_made_a
 def in_int8(values):
     scale = max(map(abs, values)) / 127
     return [round(value / scale) for value in values], scale
-
-
-def test_columns_that_are_made_alike_halve_the_error_of_int8_where_one_of_them_is_large():
-    layer, rows = torch.nn.Linear(64, 8), torch.randn(50, 64, generator=torch.Generator().manual_seed(0))
-    rows[:, 5] *= 100
-    exact, errors = layer(rows), []
-    for seen in (rows, None):
-        model = torch.nn.Sequential(deepcopy(layer))
-        matmul.use_int8(model, lambda: None if seen is None else model(seen))  # noqa: B023 - run at once
-        errors.append(torch.linalg.norm(model(rows) - exact).item())
-    assert errors[0] < errors[1] / 2
-
-
-def test_vectors_in_int8_are_close_to_those_in_float32(folder):
-    exact, rounded = (vectors(load(config(folder, precision=kind), "cpu")) for kind in ("float32", "int8"))
-    assert 0 < np.linalg.norm(rounded - exact) < 0.03 * np.linalg.norm(exact)
 
 
 def test_int8_stays_on_the_cpu_where_there_is_a_gpu(folder, monkeypatch):

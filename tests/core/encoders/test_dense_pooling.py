@@ -29,20 +29,6 @@ def test_the_vector_equals_the_formula_on_the_first_state(folder):
         np.testing.assert_allclose(vector, dense / np.linalg.norm(dense), atol=1e-5)
 
 
-def test_the_vector_equals_that_of_sentence_transformers(folder):
-    library = pytest.importorskip("sentence_transformers", reason="the extra 'bench' is not installed")
-    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
-    dense = modules.Dense(32, 32, activation_function=torch.nn.Tanh())
-    dense.load_state_dict(load_file(folder / DENSE / "model.safetensors"))
-    parts = [modules.Transformer(str(folder)), modules.Pooling(32, pooling_mode="cls"), dense, modules.Normalize()]
-    pipeline = library.SentenceTransformer(modules=parts, device="cpu")
-    saved = folder.parent / "saved"
-    pipeline.save(str(saved))
-    assert (saved / DENSE / "model.safetensors").is_file()
-    vectors, _ = encode(load(config(saved, pooling=POOLING), "cpu"), TEXTS)
-    np.testing.assert_allclose(vectors, pipeline.encode(TEXTS, show_progress_bar=False), atol=1e-5)
-
-
 def test_a_model_that_is_tuned_passes_gradients_through_the_dense_layer(folder):
     model = load_model(folder, pooling=POOLING).requires_grad_(True)
     output = model(input_ids=torch.tensor([[1, 5, 2]]), attention_mask=torch.ones(1, 3).long())

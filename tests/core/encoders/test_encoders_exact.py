@@ -37,7 +37,6 @@ def tiny(folder, **changed):
 
 
 def encode(encoder, texts):
-    """Vector and states of each text, as bytes."""
     by_text = {}
     for batch in encoder.encode(texts, states=True):
         states = np.split(batch.states, np.cumsum(batch.lengths)[:-1])
@@ -47,7 +46,6 @@ def encode(encoder, texts):
 
 
 def some_texts(count, longest=40):
-    """Distinct texts of all lengths, some with masks, one with hidden words."""
     chance = random.Random(0)
     drawn = [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
     return list(dict.fromkeys([HIDDEN, *drawn]))
@@ -108,7 +106,6 @@ def test_windows_change_nothing(folder, monkeypatch):
 
 
 def shapes_of(encoder, monkeypatch):
-    """Record the shapes that the model of an encoder computes."""
     model, seen = encoder._model, []
 
     def watched(**given):

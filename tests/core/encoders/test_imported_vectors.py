@@ -34,7 +34,6 @@ def _small_blocks(monkeypatch):
 
 
 def write(path: Path, texts=TEXTS, matrix=MATRIX, *, column="text", kind=None, language=None) -> Path:
-    """A Parquet file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     names = text_keys(texts) if column == "text_key" else texts
     kind = kind or pa.list_(pa.float32())
@@ -101,9 +100,6 @@ def encode(encoder, texts):
     return np.concatenate([batch.vectors for batch in batches])[np.argsort(indices)]
 
 
-# --- forms ------------------------------------------------------------------------------------------------
-
-
 def in_a_folder(folder):
     write(folder / "v" / "a.parquet", TEXTS[:1], MATRIX[:1])
     write_matrix(folder / "v" / "b.npy", TEXTS[1:], MATRIX[1:])
@@ -163,9 +159,6 @@ def test_many_texts_come_in_batches(tmp_path):
     encoder = ImportedVectors(config(write(tmp_path / "v.parquet")), "de")
     assert [len(batch.indices) for batch in encoder.encode(TEXTS, states=False)] == [3, 1]
     np.testing.assert_array_equal(encode(encoder, TEXTS), MATRIX)
-
-
-# --- what is refused --------------------------------------------------------------------------------------
 
 
 def test_texts_without_vector_are_counted_shown_and_told_how_to_get_one(tmp_path):
@@ -266,9 +259,6 @@ def test_malformed_files_are_named_with_the_row(tmp_path, form, message):
         ImportedVectors(config(form(tmp_path)), "de")
 
 
-# --- fingerprints -----------------------------------------------------------------------------------------
-
-
 def test_the_fingerprint_is_that_of_the_content_wherever_it_lies(tmp_path):
     first = LazyEncoder(config(write(tmp_path / "a" / "v.parquet")), tmp_path)
     copy = shutil.copytree(tmp_path / "a", tmp_path / "b") / "v.parquet"
@@ -304,9 +294,6 @@ def test_the_fingerprint_knows_which_file_is_of_which_language(tmp_path):
 def test_no_files_at_all_have_no_fingerprint_and_a_remedy(tmp_path):
     with pytest.raises(EncoderError, match=r"none\.parquet: there are no vectors here\. Run `disent materialize"):
         _ = LazyEncoder(config(tmp_path / "none.parquet"), tmp_path).fingerprint
-
-
-# --- the way into the tables ------------------------------------------------------------------------------
 
 
 def test_vectors_go_into_the_tables_once(tmp_path):

@@ -41,9 +41,6 @@ def pairs(table):
     return [(row["method_a"], row["method_b"]) for row in table.to_pylist()]
 
 
-# --- who meets whom ---------------------------------------------------------------------------------------
-
-
 def test_every_two_methods_meet_once_in_the_order_of_their_names():
     assert compared().num_rows == 0
     table = compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]), outcome("emu", HITS[2]))
@@ -103,9 +100,6 @@ def test_a_seed_that_is_there_twice_and_seeds_of_unequal_items_are_errors():
         compared(*[outcome("dream", HITS[0], seed=1)] * 2)
     with pytest.raises(TableError, match="seeds have items of different shapes"):
         compared(outcome("dream", HITS[0], seed=1), outcome("dream", HITS[0, :9], seed=2))
-
-
-# --- by which test ----------------------------------------------------------------------------------------
 
 
 def test_single_runs_of_hits_have_the_exact_test_and_means_over_seeds_the_score_test():
@@ -199,23 +193,6 @@ def test_the_interval_of_a_difference_of_correlations_equals_scipys_on_the_same_
     assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(expected.confidence_interval), abs=1e-6)
 
 
-def test_the_p_of_a_difference_of_correlations_agrees_with_a_permutation_test():
-    (first, _, second), gold = predictions()
-
-    def difference(x, y):
-        return stats.pearsonr(x, gold).statistic - stats.pearsonr(y, gold).statistic
-
-    expected = stats.permutation_test(
-        (first, second), difference, permutation_type="samples", n_resamples=999, rng=0, vectorized=False
-    )
-    rows = [
-        outcome(name, np.stack([predicted, gold], axis=1), metric="pearson")
-        for name, predicted in (("a", first), ("b", second))
-    ]
-    (row,) = compared(*rows, samples=2_000).to_pylist()
-    assert row["p_value"] == pytest.approx(expected.pvalue, abs=0.02)
-
-
 def test_equal_predictions_do_not_differ():
     items = np.stack([predictions()[0][0], predictions()[1]], axis=1)
     (row,) = compared(*(outcome(name, items, metric="spearman") for name in ("a", "b"))).to_pylist()
@@ -246,9 +223,6 @@ def test_differences_do_not_depend_on_the_size_of_blocks(monkeypatch):
     in_one_block = compared(*rows)
     monkeypatch.setattr(comparisons, "_BLOCK_DIFFERENCES", 700)
     assert compared(*rows).equals(in_one_block)
-
-
-# --- corrected over what ----------------------------------------------------------------------------------
 
 
 def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():

@@ -23,21 +23,17 @@ def two_embeddings(texts, seed):
     return {"meaning": vectors(texts, seed)["sentence"], "language": vectors(texts, 9)["sentence"]}
 
 
-def test_a_trained_method_has_an_aggregate_row_and_one_a_seed():
+def test_a_trained_method_has_a_row_a_seed_and_an_aggregate_that_is_their_mean_and_shares_their_settings():
     metrics = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5]).metrics
     assert metrics.schema == SCHEMAS["metrics"]
     assert metrics.column("seed").to_pylist() == [None, 3, 5] * 4
     assert metrics.column("evaluated_on").to_pylist() == ["en-de"] * 6 + ["de-en"] * 6
     assert metrics.column("embedding").to_pylist() == (["meaning"] * 3 + ["language"] * 3) * 2
-
-
-def test_the_aggregate_is_the_mean_over_seeds_and_shares_their_settings():
-    seeds = list(range(12))
-    rows = run(crosslingual(ENGLISH, GERMAN), seeds=seeds).metrics.to_pylist()[:13]
-    values = [row["value"] for row in rows[1:]]
+    mean, *rows = run(crosslingual(ENGLISH, GERMAN), seeds=list(range(12))).metrics.to_pylist()[:13]
+    values = [row["value"] for row in rows]
     assert len(set(values)) > 1
-    assert rows[0]["value"] == pytest.approx(np.mean(values))
-    assert len({row["settings"] for row in rows}) == 1
+    assert mean["value"] == pytest.approx(np.mean(values))
+    assert len({row["settings"] for row in (mean, *rows)}) == 1
 
 
 def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
@@ -133,9 +129,6 @@ def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
     assert evaluated.rankings.num_rows == 0
 
 
-# --- outcomes ---------------------------------------------------------------------------------------------
-
-
 def test_outcomes_are_the_items_of_every_seed_row_by_row():
     rows = run([variance()], seeds=[1, 2]).outcomes.to_pylist()
     of_metrics = [("mean_x", 1, 1), ("mean_x", 2, 1), ("covariance", 1, 2), ("covariance", 2, 2)]
@@ -156,8 +149,6 @@ def test_outcomes_join_the_metrics_that_they_are_the_mean_of():
         assert np.mean(row["items"]) == pytest.approx(values[tuple(row[key] for key in keys)])
 
 
-# --- methods that tag -------------------------------------------------------------------------------------
-
 GOLD = {"1": ("a", "wake me at nine", "O O O B-time"), "2": ("a", "in new york", "O B-place I-place")}
 
 
@@ -175,9 +166,6 @@ def test_a_labeller_has_rows_of_sentences_in_its_languages_and_an_embedding_meth
     rows = run(slots_and_intents(), lambda texts, seed: {"meaning": np.eye(len(texts))}).metrics
     assert set(rows["task"].to_pylist()) == {"intent_knn"}
     assert run(slots_and_intents(), None, lambda problem, seed: None).metrics.num_rows == 0
-
-
-# --- what is refused --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ ROUTES = {"lexicon": ALL[:3], "emu, head, map = mlp": ["sentence"],
 
 
 def embedded(model: disent.Model) -> dict[tuple[str, str | None], np.ndarray]:
-    """All vectors by embedding and language."""
     return {(name, language): matrix for language in model.languages or (None,)
             for name, matrix in model.encode_all(TEXTS, language=language).items()}  # fmt: skip
 

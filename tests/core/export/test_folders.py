@@ -25,7 +25,7 @@ from disent_core.lineage.saved_heads import open_head
 from disent_core.methods.modules.word_rows import word_rows
 
 pytest.importorskip("sentence_transformers")
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def vectors_of(folder: Path, texts=TEXTS, **options):
@@ -254,10 +254,6 @@ def test_shape_names_the_route_of_the_template(tmp_path):
     assert list(written.routes.steps) == ["template"]
 
 
-onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("sentence_transformers")
-
-
 def exported_graph(case: str, folder: Path, seed: int = 4) -> Path:
     head = open_head(CASES[case](folder), device="cpu")
     return export_head(head, folder / "out", seed=seed, onnx=True).folder
@@ -341,8 +337,6 @@ def test_a_graph_with_other_vectors_is_not_published(tmp_path, monkeypatch):
         exported_graph("dream", tmp_path)
 
 
-pytest.importorskip("sentence_transformers")
-
 WIDTHS = (7, 4)  # of template and residual
 
 
@@ -380,21 +374,14 @@ def test_truncate_dim_keeps_a_share_of_template_and_residual_however_it_is_set(t
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 
 
-def test_an_embedding_of_one_part_keeps_its_first_columns(two_parts):
+def test_one_part_keeps_its_first_columns_all_dimensions_stay_and_too_few_for_all_parts_are_refused(two_parts):
     model = loaded_by_library(two_parts)
-    template = model.encode(TEXTS, task="template")
+    template, meaning = (model.encode(TEXTS, task=name) for name in ("template", "meaning"))
     np.testing.assert_array_equal(model.encode(TEXTS, task="template", truncate_dim=5), template[:, :5])
-
-
-def test_too_few_dimensions_for_all_parts_are_refused(two_parts):
+    for dimensions in (11, 99):
+        np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=dimensions), meaning)
     with pytest.raises(ValueError, match=r"1 dimensions can't have some of each part, 7 \+ 4"):
-        loaded_by_library(two_parts).encode(TEXTS, truncate_dim=1)
-
-
-def test_as_many_dimensions_as_there_are_change_nothing(two_parts):
-    model = loaded_by_library(two_parts)
-    np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=11), model.encode(TEXTS))
-    np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=99), model.encode(TEXTS))
+        model.encode(TEXTS, truncate_dim=1)
 
 
 def test_nothing_but_a_truncation_sees_the_parts():

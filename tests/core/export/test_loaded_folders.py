@@ -20,7 +20,6 @@ pytest.importorskip("sentence_transformers")
 
 
 def saved(case: str, folder: Path) -> disent.Model:
-    """A head of seed 4 whose folder is `out`."""
     path = CASES[case](folder)
     model = disent.load(path, device="cpu", seed=None if case in ("projection", "centered") else 4)
     model.save(folder / "out")
@@ -122,7 +121,6 @@ def test_a_record_never_leads_out_of_its_folder_or_to_files_without_a_checksum(c
 
 
 def linked(folder: Path, snapshot: Path, store: Path) -> Path:
-    """A folder of links to copies of the files in a store."""
     for number, file in enumerate(file for file in folder.rglob("*") if file.is_file()):
         link = snapshot / file.relative_to(folder)
         for parent in (link.parent, store):
@@ -199,7 +197,6 @@ def disent_fingerprint(head: Path) -> str:
 
 
 def rewritten(lone: Path, change) -> None:
-    """Change the arrays or the metadata of a file."""
     with safe_open(lone, framework="np") as file:
         metadata = dict(file.metadata())
     arrays = load_file(lone)

@@ -27,7 +27,6 @@ CORPUS = [*TEXTS, *(f"toy {first} {second} at nine" for first in NUMBERS for sec
 
 @pytest.fixture(scope="module", params=["lexicon", "facet_static"])
 def head(request, tmp_path_factory) -> SavedHead:
-    """A head; `facet_static` has more rows, and scales those that are not trained."""
     return open_head(CASES["lexicon"](tmp_path_factory.mktemp("head"), name=request.param), device="cpu")
 
 
@@ -37,7 +36,6 @@ def vectors(head: SavedHead, seed: int) -> dict[str, np.ndarray]:
 
 
 def others(matrix: np.ndarray) -> np.ndarray:
-    """The cosine of each text with each other one."""
     cosines = matrix @ matrix.T
     np.fill_diagonal(cosines, -2)
     return cosines

@@ -105,7 +105,6 @@ def test_encoders_that_are_aligned_alike_share_one_aligned_encoder(workspace):
 
 @pytest.fixture
 def taught(workspace):
-    """The teacher is there too."""
     save_teacher(workspace.config.resolve("english"))
     return workspace
 

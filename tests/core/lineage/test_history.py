@@ -34,7 +34,6 @@ def metrics(*rows: dict) -> pa.Table:
 
 
 def refresh(workspace: Workspace, *rows: dict) -> list[dict]:
-    """Record the metrics of one refresh; returns what it has added."""
     added = new_rows(workspace, read_history(workspace), metrics(*rows), recorded_at=NOW, run_id="run")
     append(workspace, added, inputs="i")
     return added.to_pylist()
@@ -44,8 +43,6 @@ def recorded(workspace: Workspace) -> list[tuple]:
     rows = read_history(workspace).rows.to_pylist()
     return [(row["refresh"], row["event"], row["method"], row["value"]) for row in rows]
 
-
-# --- rows -------------------------------------------------------------------------------------------------
 
 NUMBERS = st.fixed_dictionaries(
     {
@@ -76,7 +73,6 @@ def rows_of_refresh(numbers: dict) -> pa.Table:
 
 
 def twin(refreshes: list[dict]) -> list[tuple]:
-    """The events of all refreshes, by loops."""
     last: dict = {}
     history = []
     for number, numbers in enumerate(refreshes):
@@ -128,9 +124,6 @@ def test_a_method_that_is_not_configured_has_rows_without_origin(workspace):
     (row,) = refresh(workspace, {})
     assert {row[part] for part in ("code", "data", "weights", "vectors")} == {None}
     assert (row["run_id"], row["config"], row["recorded_at"]) == ("run", "disent.toml", NOW)
-
-
-# --- files ------------------------------------------------------------------------------------------------
 
 
 def test_files_are_merged_without_a_change_of_the_rows(workspace, monkeypatch):
@@ -231,17 +224,3 @@ def test_a_damaged_file_that_was_put_back_counts_again(workspace, monkeypatch):
     path.with_name(f"{path.name}.damaged").unlink()
     refresh(workspace, {"value": 0.6})
     assert [row[0] for row in recorded(workspace)] == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_full_disk_changes_nothing(workspace, monkeypatch):
-    refresh(workspace, {"value": 0.1})
-    before = recorded(workspace)
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(Exception, match="no space left"):
-            refresh(workspace, {"value": 0.2})
-    assert recorded(workspace) == before

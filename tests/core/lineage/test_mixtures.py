@@ -184,9 +184,6 @@ def test_the_gate_looks_again_only_where_a_mixture_is_ranked(load):
     assert version(f'["en-de", "{MIXTURE}"]', '["dream", "infonce"]') != GATE_VERSION
 
 
-# --- texts without slots ----------------------------------------------------------------------------------
-
-
 def test_a_head_that_was_trained_without_slots_has_a_meaning_alone_and_says_why(workspace):
     import disent
 

@@ -20,7 +20,6 @@ def tensors(pairs):
 
 
 def loop(pairs, *, margin, form, hard, lone_pair):
-    """The same, pair by pair."""
     same, different = [d for d, s in pairs if s], [d for d, s in pairs if not s]
     few = 2 if lone_pair == "mean" else 1
     values = []

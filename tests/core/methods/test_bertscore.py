@@ -50,7 +50,6 @@ def tokens_of(bank):
 
 
 def loop_f1(left, right, config):
-    """F1 of two texts whose first and last tokens are special."""
     matched = slice(None) if config.special_tokens == "match" else slice(1, -1)
 
     def cosine(a, b):
@@ -72,9 +71,6 @@ def loop_scores(left, right, config):
         mean = np.concatenate([text[1:-1] for text in texts]).mean(axis=0) if config.center else 0.0
         sides.append([text - mean for text in texts])
     return np.array([[loop_f1(a, b, config) for b in sides[1]] for a in sides[0]])
-
-
-# --- scores -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
@@ -120,11 +116,6 @@ def test_opposite_texts_and_texts_without_a_token_that_counts_score_zero():
     assert scores.tolist() == [[0], [0]]
 
 
-def test_taking_texts_takes_their_scores():
-    left, right, rows = random_matrix([3, 5, 4, 6]), random_matrix([4, 3], seed=1), np.array([2, 0, 2])
-    np.testing.assert_allclose(left.take(rows).similarity(right), left.similarity(right)[rows], atol=1e-6)
-
-
 def test_features_without_token_states_are_refused():
     with pytest.raises(ValueError, match="needs token states"):
         untrained_head.token_matrix(TextFeatures(VectorBank([torch.zeros(1, 1)]), torch.arange(1)), CONFIGS[0])
@@ -157,11 +148,7 @@ def test_scores_equal_the_authors_package_on_a_real_encoder():
     np.testing.assert_allclose(scores, expected.numpy(), atol=1e-5)
 
 
-# --- retrieval --------------------------------------------------------------------------------------------
-
-
 def doubled(sizes, seed=0):
-    """Every text twice: the copies follow the texts."""
     matrix = random_matrix(sizes, seed=seed)
     return matrix.take(np.tile(np.arange(len(sizes)), 2))
 
@@ -205,9 +192,6 @@ def test_copies_in_a_large_pool_tie_to_the_bit(monkeypatch):
 def test_what_can_not_be_searched_is_refused(pool):
     with pytest.raises(ValueError, match=r"TokenMatrix and ndarray can't be compared|nothing to search"):
         nearest(random_matrix([3]), pool, 1)
-
-
-# --- in the evaluation ------------------------------------------------------------------------------------
 
 
 def texts_of(language, count):

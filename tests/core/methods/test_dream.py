@@ -206,13 +206,6 @@ def test_only_reversal_has_no_step_of_the_adversary_alone():
         MeatConfig(adversarial="grad_reversal", adversary_learning_rate=1e-4)
 
 
-def test_terms_without_the_adversarial_one_do_not_reach_the_discriminator():
-    model = meat()
-    terms = model(batch_of(*SIDES))
-    reached = gradients(model, sum(value for name, value in terms.items() if name != "adversarial"))
-    assert reached.keys() == {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
-
-
 NAMES = ("oracle", "dream_oracle", "meat_oracle")
 CONFIGS = {"oracle": OracleConfig, "dream_oracle": DreamOracleConfig, "meat_oracle": MeatOracleConfig}
 FORMS = {"hinge": hinge, "abs": abs, "square": lambda value: value**2}
@@ -335,9 +328,7 @@ def test_the_base_keeps_its_terms(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("part", ["intra_class", "inter_class"])
 def test_either_part_can_be_left_out(name, part):
-    model = oracle(name, without=(part,))
-    assert {"intra_class", "inter_class"} - model(oracle_batch(model)).keys() == {part}
-    check(model)
+    check(oracle(name, without=(part,)))
 
 
 def test_nothing_to_minimise_and_a_weight_of_an_unknown_term_are_errors(tmp_path):
@@ -357,13 +348,6 @@ def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
         totals[weight] = epoch.terms["dev"]
     difference = totals[5.0]["total"][0] - totals[1.0]["total"][0]
     assert difference == pytest.approx(4 * totals[1.0]["intra_class"][0], abs=1e-5)
-
-
-def test_regularisers_alone_leave_no_gradient_in_what_they_do_not_read():
-    model = oracle("meat_oracle", variant="alone1")
-    sum(model(oracle_batch(model)).values()).backward()
-    reached = {name for name, value in model.named_parameters() if value.grad is not None}
-    assert reached == {f"base.{part}.{kind}" for part in ("meaning", "language") for kind in ("weight", "bias")}
 
 
 @pytest.mark.parametrize("preset", ["paper", "official_code"])

@@ -37,7 +37,6 @@ def config(**changes) -> EmuConfig:
 
 
 def task(config_of_task=None, kind=EmuTask, data=None, **changes):
-    """One on float64 vectors that is no longer the identity."""
     config_of_task = config_of_task or config(**changes)
     torch.manual_seed(0)
     built = intent_tasks(kind, data or WORLD.data, config_of_task, "cpu")(0).double()
@@ -53,9 +52,6 @@ def snapshot(module):
 
 def changed(before, after):
     return {name.split(".")[0] for name in before if not torch.equal(before[name], after[name])}
-
-
-# --- the terms, as loops ----------------------------------------------------------------------------------
 
 
 ACTIVATIONS = {"leaky_relu": lambda x: x if x > 0 else 0.2 * x, "relu": lambda x: max(0.0, x), "tanh": math.tanh}
@@ -137,9 +133,6 @@ def test_an_utterance_without_translation_has_no_part_in_the_adversary():
     assert float(terms["adversary"]) == pytest.approx(loop_terms(emu, batch)["adversary"], abs=1e-6)
     batch["adversarial"][:] = -1
     assert emu.terms(batch, emu.vectors)["adversary"] == 0
-
-
-# --- what a step changes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
@@ -230,9 +223,6 @@ def test_one_pass_for_all_updates_equals_a_pass_for_each():
         assert torch.allclose(value, emu.discriminator.state_dict()[name], atol=1e-9), name
 
 
-# --- who meets in a step ----------------------------------------------------------------------------------
-
-
 def language_of(data, row):
     return data.texts[row].split()[1]
 
@@ -309,9 +299,6 @@ def test_a_batch_larger_than_all_examples_draws_what_one_of_all_examples_draws()
     assert all(torch.equal(whole[name], huge[name]) for name in whole)
 
 
-# --- the baselines' partners ------------------------------------------------------------------------------
-
-
 def test_a_pool_draws_the_same_label_never_the_utterance_itself_and_needs_two_labels():
     labels = torch.tensor([-1, 2, 0, 1, 1, 0, 2, 2, 4])
     pool = LabelPool(torch.arange(1, 9), labels)
@@ -350,9 +337,6 @@ def test_the_dev_accuracy_leaves_the_translation_out():
     near = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
     assert intent_accuracy([near, near], [torch.tensor([0, 0, 1, 1])] * 2) == 1
     assert intent_accuracy([near], [torch.tensor([0, 0, 1, 0])]) == 0.5
-
-
-# --- settings ---------------------------------------------------------------------------------------------
 
 
 def test_presets_say_what_the_paper_says():

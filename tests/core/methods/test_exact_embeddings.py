@@ -67,7 +67,6 @@ def weighted(module):
 
 
 def trained(method, settings, files):
-    """The method with random weights in place of trained ones."""
     if isinstance(method, UntrainedMethod):
         return trainer(method).load(files.folder, settings, "cpu")
     if isinstance(method, ClosedFormMethod):
@@ -102,7 +101,6 @@ def embed(model, texts):
 
 
 def by_text(embeddings):
-    """The token vectors of a late interaction, one object a text."""
     ((name, tokens),) = embeddings.items()
     ends = tokens.offsets.tolist()
     return {name: np.array([tokens.values[a:b].numpy().tobytes() for a, b in pairwise(ends)])}

@@ -12,7 +12,7 @@ from synthetic import grouped_texts, random_rows, world
 
 from disent_core.methods.facet import FACET_FIRST, METHOD, FacetConfig, FacetFirstConfig
 from disent_core.methods.facet_head import ROLES, FacetFirstHead, FacetTask, LanguageEraser, neighbours_together
-from disent_core.methods.lexicon_head import pair_bags, side_by_side
+from disent_core.methods.lexicon_head import pair_bags
 from disent_core.methods.modules.token_pooling import of_role
 from disent_core.methods.trainer import trainer
 from disent_core.training.data import ParallelMates, TextFeatures
@@ -40,16 +40,15 @@ def data(*, mates=True):
     return replace(made, mates={"train": ParallelMates(pair, torch.zeros_like(pair), texts, mate)})
 
 
-def task(*, mates=True, **changes):
+def task(**changes):
     few = {"precision": "float32", "temperature": 0.3, "template_temperature": 0.7, "neighbours": 3}
     config = FacetConfig(**SMALL, **few | changes)
-    made = data(mates=mates and "mates" not in config.without)
+    made = data(mates="mates" not in config.without)
     torch.manual_seed(0)
     return FacetTask(pair_bags(made), PairSampler(made, states=config.reads_states), config, 0)
 
 
 def parts(model, number):
-    """Template and residual of one text by states, then by words, token by token."""
     text = model.sampler.text(model.data.rows[[number]])
     tokens = text["states_0"][0][text["mask_0"][0]].tolist()
     maxima = [max(column) for column in zip(*(through(model.head.units, token) for token in tokens), strict=True)]
@@ -58,7 +57,6 @@ def parts(model, number):
 
 
 def loops(model, batch):
-    """All loss terms of a batch, text by text."""
     count, sides = len(batch.chosen), batch.pairs.T.tolist()
     text_parts = [[parts(model, number) for number in side] for side in sides]
     meaning = [[[*a, *b, *c, *d] for a, b, c, d in side] for side in text_parts]
@@ -97,40 +95,17 @@ def loops(model, batch):
     }  # fmt: skip
 
 
-# --- losses -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weight", [1.0, 1.7])
-def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates(weight):
+def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates_of_which_none_shares_a_text(weight):
     model = task(repulsion=0.4, reading_weight=0.3, template_weight=weight)
     batch = model.batches(0)[0]
+    batch.pairs[1, 0] = batch.pairs[0, 0]
     terms, count = model.loss(batch)
     expected = loops(model, batch)
     total = sum(expected.values()) - 0.6 * expected["residual_repulsion"] - 0.7 * expected["reading_contrast"]
     total += (weight - 1) * expected["template_contrast"]
     assert 0 < len(batch.pairs) - count < count == 5
     assert values(terms) == pytest.approx(expected | {"total": total}, abs=1e-5)
-
-
-def test_pairs_that_share_a_text_are_no_negatives_of_each_other():
-    model = task()
-    batch = model.batches(0)[0]
-    batch.pairs[1, 0] = batch.pairs[0, 0]
-    assert values(model.loss(batch)[0])["meaning_contrast"] == pytest.approx(
-        loops(model, batch)["meaning_contrast"], abs=1e-5
-    )
-
-
-def test_every_training_pair_is_seen_once_an_epoch_with_a_mate_of_its_own():
-    model = task()
-    chosen = []
-    for batch in model.batches(1):
-        chosen += batch.chosen.tolist()
-        assert torch.equal(batch.pairs[: len(batch.chosen)], model.data.pairs["train"][batch.chosen])
-        for pair, mate in zip(batch.chosen.tolist(), batch.mate_of.tolist(), strict=True):
-            mates = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
-            assert (batch.pairs[mate].tolist() in mates) if mates else (mate == batch.chosen.tolist().index(pair))
-    assert sorted(chosen) == list(range(12))
 
 
 @pytest.mark.parametrize(
@@ -147,12 +122,6 @@ def test_what_is_left_out_is_not_trained(without, kept):
     assert ("template_contrast" in terms) == (not {"mates", "template_contrast"} & set(without))
 
 
-def test_without_slots_translations_alone_are_trained():
-    model = task(mates=False)
-    terms, _ = model.loss(model.batches(0)[0])
-    assert set(terms) == {"meaning_contrast", "reading_contrast", "language_identification", "total"}
-
-
 def test_neighbours_are_in_one_run_no_pair_is_lost_and_they_are_drawn_anew_in_every_epoch():
     """Two clusters far apart, whose pairs alternate: every run of neighbours is of one cluster."""
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(16, 1) + 0.01 * torch.randn(32, 2)
@@ -165,18 +134,9 @@ def test_neighbours_are_in_one_run_no_pair_is_lost_and_they_are_drawn_anew_in_ev
     assert not torch.equal(first, second)
 
 
-# --- embeddings -------------------------------------------------------------------------------------------
-
-
-def test_the_cosine_of_meanings_is_the_mean_of_those_of_their_parts():
-    rows = [torch.nn.functional.normalize(torch.randn(3, width), dim=-1) for width in (4, 3, 5, 2)]
-    meaning = side_by_side(rows)["meaning"]
-    assert torch.allclose(meaning @ meaning.T, torch.stack([part @ part.T for part in rows]).mean(dim=0), atol=1e-6)
-
-
-def trained(folder, *, mates=True, **changes):
+def trained(folder, **changes):
     config = FacetConfig(**SMALL, **changes)
-    return config, list(trainer(METHOD).fit(data(mates=mates), config, Fit([0, 1], folder / "x", "run")))
+    return config, list(trainer(METHOD).fit(data(), config, Fit([0, 1], folder / "x", "run")))
 
 
 def saved(folder, config):
@@ -238,9 +198,6 @@ def test_words_need_the_texts_and_a_text_must_be_read_somehow(tmp_path):
         FacetConfig(without=("states", "words"))
 
 
-# --- training ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_training_lowers_the_loss(tmp_path, precision):
     _, (first, second, *_) = trained(tmp_path, precision=precision)
@@ -276,7 +233,6 @@ def batch_of_pairs(texts=TEXTS):
 
 
 def facets(model, batch, role):
-    """Meaning, template and residual of each text of a role, token by token."""
     embeddings = []
     for row in range(len(LENGTHS[role])):
         answers = [through(model.units, token) for token in real_tokens(batch, role, row)]
@@ -310,48 +266,21 @@ def loop_template(model, batch):
     ])  # fmt: skip
 
 
-def terms(model, batch):
-    return values(model(batch))
-
-
-# --- losses -----------------------------------------------------------------------------------------------
-
-
+@pytest.mark.parametrize("swaps", [True, False], ids=["with slot swaps", "translations alone"])
 @pytest.mark.parametrize(
     "texts",
     [TEXTS, torch.tensor([[0, 1, 0, 3], [10, 11, 12, 11], [20, 1, 20, 23], [30, 11, 32, 10]])],
     ids=["distinct", "copies"],
 )
-def test_both_contrasts_equal_loops_over_pairs_and_candidates(texts):
-    model, batch = first_head(), batch_of_pairs(texts)
-    actual = terms(model, batch)
-    assert actual["meaning_contrast"] == pytest.approx(loop_meaning(model, batch), abs=1e-9)
-    assert actual["template_contrast"] == pytest.approx(loop_template(model, batch), abs=1e-9)
-
-
-def test_without_slot_swaps_only_translations_are_candidates():
-    batch = batch_of_pairs()
-    model = first_head(without=("mate_negatives",))
-    assert terms(model, batch)["meaning_contrast"] == pytest.approx(
-        loop_meaning(model, batch, slot_swaps=False), abs=1e-9
-    )
-    assert terms(first_head(), batch)["meaning_contrast"] > terms(model, batch)["meaning_contrast"]
-
-
-def test_language_identification_is_a_loop_over_the_texts_of_both_sides():
-    model, batch = first_head(), batch_of_pairs()
+def test_every_term_of_the_first_facet_equals_loops_over_pairs_and_candidates(texts, swaps):
+    model, batch = first_head(without=() if swaps else ("mate_negatives",)), batch_of_pairs(texts)
     vectors = [(vector, side) for side in (0, 1) for vector in batch["role_vectors"][side].tolist()]
-    expected = [cross_entropy(through(model.language, vector), side) for vector, side in vectors]
-    assert terms(model, batch)["language_identification"] == pytest.approx(mean(expected), abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("without", "left_out"),
-    [(("template_contrast",), {"template_contrast"}), (("mate_negatives",), set())],
-)
-def test_without_leaves_out_its_term(without, left_out):
-    batch = batch_of_pairs()
-    assert set(first_head()(batch)) - set(first_head(without=without)(batch)) == left_out
+    expected = {
+        "meaning_contrast": loop_meaning(model, batch, slot_swaps=swaps),
+        "template_contrast": loop_template(model, batch),
+        "language_identification": mean([cross_entropy(through(model.language, row), side) for row, side in vectors]),
+    }
+    assert values(model(batch)) == pytest.approx(expected, abs=1e-9)
 
 
 def test_each_loss_reaches_the_units_it_is_about():
@@ -364,25 +293,14 @@ def test_each_loss_reaches_the_units_it_is_about():
     assert (of_meaning.abs().sum(dim=1) > 0).all()
 
 
-# --- embeddings -------------------------------------------------------------------------------------------
-
-
-def test_embeddings_equal_loops_over_tokens_and_units():
+def test_embeddings_equal_loops_over_tokens_and_units_and_the_language_is_a_vector_of_its_own():
     model, batch = first_head(), batch_of_pairs()
-    embeddings = model.embed(of_role(batch, "source") | {"vectors": batch["role_vectors"][0]})
+    vectors = batch["role_vectors"][0]
+    embeddings = model.embed(of_role(batch, "source") | {"vectors": vectors})
     for row, expected in enumerate(facets(model, batch, "source")):
         for name, vector in expected.items():
             assert embeddings[name][row].tolist() == pytest.approx(vector, abs=1e-9)
-
-
-def test_the_language_embedding_is_one_of_as_many_vectors_as_there_are_languages():
-    model, batch = first_head(), batch_of_pairs()
-    vectors = random_rows(len(LENGTHS["source"]), DIM, seed=9)
-    language = model.embed(of_role(batch, "source") | {"vectors": vectors})["language"]
-    assert language.tolist() == torch.eye(2)[model.language(vectors).argmax(dim=1)].tolist()
-
-
-# --- training ---------------------------------------------------------------------------------------------
+    assert embeddings["language"].tolist() == torch.eye(2)[model.language(vectors).argmax(dim=1)].tolist()
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

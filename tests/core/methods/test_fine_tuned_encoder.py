@@ -45,7 +45,6 @@ def data(files):
 
 
 def settings(name, *, tune="encoder", **changes):
-    """A few fast epochs."""
     base = METHODS[name].presets["paper"]
     fast = {"batch_size": 5, "epochs": 2, "learning_rate": 1e-3, "checkpoint_seconds": 0.0}
     return replace(base, **(fast | ({} if name == "fine_tuned" else {"tune": tune}) | changes))
@@ -56,7 +55,6 @@ def run(name, data, config, path, seeds=(0, 1)):
 
 
 def kept(folder):
-    """Weights of the finished seeds of a run, `SEED.NAME` to tensor."""
     by_seed = {path.stem: read_weights(path)[0] for path in folder.glob("*.safetensors")}
     return {f"{seed}.{name}": value for seed, weights in by_seed.items() for name, value in weights.items()}
 
@@ -64,9 +62,6 @@ def kept(folder):
 def features(data, texts, language="en"):
     utterances = data.utterances["dev"][language]
     return TextFeatures(data.vectors, utterances.rows, texts=utterances.texts if texts else None)
-
-
-# --- the encoder ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -153,8 +148,6 @@ def test_dropout_is_on_in_training_unless_it_is_left_out(files):
         assert torch.equal(settled, moving) != dropout
 
 
-# --- training ---------------------------------------------------------------------------------------------
-
 CASES = [(name, "head") for name in METHODS if name != "fine_tuned"] + [
     (name, "encoder") for name in ("emu", "npair", "fine_tuned")
 ]
@@ -226,9 +219,6 @@ def test_the_monitored_epoch_is_kept_and_patience_ends_a_seed(monitor, best, dat
     assert len(short) == {"last": 4, "loss": 3, "dev_accuracy": 2}[monitor]
 
 
-# --- files ------------------------------------------------------------------------------------------------
-
-
 def saved(name, data, config, tmp_path):
     epochs = list(run(name, data, config, tmp_path / "checkpoint"))
     known = {"seeds": [0, 1], "dim": data.dim, "encoder_fingerprint": "tiny"}
@@ -282,9 +272,6 @@ def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(d
         loaded.embed(features(data, texts=False), 0)
 
 
-# --- pairs ------------------------------------------------------------------------------------------------
-
-
 def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
     listed = infonce_head.pair_texts(data)
     assert len(set(listed.texts)) == len(listed.texts)
@@ -321,13 +308,6 @@ def test_pairs_of_a_bitext_find_their_texts_as_well(other):
         for (source, target), row in zip(pairs.tolist(), expected, strict=True):
             assert listed.texts[source] == f"text of {row['source_key']}"
             assert listed.texts[target] == f"text of {row['target_key']}"
-
-
-def test_pairs_with_a_text_in_common_are_found():
-    texts = torch.tensor([[1, 2], [3, 2], [3, 4], [5, 6]])
-    expected = torch.eye(4, dtype=torch.bool)
-    expected[0, 1] = expected[1, 0] = expected[1, 2] = expected[2, 1] = True
-    assert torch.equal(infonce_head.shares_a_text(texts), expected)
 
 
 def test_translation_accuracy_is_the_mean_of_both_ways():

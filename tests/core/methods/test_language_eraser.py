@@ -10,7 +10,6 @@ from disent_core.methods.facet_head import LanguageEraser
 
 
 def worlds(languages, *, texts=60, dim=7, seed=0):
-    """Correlated vectors of which every language has a mean of its own, and their languages."""
     random = torch.Generator().manual_seed(seed)
     labels = torch.arange(languages).repeat(texts)
     mixing = torch.randn(dim, dim, generator=random)
@@ -31,15 +30,6 @@ def test_after_it_all_languages_have_the_same_mean(languages, seed):
     erased = fitted(vectors, labels)(vectors)
     means = torch.stack([erased[labels == label].mean(dim=0) for label in range(languages)])
     assert torch.allclose(means, vectors.mean(dim=0).expand_as(means), atol=1e-9)
-
-
-def test_a_linear_probe_that_read_every_language_reads_none():
-    vectors, labels = worlds(2, texts=2000)
-    before, after = vectors.numpy(), fitted(vectors.double(), labels)(vectors.double()).numpy()
-    names = labels.numpy().astype(str)
-    read = [(linear_probe(rows[:2000], names[:2000], rows[2000:]) == names[2000:]).mean() for rows in (before, after)]
-    assert read[0] > 0.9
-    assert read[1] == pytest.approx(0.5, abs=0.05)
 
 
 def test_it_removes_one_dimension_less_than_there_are_languages_once_and_none_until_it_is_fitted():

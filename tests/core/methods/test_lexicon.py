@@ -36,16 +36,11 @@ def task(config=SMALL, data=DATA, seed=0):
 
 
 def facets_of(model, texts):
-    """Template, residual and meaning of texts, by plain sums."""
     facets = []
     for row in model.words(model.data.bags.take(texts)).tolist():
-        parts = row[: model.config.template_units], row[model.config.template_units :]
-        template, residual = map(unit, parts)
+        template, residual = unit(row[: model.config.template_units]), unit(row[model.config.template_units :])
         facets.append({"template": template, "meaning": template + residual})
     return facets
-
-
-# --- losses -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", [SMALL, PLAIN, replace(SMALL, without=("template_contrast",))])
@@ -75,18 +70,17 @@ def test_translations_are_contrasted_with_the_texts_of_both_languages_if_all_are
     model = task(config)
     batch = model.batches(0)[0]
     sides = [[row["meaning"] for row in facets_of(model, texts)] for texts in batch.pairs.unbind(1)]
-    expected = one_pool([[unit(row) for row in side] for side in sides], batch.pairs.T.tolist(), config.temperature)
+    expected = one_pool(sides, batch.pairs.T.tolist(), config.temperature)
     assert values(model.loss(batch)[0])["meaning_contrast"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():
-    model = task()
-    seen = []
+    model, seen = task(), []
     for batch in model.batches(3):
+        assert torch.equal(batch.pairs[: len(batch.chosen)], model.data.pairs["train"][batch.chosen])
+        seen += batch.chosen.tolist()
         for i, place in enumerate(batch.mate_of.tolist()):
-            pair = model.data.pairs["train"].tolist().index(batch.pairs[i].tolist())
-            seen.append(pair)
-            mates = model.data.mates[model.data.mates_of.take(torch.tensor([pair])).values].tolist()
+            mates = model.data.mates[model.data.mates_of.take(batch.chosen[[i]]).values].tolist()
             assert batch.pairs[place].tolist() in mates if mates else place == i
     assert sorted(seen) == list(range(len(model.data.pairs["train"])))
     assert any(len(batch.pairs) > len(batch.mate_of) for batch in model.batches(3))
@@ -114,9 +108,6 @@ def test_words_of_dev_and_of_too_few_texts_are_not_trained():
 
 def test_a_pair_alone_in_its_batch_is_left_out():
     assert [len(batch.mate_of) for batch in task(replace(SMALL, batch_size=23)).batches(0)] == [23]
-
-
-# --- heads ------------------------------------------------------------------------------------------------
 
 
 def trained(folder, config=SMALL, data=DATA, seeds=(0, 1)):
@@ -192,18 +183,6 @@ def static_task(config=STATIC, data=SHARED_MATES):
     return FacetStaticTask(bags, LanguageGroups.of(data, bags), config, 0)
 
 
-def parts_of(model, texts):
-    """Return template and meaning of texts, by plain sums."""
-    parts = []
-    for row in model.words(model.data.bags.take(texts)).tolist():
-        template, residual = unit(row[: model.config.template_units]), unit(row[model.config.template_units :])
-        parts.append({"template": template, "meaning": [value * 0.5**0.5 for value in template + residual]})
-    return parts
-
-
-# --- losses -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("config", [STATIC, PIVOT, replace(STATIC, without=("template_contrast",))])
 def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
     model = static_task(config)
@@ -211,7 +190,7 @@ def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
     terms, count = model.loss(batch)
     assert count == len(batch.utterances)
     groups = torch.cat([batch.utterances, batch.mates])
-    sides = [parts_of(model, texts) for texts in groups.unbind(1)]
+    sides = [facets_of(model, texts) for texts in groups.unbind(1)]
     meanings, texts = [[part["meaning"] for part in side] for side in sides], groups.T.tolist()
     if config.candidates == "all_languages":
         expected = {"meaning_contrast": one_pool(meanings, texts, config.temperature)}
@@ -224,15 +203,12 @@ def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
     if not config.without:
         of_sides = []
         for utterances, mates in zip(batch.utterances.unbind(1), batch.mate_of.unbind(1), strict=True):
-            left, right = ([part["template"] for part in parts_of(model, numbers)] for numbers in (utterances, mates))
+            left, right = ([part["template"] for part in facets_of(model, numbers)] for numbers in (utterances, mates))
             temperature = config.template_temperature
             of_sides.append(contrast(left, right, utterances.tolist(), mates.tolist(), temperature))
         expected["template_contrast"] = mean(of_sides)
     total = expected["meaning_contrast"] + config.template_weight * expected.get("template_contrast", 0)
     assert values(terms) == pytest.approx({**expected, "total": total}, abs=1e-5)
-
-
-# --- steps ------------------------------------------------------------------------------------------------
 
 
 def test_a_step_has_the_same_utterances_in_the_source_language_and_in_others_with_mates_that_all_have():
@@ -252,7 +228,6 @@ def test_a_step_has_the_same_utterances_in_the_source_language_and_in_others_wit
 
 
 def texts_by_number():
-    """Return the numbers of texts as `pair_bags` counts them: pairs first, then mates."""
     bags = pair_bags(SHARED_MATES, STATIC.table_rows)
     numbers = {}
     pairs, mates = SHARED_MATES.utterances["train"], SHARED_MATES.mates["train"]
@@ -277,9 +252,6 @@ def test_an_epoch_has_every_utterance_in_as_many_steps_as_cover_all_languages():
     assert {batch.utterances.shape[1] for batch in steps} == {2}
 
 
-# --- what is refused --------------------------------------------------------------------------------------
-
-
 def test_pairs_from_several_source_languages_are_refused():
     with pytest.raises(TrainingError, match="begin with several languages"):
         static_task(data=data_with_mates(world("en-de", "de-es"), BY_SOURCE))
@@ -294,18 +266,11 @@ def test_mates_that_differ_from_pair_to_pair_are_refused_with_the_setting_to_cha
         static_task(data=replace(SHARED_MATES, mates={"train": changed}))
 
 
-# --- heads ------------------------------------------------------------------------------------------------
-
-
 def test_a_head_on_disk_embeds_with_the_configured_norm_of_rows_that_are_not_trained(tmp_path):
     list(trainer(FACET_STATIC).fit(SHARED_MATES, STATIC, Fit((0,), tmp_path / "run", "run")))
     trainer(FACET_STATIC).save(tmp_path / "run", tmp_path / "head.safetensors", {"seeds": [0]})
     head = trainer(FACET_STATIC).load(tmp_path / "head.safetensors", STATIC, "cpu")
     assert head.words[0].unseen == 0.25
-    texts = ["toy en 1", "never seen"]
-    features = TextFeatures(VectorBank([torch.zeros(1, 2)]), torch.zeros(2, dtype=torch.int64), texts=texts)
-    embedded = head.embed(features, 0)
-    assert {name: rows.shape for name, rows in embedded.items()} == {
-        "meaning": (2, 8), "template": (2, 5), "residual": (2, 3)
-    }  # fmt: skip
+    embedded = head.embed(features("toy en 1", "never seen"), 0)
+    assert {name: rows.shape[1] for name, rows in embedded.items()} == {"meaning": 8, "template": 5, "residual": 3}
     np.testing.assert_allclose(np.linalg.norm(embedded["meaning"], axis=1), 1.0, atol=1e-6)

@@ -8,7 +8,7 @@ import pytest
 
 from disent_core.methods.dream import DreamConfig
 from disent_core.methods.fmda import FmdaConfig
-from disent_core.methods.spec import Meter, TrainingCost, machine, settings_fingerprint
+from disent_core.methods.spec import Meter, TrainingCost, settings_fingerprint
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_info, rows_table, write_table
 
 CURVE = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "seed": 0, "epoch": 1, "split": "dev"}
@@ -48,12 +48,6 @@ def test_a_curve_has_its_cost_beside_unchanged_rows_or_none_of_an_earlier_versio
     rows = rows_table([], "training_curve")
     assert TrainingCost.of(write_table(tmp_path / "curve.parquet", rows, SCHEMAS["training_curve"], inputs="i")) is None
 
-
-def test_a_machine_is_named_with_its_cores():
-    assert machine("cpu").endswith(" cores")
-
-
-# --- settings ---------------------------------------------------------------------------------------------
 
 PAPER = DreamConfig(max_epochs=5)
 

@@ -62,15 +62,7 @@ def score(labeller):
     return word_f1(TEST, tags)
 
 
-def weights(labeller):
-    return torch.cat([value.flatten() for value in labeller.state_dict().values()])
-
-
-# --- features ---------------------------------------------------------------------------------------------
-
-
 def naive(files, items, concat_norm):
-    """Two calls of the model for each item, as the protocol says."""
     from transformers import AutoModel, AutoTokenizer
 
     model, tokeniser = AutoModel.from_pretrained(files.folder).eval(), AutoTokenizer.from_pretrained(files.folder)
@@ -100,9 +92,6 @@ def test_each_distinct_text_is_encoded_once(encoder, sentences):
     assert (len(features.masked), len(features.spans)) == (len(set(items.masked)), len(set(items.texts)))
     apart = encoder.vectors(items.masked), encoder.vectors(items.texts)
     torch.testing.assert_close(features.take(torch.arange(len(items))), torch.cat(apart, dim=1), atol=1e-5, rtol=0)
-
-
-# --- the contrastive stage --------------------------------------------------------------------------------
 
 
 def tune(files, checkpoint, **changed):
@@ -137,9 +126,6 @@ def test_tuning_twice_gives_the_same_weights_and_all_of_them_move(files, tmp_pat
         assert not torch.equal(value, untouched[name]), name
 
 
-# --- classifiers ------------------------------------------------------------------------------------------
-
-
 def test_the_paper_has_these_layers():
     config = METHOD.presets["paper"]
     filtering = perceptron([1536, *config.filter_hidden, 2], 0, "filter", "cpu")
@@ -170,9 +156,6 @@ def test_the_threshold_is_the_largest_that_lets_enough_slots_pass(values, recall
     assert not larger or len(larger) / len(values) < recall
 
 
-# --- the whole ---------------------------------------------------------------------------------------------
-
-
 def test_it_learns_to_tag_unseen_sentences_and_every_word_of_them(labeller):
     assert score(labeller) > 0.9
     sentences = [["thank", "you"], [], ["unheard", "words", "at", "nine"]]
@@ -193,12 +176,6 @@ def test_its_variants_learn_too(files, tmp_path, changed):
 
 def test_it_learns_less_without_the_contrastive_stage(files, labeller, tmp_path):
     assert score(train(files, tmp_path, replace(QUICK, contrastive=False), seed=2)) < score(labeller) - 0.2
-
-
-def test_without_a_filter_the_classifier_has_a_class_for_no_slot(files, tmp_path):
-    labeller = train(files, tmp_path, replace(SHORT, filter=False))
-    assert labeller.filter is None
-    assert labeller.classifier[-1].out_features == len(labeller.classes) + 1
 
 
 def test_a_threshold_tuned_for_recall_lets_that_share_of_the_training_slots_pass_and_is_in_the_file(files, tmp_path):

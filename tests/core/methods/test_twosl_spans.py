@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import needs_corpus, real_corpus
 from slot_sentences import tagged_sentences
 
 from disent_core.errors import TrainingError
-from disent_core.methods.families.tagger import Tagged, sample_sentences, slot_types, slots_of
+from disent_core.methods.families.tagger import Tagged, sample_sentences, slot_types
 from disent_core.methods.twosl_head import contrastive_pairs, sample_nones, span_items
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
 
-XSID = real_corpus("xsid-0.4")
 WAKE = Tagged(["wake", "me", "at", "half", "past", "nine"], ["O", "O", "O", "B-time", "I-time", "I-time"])
 
 
@@ -90,8 +88,6 @@ def test_a_sample_depends_on_its_seed_alone_and_repeats_no_sentence():
     assert len({sentence.tokens[0] for sentence in first}) == 20
 
 
-# --- pairs ------------------------------------------------------------------------------------------------
-
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=4, max_size=30).filter(
     lambda labels: len(set(labels)) > 1 and any(labels.count(letter) > 1 for letter in "abc")
 )
@@ -148,24 +144,3 @@ def test_spans_without_a_pair_or_a_negative_are_refused():
         drawn(["a", "a"])
     with pytest.raises(ValueError, match="negatives_per_positive must be 1 or even, not 3"):
         drawn(["a", "a", None], negatives_per_positive=3)
-
-
-# --- xSID -------------------------------------------------------------------------------------------------
-
-
-@needs_corpus(XSID)
-def test_slots_of_more_than_five_words_are_as_rare_in_xsid_as_published():
-    shares = {}
-    for path in sorted(XSID.glob("*.test.conll")):
-        rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-        sentences: list[Tagged] = [Tagged([], [])]
-        for row in rows:
-            if len(row) >= 4 and row[0].isdigit():
-                sentences[-1].tokens.append(row[1])
-                sentences[-1].tags.append(row[3])
-            elif sentences[-1].tokens:
-                sentences.append(Tagged([], []))
-        lengths = [slot.end - slot.start for sentence in sentences for slot in slots_of(sentence)]
-        shares[path.name[:2]] = sum(length > 5 for length in lengths) / len(lengths)
-    spaced = [shares[language] for language in ("ar", "da", "de", "id", "it", "kk", "nl", "tr")]
-    assert 0.011 < min(spaced) < max(spaced) < 0.031

@@ -92,12 +92,8 @@ def measured(problem, model, embedding):
 
 
 def by_mteb(tasks, model, embedding, folder):
-    """Task and subset -> scores."""
     results = evaluate(DisentEncoder(model, embedding), tasks, folder)
     return {(r.task_name, s["hf_subset"]): s for r in results for scores in r.scores.values() for s in scores}
-
-
-# --- the same figures -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("embedding", ["meaning", "language"])
@@ -135,9 +131,6 @@ def test_our_tasks_by_mteb_equal_our_own_figures(tmp_path, make, languages):
             assert theirs["map_at_1000"] == pytest.approx(figures["map"], abs=1e-5)
             compared += 1
     assert compared
-
-
-# --- names ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("samples", "characters"), [(78, 0), (80, 100), (80, -100)])
@@ -182,9 +175,6 @@ def test_corrections_for_hubs_and_skipped_candidates_are_no_tasks(official_data)
     _, others = official.pair_tasks(corrected)
     assert [task.hf_subsets for task in own_tasks(others)] == [["toy:en-de"]]  # Tatoeba has the other direction
     assert own_tasks([replace(problem, skip=np.zeros(40, int)) for problem in tatoeba()]) == []
-
-
-# --- files ------------------------------------------------------------------------------------------------
 
 
 def test_results_load_by_mteb_each_embedding_as_an_experiment(tmp_path):

@@ -149,9 +149,6 @@ def test_a_number_beyond_all_floats_and_dates_is_left_out(tmp_path):
     assert rows_table(rows, "mteb_results").schema.equals(SCHEMAS["mteb_results"])
 
 
-# --- the step ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def workspace(tmp_path, load) -> Workspace:
     (tmp_path / "tatoeba.deu-eng.deu").write_text("Ja.\n", encoding="utf-8")

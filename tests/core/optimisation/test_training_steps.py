@@ -28,8 +28,6 @@ EXAMPLES = 10
 
 
 class Regression:
-    """A small network with dropout that learns random numbers."""
-
     def __init__(self, steps=None):
         torch.manual_seed(7)
         self.network = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1))
@@ -50,22 +48,6 @@ class Regression:
 
     def weights(self):
         return torch.cat([value.flatten() for value in self.network.state_dict().values()])
-
-
-@pytest.mark.parametrize("adam", [ADAM, replace(ADAM, decay="l2", clip=None, schedule="constant", fused=False)])
-@pytest.mark.parametrize("is_summed", [False, True])
-@pytest.mark.parametrize("cut", [1, 3, 7, 14])
-def test_a_run_that_was_cut_off_ends_with_the_same_weights_to_the_bit(tmp_path, monkeypatch, adam, is_summed, cut):
-    monkeypatch.setattr("disent_core.optimisation.steps.SAVE_SHARE", 1e9)  # a checkpoint at every step
-    whole, broken, resumed = Regression(), Regression(steps=cut), Regression()
-    epochs = whole.train(tmp_path / "whole", adam, is_summed=is_summed)
-    with pytest.raises(KeyboardInterrupt):
-        broken.train(tmp_path / "cut", adam, is_summed=is_summed)
-    torch.manual_seed(99)
-    again = resumed.train(tmp_path / "cut", adam, is_summed=is_summed)
-    assert torch.equal(whole.weights(), resumed.weights())
-    assert [replace(report, seconds=0.0) for report in again] == [replace(report, seconds=0.0) for report in epochs]
-    assert sum(report.is_replayed for report in again) == cut // 3
 
 
 def test_a_finished_run_is_loaded_and_computes_nothing(tmp_path):

@@ -290,11 +290,6 @@ def test_a_picture_says_what_it_was_made_of_unless_it_is_missing_damaged_or_sile
     assert [png_made_of(tmp_path / name) for name in names] == ["inputs", None, None, None]
 
 
-def test_png_and_svg_are_the_same_for_the_same_figure():
-    assert png(titled("a")) == png(titled("a"))
-    assert svg(titled("a"), "a") == svg(titled("a"), "a")
-
-
 class Tags(HTMLParser):
     def __init__(self):
         super().__init__()

@@ -236,7 +236,6 @@ def built(tmp_path_factory):
 
 @pytest.fixture
 def copied(built, tmp_path):
-    """A copy, which a test may change."""
     return shutil.copytree(built, tmp_path / "index")
 
 

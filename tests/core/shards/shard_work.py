@@ -30,8 +30,6 @@ def killed(number):
 
 
 class KilledOnce:
-    """Squares numbers; the first process that meets number 3 is killed."""
-
     def __init__(self, mark: Path) -> None:
         self.mark = mark
 

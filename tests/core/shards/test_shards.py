@@ -25,9 +25,6 @@ def kept(work, folder, inputs="a"):
         return np.concatenate([arrays["squares"] for arrays in map_kept(work, SHARDS, "squares")])
 
 
-# --- cutting ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("backend", "items", "expected"),
     [(HERE, 100, 1), (TWO, 100, 20), (RAY, 100, 20), (TWO, 13, 3), (TWO, 9, 1), (RAY, 99, 1)],
@@ -37,9 +34,6 @@ def test_ranges_have_each_item_once_and_are_one_inline_or_of_too_few_items(backe
         parts = ranges(items, 5)
     assert len(parts) == expected
     assert [item for some in parts for item in some] == list(range(items))
-
-
-# --- processes --------------------------------------------------------------------------------------------
 
 
 def test_processes_give_results_in_the_order_of_shards_though_one_is_killed(tmp_path):
@@ -90,20 +84,14 @@ def test_ray_is_asked_for_where_it_is_missing(monkeypatch):
         [*on_ray(square, range(2))]
 
 
-# --- what is kept -----------------------------------------------------------------------------------------
-
-
-def test_shards_of_a_step_that_was_stopped_are_not_computed_again(tmp_path):
-    work = Counting(tmp_path / "log", fails_at=4)
-    with pytest.raises(EncoderError):
-        kept(work, tmp_path / "shards")
-    work.fails_at = -1
-    assert kept(work, tmp_path / "shards").tolist() == [0, 1, 4, 9, 16]
-    assert work.computed() == [0, 2, 4]
-
-
-@pytest.mark.parametrize("change", ["inputs", "a flipped bit"])
-def test_a_shard_of_other_inputs_or_a_damaged_one_is_computed_again(tmp_path, change):
+@pytest.mark.parametrize(
+    ("change", "computed"),
+    [("", [0, 2, 4]), ("inputs", [0, 0, 2, 2, 4]), ("a flipped bit", [0, 2, 2, 4])],
+    ids=["unchanged", "other inputs", "a flipped bit"],
+)
+def test_of_a_step_that_was_stopped_only_shards_of_other_inputs_or_damaged_ones_are_computed_again(
+    tmp_path, change, computed
+):
     work = Counting(tmp_path / "log", fails_at=4)
     with pytest.raises(EncoderError):
         kept(work, tmp_path / "shards")
@@ -112,7 +100,7 @@ def test_a_shard_of_other_inputs_or_a_damaged_one_is_computed_again(tmp_path, ch
         file = tmp_path / "shards" / "squares" / "2-4.safetensors"
         file.write_bytes(file.read_bytes()[:-1] + b"\1")
     assert kept(work, tmp_path / "shards", "b" if change == "inputs" else "a").tolist() == [0, 1, 4, 9, 16]
-    assert work.computed() == ([0, 0, 2, 2, 4] if change == "inputs" else [0, 2, 2, 4])
+    assert work.computed() == computed
 
 
 def test_nothing_is_kept_of_a_step_that_is_done_and_none_of_one_shard(tmp_path):

@@ -28,7 +28,6 @@ def home(tmp_path):
 
 
 def write(path: Path, small_name: str | None = None, *, hours: float) -> None:
-    """A file of 40 kB with its manifest, or a small file of another name beside it."""
     path.parent.mkdir(parents=True)
     small = manifest_path(path) if small_name is None else path.with_name(small_name)
     path.write_bytes(bytes(40 * KB))

@@ -72,16 +72,6 @@ def test_a_file_that_a_library_keeps_for_its_maker_gets_the_permissions_of_every
     assert len({file.stat().st_mode for file in files}) == 1
 
 
-def test_readers_see_the_old_file_until_the_new_one_is_complete(tmp_path):
-    path = tmp_path / "file"
-    write_text(path, "old")
-    with atomic_path(path) as temporary:
-        temporary.write_text("new")
-        assert path.read_text() == "old"
-        assert temporary.parent == path.parent
-    assert path.read_text() == "new"
-
-
 def die_in_the_middle(path):
     with atomic_path(path) as temporary:
         temporary.write_text("half")
@@ -154,9 +144,6 @@ def test_free_space_is_reported_for_the_disk_where_the_folder_will_be(tmp_path, 
     with pytest.raises(StorageError):
         fail()
     assert asked == [tmp_path / "a" / "b"]
-
-
-# --- locks ------------------------------------------------------------------------------------------------
 
 
 def test_every_lock_is_on_a_file_that_is_open_for_writing(tmp_path, monkeypatch):

@@ -36,9 +36,6 @@ def pool(*changes):
     return rows_table([ROW | change for change in changes], "negative_pool")
 
 
-# --- schemas ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
@@ -68,8 +65,6 @@ def test_columns_are_put_in_the_order_of_the_schema():
 def test_no_rows_make_a_table_of_each_schema(name):
     assert rows_table([], name).schema.equals(SCHEMAS[name])
 
-
-# --- fingerprints -----------------------------------------------------------------------------------------
 
 vector = st.lists(st.floats(0, 9, width=32), min_size=2, max_size=2)
 short = st.text(max_size=2)
@@ -151,9 +146,6 @@ def test_parts_share_a_fingerprint_only_if_they_are_equal(left, right):
     assert (fingerprint(*left) == fingerprint(*right)) == (left == right)
 
 
-# --- places -----------------------------------------------------------------------------------------------
-
-
 def test_the_last_part_of_a_partition_names_the_file(tmp_path):
     path = table_path(tmp_path, "corpora", "utterances", "massive", "en")
     assert path == tmp_path / "tables/corpora/utterances/massive/en.parquet"
@@ -185,9 +177,6 @@ def test_a_safe_part_is_one_component_of_a_path(tmp_path_factory, name):
     except ValueError:
         return
     assert (base / part).resolve().parent == base.resolve()
-
-
-# --- tables on disk ---------------------------------------------------------------------------------------
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -262,7 +251,6 @@ def test_a_table_is_made_again_for_other_inputs_or_after_damage_alone(tmp_path):
     assert [state.is_reused for state in states] == [False, True, False, False]
     assert len(calls) == 3
     assert len({state.info.content_hash for state in states}) == 1
-    path = tmp_path / "pool.parquet"
     refresh_table(path, POOL, inputs="a", make=lambda: pool({}))
     path.write_bytes(path.read_bytes()[:50])
     assert not refresh_table(path, POOL, inputs="a", make=lambda: pool({})).is_reused

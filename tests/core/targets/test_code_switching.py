@@ -5,15 +5,11 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import needs_corpus, real_corpus
 from worlds import sentence_pairs
 
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.targets.code_switching import CodeSwitchingConfig, code_switched, read_dictionary
-
-REAL = real_corpus("")
-needs_real = needs_corpus(REAL)
 
 GERMAN = [("the", "der"), ("the", "die"), ("dog", "hund"), ("hound", "hund"), ("cat", "katze"), ("big", "große")]
 ALL = CodeSwitchingConfig(probability=1.0)
@@ -147,9 +143,6 @@ def test_pairs_must_have_english_on_one_side(pair):
         switched("der", pair=pair)
 
 
-# --- word lists ---
-
-
 def listed(tmp_path, content):
     path = tmp_path / "de.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -177,16 +170,3 @@ def test_missing_empty_and_useless_lists_are_errors(tmp_path):
     for content, message in (("", "this file is empty"), ("tom tom\n", "is its own translation")):
         with pytest.raises(CorpusError, match=message):
             read_dictionary(listed(tmp_path, content))
-
-
-@needs_real
-def test_published_lists_switch_published_sentences():
-    from disent_core.corpora.formats.moses import TATOEBA
-
-    table = TATOEBA.read_pairs(REAL / "tatoeba-v1", "de-en", corpus="tatoeba")
-    dictionary = read_dictionary(REAL / "dictionaries/de.txt")
-    rows = code_switched(table, dictionary, CodeSwitchingConfig()).to_pylist()
-    assert len(rows) >= 950
-    texts = dict(zip(table["pair_id"].to_pylist(), table["source"].to_pylist(), strict=True))
-    assert all(row["switched"] != texts[row["pair_id"]] for row in rows)
-    assert 0.2 < sum(len(row["replaced_words"]) for row in rows) / sum(row["words"] for row in rows) < 0.4

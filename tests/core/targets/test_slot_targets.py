@@ -7,10 +7,7 @@ import pytest
 import worlds
 from hypothesis import given
 from hypothesis import strategies as st
-from places import needs_corpus, real_corpus, why_absent
 
-from disent_core.corpora.annotation import tagged_slots
-from disent_core.corpora.formats.massive import read_utterances
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.targets import template_pairs as made_of
 from disent_core.targets.masking import MaskingConfig, mask_utterances, write_masked
@@ -22,14 +19,10 @@ from disent_core.text import (
     MASK,
     SUBWORD_MASK_CLOSE,
     SUBWORD_MASK_OPEN,
-    is_unspaced,
-    normalise,
     text_key,
     token_spans,
     tokenize,
 )
-
-REAL = real_corpus("massive/amazon-massive-dataset-1.1.tar.gz")
 
 
 def utterance(text, tags, key="1", split="test", language="en", tokens=None):
@@ -41,23 +34,10 @@ def table(*rows):
     return rows_table(rows, "utterances")
 
 
-def read(path, locale):
-    return read_utterances(path, locale, corpus="massive", language=locale[:2])
-
-
-@pytest.fixture(scope="module", params=["en-US", "de-DE", "ja-JP"])
-def published(request):
-    if not REAL.is_file():
-        pytest.skip(why_absent(REAL))
-    return request.param[:2], read(REAL, request.param)
-
-
 def masked(text, tags, language="en", **config):
     (row,) = mask_utterances(table(utterance(text, tags, language=language)), MaskingConfig(**config)).to_pylist()
     return row["template_text"], row["residual_text"]
 
-
-# --- masking ---
 
 WAKE = "wake me at five  am today", "O O O B-time I-time B-date"
 
@@ -153,22 +133,6 @@ def test_deleting_equals_a_loop_over_words(words, gaps):
     assert write_masked(text, spans, hidden, "delete").split() == (kept or [MASK])
 
 
-# --- the published corpus ---
-
-
-def test_published_utterances_are_masked_token_by_token(published):
-    language, utterances = published
-    masked = mask_utterances(utterances, MaskingConfig())
-    for row, out in zip(utterances.to_pylist(), masked.to_pylist(), strict=True):
-        masks = sum(tag != "O" for tag in row["slot_tags"])
-        assert out["template_text"].count(MASK) == masks
-        assert (out["residual_text"] is None) == (masks == 0)
-        if out["residual_text"] is not None:
-            assert out["residual_text"].count(MASK) == len(row["tokens"]) - masks
-        if not is_unspaced(language):
-            assert len(out["template_text"].split(" ")) == len(row["text"].split(" "))
-
-
 def lamps(*colours, split="test", start=0):
     return [
         utterance(f"dim the {colour} lamp", "O O B-color O", key=f"{split}{start + i}", split=split)
@@ -199,13 +163,6 @@ def test_characters_are_replaced_without_spaces_in_a_script_without_them():
         utterance("青灯", "B-c O", key="2", language="ja"),
     ]
     assert [row["target_text"] for row in pairs(rows)] == ["青灯", "赤い灯"]
-
-
-def test_a_target_text_is_used_once_with_dedup():
-    rows = pairs(lamps("red", "blue", "green", "pink"), n_targets=2)
-    texts = [row["target_text"] for row in rows]
-    assert len(set(texts)) == len(texts) == 4
-    assert len(pairs(lamps("red", "blue", "green", "pink"), n_targets=2, dedup=False)) == 8
 
 
 def test_a_source_without_other_values_is_dropped_and_one_without_slot_is_no_source():
@@ -326,32 +283,6 @@ def test_two_languages_at_once_are_rejected():
         pairs(rows)
 
 
-# --- the published corpus ---
-
-
-SOURCES = {"en": 1_979, "de": 1_978, "ja": 1_967}
-
-
-def test_published_template_pairs_are_complete_and_distinct(published):
-    language, utterances = published
-    rows = template_pairs(utterances, TemplatePairConfig())
-    texts = rows["target_text"].to_pylist()
-    assert len(set(texts)) == len(texts)
-    assert rows["target_index"].to_pylist().count(0) == SOURCES[language]
-    assert all(text == normalise(text) for text in texts)
-
-
-@needs_corpus(REAL)
-def test_a_single_edit_of_the_published_corpus_changes_few_targets():
-    rows = [row for row in read(REAL, "en-US").to_pylist() if row["split"] == "test"]
-    place = next(number for number, row in enumerate(rows) if tagged_slots(row["slot_tags"]))
-    new = utterance("x", "B-date", key=rows[place]["utterance_id"]) | {"corpus": "massive"}
-    edited = [*rows[:place], new, *rows[place + 1 :]]
-    before, after = (_by_source(pairs(some)) for some in (rows, edited))
-    changed = sum(before[key] != after.get(key) for key in before)
-    assert 1 <= changed < 40
-
-
 CITIES = [("berlin", "Berlin"), ("munich", "München"), ("cologne", "Köln"), ("vienna", "Wien")]
 
 
@@ -429,9 +360,6 @@ def test_another_utterance_changes_only_the_mates_that_draw_its_values(pairs, se
     for row in mates(*weather([*pairs, new]), seed=seed, n_mates=1):
         if row["utterance_id"] in before and row["replaced_slots"][0]["source_new"] != "newtown":
             assert row == before[row["utterance_id"]]
-
-
-# --- drawn by the source ----------------------------------------------------------------------------------
 
 
 def test_mates_drawn_by_the_source_are_translations_of_each_other_in_every_language():

@@ -85,12 +85,6 @@ def test_utterances_come_by_split_and_language_with_the_rows_of_their_texts():
             assert utterances_of_language.intents[1] == f"intent_{int(utterances_of_language.ids[1]) % 3}"
 
 
-def test_data_of_a_method_without_these_needs_has_neither():
-    data = training_data(WORLD.aligned, WORLD.vectors, WORLD.states)
-    assert not data.template_pairs
-    assert not data.utterances
-
-
 def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
     toy = world("en-de", "en-es")
     by_language = {table["language"][0].as_py(): table for table in toy.utterances}
@@ -116,9 +110,6 @@ def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
 
 
 EVERYTHING = frozenset(Need)
-
-
-# --- fingerprints -----------------------------------------------------------------------------------------
 
 
 def with_value(table, row, column, value):
@@ -163,9 +154,6 @@ def test_a_training_fingerprint_sees_dev_rows_and_is_blind_to_test_rows(column):
     assert training_fingerprint(aligned().slice(0, 3), EVERYTHING) == training_fingerprint(aligned(), EVERYTHING)
     of_dev = with_value(aligned(), 2, column, "k")
     assert training_fingerprint(of_dev, EVERYTHING) != training_fingerprint(aligned(), EVERYTHING)
-
-
-# --- texts to encode --------------------------------------------------------------------------------------
 
 
 def template_pairs(*texts):

@@ -19,31 +19,21 @@ def plan(data=None, *, validation="dev", fraction=0.25, split_seed=42, **asked):
 
 
 def rows_of(vectors, bank):
-    """Which text each vector is of."""
     everything = torch.cat(bank.parts)
     return [int((everything == vector).all(dim=1).nonzero()) for vector in vectors]
 
 
 def epoch_rows(batch_plan, seeds, epoch, batch_size=5, name="source_vectors"):
-    """Texts of an epoch, one list a seed."""
     batches = [batch[name] for _, batch in batch_plan.training_batches(seeds, epoch, batch_size)]
     stacked = torch.cat(batches, dim=1)
     return [rows_of(vectors, batch_plan.sampler.data.vectors) for vectors in stacked]
 
 
-# --- pairs ------------------------------------------------------------------------------------------------
-
-
 def test_an_epoch_has_each_pair_once_for_each_seed_with_its_source_and_target_together():
     batch_plan = plan()
-    for side in SIDES:
-        expected = sorted(batch_plan.train.text[side].tolist())
-        for rows in epoch_rows(batch_plan, [0, 1], 0, name=f"{side}_vectors"):
-            assert sorted(rows) == expected
-    batch_plan = plan()
-    pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
-    sources, targets = (epoch_rows(batch_plan, [3], 0, name=f"{side}_vectors")[0] for side in SIDES)
-    assert set(zip(sources, targets, strict=True)) == pairs
+    pairs = sorted(zip(*(batch_plan.train.text[side].tolist() for side in SIDES), strict=True))
+    sides = (epoch_rows(batch_plan, [0, 1], 0, name=f"{side}_vectors") for side in SIDES)
+    assert [sorted(zip(*of_seed, strict=True)) for of_seed in zip(*sides, strict=True)] == [pairs, pairs]
 
 
 def test_the_last_batch_is_smaller_and_left_out_on_demand_unless_it_is_all():
@@ -63,12 +53,10 @@ def test_seeds_and_epochs_see_different_orders():
 def test_what_a_seed_draws_depends_neither_on_the_other_seeds_nor_on_the_batch_size():
     batch_plan = plan(draws=("partner",))
     for name in ("source_vectors", "target_partner_vectors"):
-        assert epoch_rows(batch_plan, [0, 1, 2], 4, name=name)[1] == epoch_rows(batch_plan, [1], 4, name=name)[0]
-    batch_plan = plan(draws=("partner",))
-    for name in ("source_vectors", "source_partner_vectors"):
-        assert epoch_rows(batch_plan, [0], 0, batch_size=3, name=name) == epoch_rows(
-            batch_plan, [0], 0, batch_size=50, name=name
-        )
+        (alone,) = epoch_rows(batch_plan, [1], 4, name=name)
+        assert epoch_rows(batch_plan, [0, 1, 2], 4, name=name)[1] == alone
+        for size in (3, 50):
+            assert epoch_rows(batch_plan, [1], 4, batch_size=size, name=name) == [alone]
 
 
 def test_validation_batches_are_the_same_but_for_draws_that_depend_on_the_epoch():
@@ -103,9 +91,6 @@ def test_validation_texts_are_those_of_the_dev_split_in_order():
         assert rows_of(torch.cat(blocks), batch_plan.sampler.data.vectors) == batch_plan.dev.text[side].tolist()
 
 
-# --- a fraction of the training pairs as validation ---------------------------------------------------------
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.integers(10, 40), st.floats(0.01, 0.9), st.integers(0, 5))
 def test_a_validation_fraction_and_the_rest_are_the_training_pairs(count, fraction, split_seed):
@@ -132,9 +117,6 @@ def test_all_training_pairs_held_out_is_an_error():
         plan(single_pair, validation="train_fraction")
 
 
-# --- other pairs, and the other half of a batch --------------------------------------------------------------
-
-
 def test_other_pairs_are_training_pairs_but_never_the_own_one():
     batch_plan = plan(world("en-de", "en-es").data, draws=("other_pair",))
     pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
@@ -154,7 +136,7 @@ def test_other_pairs_are_training_pairs_but_never_the_own_one():
     assert len(languages) == 4, "of any language, whatever the anchor's"
 
 
-def test_the_second_half_of_a_batch_serves_the_first():
+def test_the_second_half_of_a_batch_serves_the_first_and_a_batch_of_one_pair_has_none():
     data = world("en-de", "en-es").data
     whole, halved = plan(data), plan(data, draws=("second_half",))
     for (count, batch), (pairs, half) in zip(
@@ -166,6 +148,7 @@ def test_the_second_half_of_a_batch_serves_the_first():
                 assert torch.equal(half[f"{side}_{name}"], batch[f"{side}_{name}"][:, :pairs])
                 second = batch[f"{side}_{name}"][:, pairs : 2 * pairs]
                 assert torch.equal(half[f"{side}_second_half_{name}"], second)
+    assert [pairs for pairs, _ in plan(draws=("second_half",)).training_batches([0], 0, 11)] == [5]
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
@@ -190,14 +173,6 @@ def test_the_next_in_a_batch_is_any_other_pair_over_time():
             rows = rows_of(vectors, batch_plan.sampler.data.vectors)
             met |= {(rows[i], rows[j]) for i, j in enumerate(following.tolist())}
     assert len(met) == len(batch_plan.train) * (len(batch_plan.train) - 1)
-
-
-def test_a_batch_of_one_pair_has_no_halves():
-    batch_plan = plan(draws=("second_half",))
-    assert [pairs for pairs, _ in batch_plan.training_batches([0], 0, 11)] == [5]
-
-
-# --- partners and negatives -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("draw", "pool"), [("partner", "sentences"), ("negative", "negatives")])

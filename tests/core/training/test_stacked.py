@@ -46,7 +46,6 @@ def untimed(epochs):
 
 
 def stack(path, prefix):
-    """Parameters of all active seeds as the checkpoint has them."""
     with safe_open(path, framework="pt") as file:
         return {key.removeprefix(prefix): file.get_tensor(key) for key in file.keys() if key.startswith(prefix)}
 
@@ -61,8 +60,6 @@ OVERFITTED = dream(max_epochs=60, learning_rate=0.05)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Give the checkpoint and the epochs of a run, which is made once. Tests only read them."""
-
     known = {}
 
     def made_once(config, seeds=(0, 1)):
@@ -76,7 +73,6 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def copied(made, tmp_path):
-    """A copy of the checkpoint of the plain run, and its epochs."""
     path, epochs = made(dream())
     return shutil.copytree(path.parent, tmp_path / "copied") / path.name, epochs
 
@@ -91,17 +87,6 @@ def test_stacked_seeds_equal_separate_runs(made, tmp_path, cached, monkeypatch):
         assert total(alone, seed) == pytest.approx(total(together, seed), abs=1e-5)
         for name, value in best_parameters(path)[seed].items():
             assert torch.allclose(value, stacked[seed][name], atol=1e-5), name
-
-
-def test_stacked_seeds_of_fmda_equal_separate_runs(tmp_path):
-    config = FmdaConfig(learning_rate=0.01, batch_size=5, max_epochs=3, monitor="dev_retrieval")
-    pairs = PairSampler(world().data, **FMDA_SAMPLER)
-    arguments = {"pairs": pairs, "build": lambda: FmdaHead(DIM, 2, config)}
-    list(run(tmp_path / "together", config, (0, 1), **arguments))
-    list(run(tmp_path / "alone", config, (1,), **arguments))
-    stacked, alone = stack(tmp_path / "together", "now."), stack(tmp_path / "alone", "now.")
-    for name in alone:
-        assert torch.allclose(alone[name][0], stacked[name][1], atol=1e-5), name
 
 
 @pytest.mark.parametrize(
@@ -209,7 +194,6 @@ def test_best_parameters_are_those_of_each_seeds_best_epoch(made, tmp_path):
 
 
 def naive_accuracies(head, data):
-    """Of both directions, by a loop over queries."""
     dev = data.splits["dev"].text
     with torch.no_grad():
         meanings = [head.embed({"vectors": data.vectors.take(dev[side])})["meaning"] for side in ("source", "target")]
@@ -385,11 +369,19 @@ def test_reversal_updates_everything_at_once(tmp_path, monkeypatch):
     assert updates == [ADVERSARY | MAPS] * 3
 
 
-def test_stacked_seeds_with_an_adversary_equal_separate_runs(tmp_path):
-    list(run_adversary(tmp_path / "together", adversarial(), (3, 4)))
+OTHERS = {
+    "states": (FmdaConfig(learning_rate=0.01, batch_size=5, max_epochs=3), FmdaHead, FMDA_SAMPLER),
+    "adversary": (adversarial(), MeatHead, {}),
+}
+
+
+@pytest.mark.parametrize(("config", "head", "asked"), OTHERS.values(), ids=OTHERS)
+def test_stacked_seeds_that_read_states_or_have_an_adversary_equal_separate_runs(tmp_path, config, head, asked):
+    given = {"pairs": PairSampler(world().data, **asked), "build": lambda: head(DIM, 2, config)}
+    list(run(tmp_path / "together", config, (3, 4), **given))
+    together = stack(tmp_path / "together", "now.")
     for index, seed in enumerate((3, 4)):
-        list(run_adversary(tmp_path / str(seed), adversarial(), (seed,)))
-        together = stack(tmp_path / "together", "now.")
+        list(run(tmp_path / str(seed), config, (seed,), **given))
         for name, value in stack(tmp_path / str(seed), "now.").items():
             assert torch.allclose(value[0], together[name][index], atol=1e-5), name
 

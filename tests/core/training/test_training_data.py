@@ -30,8 +30,6 @@ from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 from disent_core.training.stacked import best_parameters
 
-# --- banks ------------------------------------------------------------------------------------------------
-
 part_sizes = st.lists(st.integers(0, 5), min_size=1, max_size=4).filter(any)
 dtypes = st.sampled_from([torch.float16, torch.float32])
 
@@ -78,7 +76,6 @@ def test_rows_of_a_bank_are_those_of_the_keys_in_whatever_order_tables_are_store
 
 
 def restored(table: VectorTable) -> VectorTable:
-    """The same table, stored backwards."""
     order = np.arange(len(table.keys))[::-1].copy()
     return replace(table, matrix=table.matrix[order], order=order)
 
@@ -110,11 +107,7 @@ def test_grouped_states_put_back_in_place_are_the_texts(lengths, seeds, data):
             assert torch.equal(grouped[place], values[begin[row] : begin[row] + length[row]])
 
 
-# --- training data ----------------------------------------------------------------------------------------
-
-
 def expected_vectors(toy_world, pairs, column):
-    """By a loop: the vector that the key of each row stands for, None where there is no key."""
     side = column.split("_")[0]
     expected = []
     for row in pairs:
@@ -177,7 +170,6 @@ def test_states_of_a_text_are_its_own():
 
 
 def texts_of_rows(toy_world, rows):
-    """Keys of texts by their row in the bank."""
     keys = np.concatenate([table.keys for table in toy_world.vectors.values()])
     return {keys[row].decode() for row in rows}
 
@@ -225,13 +217,11 @@ def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
 
 
 def without_text(table, key):
-    """A vector table that lacks one text."""
     keep = table.keys != key.encode()
     return replace(table, keys=table.keys[keep], matrix=table.matrix[keep])
 
 
 def some_states(table, keep):
-    """A state table with some of the texts."""
     lengths = np.diff(table.offsets)
     values, offsets = table.values[np.repeat(keep, lengths)], np.concatenate([[0], np.cumsum(lengths[keep])])
     return replace(table, keys=table.keys[keep], values=values, offsets=offsets)
@@ -276,9 +266,6 @@ def test_token_states_of_masked_texts_are_not_needed():
         plain = {key.encode() for key in text_keys(t for t in toy_world.texts[language] if "<mask>" not in t)}
         states[language] = some_states(table, np.array([key in plain for key in table.keys]))
     assert training_data(toy_world.aligned, toy_world.vectors, states).states is not None
-
-
-# --- text features ----------------------------------------------------------------------------------------
 
 
 def features(count=7):
@@ -328,8 +315,6 @@ def test_raw_embeds_with_the_encoders_own_vectors(tmp_path):
     assert np.array_equal(embedded["sentence"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
 
 
-# --- from inputs to files ---------------------------------------------------------------------------------
-
 SETTINGS = {
     "dream": dream.DreamConfig(learning_rate=0.01, batch_size=6, max_epochs=2),
     "fmda": fmda.FmdaConfig(learning_rate=0.01, batch_size=6, max_epochs=2),
@@ -344,8 +329,6 @@ def head_run(name="dream", **changes):
 
 @dataclass
 class Place:
-    """Where one head lies."""
-
     files: HeadFiles
     opened: int = 0
 
@@ -442,9 +425,6 @@ def test_a_run_cut_off_goes_on_with_its_own_texts_and_not_with_others(place, tmp
     resumed = place.train(changed, new)
     fresh = Place(HeadFiles(tmp_path / "w", tmp_path / "c", tmp_path / "k")).train(changed, new)
     assert resumed.content == fresh.content
-
-
-# --- warm start -------------------------------------------------------------------------------------------
 
 
 def warm(name="dream", **changes):

@@ -81,9 +81,6 @@ def test_white_space_that_separates_nothing_stays_in_its_token(tmp_path):
     assert row["tokens"] == ["30\u00a0000", "x"]
 
 
-# --- tags ---
-
-
 @pytest.mark.parametrize(
     ("published", "bio"),
     [
@@ -104,7 +101,6 @@ SPANS = st.lists(st.tuples(st.sampled_from(["O", "A", "B"]), st.integers(1, 3)),
 
 
 def schemes(spans):
-    """The same spans in IOB1, IOBES and BILOU, with the spans themselves."""
     iob1, iobes, bilou, slots, before = [], [], [], [], "O"
     for kind, length in spans:
         if kind == "O":
@@ -125,9 +121,6 @@ def test_the_spans_survive_every_scheme(spans):
     slots, tagged = schemes(spans)
     assert all(tagged_slots(bio_tags(tags)) == slots for tags in tagged)
     assert all(bio_tags(bio_tags(tags)) == bio_tags(tags) for tags in tagged)
-
-
-# --- errors ---
 
 
 BROKEN = {
@@ -160,9 +153,6 @@ def test_two_files_of_one_split_are_an_error(tmp_path):
     written(tmp_path, name="yor/dev.txt")
     with pytest.raises(CorpusError, match=r"yor.valid.txt and yor.dev.txt are of one language and split"):
         locales(written(tmp_path, name="yor/valid.txt"))
-
-
-# --- the published files ---
 
 
 @needs_real

@@ -141,9 +141,6 @@ def test_a_wide_table_has_translations_in_a_row(tmp_path, suffix):
     assert german[0]["utterance_id"] == english[0]["utterance_id"] != english[1]["utterance_id"]
 
 
-# --- faults of published files, which are read around ---
-
-
 def test_rows_without_text_are_left_out_and_repeated_ids_made_distinct(tmp_path, caplog):
     texts = ["a", " ", "b", "a", "c"]
     table = [{"language": "en", "intent": "i", "text": text, "id": "1"} for text in texts]
@@ -156,8 +153,6 @@ def test_rows_without_text_are_left_out_and_repeated_ids_made_distinct(tmp_path,
         "a row that is there twice is left out (1 in this file)",
     ]
 
-
-# --- errors ---
 
 GOOD = '{"language": "en", "intent": "i", "text": "a", "id": "1"}\n'
 BROKEN = {

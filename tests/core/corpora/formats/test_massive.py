@@ -66,9 +66,6 @@ def rows(*lines, tmp_path, **where):
     return read(unpacked(tmp_path, *lines), **where).to_pylist()
 
 
-# --- rows ---
-
-
 def test_a_line_becomes_a_row_with_a_tag_for_each_token(tmp_path):
     (row,) = rows(line(), tmp_path=tmp_path)
     labels = {"split": "train", "domain": "iot", "intent": "iot_lights", "slot_tags": ["O", "O", "B-color", "O"]}
@@ -123,9 +120,6 @@ def test_tags_give_back_the_annotated_values(pieces, language):
     assert len(tags) == len(tokens)
 
 
-# --- places ---
-
-
 @pytest.mark.parametrize("inside", ["", "1.1", "1.1/data"])
 def test_a_folder_is_read_at_any_of_its_levels(tmp_path, inside):
     assert read(unpacked(tmp_path, line()) / inside).num_rows == 1
@@ -159,9 +153,6 @@ def test_the_hash_is_that_of_the_locale_alone(tmp_path):
     assert content_hash(archive, "en-US") == content_hash(other_archive, "en-US")
     assert content_hash(archive, "de-DE") != content_hash(other_archive, "de-DE")
     assert content_hash(unpacked(tmp_path, line(), end=""), "en-US") == content_hash(archive, "en-US")
-
-
-# --- errors ---
 
 
 def test_an_unknown_locale_brings_near_ones_to_mind(tmp_path):
@@ -238,9 +229,6 @@ def test_a_broken_line_is_named_with_file_number_and_remedy(tmp_path, bad, messa
 def test_an_unknown_format_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"'slurp'.*massive"):
         reader("slurp")
-
-
-# --- the published archive ---
 
 
 def test_there_are_52_locales():

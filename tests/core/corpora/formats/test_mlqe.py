@@ -75,9 +75,6 @@ def test_rows_without_an_index_are_numbered(tmp_path):
     assert [row["pair_id"] for row in rows(path.parents[1])] == ["dev-0", "dev-1"]
 
 
-# --- faults of published files, which are read around ---
-
-
 @pytest.mark.parametrize(
     ("bad", "ids", "fault"),
     [
@@ -98,9 +95,6 @@ def test_a_pair_without_score_is_kept_without_one(tmp_path, caplog):
     (row,) = rows(corpus(tmp_path, line(0, z_mean="", mean="")))
     assert (row["score"], row["mean_score"]) == (None, None)
     assert ["a pair without score is not measured" in message for message in caplog.messages] == [True]
-
-
-# --- errors ---
 
 
 @pytest.mark.parametrize(
@@ -130,9 +124,6 @@ def test_files_without_scores_are_refused(tmp_path):
 def test_files_without_rows_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="has a header only"):
         rows(corpus(tmp_path))
-
-
-# --- the published files ---
 
 
 @needs_real

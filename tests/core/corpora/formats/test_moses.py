@@ -94,9 +94,6 @@ def test_other_files_beside_tatoeba_make_no_difference(tmp_path):
     assert TATOEBA.pairs(tmp_path) == ["de-en"]
 
 
-# --- errors ---
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -146,9 +143,6 @@ def test_two_codes_of_one_language_are_an_error(tmp_path):
 def test_a_broken_file_is_named_with_its_line(tmp_path, german, error, message):
     with pytest.raises(error, match=message):
         read_pairs(two(tmp_path, german=german), "en-de", corpus="toy")
-
-
-# --- the published files ---
 
 
 @needs_corpus(REAL)

@@ -83,9 +83,6 @@ def test_further_columns_are_ignored(tmp_path):
     assert [row["score"] for row in rows(path, "en-en")] == [2.5, 0.0]
 
 
-# --- faults of published files, which are read around ---
-
-
 def test_two_tracks_of_one_pair_are_both_read_and_the_first_is_the_test_set(tmp_path, caplog):
     track(tmp_path, "track4b.es-en", "en", "es", gold="1\n1\n")
     path = track(tmp_path, "track4a.es-en", "es", "en")
@@ -162,9 +159,6 @@ def test_gold_similarities_without_their_sentences_say_what_to_put_where(tmp_pat
         pairs(gold)
 
 
-# --- errors ---
-
-
 def test_columns_in_other_scripts_than_named_are_an_error(tmp_path):
     path = track(tmp_path, "track2.ar-en", "ar", "ar")
     with pytest.raises(CorpusError, match=r"most rows are in arabic and arabic script, which is not en and ar"):
@@ -196,9 +190,6 @@ def test_a_broken_line_is_named(tmp_path, line, message):
     (tmp_path / "STS.en-de.txt").write_text(f"A dog.\tEin Hund.\t4.8\n{line}\n")
     with pytest.raises(CorpusError, match=rf"STS.en-de.txt:2: .*{message}.*Correct this line"):
         rows(tmp_path, "en-de")
-
-
-# --- the published files ---
 
 
 @needs_real

@@ -88,8 +88,6 @@ def test_the_folder_around_one_version_is_read_too(tmp_path):
         locales(tmp_path)
 
 
-# --- repairs, which are logged ---
-
 REPAIRED = {
     "I- alone": (ROWS.replace("B-datetime", "O"), "weck mich um 7", ["O", "O", "O", "B-datetime"], "read as B-"),
     "white space": (
@@ -135,8 +133,6 @@ def test_an_utterance_is_left_out_or_gets_an_id_and_that_is_told(tmp_path, caplo
     assert [row["utterance_id"] for row in read(written(tmp_path, *good, *blocks))][4:] == ids
     assert [fault in message for message in caplog.messages] == [True]
 
-
-# --- ids: files of the shape of xSID 0.7, whose ids are not what they seem ---
 
 ENGLISH = ["wake me", "show alarms", "will it rain", "show alarms", "play a song", "is it hot", "delete it"]
 INTENTS = ["set_alarm", "show_alarms", "find", "show_alarms", "play", "find", "cancel"]
@@ -230,8 +226,6 @@ def test_the_hash_covers_the_english_file_that_decides_the_ids(tmp_path):
     assert content_hash(tmp_path, "lt") != before
 
 
-# --- errors ---
-
 BEGIN, LAST = 10, 17
 BROKEN = {
     "cut off": (block(number="2")[:-12], LAST, "expected index, token, intent and tag by tab, found '4.*7.*alarm"),
@@ -251,9 +245,6 @@ BROKEN = {
 def test_a_broken_file_is_named_with_line_and_remedy(tmp_path, bad, line, message):
     with pytest.raises(CorpusError, match=rf"de.test.conll:{line}: .*{message}.*Correct this line"):
         read(written(tmp_path, block(), bad))
-
-
-# --- the published files ---
 
 
 @needs_real

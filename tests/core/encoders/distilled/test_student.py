@@ -31,7 +31,6 @@ RECORD = {"made_from": "a" * 32}
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-    """An aligned encoder."""
     folder = tmp_path_factory.mktemp("start")
     make_aligned(material().training, config(), save_teacher(folder / "teacher"), folder / "aligned", RECORD)
     return folder / "aligned"
@@ -39,7 +38,6 @@ def start(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def taught(start):
-    """Gives the teacher's vectors of pivots."""
     known = [*PIVOTS, "call dad."]
     vectors = encode(loaded(start.parent / "teacher"), known)[0]
     return lambda texts: vectors[np.array([known.index(text) for text in texts], dtype=np.int64)]
@@ -56,9 +54,6 @@ def train(start, taught, folder, of=None, **changed):
 def task_of(start, taught, of=None, **changed):
     lessons, settings = lessons_of(of or material(), taught, tokenise(start)), config(**changed)
     return StudentTask(load_model(start, pooling="mean"), lessons, {}, settings, "cpu")
-
-
-# --- lessons ----------------------------------------------------------------------------------------------
 
 
 def test_a_pass_has_every_foreign_text_once_and_its_share_of_the_pivots(start, taught):
@@ -136,9 +131,6 @@ def test_a_held_out_sentence_counts_once_a_language(start):
     doubled = Material([], [translations("de", [*PIVOTS[:3], *PIVOTS[:3]]), translations("xx", PIVOTS[:2])])
     chosen = held_out_texts(doubled, 2)
     assert {language: len(pivots) for language, (pivots, _) in chosen.items()} == {"de": 2, "xx": 2}
-
-
-# --- training ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["softmax", "symmetric"])

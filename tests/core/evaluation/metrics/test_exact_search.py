@@ -198,7 +198,6 @@ def test_the_best_are_by_score_and_then_by_column(scores, data):
 
 
 def queries_of_calls(monkeypatch, name):
-    """A list to which every call of a function of `exact_search` adds the number of its queries."""
     numbers, function = [], getattr(exact_search, name)
     monkeypatch.setattr(
         exact_search, name, lambda queries, *rest: numbers.append(len(queries)) or function(queries, *rest)

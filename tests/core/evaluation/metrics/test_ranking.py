@@ -15,7 +15,7 @@ from task_inputs import Late
 from disent_core.errors import DisentError
 from disent_core.evaluation.metrics import exact_search, ranking
 from disent_core.evaluation.metrics.hubness import TEMPERATURE, bias, mean_of_nearest, soft_maximum
-from disent_core.evaluation.metrics.ranking import average_precision, first_is_gold, gold_ranks, nearest, unit_rows
+from disent_core.evaluation.metrics.ranking import average_precision, gold_ranks, nearest, unit_rows
 from disent_core.evaluation.metrics.shared import RECENT, _alive, _results, recent, share, shared
 from disent_core.exact import on_grid
 
@@ -25,11 +25,6 @@ QUERIES, POOL, DIM = 7, 12, 5
 def cosine(left, right):
     norms = np.linalg.norm(left) * np.linalg.norm(right)
     return float(left @ right / norms) if norms else 0.0
-
-
-def grid(rng, rows, dim=3):
-    """Few distinct directions, so that ties abound; directions differ by more than rounding."""
-    return rng.integers(-1, 2, (rows, dim)).astype(np.float32)
 
 
 seeds = st.integers(0, 10_000)
@@ -64,20 +59,6 @@ def test_rows_that_differ_and_have_the_same_checksum_are_two_candidates():
     assert nearest(pool, pool, 1)[1][:, 0].tolist() == [0, 1]
 
 
-def star(spokes):
-    """Different rows that are equally near to the first axis, and a nearer row at the end."""
-    sides = np.concatenate([np.eye(spokes), -np.eye(spokes)])
-    rows = np.column_stack([np.full(2 * spokes, 0.75), sides])
-    return np.concatenate([rows, np.eye(1, spokes + 1)])
-
-
-@pytest.mark.parametrize("spokes", [6, 60])
-@pytest.mark.parametrize("k", [1, 2, 5, 12])
-def test_a_tie_at_the_cut_is_won_by_the_lowest_index(k, spokes):
-    query = np.eye(1, spokes + 1)
-    assert nearest(query, star(spokes), k)[1].tolist() == [[2 * spokes, *range(k - 1)]]
-
-
 def test_zeros_score_zero_and_a_query_of_zeros_finds_the_first_candidates():
     scores, indices = nearest(np.zeros((1, DIM)), np.random.default_rng(0).normal(size=(POOL, DIM)), 3)
     assert (scores.tolist(), indices.tolist()) == ([[0, 0, 0]], [[0, 1, 2]])
@@ -97,36 +78,13 @@ def test_a_skipped_candidate_is_never_found(seed, k):
         assert row.tolist() == [place for place in full if place != skipped][:k]
 
 
-@given(seeds, st.floats(1e-20, 1e20))
-def test_accuracy_is_blind_to_row_norms(seed, scale):
-    rng = np.random.default_rng(seed)
-    queries, pool = rng.normal(size=(QUERIES, DIM)), rng.normal(size=(QUERIES, DIM))
-    norms = rng.uniform(0.1, 10, (QUERIES, 1)) * scale
-    assert accuracy(queries, pool) == accuracy(queries * norms, pool / norms)
-
-
 def test_half_precision_and_norms_whose_squares_leave_single_precision_are_harmless():
     rows = np.eye(4, dtype=np.float32)
-    assert accuracy(rows * np.float32(1e-30), rows * np.float32(1e30)) == 1
-    assert accuracy(rows.astype(np.float16), rows.astype(np.float16)) == 1
-
-
-@given(seeds)
-def test_worst_ties_never_beat_lowest_ties_and_differ_where_the_gold_has_a_copy_behind_it(seed):
-    rng = np.random.default_rng(seed)
-    queries, pool = grid(rng, QUERIES), grid(rng, QUERIES)
-    assert accuracy(queries, pool, ties="worst") <= accuracy(queries, pool, ties="lowest")
-    rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    assert accuracy(rows, rows, ties="lowest") == pytest.approx(2 / 3)
-    assert accuracy(rows, rows, ties="worst") == pytest.approx(1 / 3)
-
-
-def accuracy(queries, pool, *, ties="lowest"):
-    return first_is_gold(*nearest(queries, pool, 2), np.arange(len(queries)), ties=ties).mean()
+    for queries, pool in ((rows * np.float32(1e-30), rows * np.float32(1e30)), (rows.astype(np.float16),) * 2):
+        assert nearest(queries, pool, 1)[1][:, 0].tolist() == [0, 1, 2, 3]
 
 
 def ranks_by_loop(query, pool, gold, ties, skip):
-    """Rank of each gold candidate in the order that the tie rule asks for."""
     last = {place: ties == "worst" and place in gold for place in range(len(pool))}
     order = sorted(
         (place for place in range(len(pool)) if place != skip),
@@ -217,12 +175,10 @@ def rows(rng, number, dim=4):
 
 
 def table_of_cosines(queries, pool):
-    """By loops, in the order of the queries."""
     return [[float(q @ c / np.linalg.norm(q) / np.linalg.norm(c)) for c in pool] for q in queries]
 
 
 def late(matrix):
-    """A late interaction that is the cosine, in float32."""
     norm = partial(np.linalg.norm, axis=-1)
     return Late(matrix, lambda left, right: (left * right).sum(axis=-1) / norm(left) / norm(right))
 
@@ -276,13 +232,6 @@ def test_the_dual_softmax_finds_the_highest_product_of_both_softmaxes(wrap, seed
     for row, (best,) in zip(powers, indices, strict=True):
         product = [row[c] / sum(row) * row[c] / of_candidates[c] for c in range(12)]
         assert product[best] == pytest.approx(max(product), rel=1e-3)
-
-
-def test_a_bias_of_zero_changes_no_bit():
-    rng = np.random.default_rng(0)
-    queries, pool = rows(rng, 50), np.repeat(rows(rng, 40), 2, axis=0)
-    for plain, biased in zip(nearest(queries, pool, 5), nearest(queries, pool, 5, bias=np.zeros(80)), strict=True):
-        assert np.array_equal(plain, biased)
 
 
 @pytest.mark.parametrize("k", [1, 5])

@@ -20,9 +20,6 @@ def parallel(**texts):
     return utterance_inputs(tables)
 
 
-# --- one pool of both languages ---------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("bcd")), min_size=1, max_size=7), st.integers(0, 99))
 def test_the_nearest_text_of_both_languages_equals_a_loop_that_skips_what_equals_the_query(pairs, seed):
     english, german = zip(*pairs, strict=True)
@@ -67,8 +64,6 @@ def test_both_directions_are_measured_for_translations_too():
     assert forth.settings["pool_size"] == 4
 
 
-# --- one pool of all languages ----------------------------------------------------------------------------
-
 LETTERS = st.tuples(st.sampled_from("abc"), st.sampled_from("bcd"), st.sampled_from("abd"))
 
 
@@ -99,21 +94,10 @@ def test_the_nearest_text_of_all_languages_equals_a_loop_that_skips_what_equals_
         assert problems == []
         return
     (problem,) = problems
+    assert (problem.evaluated_on, problem.settings["pool_size"]) == ("de+en+ja", len(pool))
     measured = scored(problem, **{language: [vectors[text] for text in texts] for language, texts in columns.items()})
     assert measured["accuracy_at_1"].items.tolist() == right
     assert measured["own_language_error"].items.tolist() == same_language
-
-
-def test_each_utterance_is_one_item_and_its_languages_are_its_queries():
-    inputs = parallel(de=["eins", "zwei"], en=["one", "two"], ja=["ichi", "ni"])
-    (problem,) = mixed_pool_retrieval.set_problems(inputs, CONFIG)
-    assert (problem.evaluated_on, problem.settings["pool_size"]) == ("de+en+ja", 6)
-    german, english = np.eye(2, 4), np.array([[1, 0.1, 0, 0], [0, 1, 0.1, 0]])
-    japanese = np.array([[0, 0, 1, 0.5], [0, 0, 1, 1.0]])  # each the nearest of the other
-    measured = scored(problem, de=german, en=english, ja=japanese)
-    assert measured["accuracy_at_1"].items == pytest.approx([2 / 3, 2 / 3])
-    assert measured["own_language_error"].items == pytest.approx([1 / 3, 1 / 3])
-    assert measured["accuracy_at_1"].n == 2
 
 
 def test_a_text_that_is_in_the_pool_more_often_than_is_searched_at_first_still_finds_another():
@@ -131,8 +115,6 @@ def test_a_text_that_is_in_the_pool_more_often_than_is_searched_at_first_still_f
     measured = scored(problem, de=np.ones((10, 2)), en=far, ja=far)
     assert measured["accuracy_at_1"].items.tolist() == [1]
 
-
-# --- slot values ------------------------------------------------------------------------------------------
 
 ALARMS = {
     "1": (None, "wake me at seven", "O O O B-time"),
@@ -164,9 +146,6 @@ def test_the_order_of_values_belongs_to_the_template():
 @pytest.mark.parametrize("rows", [{}, {"1": ALARMS["1"]}, {"1": ALARMS["5"], "2": ALARMS["6"]}])
 def test_without_shared_values_there_is_no_problem(rows):
     assert monolingual_retrieval.value_problems(utterance_inputs({"en": utterances("en", rows)}), CONFIG) == []
-
-
-# --- paraphrases ------------------------------------------------------------------------------------------
 
 
 def test_sentences_that_share_a_translation_are_paraphrases():

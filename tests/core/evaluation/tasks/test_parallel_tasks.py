@@ -24,9 +24,6 @@ def japanese_inputs(parallel="some"):
     return utterance_inputs(tables, parallel=parallel)
 
 
-# --- utterances that share some ids -----------------------------------------------------------------------
-
-
 def test_retrieval_is_over_the_shared_ids_alone_and_none_where_ids_tell_no_translations():
     assert problems("crosslingual_retrieval", japanese_inputs("none")) == []
     forth, back = problems("crosslingual_retrieval", japanese_inputs())
@@ -144,9 +141,10 @@ def test_intents_of_parallel_utterances_are_looked_for_in_both_directions(labels
     assert measured.items.tolist() == by_loop(query, pool, rows, rows, skip_translation=True)
 
 
-def test_one_language_is_searched_in_itself_without_the_query():
+@pytest.mark.parametrize("parallel", ["all", "some", "none"])
+def test_one_language_is_searched_in_itself_without_the_query(parallel):
     rows = {str(number): (label, f"text {number}") for number, label in enumerate("aab")}
-    (problem,) = problems("intent_knn", utterance_inputs({"en": utterances("en", rows)}))
+    (problem,) = problems("intent_knn", utterance_inputs({"en": utterances("en", rows)}, parallel=parallel))
     assert problem.evaluated_on == "en"
     same = np.array([[1, 0], [1, 0.1], [0, 1]])  # the first two are each other's nearest
     assert scored(problem, query=same, pool=same)["accuracy_at_1"].items.tolist() == [1.0, 1.0, 0.0]
@@ -165,15 +163,6 @@ def test_fewer_than_two_utterances_with_an_intent_are_no_problem(labels):
     rows = {str(number): (label, f"text {number}") for number, label in enumerate(labels)}
     assert problems("intent_knn", utterance_inputs({"en": utterances("en", rows)})) == []
 
-
-@pytest.mark.parametrize("parallel", ["all", "some", "none"])
-def test_an_utterance_is_never_its_own_neighbour_in_one_language(parallel):
-    inputs = utterance_inputs({"en": utterances("en", ENGLISH)}, parallel=parallel)
-    (problem,) = problems("intent_knn", inputs)
-    assert problem.skip.tolist() == [0, 1, 2, 3]
-
-
-# --- pairs of sentences -----------------------------------------------------------------------------------
 
 PAIRS = {"1": ("eins", "one"), "2": ("zwei", "two"), "3": ("drei", "three", {"split": "dev"})}
 

@@ -35,9 +35,6 @@ def score(problem):
     return measurement
 
 
-# --- registry and config ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_reads_tables_that_exist(name):
     assert set(task(name).tables) <= set(READABLE) <= set(SCHEMAS)
@@ -61,9 +58,6 @@ def test_partitions_of_a_task_are_its_languages_in_every_table():
 def test_a_config_out_of_range_is_rejected(option, message):
     with pytest.raises(ValueError, match=message):
         EvaluationConfig(**option)
-
-
-# --- cross-lingual retrieval ------------------------------------------------------------------------------
 
 
 def test_crosslingual_retrieval_has_both_directions_of_rows_by_id_and_shares_their_texts():
@@ -125,8 +119,6 @@ def test_gold_candidates_of_one_text_become_one():
     assert small.gold.tolist() == [[0, -1], [2, 1]]
     assert small.skip.tolist() == [0, 2]
 
-
-# --- template retrieval -----------------------------------------------------------------------------------
 
 TEMPLATES = {
     "a": ("wake me at six", ["wake me at nine", "wake me at ten"]),
@@ -276,10 +268,3 @@ def test_without_switched_sentences_in_the_split_there_is_no_problem():
     assert problems(SWITCHED, replace(switched_inputs(SWITCHED_ROWS), tables={})) == []  # a pair without a word list
     (problem,) = problems(SWITCHED, switched_inputs(SWITCHED_ROWS, split="dev"), replace(CONFIG, split="dev"))
     assert problem.settings["split"] == "dev"
-
-
-def test_an_original_that_is_there_twice_counts_as_the_rule_says():
-    twice = {"1": SWITCHED_ROWS["1"], "9": ("i am zu hause", *SWITCHED_ROWS["1"][1:])}
-    (problem,) = problems(SWITCHED, switched_inputs(twice))
-    assert problem.settings["pool_duplicates"] == 1
-    assert scored(problem, query=np.ones((2, 2)), pool=np.ones((2, 2)))["accuracy_at_1"].value == 0.5

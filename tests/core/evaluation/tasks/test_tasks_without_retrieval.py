@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 from task_inputs import CONFIG, Late, pair_inputs, problems, scored, utterance_inputs, utterances
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.metrics.intervals import aggregate
 from disent_core.evaluation.tasks import clustering
 from disent_core.evaluation.tasks.probes import NEIGHBOURS, PENALTY, knn_probe, linear_probe, mlp_probe
 from disent_core.evaluation.tasks.sts import paired_similarity
@@ -44,16 +43,6 @@ def test_correlations_are_those_of_scipy_with_ties_in_gold_and_cosines(gold, see
         assert (measures["pearson"].value, measures["spearman"].value) == (0, 0)
 
 
-def test_the_interval_ranks_anew_within_every_resampling():
-    (problem,) = similarity(np.random.default_rng(0).integers(0, 6, 40).astype(float))
-    matrices = np.random.default_rng(1).normal(size=(2, 40, 5))
-    measured = scored(problem, source=matrices[0], target=matrices[1])["spearman"]
-    drawn = np.random.default_rng(7).integers(0, 40, (200, 40))
-    by_loop = [spearmanr(measured.items[rows]).statistic for rows in drawn]
-    mean = aggregate([measured], samples=200, seed=7)
-    assert (mean.ci_low, mean.ci_high) == pytest.approx(np.percentile(by_loop, [2.5, 97.5]))
-
-
 def test_one_language_is_named_twice_and_pairs_without_gold_score_are_left_out():
     (problem,) = similarity([1.0, None, 3.0], ("en", "en"))
     assert problem.evaluated_on == "en-en"
@@ -79,9 +68,6 @@ def test_what_can_not_be_compared_is_refused():
         paired_similarity(Late([1.0], np.multiply), np.ones((1, 2)))
     with pytest.raises(EncoderError, match="target: 1 of 1 rows"):
         paired_similarity(np.ones((1, 2)), np.array([[np.inf, 0]]))
-
-
-# --- quality estimation -----------------------------------------------------------------------------------
 
 
 def quality(*golds):

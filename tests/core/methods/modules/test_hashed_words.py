@@ -21,7 +21,6 @@ def row(piece):
 
 
 def vector(words, text):
-    """The sum over distinct words of the sum of their rows, row by row."""
     known = words.known.tolist()
     total = [0.0] * words.dim
     for word in dict.fromkeys(words_of(text)):
@@ -32,9 +31,6 @@ def vector(words, text):
                 values = random_rows(np.array([number]), words.dim, words.seed)[0].tolist()
             total = [so_far + value for so_far, value in zip(total, values, strict=True)]
     return total
-
-
-# --- words ------------------------------------------------------------------------------------------------
 
 
 def test_words_are_runs_of_letters_case_folded_or_n_grams_of_a_script_without_spaces_or_the_text():
@@ -64,9 +60,6 @@ def test_every_text_but_white_space_has_words_and_only_with_rows_of_the_table(te
     words = list(words_of(text))
     assert bool(words) == bool(text.strip())
     assert all(0 <= number < TABLE_ROWS for word in words for number in rows_of_word(word))
-
-
-# --- vectors ----------------------------------------------------------------------------------------------
 
 
 def test_a_text_is_the_sum_over_its_distinct_words_of_their_rows():
@@ -105,9 +98,6 @@ def test_random_rows_are_the_same_on_every_platform_and_whichever_are_made_with_
     bits = np.packbits((made > 0)[:, :64], axis=1, bitorder="little")
     assert bits.tobytes().hex() == "18b5ede97a6c8c9b438ce4d17783392af2852c5e968757ea"
     np.testing.assert_allclose(np.linalg.norm(made, axis=1), np.ones(3), rtol=1e-6)
-
-
-# --- larger tables, and rows that are not trained ---------------------------------------------------------
 
 
 def test_the_rows_of_a_word_are_numbered_modulo_the_rows_of_its_table():

@@ -67,8 +67,6 @@ def test_a_permutation_gives_each_gradient_back_to_its_row():
     assert torch.autograd.gradcheck(lambda values: permuted(values, order, order.argsort()), [rows])
 
 
-# --- the maximum over tokens --------------------------------------------------------------------------------
-
 INNER, UNITS, COUNTS = 5, 4, (3, 1, 6)
 
 
@@ -86,7 +84,6 @@ def layer(precision="float32"):
 
 
 def loop(module, states, mask):
-    """Values, and which token gave each."""
     values, winners = [], []
     for text, real in zip(states.tolist(), mask.tolist(), strict=True):
         answers = [through(module, token) for token, is_real in zip(text, real, strict=True) if is_real]
@@ -94,12 +91,6 @@ def loop(module, states, mask):
         values.append([max(column) for column in columns])
         winners.append([column.index(max(column)) for column in columns])
     return values, winners
-
-
-def test_values_equal_a_loop_over_texts_tokens_and_units():
-    module, (states, mask) = layer(), texts()
-    expected = torch.tensor(loop(module, states, mask)[0], dtype=torch.float64)
-    assert torch.allclose(module(states, mask), expected, atol=1e-12)
 
 
 def test_gradients_go_to_the_token_that_gave_the_maximum():
