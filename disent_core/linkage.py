@@ -19,14 +19,10 @@ Labels = NDArray[np.int64]
 
 
 def linked(vectors: NDArray[np.float32], threshold: float, labels: Labels | None = None) -> Labels:
-    """Join groups while the mean cosine of their vectors is at least the threshold.
+    """Join groups while the mean cosine of their unit vectors [rows, dim] is at least the threshold, above 0.
 
-    A looser threshold joins what a stricter one joins, to the bit, and perhaps more.
-
-    Args:
-        vectors: unit vectors, [rows, dim].
-        threshold: above 0 and at most 1.
-        labels: groups to begin with; None: each vector is alone.
+    A looser threshold joins what a stricter one joins, to the bit, and perhaps more. `labels` are groups to begin with;
+    None: each vector is alone.
     """
     labels = np.arange(len(vectors)) if labels is None else labels
     if not len(vectors):

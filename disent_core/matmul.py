@@ -27,7 +27,6 @@ class Linear(nn.Linear):
     precision: Precision = "float32"
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
-        """Rows times the transposed weight, plus bias."""
         return affine(input, self.weight, self.bias, self.precision)
 
 
@@ -128,21 +127,15 @@ class OnednnLinear(nn.Linear):
     """`nn.Linear` through oneDNN, without gradients; `product` and `use_onednn` say why."""
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
-        """Rows times the transposed weight, plus bias."""
         return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
 
 
 def use_onednn(model: nn.Module, rows: int, dtype: torch.dtype) -> None:
     """Compute every `nn.Linear` of a frozen model that has weights of this type, on a CPU, through oneDNN.
 
-    Weights are kept in the order in which oneDNN reads them; otherwise it orders them anew in every product. Products
-    have the same bits either way, except of a single row in float32, and of strided batches of bfloat16 matrices, where
-    torch rounds once more before it adds the bias. Where oneDNN lacks the type, nothing changes.
-
-    Args:
-        model: changed in place.
-        rows: about the number of rows of a product.
-        dtype: of the weights, float32 or bfloat16.
+    Weights are kept in the order in which oneDNN reads them; otherwise it orders them anew in every product, of about
+    `rows` rows. Products have the same bits either way, except of a single row in float32, and of strided batches of
+    bfloat16 matrices, where torch rounds once more before it adds the bias. Of types that oneDNN lacks nothing changes.
     """
     is_supported = dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     for part in model.modules() if _HAS_ONEDNN and is_supported else ():
@@ -163,7 +156,6 @@ class Int8Linear(nn.Linear):
     scale: Float[Tensor, " outer"]
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
-        """Rows times the transposed weight, plus bias."""
         numbers, scales = _in_int8(input.reshape(-1, input.shape[-1]) * self.smoothing)
         output = torch._int_mm(numbers, self.weight.T).float().mul_(scales).mul_(self.scale)
         return (output if self.bias is None else output.add_(self.bias)).view(*input.shape[:-1], -1)

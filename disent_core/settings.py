@@ -35,7 +35,6 @@ class OfList:
     in_schema: tuple[str, Any]
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Return the schema of the list with this rule."""
         return handler(schema) | dict([self.in_schema])
 
 

@@ -160,7 +160,6 @@ def _without_punctuation(word: str) -> str:
 
 
 def _written(texts: Sequence[str]) -> dict[str, Counter[str]]:
-    """Return the ways in which each text is written, with their counts."""
     written: dict[str, Counter[str]] = defaultdict(Counter)
     for text in filter(str.strip, texts):
         written[compared(text)][" ".join(normalise(text).split())] += 1
@@ -176,18 +175,15 @@ def _as_written(wording: Wording, written: Mapping[str, Counter[str]]) -> Wordin
 
 
 def grouped(texts: Sequence[str], vectors: NDArray[np.float32], threshold: float) -> list[NDArray[np.int64]]:
-    """Group texts, and return the rows of each group.
+    """Group distinct texts, and return the rows of each group; their order must not depend on chance.
 
-    Args:
-        texts: in an order that does not depend on chance, each once.
-        vectors: their shapes, unit vectors [texts, dim].
-        threshold: mean cosine from which on wordings are of one group.
+    `vectors` are their shapes, unit vectors [texts, dim]; `threshold` is the mean cosine from which on wordings are of
+    one group.
     """
     return _rows_of(linked(vectors, threshold, same_wording(texts, vectors)))
 
 
 def same_wording(texts: Sequence[str], vectors: NDArray[np.float32]) -> Labels:
-    """Return the number of the wording of each text: those with other values have the same."""
     labels = np.empty(len(texts), dtype=np.int64)
     count = 0
     for rows in _rows_of(components(len(texts), _differing_in_a_value(texts))):

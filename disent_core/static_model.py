@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -243,17 +243,8 @@ class StaticModel:
     ) -> dict[str, NDArray[np.float32]]:
         """Embed texts by every embedding; the rows of words are added up once.
 
-        Args:
-            texts: as in `encode`, but not one text.
-            normalize: as in `encode`.
-            batch_size: as in `encode`.
-            show_progress: as in `encode`.
-
-        Returns:
-            For each of `names` a matrix, float32 [texts, dim].
-
-        Raises:
-            ValueError: as `encode`.
+        Arguments and errors are those of `encode`, but one text alone is refused. For each of `names` a matrix is
+        returned, float32 [texts, dim].
         """
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, not one text")
@@ -357,18 +348,18 @@ class StaticModel:
         return _sums(rows, bags), _shares(self.has_rows(numbers).astype(np.float32), bags)
 
 
-class _Bags:
+class _Bags(NamedTuple):
     """Lists of numbers one after another, and their lengths."""
 
-    def __init__(self, numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-        self.numbers, self.lengths = numbers, lengths
+    numbers: NDArray[np.int64]
+    lengths: NDArray[np.int64]
 
 
-class _Block:
+class _Block(NamedTuple):
     """Texts that are embedded at once, and the number of the first among all, from 1."""
 
-    def __init__(self, texts: list[str], first: int) -> None:
-        self.texts, self.first = texts, first
+    texts: list[str]
+    first: int
 
 
 class _Words:

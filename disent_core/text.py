@@ -98,7 +98,6 @@ def text_keys(texts: Iterable[str]) -> list[str]:
 
 
 def language_part(locale: str) -> str:
-    """`en-US` -> `en`."""
     return locale.split("-", 1)[0].lower()
 
 

@@ -258,13 +258,8 @@ def _trials(configured: dict[str, MethodConfig], parsed: _File, toml: TomlErrors
             toml.fail(("settings_search", "methods"), f"{problem}; leave {name} out")
         configured[name] = replace(configured[name], trial_of=name)
         for trial in range(1, search.trials_of.get(name, search.trials)):
-            of_trial = f"{name}_trial_{trial}"
-            settings = random_settings(configured[name], f"{search.seed} {name} {trial}")
+            of_trial, random = f"{name}_trial_{trial}", Random(f"{search.seed} {name} {trial}")
+            drawn = {key: random.choice(values) for key, values in configured[name].method.space.items()}
+            settings = replace(configured[name].settings, **drawn)
             trials[of_trial] = replace(configured[name], name=of_trial, settings=settings, trial=trial)
     return trials
-
-
-def random_settings(method: MethodConfig, seed: str) -> Settings:
-    """Return the settings of a method with a random value of each that its `space` names; equal seeds, equal values."""
-    random = Random(seed)
-    return replace(method.settings, **{key: random.choice(values) for key, values in method.method.space.items()})

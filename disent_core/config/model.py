@@ -89,12 +89,10 @@ class Config:
 
     @cached_property
     def locales(self) -> dict[str, dict[str, str]]:
-        """Corpus of utterances -> language -> locale as published."""
         return {corpus.name: _languages_of_locales(corpus) for corpus in self.corpora if not corpus.is_of_pairs}
 
     @cached_property
     def sentence_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Corpus of sentence pairs -> languages of source and target of each pair."""
         return {
             corpus.name: tuple(split_codes(pair) for pair in corpus.pairs)
             for corpus in self.corpora
@@ -103,18 +101,15 @@ class Config:
 
     @cached_property
     def utterance_languages(self) -> tuple[str, ...]:
-        """Languages that have utterances, in the order in which they are first named."""
         return tuple(dict.fromkeys(language for languages in self.locales.values() for language in languages))
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Languages of all corpora: those with utterances first, then the others of sentence pairs."""
         pair_languages = (language for pairs in self.sentence_pairs.values() for pair in pairs for language in pair)
         return tuple(dict.fromkeys((*self.utterance_languages, *pair_languages)))
 
     @cached_property
     def pair_names(self) -> tuple[str, ...]:
-        """Language pairs of all corpora of sentence pairs, `en-de` reading source, target."""
         return tuple(dict.fromkeys("-".join(pair) for pairs in self.sentence_pairs.values() for pair in pairs))
 
     @cached_property
@@ -124,13 +119,11 @@ class Config:
 
     @cached_property
     def training_sets(self) -> tuple[str, ...]:
-        """All training sets: `experiment.pairs`, and the pairs of single methods."""
         of_methods = (training_set for name in self.experiment.methods for training_set in self.methods[name].pairs)
         return tuple(dict.fromkeys((*self.experiment.pairs, *of_methods)))
 
     @cached_property
     def pair_languages(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Training set -> its language pairs, several for a mixture."""
         return {training_set: self.pairs_of(training_set) for training_set in self.training_sets}
 
     def is_of_pairs(self, training_set: str) -> bool:
@@ -139,7 +132,6 @@ class Config:
 
     @cached_property
     def evaluated_pairs(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Training set -> its language pairs, then those that are only measured."""
         return {name: (*pairs, *self.further_pairs(name)) for name, pairs in self.pair_languages.items()}
 
     @cached_property

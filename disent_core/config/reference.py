@@ -147,7 +147,6 @@ def _assigned(values: Mapping[str, Any]) -> str:
 
 
 def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """Yield a section, and the sections inside it."""
     yield "\n".join([f"{title}\n", f"{prose(kind)}\n", _table(kind, values or {}, _names(kind)), ""])
     for field in fields(kind):
         default = default_of(field)

@@ -64,10 +64,7 @@ def _pieces(annotated: str) -> list[tuple[str | None, str]]:
 
 
 def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[str], list[str]]:
-    """Return the tokens of a text and their BIO tags; a word that contains the edge of a slot is cut there.
-
-    `slots` are spans of characters that do not overlap.
-    """
+    """Return the tokens of a text and their BIO tags; a word that contains the edge of a slot is cut there."""
     slots = sorted(slots, key=lambda slot: slot.start)
     starts = [slot.start for slot in slots]
     edges = [edge for slot in slots for edge in (slot.start, slot.end)]

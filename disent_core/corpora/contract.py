@@ -35,6 +35,9 @@ Shares = tuple[float, float, float]
 class Format(Protocol):
     """Members of every reader module.
 
+    Its functions raise CorpusError if the path does not exist, or the files are missing, damaged, malformed or of no
+    locale or pair.
+
     A module may also have `CODE_VERSION`, a string; without one it is `"1"`. Raise it when the reader makes other rows
     of the same files: then they are read again. One that reads files outside of the path has `outside`, a function
     that returns their folders.
@@ -47,11 +50,7 @@ class Format(Protocol):
     """Shares of the splits to draw if the format publishes none; None: use the published splits."""
 
     def content_hash(self, path: Path, name: str) -> str:
-        """SHA-256, 64 hex digits, of exactly the data that this locale or pair is read from.
-
-        Raises:
-            CorpusError: if it can't be read.
-        """
+        """SHA-256, 64 hex digits, of exactly the data that this locale or pair is read from."""
         ...
 
 
@@ -68,24 +67,13 @@ class Reader(Format, Protocol):
         ...
 
     def locales(self, path: Path) -> list[str]:
-        """Locales in the corpus, sorted.
-
-        Raises:
-            CorpusError: if the path does not exist, is damaged, or has none.
-        """
+        """Locales in the corpus, sorted."""
         ...
 
     def read_utterances(self, path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
         """Rows of one locale in the schema `utterances`, in the order of the file.
 
-        Args:
-            path: file or folder as published.
-            locale: one of `LOCALES`.
-            corpus: the name that the rows carry.
-            language: the language that the rows carry; it decides the tokens.
-
-        Raises:
-            CorpusError: if the files are missing, damaged or malformed.
+        The rows carry the names `corpus` and `language`, which decides the tokens.
         """
         ...
 
@@ -95,19 +83,12 @@ class PairReader(Format, Protocol):
     """A reader of sentence pairs; modules of `disent_core.corpora.formats` satisfy it."""
 
     def pairs(self, path: Path) -> list[str]:
-        """Pairs in the corpus, sorted: `en-de` has English sources and German targets, in the codes of `languages`.
-
-        Raises:
-            CorpusError: if the path does not exist, is damaged, or has none.
-        """
+        """Pairs in the corpus, sorted: `en-de` has English sources and German targets, in the codes of `languages`."""
         ...
 
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
         """Rows of one pair in the schema `sentence_pairs`, in the order of the files.
 
         A format without splits of its own puts every row in `test`; `rows.draw_splits` draws them.
-
-        Raises:
-            CorpusError: if the files are missing, damaged, malformed or not of equal length.
         """
         ...

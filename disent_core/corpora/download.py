@@ -165,7 +165,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def http_error_302(  # called for every kind of redirect, before the base class looks at the address
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage
     ) -> Any:
-        """See the base class."""
         address = headers.get("Location") or headers.get("URI") or ""
         old, new = urlsplit(req.full_url).scheme, ""
         with suppress(ValueError):  # no address

@@ -159,29 +159,13 @@ def utterances_table(rows: Iterable[Mapping[str, Any]], corpus: str, language: s
 Values = Sequence[Any] | pa.Array | pa.ChunkedArray
 
 
-def sentence_pairs_table(
-    corpus: str,
-    pair: str,
-    *,
-    pair_ids: Values,
-    splits: Values,
-    sources: Values,
-    targets: Values,
-    scores: Values | None = None,
-    mean_scores: Values | None = None,
-) -> pa.Table:
-    """Build a table in the schema `sentence_pairs` from columns of equal length, with texts in NFC."""
-    rows = len(pair_ids)
-    columns = {
-        "corpus": pa.repeat(corpus, rows),
-        "pair": pa.repeat(pair, rows),
-        "pair_id": pair_ids,
-        "split": splits,
-        "source": sources,
-        "target": targets,
-        "score": pa.nulls(rows, pa.float64()) if scores is None else scores,
-        "mean_score": pa.nulls(rows, pa.float64()) if mean_scores is None else mean_scores,
-        "source_key": key_strings(sources),
-        "target_key": key_strings(targets),
-    }
-    return conform(pa.table(columns), SCHEMAS["sentence_pairs"], "sentence_pairs")
+def sentence_pairs_table(corpus: str, pair: str, **columns: Values) -> pa.Table:
+    """Build a table in the schema `sentence_pairs`, with texts in NFC, from columns of equal length.
+
+    They are `pair_id`, `split`, `source`, `target` and, where pairs are graded, `score` and `mean_score`.
+    """
+    rows = len(columns["pair_id"])
+    named = {"corpus": pa.repeat(corpus, rows), "pair": pa.repeat(pair, rows)}
+    ungraded = {name: pa.nulls(rows, pa.float64()) for name in ("score", "mean_score")}
+    keys = {f"{side}_key": key_strings(columns[side]) for side in ("source", "target")}
+    return conform(pa.table({**named, **ungraded, **columns, **keys}), SCHEMAS["sentence_pairs"], "sentence_pairs")

@@ -38,7 +38,6 @@ def no_files(path: Path, problem: str, examples: str) -> CorpusError:
 
 
 def open_file(path: Path) -> BufferedReader:
-    """Open a file of a corpus."""
     if not path.is_file():
         raise missing(path, "file")
     return path.open("rb")
@@ -51,7 +50,6 @@ def unreadable(path: Path, error: OSError) -> CorpusError:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file."""
     try:
         with open_file(path) as file:
             return file.read()

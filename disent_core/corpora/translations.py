@@ -10,10 +10,7 @@ MOST_OTHER_INTENTS = 0.2
 
 
 def check_intents(ids: pa.ChunkedArray, left: pa.ChunkedArray, right: pa.ChunkedArray, where: str) -> None:
-    """Refuse rows of two languages, row by row translations, if too many differ in intent; errors begin with `where`.
-
-    Rows of which a side has no intent are not compared.
-    """
+    """Refuse rows, translations of each other, if too many have two different intents; errors begin with `where`."""
     differs = pc.fill_null(pc.not_equal(left, right), False)
     compared = pc.sum(pc.and_(pc.is_valid(left), pc.is_valid(right))).as_py() or 0
     count = pc.sum(differs).as_py() or 0

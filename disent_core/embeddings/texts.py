@@ -28,7 +28,6 @@ class Texts:
         return TextColumn(self.column, rows)
 
     def take(self, rows: Int[np.ndarray, " some"]) -> "Texts":
-        """Return some of the texts, by ascending row."""
         return Texts(self.keys[rows], self.column.take(pa.array(rows)), self.with_states[rows])
 
     @classmethod

@@ -73,8 +73,7 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         """Encode every text once, in batches; token states only if `states` is true.
 
-        Raises:
-            EncoderError: if a text can't be encoded, or its vector is not finite.
+        A text that can't be encoded, or whose vector is not finite, is an EncoderError.
         """
         ...
 
@@ -88,7 +87,8 @@ class EncoderConfig(Settings):
 
     A kind defines `fingerprint` and `load`. The rest has defaults, which fit an encoder that is made elsewhere. In the
     methods `folder` is where the lineage puts the model if `steps` make one, and `config` is the whole configuration,
-    a `config.model.Config`. A path that is relative belongs in a field `path`.
+    a `config.model.Config`. What is not there, or can't be loaded, is an EncoderError. A path that is relative belongs
+    in a field `path`.
 
     Attributes:
         lacks: needs of methods (`training.needs.Need`) that this kind cannot serve, each with its name in messages.
@@ -105,27 +105,15 @@ class EncoderConfig(Settings):
     name: str
 
     def fingerprint(self, folder: Path) -> str:
-        """Return the fingerprint of the loaded encoder, computed from its files alone.
-
-        Raises:
-            EncoderError: if the model, or the vectors, are not there.
-        """
+        """Return the fingerprint of the loaded encoder, computed from its files alone."""
         raise NotImplementedError
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
-        """Load the encoder, ready to encode texts of this language, which is empty where it is not known.
-
-        Raises:
-            EncoderError: if it can't be loaded.
-        """
+        """Load the encoder, ready to encode texts of this language, which is empty where it is not known."""
         raise NotImplementedError
 
     def files(self, folder: Path) -> EncoderFiles:
-        """Return the model on disk, for a method that fine-tunes it.
-
-        Raises:
-            EncoderError: if the model is not there, or the encoder has none.
-        """
+        """Return the model on disk, for a method that fine-tunes it; EncoderError if the encoder has none."""
         raise EncoderError(f"encoder {self.name!r} has no model to tune. Leave out methods that tune the encoder")
 
     def saved(self, folder: Path) -> "EncoderConfig":
@@ -224,7 +212,6 @@ class EncoderStep:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Key of its asset."""
         return encoder_key(self.encoder, self.part)
 
 

@@ -117,10 +117,7 @@ class TunableEncoder(nn.Module):
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> Float[Tensor, "texts dim"]:
-        """Return the vectors of texts, without dropout, each the same to the bit whatever the others are.
-
-        Batches have shapes as in `HuggingFaceEncoder`; `forward` wastes less on few texts. Logs progress.
-        """
+        """Return the vectors of texts, without dropout, each the same to the bit whatever the others are."""
         self.eval()
         tokens, vectors = self.prepare(texts), torch.empty(len(texts), self.dim)
         progress, done = Progress(log, len(texts), "texts embedded"), 0

@@ -274,7 +274,6 @@ class Problem(ABC):
         """Return measurements from one matrix per role, whose rows are the texts of the role in order."""
 
     def applies_to(self, embedding: str) -> bool:
-        """Return whether this embedding is to be scored."""
         return self.embeddings is None or embedding in self.embeddings
 
 

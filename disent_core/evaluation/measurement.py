@@ -60,6 +60,5 @@ def measured(
     statistic: Statistic = mean_of_items,
     ranking: Ranking | None = None,
 ) -> Measurement:
-    """Return the measurement whose value is the statistic of its items."""
     value = float(statistic(items[None])[0])
     return Measurement(metric=metric, value=value, n=len(items), items=items, statistic=statistic, ranking=ranking)

@@ -49,10 +49,7 @@ TWINS: Mapping[str, Twin] = {
 
 
 def result_files(folder: Path, also: Collection[str] = ()) -> list[Path]:
-    """Return the result files of the tasks in `TWINS`, of disent's own tasks, and of the tasks `also`, sorted.
-
-    The folder has the results, or a folder `results` with them.
-    """
+    """Return the result files of the tasks in `TWINS`, of disent's own tasks, and of the tasks `also`, sorted."""
     inner = folder / "results"
     root = inner if inner.is_dir() else folder
     if not root.is_dir():
@@ -70,10 +67,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def read_results(path: Path, source: str) -> list[dict[str, Any]]:
-    """Return rows of one result file in the schema `mteb_results`, one a number; calibration (`nauc_*`) is left out.
-
-    `source` is the name of the folder in the configuration.
-    """
+    """Return rows of one result file in the schema `mteb_results`, one a number; calibration (`nauc_*`) is left out."""
     result, model = _parsed(path), _model(path)
     if "mteb_dataset_name" in result:
         convert = 'mteb.results.TaskResult.from_disk(Path("FILE")).to_disk(Path("FILE"))'
@@ -149,10 +143,7 @@ def _model(path: Path) -> dict[str, Any]:
 
 
 def twin_of(name: str, *, is_ours: bool) -> Twin:
-    """Return what a task of mteb is called here; one without a twin keeps its name, for task and data.
-
-    `is_ours` says that the model is a head of disent.
-    """
+    """Return what a task of mteb is called here; one without a twin keeps its name, for task and data."""
     twin = TWINS.get(name, Twin(name, name))
     if name.startswith(PREFIX):
         words = re.sub("(?<!^)(?=[A-Z])", "_", name.removeprefix(PREFIX)).lower()

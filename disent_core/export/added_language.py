@@ -48,14 +48,11 @@ def with_language(
     language: str,
     config: AddedLanguageConfig = AddedLanguageConfig(),
 ) -> StaticModel:
-    """Return a model that has one language more.
+    """Return a model that has one language more, `language`.
 
     Args:
-        model: the model.
         texts: of the new language, at least two.
         translations: of the texts, in order, each in a language of the model.
-        language: code of the new language.
-        config: how it is trained.
     """
     bags, anchors = ngram_bags(texts, model.header.table_rows), torch.from_numpy(model.encode(translations))
     numbers = torch.cat([bags.words.take(bags.texts.values).values]).unique().numpy()

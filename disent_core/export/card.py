@@ -57,10 +57,7 @@ def card(
     onnx: bool = False,
     rounding: Rounding | None = None,
 ) -> str:
-    """Return the card of a head, or of a tagger if there are no routes: Markdown with a YAML header.
-
-    The values of the header are JSON, which is YAML too.
-    """
+    """Return the card of a head, or of a tagger if there are no routes: Markdown with a YAML header."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     description: Any = head.description

@@ -36,10 +36,7 @@ class ExportedEncoder:
     pooled: Route = ()
 
     def described(self) -> dict[str, Any] | None:
-        """Return settings by which disent reads the model from the folder that they lie in, cut as it is there.
-
-        None if there is no model.
-        """
+        """Return settings by which disent reads the model from the folder that they lie in, cut as it is there."""
         if self.model is None:
             return None
         layer = -1 if len(self.layers) == 1 else list(self.layers)
@@ -48,10 +45,7 @@ class ExportedEncoder:
 
 
 def exact_encoder(head: SavedHead, precision: Precision = "float32") -> HuggingFaceEncoder:
-    """Return the head's encoder with products (in `precision`) and results in float32 on the CPU.
-
-    How a run stores its results changes nothing.
-    """
+    """Return the head's encoder with products (in `precision`) and results in float32 on the CPU."""
     config, folder = _model_config(head)
     exact = replace(config, vector_dtype="float32", states_dtype="float32", precision=precision, products="torch")
     return HuggingFaceEncoder(exact, folder, "cpu")

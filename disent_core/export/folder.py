@@ -125,10 +125,7 @@ class TaggerProbes(_Probes):
     def _difference(
         self, folder: Path, run: Callable[[Mapping[str, np.ndarray]], Float[np.ndarray, "texts tokens tags"]]
     ) -> float:
-        """Compare the logits of all words that have a sub-word, a sentence at a time, as the code on the card does.
-
-        `run` computes the logits of tokens from `input_ids` and `attention_mask`.
-        """
+        """Compare the logits of all words that have a sub-word, a sentence at a time, as the code on the card does."""
         from transformers import AutoTokenizer
 
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -147,8 +144,6 @@ class TaggerProbes(_Probes):
 
 @dataclass(frozen=True)
 class Exported:
-    """A folder that was written."""
-
     folder: Path
     routes: Routes  # what is in it
     difference: float  # largest difference to the head's vectors in float32, as a share of their largest value

@@ -52,7 +52,6 @@ class WordSums(nn.Module):
         self.register_buffer("table", torch.cat([head.table, torch.zeros(1, self.dim, dtype=head.table.dtype)]))
 
     def forward(self, rows: Int[Tensor, "texts rows"]) -> Float[Tensor, "texts dim"]:
-        """Sum the rows of each text, by their hashes; -1 is none."""
         numbers = rows.clamp_min(0) % self.table_rows
         places = self.place[numbers].long().unsqueeze(-1)
         random = self.signs[self.bits[numbers].long()].flatten(2)[..., : self.dim]

@@ -62,10 +62,9 @@ class Routes:
     @property
     def widths(self) -> dict[str, int]:
         """Dimensions of each route."""
-        return {
-            name: next(step.get_embedding_dimension() for step in reversed(route) if _has_width(step))
-            for name, route in self.steps.items()
-        }
+        sized = {name: [step for step in route if hasattr(step, "get_embedding_dimension")]
+                 for name, route in self.steps.items()}  # fmt: skip
+        return {name: steps[-1].get_embedding_dimension() for name, steps in sized.items()}
 
     @property
     def side_by_side(self) -> list[str]:
@@ -98,24 +97,14 @@ class Routes:
 
     @property
     def default(self) -> str | None:
-        """The route of queries, documents and texts without a task: the meaning, or the first that there is.
-
-        None if the names are languages: a text then has to tell its own.
-        """
+        """The route of queries, documents and texts without a task: the meaning, or the first that there is."""
         if self.by_language:
             return None
         return "meaning" if "meaning" in self.steps else next(iter(self.steps))
 
 
-def _has_width(step: Any) -> bool:
-    return hasattr(step, "get_embedding_dimension")
-
-
 def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
-    """Return all routes of a head; `pooled` are the steps from token states to the encoder's sentence vector.
-
-    The seed is one of the head's; None if its method is deterministic.
-    """
+    """Return all routes of a head; `pooled` are the steps from token states to the encoder's sentence vector."""
     trained = head.trained
     if isinstance(trained, Solved):
         return Routes(_of_languages(trained, head, pooled), by_language=True)
@@ -142,10 +131,7 @@ def refusal(head: SavedHead, reason: str) -> TrainingError:
 
 
 def pooling_steps(pooling: Pooling, model: Any, dim: int) -> Route | None:
-    """Return the steps from token states to the encoder's sentence vector; None if there are none for its pooler.
-
-    The model has its pooler if `pooling` uses it; `dim` is the width of the states.
-    """
+    """Return the steps from token states to the encoder's sentence vector; None if there are none for its pooler."""
     if pooling in ("cls", "mean"):
         return (_pool("cls" if pooling == "cls" else "mean", dim),)
     pooler = model.pooler
@@ -245,7 +231,6 @@ def _of_units(module: FacetFirstHead, states: Sequence[nn.Module]) -> dict[str, 
 
 
 def _of_step(step: Any, pooled: Route) -> Routes:
-    """Return a route for each embedding of a step."""
     embeddings = {name: shipped().Embedding(name, list(widths)) for name, widths in step.widths.items()}
     return Routes({name: (*pooled, step, embedding) for name, embedding in embeddings.items()})
 

@@ -85,7 +85,6 @@ def checked_record(folder: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -35,13 +35,10 @@ def of_table(
 
 
 def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **description: Any) -> StaticModel:
-    """Return the model of a table of words, by default of its first seed.
+    """Return the model of a trained `lexicon` or `facet_static`, by default of its first seed.
 
-    Args:
-        head: a trained `lexicon` or `facet_static`.
-        seed: of its training.
-        bits: of a value, 4 or 8.
-        description: more facts for the card, such as `name`, `licence`, `attribution`, `data` and `measured`.
+    `bits` of a value are 4 or 8; `description` are more facts for the card, such as `name`, `licence`, `attribution`,
+    `data` and `measured`.
     """
     trained, facts = head.trained, head.description
     if not isinstance(trained, TrainedLexicon):
@@ -92,10 +89,7 @@ _MODULES = [{"idx": 0, "name": "0", "path": "", "type": "modeling_static.StaticW
 def export_static(model: StaticModel, folder: Path, *, licence: str | None = None) -> None:
     """Write a static model as a folder that both disent and sentence-transformers load.
 
-    Args:
-        model: the model.
-        folder: a folder that does not exist yet.
-        licence: of the weights, for the card; None: the one that the model states.
+    The folder does not exist yet. Without a `licence` of the weights the card has the one that the model states.
     """
     from sentence_transformers import SentenceTransformer
 

@@ -237,7 +237,6 @@ def published_hash(workspace: Workspace, corpus: CorpusConfig, part: str) -> str
 
 
 def word_list_hash(workspace: Workspace, pair: str) -> str | None:
-    """Return the hash of the word list of a pair; None if it has none."""
     path = word_list(workspace, pair)
     return None if path is None else sha256(read_bytes(path)).hexdigest()
 

@@ -57,7 +57,6 @@ def lazy_encoder(workspace: Workspace, name: str) -> LazyEncoder:
 
 
 def store(workspace: Workspace, encoder: str, language: str) -> EmbeddingStore:
-    """Return the store of the embeddings of one encoder and language."""
     model_fingerprint = lazy_encoder(workspace, encoder).fingerprint
     return EmbeddingStore(workspace.home, encoder=encoder, fingerprint=model_fingerprint, language=language)
 
@@ -88,21 +87,17 @@ class EncoderWorkspace:
         return self.config.experiment.device
 
     def folder(self, encoder: str, part: str = "encoder") -> Path:
-        """Return the folder of a model that a step makes."""
         return self.workspace.encoder(encoder, part)
 
     def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:
-        """Return some splits of a table, without the columns that no encoder reads."""
         names = {"utterances": ["utterance_id", "text"], "sentence_pairs": ["source", "target"]}[table]
         rows = read_table(self.workspace.table("corpora", table, corpus, partition), SCHEMAS[table], [*names, "split"])
         return rows.filter(pc.is_in(rows["split"], pa.array(splits))).select(names)
 
     def files(self, encoder: str) -> EncoderFiles:
-        """Return the model of another encoder."""
         return lazy_encoder(self.workspace, encoder).files
 
     def vectors(self, encoder: str, language: str, texts: TextColumn) -> tuple[int, Float[np.ndarray, "texts dim"]]:
-        """Return how many texts had to be encoded, and the vectors of all, which are stored as its embeddings."""
         column = texts.arrow()
         keys = keys_of_texts(column)
         distinct = distinct_texts([(keys, column, False)])

@@ -121,12 +121,10 @@ def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabell
 def problems(
     workspace: Workspace, tasks: Sequence[Task], training_set: str, method: MethodConfig
 ) -> list[Problem | LabelProblem]:
-    """Return all problems of the tasks for a method with a training set (see `Scopes.of`)."""
     return problems_of(workspace, tasks, Scopes(workspace.config).of(method, training_set))
 
 
 def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Scope]) -> list[Problem | LabelProblem]:
-    """Return all problems of the tasks in these scopes."""
     config, all_problems = workspace.config, []
     for scope, task in product(scopes, tasks):
         if scope.has(task):

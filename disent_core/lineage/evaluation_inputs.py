@@ -32,7 +32,6 @@ PROBABILITIES = Check("p_values_are_probabilities", "0 <= p_value <= p_holm <= 1
 
 
 def tasks_of(config: Config) -> list[Task]:
-    """Return the configured tasks."""
     return [task(name) for name in config.evaluation.tasks]
 
 
@@ -94,7 +93,6 @@ class Scope:
     trains: bool = True
 
     def has(self, task: Task) -> bool:
-        """Return whether the task applies to the scope."""
         scope = ("language", "pair", "set")[min(len(self.languages), 3) - 1]
         scopes = ("language", "pair") if task.scope == "both" else (task.scope,)
         # A corpus of sentence pairs gives the inputs of each of its pairs to every other task than those of sets.
@@ -123,7 +121,8 @@ class Scopes:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self._first = cache(self._first_of)
+        # Scope -> the first of the training sets that has it.
+        self._first = cache(lambda names: {scope: name for name in reversed(names) for scope in self._seen(name)})
 
     def of(self, method: MethodConfig, training_set: str) -> list[Scope]:
         """Return the scopes on which the method is measured with the training set.
@@ -155,10 +154,6 @@ class Scopes:
         of_utterances = chain.from_iterable(map(self._of_utterances, chain(pairs, languages)))
         of_sets = chain.from_iterable(map(self._of_set, self.config.training_sets))
         return tuple(dict.fromkeys((*of_utterances, *of_sets, *self._of_sentence_pairs)))
-
-    def _first_of(self, training_sets: tuple[str, ...]) -> dict[Scope, str]:
-        """Scope -> the first of the training sets that has it."""
-        return {scope: name for name in reversed(training_sets) for scope in self._seen(name)}
 
     def _seen(self, training_set: str) -> Iterator[Scope]:
         languages = self.config.languages_of(training_set)

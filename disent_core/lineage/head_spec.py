@@ -64,7 +64,6 @@ def _corpora(config: Config, method: MethodConfig, trained_on: str) -> tuple[Map
 
 
 def head_files(workspace: Workspace, run: HeadSpec) -> HeadFiles:
-    """Return the paths of the files of a head."""
     names = (run.encoder, run.name, run.trained_on)
     return HeadFiles(
         weights=workspace.head(*names), curve=workspace.training_curve(*names), checkpoint=workspace.checkpoint(*names)
@@ -91,7 +90,6 @@ def encoder_files(workspace: Workspace, encoder: str, method: MethodConfig) -> E
 
 
 def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
-    """Return the methods of an encoder that have heads."""
     return [method for method in config.methods_of(encoder) if method.method.is_trained]
 
 

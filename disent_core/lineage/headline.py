@@ -57,7 +57,6 @@ def _interval(row: Row) -> str:
 
 
 def _figures(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Row]]:
-    """Return the rows of each figure, of which there may be none."""
     means = _means(rows)
     forth, back = (["-".join(pair) for pair in turned] for turned in (pairs, [pair[::-1] for pair in pairs]))
     languages = [language for pair in pairs for language in pair]

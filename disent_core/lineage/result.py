@@ -17,7 +17,6 @@ class Check:
     """Whether a failure stops everything downstream; otherwise it is a warning."""
 
     def result(self, passed: bool, **figures: Any) -> "CheckResult":
-        """Return the result of the check, with the figures that show it."""
         return CheckResult(self, bool(passed), figures)
 
 
@@ -63,7 +62,6 @@ class StepResult:
 def result_of(
     tables: Sequence[RefreshResult], *, figures: Mapping[str, Any] | None = None, checks: Sequence[CheckResult] = ()
 ) -> StepResult:
-    """Return the result of a step that refreshed these tables."""
     return StepResult(
         rows=sum(table.info.rows for table in tables),
         content=fingerprint(*(table.info.content_hash for table in tables)),
@@ -81,9 +79,8 @@ def gate_result(
 ) -> StepResult:
     """Return the result of a gate: a step that makes nothing, whose content is a fingerprint of what it reads.
 
-    While that stays the same, nothing behind the gate is stale. `encoder` is the fingerprint of the model, `read` has
-    the stage, table and partition of each file that is read, its number of rows and the fingerprint of its content. The
-    tables `may_be_empty` need no rows.
+    `encoder` is the fingerprint of the model, `read` has stage, table and partition of each file, its number of rows
+    and the fingerprint of its content.
     """
     reads = [
         {"table": source[1], "partition": "/".join(source[2:]), "rows": rows, "content": content}

@@ -1,6 +1,6 @@
 """The heads of a run, trained or not, ready to be applied to any text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 from disent_core.config.model import MethodConfig
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.store import STATES, VECTORS, encoded_tables
-from disent_core.encoders.contract import EncoderConfig
+from disent_core.encoders.contract import Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
 from disent_core.lineage.embeddings import lazy_encoder, store
@@ -74,38 +74,14 @@ class RunHead:
 
     @cached_property
     def trained(self) -> TrainedMethod | TrainedLabeller:
-        """The method with the weights of every seed."""
         return load_head(self.workspace, self.encoder, self.configured, self.trained_on, self.device)
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """Return what it reads of each text, in order; texts may repeat."""
-        return self._encoder.features(texts, language)
+        """Return what it reads of each text, in order; nothing is looked up if the language is empty, not known.
 
-    @cached_property
-    def _encoder(self) -> "_TextEncoder":
-        return _TextEncoder(self.workspace, self.encoder, states=Need.TOKEN_STATES in self.configured.needs)
-
-    def _described(self) -> tuple[Mapping[str, Any], str]:
-        if self.path is None or (described := describe_head(self.path)) is None:
-            raise TrainingError(f"no trained head at {self.path}. Run `disent materialize`")
-        return described
-
-
-class _TextEncoder:
-    """Gives the features of any texts by one encoder of a run.
-
-    A text that the run has encoded is looked up. Any other text is encoded on demand and not stored. The model is
-    loaded with the first such text.
-    """
-
-    def __init__(self, workspace: Workspace, encoder: str, *, states: bool) -> None:
-        self._workspace, self._name, self._states = workspace, encoder, states
-        # Cached: opening a file verifies all of it, and a model takes seconds to load.
-        self._stored = cache(self._open)
-        self._encoder = cache(lazy_encoder(workspace, encoder).load)
-
-    def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """Return the features of each text, in order; nothing is looked up if the language is empty, not known."""
+        A text that the run has encoded is looked up. Any other text is encoded on demand and not stored. The model is
+        loaded with the first such text.
+        """
         keys = text_keys(texts)
         tables = self._stored(language)
         has_keys = [table.has(keys) for table in tables or () if table is not None] or [np.zeros(len(keys), dtype=bool)]
@@ -114,16 +90,33 @@ class _TextEncoder:
         parts = [tables] if tables is not None and is_stored.any() else []
         if missing:
             # A model encodes all languages; imported vectors have files for each.
-            reads_one_language = self._workspace.config.encoders[self._name].reads_one_language
-            encoder = self._encoder(language if reads_one_language else "")
-            parts.append(encoded_tables(encoder, missing, states=self._states))
+            encoder = self._loaded(language if self.encoder_config.reads_one_language else "")
+            parts.append(encoded_tables(encoder, missing, states=self._reads_states))
         return text_features(keys, *parts, language=language, texts=list(texts))
+
+    @property
+    def _reads_states(self) -> bool:
+        return Need.TOKEN_STATES in self.configured.needs
+
+    # Cached: opening a file verifies all of it, and a model takes seconds to load.
+    @cached_property
+    def _loaded(self) -> Callable[[str], Encoder]:
+        return cache(lazy_encoder(self.workspace, self.encoder).load)
+
+    @cached_property
+    def _stored(self) -> Callable[[str], tuple[VectorTable, StateTable | None] | None]:
+        return cache(self._open)
 
     def _open(self, language: str) -> tuple[VectorTable, StateTable | None] | None:
         """Open the tables of stored features; None if there are none."""
         if not language:
             return None
-        embedding_store = store(self._workspace, self._name, language)
-        if not all(embedding_store.parts(table) for table in (VECTORS, STATES)[: 1 + self._states]):
+        embedding_store = store(self.workspace, self.encoder, language)
+        if not all(embedding_store.parts(table) for table in (VECTORS, STATES)[: 1 + self._reads_states]):
             return None
-        return embedding_store.open_vectors(), embedding_store.open_states() if self._states else None
+        return embedding_store.open_vectors(), embedding_store.open_states() if self._reads_states else None
+
+    def _described(self) -> tuple[Mapping[str, Any], str]:
+        if self.path is None or (described := describe_head(self.path)) is None:
+            raise TrainingError(f"no trained head at {self.path}. Run `disent materialize`")
+        return described

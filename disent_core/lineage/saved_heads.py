@@ -39,7 +39,6 @@ class SavedHead:
 
     @cached_property
     def trained(self) -> TrainedMethod | TrainedLabeller:
-        """The method with the weights of every seed."""
         files = self.source.files if Need.ENCODER in self.method.needs_of(self.settings) else None
         return trainer(self.method).load(self.path, self.settings, self.device, files)
 

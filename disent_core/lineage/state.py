@@ -8,39 +8,15 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from disent_core.lineage.step import Node, Partition
+from disent_core.lineage.step import Node, Partition, Step
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import none_if_damaged, read_result, result_exists, write_text_result
 
 PUBLISHED = "published"
 """Name of the record of the published files' content."""
 NOT_RECORDED = "an earlier version of disent has made it; 'disent materialize' looks at it and makes only what differs"
-
-
-@runtime_checkable
-class Declared(Protocol):
-    """What this module reads of a `Step`, or of what stands for one."""
-
-    @property
-    def key(self) -> Key: ...
-    @property
-    def outputs(self) -> Sequence[Key]: ...
-    @property
-    def partitions(self) -> Sequence[str] | None: ...
-    @property
-    def version(self) -> str: ...
-    def parents(self, partition: Partition, /) -> Iterable[Node]: ...
-    def files(self, partition: Partition, /) -> Sequence[Path]: ...
-
-
-@runtime_checkable
-class Selectable(Declared, Protocol):
-    """The same, of which a selection is checked."""
-
-    @property
-    def takes_part(self) -> bool: ...
 
 
 _WITHOUT_COST: Mapping[str, Any] = {"seconds": None, "cost": None}
@@ -90,7 +66,6 @@ def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRec
 
 
 def write_record(workspace: Workspace, key: Key, partition: Partition, record: StepRecord) -> None:
-    """Replace the record of a step."""
     _write(workspace.record(*key, *([partition] if partition else [])), asdict(record))
 
 
@@ -123,16 +98,13 @@ class Records:
     `published` has the content of the published files by name; by default, as it was last observed.
     """
 
-    def __init__(
-        self, workspace: Workspace, steps: Iterable[Declared], published: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, workspace: Workspace, steps: Iterable[Step], published: Mapping[str, str] | None = None) -> None:
         self.workspace = workspace
         self.step_of = {output: step for step in steps for output in step.outputs}
         self.published = read_published(workspace) if published is None else published
         self._records: dict[Node, StepRecord | None] = {}
 
-    def of(self, step: Declared, partition: Partition) -> StepRecord | None:
-        """Return the record of a step."""
+    def of(self, step: Step, partition: Partition) -> StepRecord | None:
         node = step.key, partition
         if node not in self._records:
             self._records[node] = read_record(self.workspace, *node)
@@ -145,11 +117,11 @@ class Records:
         record = self.of(step, node[1])
         return record.contents.get("/".join(node[0])) if record else None
 
-    def reads(self, step: Declared, partition: Partition) -> dict[str, str | None]:
+    def reads(self, step: Step, partition: Partition) -> dict[str, str | None]:
         """Return what a step would read now."""
         return {name_of(parent): self.content(parent) for parent in step.parents(partition)}
 
-    def causes(self, step: Declared, partition: Partition, record: StepRecord) -> Iterator[str]:
+    def causes(self, step: Step, partition: Partition, record: StepRecord) -> Iterator[str]:
         """Yield what has changed since a step ran, in words."""
         if record.version != step.version:
             yield f"{name_of((step.key, partition))}: its code or settings have changed"
@@ -183,7 +155,7 @@ class State:
 
 def states(
     records: Records,
-    steps: Iterable[Declared],
+    steps: Iterable[Step],
     *,
     unreadable: Iterable[Node] = (),
     not_due: Iterable[Key] = (),
@@ -211,7 +183,7 @@ def states(
 
 
 def _status(
-    records: Records, step: Declared, key: Key, partition: Partition, parents: Sequence[str]
+    records: Records, step: Step, key: Key, partition: Partition, parents: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """Return the status of an output, and why."""
     record, files = records.of(step, partition), step.files(partition)
@@ -230,7 +202,7 @@ def _status(
 
 
 def missing_input(
-    all_states: Iterable[State], steps: Iterable[Selectable], chosen: Collection[Node]
+    all_states: Iterable[State], steps: Iterable[Step], chosen: Collection[Node]
 ) -> tuple[Node, Node] | None:
     """Return the first of the chosen steps that can't be made, after something that it reads and that is missing.
 
@@ -239,7 +211,7 @@ def missing_input(
     missing = {(state.asset, state.partition) for state in all_states if state.status == "missing"}
     step_of = {output: step for step in steps for output in step.outputs}
 
-    def lacking(step: Selectable, partition: Partition) -> Iterator[Node]:
+    def lacking(step: Step, partition: Partition) -> Iterator[Node]:
         for key, name in step.parents(partition):
             if ("/".join(key), name) in missing and key in step_of and (step_of[key].key, name) not in chosen:
                 yield from [(key, name)] if step_of[key].files(name) else lacking(step_of[key], name)
@@ -255,10 +227,7 @@ def stale_inputs(
     parents: Callable[[str, Partition], Iterable[Node]],
     chosen: Iterable[tuple[str, Partition]],
 ) -> list[State]:
-    """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first.
-
-    `all_states` come upstream first; `parents` returns what an asset is made from.
-    """
+    """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first."""
     open_ = {(state.asset, state.partition): state for state in all_states if not state.is_settled}
     made = set(chosen)
     due = [name for name in made if name in open_]

@@ -117,7 +117,6 @@ class Step:
         return list(next(iter(self.tables(partition or "").values()), ()))
 
     def parents(self, partition: Partition) -> list[Node]:
-        """Return what a partition is made from."""
         return [(read.key, name) for read in self.reads for name in self._read_of(read, partition)]
 
     def _read_of(self, read: Read, partition: Partition) -> Sequence[Partition]:

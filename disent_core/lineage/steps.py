@@ -1,6 +1,6 @@
 """List the steps of the lineage, all of them, upstream first."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,8 @@ PAIR_FILES: Key = ("corpora", "published_pairs")
 MTEB_FILES: Key = ("evaluation", "mteb_files")
 DATABASE: Key = ("warehouse", "database")
 GATE_VERSION = "1"
+GATE: Mapping[str, Any] = {"checks": (GATE_HAS_ROWS,), "kinds": frozenset({"python"}), "memory": SMALL}
+"""Of a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
 
 
 @dataclass(frozen=True)
@@ -384,39 +386,16 @@ def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodC
     if config.utterance_languages:
         of_utterances = partitions.language_to_training_sets(config, methods, languages=config.utterance_languages)
         reads += [Read(table, of_utterances) for need, table in head_spec.TABLES.items() if need in needs]
-    return _gate(
+    return _step(
         tables.training_data_key(encoder),
         f"What the heads on `{encoder}` read of a training set. Nothing is made: while the content stays the "
         "same, no head is stale.",
-        partial(head_spec.training_data, workspace, encoder),
-        reads,
-        names,
-        "disent_core.lineage.head_spec:training_data",
         "-".join([GATE_VERSION, *of_mixtures]),
-    )
-
-
-def _gate(
-    key: Key,
-    description: str,
-    state: Callable[[str], StepResult],
-    reads: Iterable[Read],
-    names: tuple[str, ...],
-    code: str,
-    version: str,
-) -> Step:
-    """Return a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
-    return _step(
-        key,
-        description,
-        version,
-        state,
+        partial(head_spec.training_data, workspace, encoder),
         reads=tuple(reads),
         partitions=names,
-        checks=(GATE_HAS_ROWS,),
-        code=(code,),
-        kinds=frozenset({"python"}),
-        memory=SMALL,
+        code=("disent_core.lineage.head_spec:training_data",),
+        **GATE,
     )
 
 
@@ -480,15 +459,16 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
     reads = [Read((READABLE[name], name), mappings[name]) for name in names]
     if of_embeddings is not None:
         reads += [Read(key, of_embeddings) for key in embedding_keys(config, encoder)]
-    return _gate(
+    return _step(
         tables.evaluation_sets_key(encoder),
         f"What the tasks read to measure the methods on `{encoder}` with a training set. Nothing is made: while "
         "the content stays the same, no metrics are stale but those of a new head.",
-        partial(evaluation.evaluation_sets, workspace, encoder),
-        reads,
-        training_sets(config, methods),
-        "disent_core.lineage.evaluation_inputs:evaluation_sets",
         _of_named_sets(GATE_VERSION, config),
+        partial(evaluation.evaluation_sets, workspace, encoder),
+        reads=tuple(reads),
+        partitions=training_sets(config, methods),
+        code=("disent_core.lineage.evaluation_inputs:evaluation_sets",),
+        **GATE,
     )
 
 

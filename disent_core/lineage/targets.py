@@ -203,7 +203,12 @@ def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
 
 def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
     """Make `aligned_pairs` of a training set: its parallel utterances, then its sentence pairs."""
-    sources, of_sentences = list(_sources(workspace, training_set)), list(_sentence_sources(workspace, training_set))
+    sources, config = list(_sources(workspace, training_set)), workspace.config
+    of_sentences = [  # corpus, its pair and the two languages
+        (corpus.name, name, left, right)
+        for left, right in config.pair_languages[training_set]
+        for corpus, name in config.training_pairs(left, right)
+    ]
     paths = [
         *chain.from_iterable(_paths(workspace, *source) for source in sources),
         *(workspace.table(*SENTENCE_PAIRS, corpus, name) for corpus, name, _, _ in of_sentences),
@@ -227,10 +232,7 @@ def _refresh_set(
     within: tuple[str, ...],
     filled: Check,
 ) -> StepResult:
-    """Make a table of a training set of the parts, of which there may be none, unless it is up to date.
-
-    Its key is corpus, pair, utterance and the columns `within` that.
-    """
+    """Make a table of a training set of the parts, of which there may be none, unless it is up to date."""
     schema = SCHEMAS[key[1]]
     path = workspace.table(*key, training_set)
     make = lambda: pa.concat_tables([schema.empty_table(), *parts()])  # noqa: E731
@@ -244,13 +246,6 @@ def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str
     for left, right in workspace.config.pair_languages[training_set]:
         for corpus in workspace.config.corpora_of_pair(left, right, training=True):
             yield corpus.name, left, right
-
-
-def _sentence_sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yield corpus, its pair and the two languages of every part of a training set that comes from sentence pairs."""
-    for left, right in workspace.config.pair_languages[training_set]:
-        for corpus, name in workspace.config.training_pairs(left, right):
-            yield corpus.name, name, left, right
 
 
 def _paths(workspace: Workspace, corpus: str, left: str, right: str) -> list[Path]:

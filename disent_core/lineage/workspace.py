@@ -48,7 +48,6 @@ def training_data_key(encoder: str) -> Key:
 
 
 def head_key(encoder: str, method: str) -> Key:
-    """Return the key of a head."""
     return ("heads", encoder, f"{method}{HEAD}")
 
 
@@ -58,7 +57,6 @@ def evaluation_sets_key(encoder: str) -> Key:
 
 
 def metrics_key(encoder: str, method: str) -> Key:
-    """Return the key of a method's metrics."""
     return ("evaluation", encoder, f"{method}{METRICS}")
 
 
@@ -68,7 +66,6 @@ def comparisons_key(encoder: str) -> Key:
 
 
 def settings_search_key(encoder: str) -> Key:
-    """Return the key of the search of settings on an encoder."""
     return ("evaluation", encoder, f"{encoder}_settings_search")
 
 
@@ -84,7 +81,6 @@ class Workspace:
     """Where the shards of a step are computed; no result depends on it."""
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
-        """Return the path of one partition of a table."""
         return table_path(self.home, stage, table, *partition)
 
     @property
@@ -105,7 +101,6 @@ class Workspace:
         return self.table("heads", "training_curve", encoder, method, trained_on)
 
     def checkpoint(self, encoder: str, method: str, trained_on: str) -> Path:
-        """Return the checkpoint of an unfinished training."""
         return self._file("checkpoints", encoder, method, f"{trained_on}.safetensors")
 
     def shards(self, stage: str, *partition: str) -> Path:

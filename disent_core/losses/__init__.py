@@ -1,1 +1,7 @@
 """Loss functions: tensors in, one value a pair or a batch out; no weights and no state."""
+
+from typing import Literal
+
+Form = Literal["sbert", "paper_eq"]
+Hard = Literal["sbert", "margin", "none"]
+LonePair = Literal["mean", "extreme"]

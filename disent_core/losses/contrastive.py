@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from disent_core.losses import Form, Hard, LonePair
 from disent_core.losses.similarity import Rows, Values
-from disent_core.losses.variants import Form, Hard, LonePair
 
 
 def scaled_to(vectors: Rows, *, norm: float) -> Rows:

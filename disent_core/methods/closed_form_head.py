@@ -26,7 +26,6 @@ def language_means(data: TrainingData, config: CenteredConfig) -> Solution:
 def subtract_mean(
     solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: CenteredConfig
 ) -> Float64[Tensor, "texts dim"]:
-    """Subtract from vectors the mean of their language, or their own mean."""
     return vectors - (vectors.mean(0) if config.source == "test" else part(solution, "mean", language))
 
 
@@ -137,7 +136,7 @@ def _moments(bank: VectorBank, rows: Int[Tensor, " rows"], other_rows: Int[Tenso
     sums = torch.zeros(2, dim, dtype=torch.float64)
     products = torch.zeros(2 * dim, 2 * dim, dtype=torch.float64)
     for block, other_block in zip(rows.split(BLOCK_ROWS), other_rows.split(BLOCK_ROWS), strict=True):
-        both = torch.cat([_unit(bank.take(block).double()), _unit(bank.take(other_block).double())], dim=1)
+        both = torch.cat([F.normalize(bank.take(rows).double()) for rows in (block, other_block)], dim=1)
         sums += both.sum(dim=0).view(2, dim)
         products.addmm_(both.T, both)
     means = sums / count
@@ -145,13 +144,8 @@ def _moments(bank: VectorBank, rows: Int[Tensor, " rows"], other_rows: Int[Tenso
     return means[0], means[1], covariance[:dim, :dim], covariance[dim:, dim:], covariance[:dim, dim:]
 
 
-def _unit(rows: Float64[Tensor, "rows dim"]) -> Float64[Tensor, "rows dim"]:
-    return F.normalize(rows, dim=1)
-
-
 def map_to_shared_space(
     solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: Any
 ) -> Float64[Tensor, "texts width"]:
-    """Map vectors of a language into the shared space."""
     mean, weight = part(solution, "mean", language), part(solution, "weight", language)
-    return in_fixed_shapes(lambda rows: (_unit(rows) - mean) @ weight, vectors)
+    return in_fixed_shapes(lambda rows: (F.normalize(rows) - mean) @ weight, vectors)

@@ -89,9 +89,5 @@ class Method(Generic[Config]):
         return getattr(settings, "max_epochs", None)
 
     def without_warm_start(self, settings: Config) -> Config:
-        """Return these settings for training from scratch."""
+        """Return these settings for training from scratch; if they differ, `fit` gets earlier weights as `initial`."""
         return settings
-
-    def starts_warm(self, settings: Config) -> bool:
-        """Whether training starts from the weights of earlier training, which `fit` gets as `initial`."""
-        return self.without_warm_start(settings) != settings

@@ -238,7 +238,6 @@ class Discriminator(nn.Sequential):
 
     @torch.no_grad()
     def clip_(self, bound: float) -> None:
-        """Clip every weight to [-bound, bound]."""
         torch._foreach_clamp_min_(list(self.parameters()), -bound)
         torch._foreach_clamp_max_(list(self.parameters()), bound)
 

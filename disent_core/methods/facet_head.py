@@ -123,10 +123,7 @@ class FacetHead(nn.Module):
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
     def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
-        """Return template and residual of each view, in turn: unit norm, then without their language.
-
-        `text` has the `grouped_states` of the texts, `bags` their words.
-        """
+        """Return template and residual of each view, in turn: unit norm, then without their language."""
         config, views = self.config, []
         if self.units is not None:
             views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)
@@ -219,7 +216,10 @@ class FacetTask(MatedPairsTask):
         of_words = {} if words is None else {"words": RowOptimiser(words.table, config.optimiser_of_words)}
         others = [value for name, value in self.head.named_parameters() if name != "words.table"]
         self.optimisers = {"main": Optimiser(others, config.optimiser), **of_words}
-        self.vectors = word_vectors(data, derived_seed(seed, "neighbours")) if config.neighbours > 1 else None
+        self.vectors = None  # both sides of every training pair, projected at random
+        if config.neighbours > 1:
+            texts, random = data.pairs["train"].flatten(), derived_seed(seed, "neighbours")
+            self.vectors = projected(data.bags, data.trained, texts, random).view(-1, 2 * PROJECTED)
 
     def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
         if self.vectors is None:
@@ -323,11 +323,6 @@ class FacetTrainer(TaskTrainer[FacetMethod]):
 
 PROJECTED = 256
 """Width of the random projection of the words of a side, which keeps cosines to about 1 / 16."""
-
-
-def word_vectors(data: PairBags, seed: int) -> Float[Tensor, "pairs dim"]:
-    """Return both sides of every training pair as a random projection, by `seed`, of its weighted words and n-grams."""
-    return projected(data.bags, data.trained, data.pairs["train"].flatten(), seed).view(-1, 2 * PROJECTED)
 
 
 @torch.no_grad()

@@ -155,8 +155,6 @@ class MeaningStage(FmdaHead):
 
 
 class TwoStageTrainer(FrozenHeadTrainer):
-    """The trainer of FMDA in two stages."""
-
     method: TwoStageMethod
 
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:

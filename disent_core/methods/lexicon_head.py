@@ -278,8 +278,6 @@ class LexiconTrainer(TaskTrainer[LexiconMethod]):
 
 @dataclass(frozen=True)
 class TrainedLexicon(TrainedMethod):
-    """The trained tables of all seeds."""
-
     words: Mapping[int, HashedNgramTable]
     config: LexiconConfig
 

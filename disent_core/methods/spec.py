@@ -86,8 +86,6 @@ class HeadSpec:
 
 @dataclass(frozen=True)
 class HeadFiles:
-    """Files that a head is written to."""
-
     weights: Path
     curve: Path
     checkpoint: Path

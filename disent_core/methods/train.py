@@ -72,7 +72,7 @@ def _done(head: HeadSpec, files: HeadFiles) -> TrainResult | None:
 
 def _initial_weights(head: HeadSpec, files: HeadFiles) -> str | None:
     """Return the fingerprint of the weights that a warm start begins with; None for a cold start."""
-    if not head.method.starts_warm(head.settings):
+    if head.method.without_warm_start(head.settings) == head.settings:
         return None
     stored = none_if_damaged(lambda: describe_head(files.weights))
     if stored is None or stored[0].get(WARM_START_KEY) != head.warm_start_key:

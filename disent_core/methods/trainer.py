@@ -23,7 +23,6 @@ class TrainedMethod(ABC):
 
     @property
     def languages(self) -> Collection[str] | None:
-        """Languages that it can embed; None: all."""
         return None
 
     @abstractmethod
@@ -62,10 +61,7 @@ class Trainer(ABC, Generic[AnyMethod]):
     def load(
         self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None
     ) -> TrainedMethod | TrainedLabeller:
-        """Read what `save` wrote, ready to embed or to label; an untrained method reads nothing from `path`.
-
-        `encoder` is given if the method needs it (`Need.ENCODER`).
-        """
+        """Read what `save` wrote, ready to embed or to label; an untrained method reads nothing from `path`."""
 
 
 def trainer(method: Method[Any]) -> Trainer[Any]:

@@ -10,7 +10,7 @@ Its baseline, `token_classification`, tags each word by its first sub-word.
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from disent_core.losses.variants import Form, Hard, LonePair
+from disent_core.losses import Form, Hard, LonePair
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.settings import (

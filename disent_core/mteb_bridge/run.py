@@ -149,8 +149,7 @@ OFFICIAL = {TATOEBA: "tatoeba_retrieval", STS17: "sts", **dict.fromkeys(MASSIVE,
 def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Sequence[str] = ()) -> "list[AbsTask]":
     """Return tasks of mteb with their data from the tables of a run: official ones, then those of disent.
 
-    Only what all of whose languages are among `languages`, and only tasks of these `names` in mteb; empty: all. The
-    corpora, and what the tasks read of `targets`, must have been made.
+    Only what all of whose languages are among `languages`, and only tasks of these `names` in mteb; empty: all.
     """
     config = workspace.config
     spoken = set(languages or config.languages)

@@ -29,7 +29,12 @@ Scores = Float64[np.ndarray, " utterances"]
 Witnesses = Int64[np.ndarray, " utterances"]
 
 
-def max_bleu(tokens: Tokens, config: BleuConfig) -> tuple[Scores, Witnesses]:
+def max_bleu(
+    tokens: Tokens,
+    config: BleuConfig,
+    known: Bool[np.ndarray, " utterances"] | None = None,
+    nearest: Witnesses | None = None,
+) -> tuple[Scores, Witnesses]:
     """Compute the largest sentence BLEU of each utterance against every other one.
 
     Equals sacrebleu's `sentence_bleu(...).score / 100` over all pairs to 1e-9. A repeated utterance counts as another
@@ -37,38 +42,21 @@ def max_bleu(tokens: Tokens, config: BleuConfig) -> tuple[Scores, Witnesses]:
 
     The tokens are already lower-cased if case is ignored. Returns the score in [0, 1], and its witness: the lowest
     index of an utterance with that score, -1 if the score is 0.
-    """
-    texts = numbered(tokens)
-    return _update(texts, config, np.zeros(len(texts), np.bool_), np.full(len(texts), -1))
 
-
-def update_max_bleu(
-    tokens: Tokens, config: BleuConfig, *, known: Bool[np.ndarray, " utterances"], nearest: Witnesses
-) -> tuple[Scores, Witnesses]:
-    """Compute `max_bleu` of edited utterances from the result before the edit.
-
-    The result, witnesses included, equals recomputation exactly. Only texts that are new or lost their witness are
-    compared with all others; the rest are compared with new texts only.
-
-    Args:
-        tokens: of each utterance now.
-        known: marks utterances that existed before, unchanged and in the same relative order.
-        nearest: current index of the witness of each known utterance; -1 if its score was 0, -2 if the witness is
-            gone or changed.
+    After an edit the same is computed from the earlier result: only texts that are new or lost their witness are
+    compared with all others, the rest with new texts only. `known` marks utterances that existed before, unchanged and
+    in the same relative order. `nearest` is the current index of the witness of each of them; -1 if its score was 0, -2
+    if the witness is gone or changed.
     """
     utterances = numbered(tokens)
     count = len(utterances)
+    if known is None or nearest is None:
+        known, nearest = np.zeros(count, np.bool_), np.full(count, -1)
     if not len(known) == len(nearest) == count:
         raise ValueError(f"{count} utterances, {len(known)} known, {len(nearest)} witnesses")
     if len(nearest) and not -2 <= nearest.min() <= nearest.max() < count:
         raise ValueError(f"witnesses are {nearest.min()} to {nearest.max()} of {count} utterances")
-    return _update(utterances, config, known, nearest)
-
-
-def _update(
-    utterances: Numbered, config: BleuConfig, known: Bool[np.ndarray, " utterances"], nearest: Witnesses
-) -> tuple[Scores, Witnesses]:
-    if not len(utterances):
+    if not count:
         return np.empty(0), np.empty(0, np.int64)
     texts = _distinct(utterances)
     return _by_utterance(texts, _search(texts, utterances.take(texts.first), config, known, nearest))
@@ -183,10 +171,7 @@ def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select train utterances that are unlike every other one of their corpus and language, for `negative_pool`.
-
-    Rows are ordered by id; neither they nor their witnesses depend on the order of `utterances`.
-    """
+    """Select train utterances that are unlike every other one of their corpus and language, for `negative_pool`."""
     return pool(bleu_state(utterances, config), config)
 
 
@@ -206,7 +191,7 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
     _check(train)
     tokens = (config.tokens(row["text"], row["language"]) for row in rows_of(train.select(["text", "language"])))
     known, nearest = _previous_witnesses(train, previous)
-    score, witness = update_max_bleu(tokens, config, known=known, nearest=nearest)
+    score, witness = max_bleu(tokens, config, known, nearest)
     columns = {
         **{name: train[name] for name in ("corpus", "language", "utterance_id", "text_key")},
         "max_bleu": pa.array(score),

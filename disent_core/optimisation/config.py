@@ -7,8 +7,6 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig:
-    """How an optimiser updates weights."""
-
     learning_rate: float  # learning rate of Adam
     betas: tuple[float, float] = (0.9, 0.999)  # decay rates of Adam's two moments
     weight_decay: float = 0.0  # strength of the weight decay, whose form is `decay`

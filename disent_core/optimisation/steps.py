@@ -117,8 +117,6 @@ class TrainingTask(nn.Module, Generic[Batch]):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """One run of the loop."""
-
     stage: str = ""  # name in messages and random numbers, for trainings that have several
     identity: str  # fingerprint of data, settings and everything that was trained before
     seed: int  # random seed of batches and dropout

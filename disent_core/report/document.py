@@ -66,7 +66,6 @@ class RunReport:
     pictures: Sequence[Picture] = ()
 
     def rows(self, view: str) -> Sequence[Row]:
-        """Return the rows of a view; none if it is missing."""
         return self.views.get(view, ())
 
 

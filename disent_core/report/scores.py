@@ -181,27 +181,18 @@ def _item(label: str, mark: Mark, row: Row, seeds: Mapping[tuple[str, ...], list
 
 
 def bars(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
-    """Draw horizontal bars with their 95 % intervals; None if there is nothing to draw.
-
-    The first `most` panels are drawn, in `columns`, with the first 40 items of each; `x` labels their axes.
-    """
+    """Draw horizontal bars with their 95 % intervals; None if there is nothing to draw."""
     return _draw(panels, x, most, columns, _bar_panel)
 
 
 def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
-    """Draw bars of the methods on the first six languages or directions of one group.
-
-    `methods` are all of the run, in the order that gives them their colours.
-    """
+    """Draw bars of the methods on the first six languages or directions of one group."""
     panels = by_method(rows, [], style.method_marks(methods))
     return bars(panels, axis(rows), most=6, columns=2) if panels else None
 
 
 def spread(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
-    """Draw how far each seed lies from the mean of its method, with the interval of that mean; None without seeds.
-
-    The interval is that of sampling other queries, so that both sources of chance stand side by side.
-    """
+    """Draw how far each seed lies from the mean of its method, with the interval of that mean; None without seeds."""
     seeded = {title: [item for item in items if len(item.seeds) > 1] for title, items in panels.items()}
     return _draw({title: items for title, items in seeded.items() if items}, x, most, columns, _spread_panel)
 

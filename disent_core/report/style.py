@@ -58,7 +58,6 @@ def figure(title: str, width: float, height: float, *, layout: str | None = "con
 
 
 def row_of_panels(title: str, panels: int) -> "tuple[Figure, list[Axes]]":
-    """Return a figure with panels side by side."""
     empty_figure = figure(title, max(3.6 * panels, 4.8), 3.6)
     return empty_figure, list(empty_figure.subplots(1, panels, squeeze=False)[0])
 

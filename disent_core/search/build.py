@@ -114,7 +114,6 @@ def add_texts(
 
 
 def _contents_of(index: Path, head: HeadRecord) -> Contents:
-    """Return what the index has, with this head."""
     contents = read_contents(index)
     if contents is None:
         if any(not file.name.startswith(".") for file in {*index.iterdir()} - _parts_in(index)):
@@ -125,7 +124,6 @@ def _contents_of(index: Path, head: HeadRecord) -> Contents:
 
 
 def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:
-    """Check that an index is of a head."""
     if not contents.head.is_same(head):
         problem = f"this index is of another head ({contents.head.title}) than {head.title}"
         if contents.head.title == head.title:
@@ -303,10 +301,7 @@ def _parts_in(index: Path) -> set[Path]:
 
 
 def write_approximate(index: Path, contents: Contents, engine: SearchBackend, number: int) -> Approximate:
-    """Make an index of faiss of every embedding, over all parts, which have at least one text.
-
-    The engine is `hnsw` or `ivf`; no folder has the number yet.
-    """
+    """Make an index of faiss of every embedding, over all parts, which have at least one text."""
     import faiss
 
     stored = StoredIndex(index, contents)

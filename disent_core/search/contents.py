@@ -111,7 +111,6 @@ _ADAPTER = TypeAdapter(Contents)
 
 
 def read_contents(folder: Path) -> Contents | None:
-    """Read what an index has; None if there is none."""
     path = folder / CONTENTS
     try:
         with storage_errors(path):

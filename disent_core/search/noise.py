@@ -19,11 +19,8 @@ def noise_levels(nearest: Callable[[list[str]], Mapping[str, Iterable[float]]]) 
     """Return the cosine, by embedding, that the nearest text of a query has to exceed to match.
 
     Encoders differ in the cosine of two unrelated texts, and the nearest of many texts is nearer than that of few. So
-    the level is measured on the index itself: texts of random letters are searched, and 0.95 of them find nothing above
-    it. It does not depend on chance, as the letters are the same each time.
-
-    Args:
-        nearest: searches queries, and returns the cosine of the nearest text of each, by embedding.
+    the level is measured on the index itself: texts of random letters, the same each time, are searched by `nearest`,
+    and 0.95 of them find nothing above it.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenTextWarning)  # as is meant

@@ -42,7 +42,6 @@ def vector_fields(dims: Mapping[str, int]) -> list[pa.Field]:
 
 
 def part_schema(dims: Mapping[str, int]) -> pa.Schema:
-    """Return the columns of a part."""
     return pa.schema([*TEXT_SCHEMA, *vector_fields(dims)])
 
 
@@ -75,10 +74,7 @@ def next_number(index: Path) -> int:
 def write_part(
     index: Path, dims: Mapping[str, int], language: str | None, batches: Iterable[pa.RecordBatch], *, is_loose: bool
 ) -> Part:
-    """Write the next part of an index, which appears whole or not at all; one batch at a time is in memory.
-
-    Batches have the columns of `part_schema` for embeddings of these dims, by ascending `row`.
-    """
+    """Write the next part of an index, whole or not at all, of batches of `part_schema`, by ascending `row`."""
     number, rows = next_number(index), 0
     with atomic_path(part_folder(index, number)) as temporary:
         temporary.mkdir()
@@ -130,13 +126,11 @@ def _sha256(path: Path) -> str:
 
 
 def read_batches(folder: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part with all columns, or with some."""
     with pq.ParquetFile(folder / EMBEDDINGS) as file:
         yield from file.iter_batches(_BATCH_ROWS, columns=columns)
 
 
 def read_texts(index: Path, part: Part) -> pa.Table:
-    """Return texts of a part."""
     return pq.read_table(checked_file(part_folder(index, part.number) / TEXTS, part.files), schema=TEXT_SCHEMA)
 
 
@@ -170,5 +164,4 @@ def checked_file(path: Path, files: Mapping[str, str]) -> Path:
 
 
 def part_folder(index: Path, number: int) -> Path:
-    """Return the folder of a part."""
     return index / f"part-{number:05d}"

@@ -44,7 +44,6 @@ class TextFile:
     skip: Callable[[int], object] | None = None  # gets the number of each row without text; None: that is an error
 
     def __iter__(self) -> Iterator[Text]:
-        """Yield the texts in order."""
         return (text for _, text in self.numbered())
 
     def numbered(self) -> Iterator[tuple[int, Text]]:
@@ -55,7 +54,6 @@ class TextFile:
             raise _wrong(self.name, None, f"can't be read ({error.strerror or error})", "Name another file") from error
 
     def count(self) -> int:
-        """Count the texts; see `counts`."""
         return self.counts().total()
 
     def counts(self) -> Counter[str | None]:
@@ -79,7 +77,6 @@ def text_file(path: Path, *, column: str = "text", language: str | None = None) 
 def checked_texts(
     texts: Iterable[str], language: str | None, languages: Collection[str] | None = None
 ) -> Iterator[Text]:
-    """Yield texts of one language in NFC."""
     rows = ((number, text, None) for number, text in enumerate(texts, 1))
     return (text for _, text in checked_rows(rows, "texts", language, languages))
 

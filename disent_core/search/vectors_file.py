@@ -55,7 +55,6 @@ def write_vectors(
 
 
 def require_output(path: Path, texts: TextFile, embeddings: Sequence[str] = ()) -> None:
-    """Check that a file can have the vectors of these embeddings."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path} must end in {' or '.join(FORMATS)}")
     if path.suffix == ".npy" and len(embeddings) > 1:

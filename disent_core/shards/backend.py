@@ -114,10 +114,7 @@ def _work_at(homes: Sequence[RemoteHome], work: Callable[[Shard], Result], shard
 
 
 def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str) -> Iterator[Arrays]:
-    """As `map_shards`, but arrays are kept in the folder of the step, and those found there are not computed again.
-
-    `name` is that of this work among others of the step.
-    """
+    """As `map_shards`, but arrays are kept in the folder of the step, and those found there are not computed again."""
     current = _CURRENT.get()
     if current.folder is None or len(shards) < 2:
         yield from map_shards(work, shards)

@@ -47,7 +47,6 @@ class _Worker:
 
 
 def in_processes(work: Callable[[Shard], Result], shards: Sequence[Shard], count: int) -> Iterator[Result]:
-    """Yield `work(shard)` for each shard, in their order."""
     if not hasattr(signal, "SIGKILL"):
         raise ShardError("DISENT_SHARDS=processes needs Linux or macOS; DISENT_SHARDS=inline works here")
     workers = _new_workers(work, min(count, len(shards)))

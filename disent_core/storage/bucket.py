@@ -50,8 +50,6 @@ class StoredObject:
 
 @dataclass(frozen=True)
 class ListedObject:
-    """An object in a listing."""
-
     key: str
     bytes: int
     modified: datetime

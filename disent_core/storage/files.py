@@ -208,16 +208,6 @@ def _open_to_others(files: Sequence[Path], usual: int) -> None:
 # --- locks ------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _lock_file(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a temporary file; a second process waits. A killed process leaves no lock."""
-    with take(path):
-        try:
-            yield
-        finally:
-            drop(path)
-
-
 def check_locks(folder: Path) -> None:
     """Take a lock twice in a folder of this machine or of a file server; raise StorageError if both succeed."""
     path = folder / f".doctor-{uuid.uuid4().hex}"
@@ -265,7 +255,6 @@ class ManifestEntry:
 
 
 def manifest_path(path: Path) -> Path:
-    """Return the path of a file's manifest."""
     return path.with_name(f"{path.name}.manifest")
 
 
@@ -308,10 +297,14 @@ def read_manifest(path: Path) -> list[ManifestEntry]:
 def recording(path: Path, entry: ManifestEntry) -> Iterator[None]:
     """Add an entry to the manifest of a file that is renamed inside this context."""
     # Without the lock, two writers would each read the old manifest, and one would drop the other's file.
-    with _lock_file(path.parent / ".lock"):
-        entries = [entry, *read_manifest(path)][:LISTED_VERSIONS]
-        write_text(manifest_path(path), manifest_text([asdict(listed) for listed in entries]))
-        yield
+    lock = path.parent / ".lock"
+    with take(lock):
+        try:
+            entries = [entry, *read_manifest(path)][:LISTED_VERSIONS]
+            write_text(manifest_path(path), manifest_text([asdict(listed) for listed in entries]))
+            yield
+        finally:
+            drop(lock)
 
 
 @contextmanager

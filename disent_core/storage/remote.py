@@ -214,8 +214,9 @@ class RemoteHome:
         return {entry.key: entry for entry in self.bucket.listed() if entry.key.endswith((MANIFEST, _LEASE))}
 
     def _look_at_all(self) -> _Look:
-        look = _Look(listed=self._listed(), began=time.monotonic())
-        manifests = {key: entry for key, entry in look.listed.items() if key.endswith(MANIFEST)}
+        listed = self._listed()
+        look = _Look(listed=listed, began=time.monotonic())
+        manifests = {key: entry for key, entry in listed.items() if key.endswith(MANIFEST)}
         changed = [key for key, entry in manifests.items() if not _is_of(self._known.get(key), entry)]
         with ThreadPoolExecutor(AT_ONCE) as threads:
             for key, manifest in zip(changed, threads.map(self.bucket.read, changed), strict=True):
@@ -515,7 +516,6 @@ def _is_abandoned(key: str) -> bool:
 
 
 def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:
-    """Delete orphans and return their bytes."""
     for orphan in orphans:
         bucket.delete(orphan.key)
     return sum(orphan.bytes for orphan in orphans)

@@ -120,7 +120,6 @@ NOTES = b"disent.notes"
 
 
 def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
-    """Return the table with exactly this schema."""
     if sorted(table.column_names) != sorted(schema.names):
         unexpected = sorted(set(table.column_names) ^ set(schema.names))
         raise TableError(f"{name}: columns {unexpected} are missing or unknown; expected {schema.names}")

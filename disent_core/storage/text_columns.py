@@ -31,7 +31,6 @@ class TextCollector:
             self._close()
 
     def column(self) -> pa.ChunkedArray:
-        """Return the texts so far, in order."""
         self._close()
         return pa.chunked_array(self._chunks, pa.string())
 
@@ -71,7 +70,6 @@ class TextColumn(Column[str]):
 
     @classmethod
     def whole(cls, column: pa.Array | pa.ChunkedArray) -> "TextColumn":
-        """Make a `TextColumn` of all texts of a column."""
         texts = column.cast(pa.large_string())
         return cls(texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts, np.arange(len(texts)))
 
@@ -80,7 +78,6 @@ class TextColumn(Column[str]):
         return TextColumn(self._column, self._rows[rows])
 
     def arrow(self) -> pa.LargeStringArray:
-        """Return the texts as a column of Arrow."""
         return self._column.take(pa.array(self._rows))
 
 
@@ -137,14 +134,12 @@ def _json(value: object) -> Iterator[bytes]:
 
 
 def blocks(items: Sequence[Item] | pa.Array | pa.ChunkedArray) -> Iterator[list[Item]]:
-    """Yield the items of a column or another sequence as lists."""
     for start in range(0, len(items), BLOCK):
         block = items[start : start + BLOCK]
         yield block.to_pylist() if isinstance(block, pa.Array | pa.ChunkedArray) else list(block)
 
 
 def key_strings(column: Iterable[str] | pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """`text_key` of each text, in order."""
     texts = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, pa.string())
     return pa.chunked_array((pa.array(text_keys(block), pa.string()) for block in blocks(texts)), pa.string())
 

@@ -245,7 +245,6 @@ def _salt(aligned: _Aligned, slot_type: str, config: ParallelMateConfig) -> int:
 
 
 def _mates(aligned: _Aligned, pair: str, drawn: Mapping[int, Mate]) -> Iterator[dict[str, Any]]:
-    """Yield the mates of one utterance."""
     for index, ((source, target), new) in drawn.items():
         yield {
             "corpus": aligned.source.row["corpus"],

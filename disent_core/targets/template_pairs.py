@@ -37,7 +37,6 @@ class Annotated:
 
     @classmethod
     def of_table(cls, utterances: pa.Table) -> Iterator["Annotated"]:
-        """Yield the rows of the table `utterances`."""
         for row in rows_of(utterances.select(_READ)):
             runs = tagged_slots(row["slot_tags"])
             spans = token_spans(row["text"], row["tokens"]) if runs else []
@@ -45,7 +44,6 @@ class Annotated:
             yield cls(row=row, text=row["text"], split=row["split"], slots=slots)
 
     def value(self, slot: Slot) -> str:
-        """Return the text of a slot."""
         return self.text[slot.start : slot.end]
 
     def rebuilt(self, slots: Sequence[Slot], new: Sequence[str]) -> str:

@@ -24,7 +24,6 @@ Batch = dict[str, Tensor]
 
 
 def no_pairs(languages: Sequence[str]) -> TrainingError:
-    """Return the error of a method that trains on pairs of two languages and has none."""
     if len(languages) == 1:
         remedy = "Give the method pairs of its own, without this one"
         return TrainingError(f"{languages[0]} is one language, and the method trains on pairs of two. {remedy}")
@@ -60,7 +59,6 @@ class VectorBank:
         return self.stored(rows).float()
 
     def stored(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return these rows in the number format in which they are stored."""
         return self._stacked(rows if self.order is None else self.order[rows])
 
     def _stacked(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
@@ -102,7 +100,6 @@ class StateBank:
         return states.float(), mask
 
     def stored(self, rows: Int[Tensor, " rows"], width: int | None = None) -> PaddedStates:
-        """Return the same in the number format in which states are stored."""
         length = self.length[rows]
         if width is None:
             width = int(length.max()) if len(rows) else 0

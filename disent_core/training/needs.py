@@ -64,10 +64,7 @@ def training_fingerprint(
     templates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] = (),
 ) -> str:
-    """Return the fingerprint of the data that a method with these needs trains on, blind to other splits and columns.
-
-    `templates` and `utterances` are the further tables that the method reads, see `build_data.training_data`.
-    """
+    """Return the fingerprint of the data that a method with these needs trains on, without other splits and columns."""
     rows = training_rows(aligned, masked=Need.MASKED_TARGETS in needs)
     columns = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
     names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in columns]

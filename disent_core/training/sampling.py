@@ -168,10 +168,7 @@ class BatchPlan:
     def training_batches(
         self, seeds: Sequence[int], epoch: int, batch_size: int, *, drop_last: bool = False
     ) -> Iterator[tuple[int, Batch]]:
-        """Yield the number of pairs and the stacked tensors (seeds first) of each step of an epoch, shuffled per seed.
-
-        `drop_last` leaves out a last batch that is smaller than the others.
-        """
+        """Yield the number of pairs and the tensors (seeds first) of each step of an epoch, shuffled per seed."""
         drawn = []
         for seed in seeds:
             # Drawn from seed and epoch alone: a resumed run draws the same, and no seed shifts another's draws.
@@ -247,10 +244,7 @@ def _draw_others(count: int, random: torch.Generator) -> Int[Tensor, " count"]:
 def draw_texts(
     pools: Sequence[Pool], language: Row, anchors: Row, random: torch.Generator, *, draw: str, names: Sequence[str]
 ) -> Row:
-    """Draw for each row a uniform text of its language's pool, other than the anchor itself.
-
-    `language` is each row's pool; `draw` and `names` (of the languages) are for error messages.
-    """
+    """Draw for each row a uniform text of its language's pool, other than the anchor itself."""
     sizes = torch.tensor([len(pool) for pool in pools])
     if (sizes[language] == 0).any():
         counts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True))

@@ -61,7 +61,6 @@ class Head(nn.Module):
         return batch
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return the loss terms on an encoded batch."""
         raise NotImplementedError
 
     def adversary_terms(self, encoded: Batch) -> Batch:

@@ -8,6 +8,8 @@ import torch
 from tiny_encoder import save_bert
 
 from disent_core.encoders.contract import EncoderFiles
+from disent_core.evaluation.metrics.statistics import f1
+from disent_core.evaluation.tasks.slot_labelling import agreement, tagged_words
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.methods.families.tagger import Tagged, Tagger, train_tagger
 from disent_core.optimisation.steps import EpochReport, TrainingRun
@@ -34,6 +36,12 @@ TEMPLATES = [
 def tagged_sentences(count: int, seed: int = 0) -> list[Tagged]:
     draw = random.Random(seed)
     return [_fill(draw.choice(TEMPLATES), draw) for _ in range(count)]
+
+
+def word_f1(sentences: Sequence[Tagged], tags: Sequence[Sequence[str]]) -> float:
+    """F1 over the words that have a slot."""
+    counts = agreement([sentence.tags for sentence in sentences], tags, tagged_words)
+    return float(f1(counts[None])[0])
 
 
 def _fill(template: str, draw: random.Random) -> Tagged:

@@ -49,7 +49,7 @@ def sentence_pairs(
     """Return `sentence_pairs` that are numbered, in `test` unless there are other splits."""
     ids, splits = [str(number) for number in range(len(sentences))], splits or ["test"] * len(sentences)
     sources, targets = ([side[place] for side in sentences] for place in (0, 1))
-    return sentence_pairs_table(corpus, pair, pair_ids=ids, splits=splits, sources=sources, targets=targets)
+    return sentence_pairs_table(corpus, pair, pair_id=ids, split=splits, source=sources, target=targets)
 
 
 TOY = corpus("one", languages=["en-US", "de-DE"]) + encoder() + experiment()

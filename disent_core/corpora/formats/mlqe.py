@@ -71,7 +71,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     row_errors = RowErrors()
     rows = [row for split, file in _FILES.of(path, pair).items() for row in _rows(file, split, row_errors)]
     columns = list(zip(*rows, strict=True))
-    names = ("pair_ids", "splits", "sources", "targets", "scores", "mean_scores")
+    names = ("pair_id", "split", "source", "target", "score", "mean_score")
     return row_errors.noted(sentence_pairs_table(corpus, pair, **dict(zip(names, columns, strict=True))))
 
 

@@ -24,8 +24,6 @@ from disent_core.errors import CorpusError, located
 
 
 class Sides(NamedTuple):
-    """The two files of a pair."""
-
     source: Path
     target: Path
 
@@ -64,7 +62,7 @@ class AlignedFiles:
         row_errors = RowErrors()
         numbers, sources, targets = parallel_lines(*_sides_of(path, pair, self), row_errors)
         ids, splits = pa.array(numbers).cast(pa.string()), pa.repeat("test", len(numbers))
-        columns = {"pair_ids": ids, "splits": splits, "sources": sources, "targets": targets}
+        columns = {"pair_id": ids, "split": splits, "source": sources, "target": targets}
         return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
     def content_hash(self, path: Path, pair: str) -> str:
@@ -104,10 +102,7 @@ def _sides_of(path: Path, pair: str, named: AlignedFiles) -> Sides:
 
 
 def _named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:
-    """Parse `name`, `en-de` or `zh-TW-en`, into a pair, if one of its languages is a suffix of the files.
-
-    Its other file may be missing; reading the pair reports that.
-    """
+    """Parse `name`, `en-de` or `zh-TW-en`, into a pair, if one of its languages is a suffix of the files."""
     for suffix, file in files.items():
         for source, target in ((suffix, name.removeprefix(f"{suffix}-")), (name.removesuffix(f"-{suffix}"), suffix)):
             if f"{source}-{target}" == name and is_language_code(source) and is_language_code(target):

@@ -43,8 +43,6 @@ class _Part(NamedTuple):
 
 
 class _Files(NamedTuple):
-    """Files of one pair."""
-
     languages: tuple[str, str]
     parts: list[_Part]
     unread: list[Path]
@@ -66,10 +64,7 @@ def outside(path: Path) -> list[Path]:
 
 
 def pairs(path: Path) -> list[str]:
-    """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one.
-
-    Tracks 4a and 4b are both Spanish-English, and are read as one pair.
-    """
+    """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one."""
     return sorted(_files(path))
 
 
@@ -95,8 +90,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
         split, prefix = ("test", "") if is_first else ("dev", f"{part.track}-")
         for number, *row in _rows(part, files.languages, row_errors, is_reversed=is_reversed):
             rows.append((f"{prefix}{number}", split, *row))
-    ids, splits, sources, targets, scores = zip(*rows, strict=True)
-    columns = {"pair_ids": ids, "splits": splits, "sources": sources, "targets": targets, "scores": scores}
+    columns = dict(zip(("pair_id", "split", "source", "target", "score"), zip(*rows, strict=True), strict=True))
     return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
 

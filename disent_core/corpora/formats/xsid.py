@@ -42,14 +42,9 @@ _HEADER = re.compile(r"#\s*([\w-]+)\s*[:=](.*)")
 _COLUMNS = 4
 
 
-def _name_and_split(file: Path) -> tuple[str, str] | None:
-    match = _NAME.fullmatch(file.name)
-    return match and (match[1], match[2])
-
-
 _FILES = SplitFiles(
     lambda path: sorted(path.glob("*.conll")) or files_below(path, "*.conll"),
-    _name_and_split,
+    lambda file: (match := _NAME.fullmatch(file.name)) and (match[1], match[2]),
     splits=tuple(_SPLITS),
     examples="de.test.conll",
 )

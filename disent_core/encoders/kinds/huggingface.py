@@ -106,7 +106,6 @@ class HuggingFaceConfig(EncoderConfig):
         return _fingerprint(self, has_checksums=False)
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
-        """Load the model, which encodes every language."""
         return imported("disent_core.encoders.transformer:load")(self, device)  # loads torch
 
     def files(self, folder: Path) -> EncoderFiles:
@@ -138,7 +137,6 @@ class ModelMadeHere(EncoderConfig):
         return _fingerprint(self.saved(folder), has_checksums=True)
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
-        """Load the model, which encodes every language."""
         return self.saved(folder).load(folder, language, device)
 
     def files(self, folder: Path) -> EncoderFiles:

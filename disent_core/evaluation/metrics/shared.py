@@ -28,7 +28,6 @@ def share(matrix: Embedded) -> None:
 
 
 def is_shared(*matrices: Embedded) -> bool:
-    """Return whether all of these are shared."""
     return all(id(matrix) in _alive for matrix in matrices)
 
 

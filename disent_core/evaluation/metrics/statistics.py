@@ -110,10 +110,7 @@ STATISTICS: Mapping[str, WeightedStatistic] = {
 
 
 def statistic_of(metric: str, columns: int) -> Statistic | None:
-    """Return the statistic that recomputes a metric from its stored items; None if it is unknown.
-
-    With one value per item (`columns`) every metric is the mean.
-    """
+    """Return the statistic that recomputes a metric from its stored items; None if it is unknown."""
     return mean_of_items if columns == 1 else STATISTICS.get(metric)
 
 

@@ -75,10 +75,7 @@ def nearest_other(
     pool: Float[np.ndarray, "candidates dim"],
     text_of: Int[np.ndarray, " candidates"],
 ) -> Int[np.ndarray, " queries"]:
-    """Return for each of these rows of the pool the nearest candidate of another text.
-
-    More candidates are searched for the few queries whose nearest ones all have their own text.
-    """
+    """Return for each of these rows of the pool the nearest candidate of another text."""
     nearest_other, due, fetched = np.empty(len(rows), np.int64), np.arange(len(rows)), _FETCHED
     while len(due):
         _, indices = nearest(pool[rows[due]], pool, fetched)

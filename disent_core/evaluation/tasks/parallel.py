@@ -52,7 +52,6 @@ def split_utterances(inputs: Inputs, split: str, *, with_intent: bool = False) -
 
 
 def utterance_texts(language: str, utterances: pa.Table) -> Texts:
-    """Return texts of the rows of `utterances`."""
     return Texts(language, utterances["text_key"].to_pylist(), utterances["text"].to_pylist())
 
 

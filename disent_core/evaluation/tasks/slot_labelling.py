@@ -9,10 +9,9 @@ over all sentences of the split.
 https://doi.org/10.1162/tacl_a_00416) report `seqeval_f1`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,47 +24,27 @@ from disent_core.evaluation.metrics.statistics import f1
 
 Tags = Sequence[Sequence[str]]
 """A tag for every word of every sentence."""
+Read = Callable[[Sequence[str]], Iterable[Hashable]]
+"""From the tags of a sentence to what is compared: its words with a slot, or its spans."""
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Counts over all sentences."""
-
-    correct: int
-    predicted: int
-    gold: int
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall, 0 to 1; 0 where it would be 0 / 0."""
-        return 2 * self.correct / (self.predicted + self.gold) if self.predicted + self.gold else 0.0
-
-
-def token_agreement(gold: Tags, predicted: Tags) -> Agreement:
-    """Count words that have a slot (no O)."""
-    correct = predicted_count = gold_count = 0
-    for gold_tags, predicted_tags in _sentences(gold, predicted):
-        for gold_tag, predicted_tag in zip(gold_tags, predicted_tags, strict=True):
-            correct += gold_tag != OUTSIDE and gold_tag == predicted_tag
-            predicted_count += predicted_tag != OUTSIDE
-            gold_count += gold_tag != OUTSIDE
-    return Agreement(correct, predicted_count, gold_count)
+def agreement(gold: Tags, predicted: Tags, read: Read) -> Float[np.ndarray, "sentences 3"]:
+    """Count for each sentence what is correct (in gold and predicted), predicted and gold."""
+    if len(gold) != len(predicted):
+        raise ValueError(f"{len(gold)} sentences have gold tags and {len(predicted)} predicted ones")
+    counts = []
+    for index, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True)):
+        if len(gold_tags) != len(predicted_tags):
+            lengths = f"{len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones"
+            raise ValueError(f"sentence {index} has {lengths}")
+        of_gold, of_predicted = set(read(gold_tags)), set(read(predicted_tags))
+        counts.append((len(of_gold & of_predicted), len(of_predicted), len(of_gold)))
+    return np.array(counts, dtype=float).reshape(-1, 3)
 
 
-def span_agreement(gold: Tags, predicted: Tags, *, spans: Literal["lenient", "strict"] = "lenient") -> Agreement:
-    """Count slots of equal type, start and end.
-
-    `lenient` reads slots as seqeval does by default: an I- that continues nothing opens a slot. `strict` reads them
-    by `opened_slots`.
-    """
-    read = tagged_slots if spans == "lenient" else opened_slots
-    correct = predicted_count = gold_count = 0
-    for gold_tags, predicted_tags in _sentences(gold, predicted):
-        gold_spans, predicted_spans = set(read(gold_tags)), set(read(predicted_tags))
-        correct += len(gold_spans & predicted_spans)
-        predicted_count += len(predicted_spans)
-        gold_count += len(gold_spans)
-    return Agreement(correct, predicted_count, gold_count)
+def tagged_words(tags: Sequence[str]) -> list[tuple[int, str]]:
+    """Return place and tag of each word that has a slot (no O)."""
+    return [(place, tag) for place, tag in enumerate(tags) if tag != OUTSIDE]
 
 
 def opened_slots(tags: Sequence[str]) -> list[Slot]:
@@ -83,40 +62,17 @@ def opened_slots(tags: Sequence[str]) -> list[Slot]:
     return slots
 
 
-def _sentences(gold: Tags, predicted: Tags) -> list[tuple[Sequence[str], Sequence[str]]]:
-    if len(gold) != len(predicted):
-        raise ValueError(f"{len(gold)} sentences have gold tags and {len(predicted)} predicted ones")
-    for index, (gold_tags, predicted_tags) in enumerate(zip(gold, predicted, strict=True)):
-        if len(gold_tags) != len(predicted_tags):
-            counts = f"{len(gold_tags)} gold tags and {len(predicted_tags)} predicted ones"
-            raise ValueError(f"sentence {index} has {counts}")
-    return list(zip(gold, predicted, strict=True))
-
-
-AGREEMENTS: dict[str, Callable[[Tags, Tags], Agreement]] = {
-    "micro_f1": token_agreement,
-    "span_f1": partial(span_agreement, spans="strict"),
-    "seqeval_f1": partial(span_agreement, spans="lenient"),
-}
-"""Function that counts agreement, by metric."""
+COMPARED: Mapping[str, Read] = {"micro_f1": tagged_words, "span_f1": opened_slots, "seqeval_f1": tagged_slots}
+"""What is compared, by metric; `tagged_slots` reads an I- that continues nothing as the beginning of a slot."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotProblem(LabelProblem):
-    """Sentences with their gold tags."""
-
     gold: Sequence[Sequence[str]]
 
     def score(self, tags: Sequence[Sequence[str]]) -> list[Measurement]:
         """Return the three F1 metrics; sentences are the items of their intervals."""
-        counts = {metric: _counts(agreement, self.gold, tags) for metric, agreement in AGREEMENTS.items()}
-        return [measured(metric, items, statistic=f1) for metric, items in counts.items()]
-
-
-def _counts(agreement: Callable[[Tags, Tags], Agreement], gold: Tags, tags: Tags) -> Float[np.ndarray, "n counts"]:
-    """Return correct, predicted and gold words or spans of each sentence."""
-    counts = [agreement([gold_tags], [predicted]) for gold_tags, predicted in zip(gold, tags, strict=True)]
-    return np.array([(count.correct, count.predicted, count.gold) for count in counts], dtype=float)
+        return [measured(name, agreement(self.gold, tags, read), statistic=f1) for name, read in COMPARED.items()]
 
 
 def problems(inputs: Inputs, config: EvaluationConfig, *, task: str) -> list[LabelProblem]:

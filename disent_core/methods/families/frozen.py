@@ -34,8 +34,6 @@ def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
 
 
 class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):
-    """The trainer of heads on frozen embeddings."""
-
     @property
     def head(self) -> Callable[[int, int, Any], Head]:
         return imported(self.method.head)
@@ -79,8 +77,6 @@ def _weights(path: Path, device: str) -> tuple[dict[str, Any], dict[int, Paramet
 
 @dataclass(frozen=True)
 class TrainedHead(TrainedMethod):
-    """The trained heads of all seeds."""
-
     heads: Mapping[int, Head]
     device: str
 

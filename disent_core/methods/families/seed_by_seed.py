@@ -91,7 +91,6 @@ class TaskTrainer(SeedBySeedTrainer[AnyMethod]):
         """
 
     def weights(self, task: Any) -> dict[str, Tensor]:
-        """Return what to save of a trained task."""
         return task.kept()
 
     def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:

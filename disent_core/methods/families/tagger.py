@@ -145,8 +145,6 @@ def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
 
 
 class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
-    """The trainer of methods that tag slots."""
-
     def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
         if data.encoder is None:
             raise EncoderError(

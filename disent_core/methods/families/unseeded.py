@@ -59,8 +59,6 @@ Apply = Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Ten
 
 
 class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
-    """The trainer of methods with a closed-form solution."""
-
     @property
     def apply(self) -> Apply:
         return imported(self.method.apply)
@@ -144,7 +142,6 @@ def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor,
 
 
 def _resume(checkpoint: Path, run: str) -> Epoch | None:
-    """Read the epoch from a checkpoint of the same run; None if there is none."""
     saved = read_checkpoint(checkpoint, run)
     if saved is None:
         return None

@@ -1,7 +1,6 @@
 """What is fresh, stale, missing or failed follows from the records of steps, the files and the published files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,31 +8,21 @@ from worlds import TOY
 
 from disent_core.lineage import state as tested
 from disent_core.lineage.state import Records, State, StepRecord, write_record
-from disent_core.lineage.step import Node, Partition
+from disent_core.lineage.step import Output, Partition, Read, Source, Step, linked
 from disent_core.lineage.workspace import Key, Workspace
 
 FILES: Key = ("corpora", "published_files")
+FROM_OUTSIDE = Source(FILES, "", ("en", "de"))
 
 
-@dataclass(frozen=True)
-class Step:
-    key: Key
-    above: Sequence[Key]
-    folder: Path
-    partitions: Sequence[str] | None = None
-    version: str = "1"
-    takes_part: bool = False
+def step_of(key: Key, above: Key, folder: Path, partitions: tuple[str, ...] | None = None) -> Step:
+    def stored(partition: str) -> list[Path]:
+        return [folder / f"{key[-1]}-{partition}"]
 
-    @property
-    def outputs(self) -> Sequence[Key]:
-        return (self.key,)
-
-    def parents(self, partition: Partition) -> list[Node]:
-        names = ["en", "de"] if partition is None else [partition]
-        return [(key, name) for key in self.above for name in names]
-
-    def files(self, partition: Partition) -> list[Path]:
-        return [self.folder / f"{self.key[-1]}-{partition}"]
+    make = pytest.fail  # nothing is made here
+    return Step(
+        made=(Output(key, ""),), version="1", make=make, reads=(Read(above),), partitions=partitions, stored=stored
+    )
 
 
 class Lineage:
@@ -42,8 +31,9 @@ class Lineage:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, folder = workspace, workspace.home
         folder.mkdir()
-        self.table = Step(("corpora", "utterances"), [FILES], folder, ["en", "de"])
-        self.end = Step(("warehouse", "database"), [self.table.key], folder)
+        listed = step_of(("corpora", "utterances"), FILES, folder, ("en", "de"))
+        last = step_of(("warehouse", "database"), listed.key, folder)
+        self.table, self.end = linked([listed, last], [FROM_OUTSIDE])
         self.publish("1")
         for step, name in ((self.table, "en"), (self.table, "de"), (self.end, None)):
             self.make(step, name, f"content of {name}")
@@ -91,7 +81,8 @@ def test_another_version_makes_a_step_stale(lineage):
 
 
 def test_inputs_that_come_and_go_make_a_step_stale(lineage):
-    lineage.end = replace(lineage.end, above=[("targets", "masked")])
+    other = step_of(("targets", "masked"), FILES, lineage.workspace.home, ("en", "de"))
+    lineage.end = linked([other, step_of(lineage.end.key, other.key, lineage.workspace.home)], [FROM_OUTSIDE])[1]
     assert lineage.shown()[2][1] == (
         "targets/masked [en]: has a new dependency on targets/masked",
         "targets/masked [de]: has a new dependency on targets/masked",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
-from disent_core.evaluation.tasks.slot_labelling import span_agreement, token_agreement
+from disent_core.evaluation.tasks.slot_labelling import agreement, tagged_words
 from disent_core.methods.twosl_head import Prediction, decode
 
 SPANS = st.lists(
@@ -38,6 +38,6 @@ def test_of_equally_probable_spans_the_leftmost_stays_and_overwriting_goes_from_
 
 def test_sentences_of_unequal_length_are_refused():
     with pytest.raises(ValueError, match="sentence 0 has 2 gold tags and 1"):
-        token_agreement([["O", "O"]], [["O"]])
+        agreement([["O", "O"]], [["O"]], tagged_words)
     with pytest.raises(ValueError, match="1 sentences have gold tags and 0"):
-        span_agreement([["O"]], [])
+        agreement([["O"]], [], tagged_words)

@@ -7,13 +7,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from slot_sentences import TEMPLATES, tagged_sentences, tiny_bert
+from slot_sentences import TEMPLATES, tagged_sentences, tiny_bert, word_f1
 from slot_sentences import train as train_tagger
 from torch.nn import functional as F
 
 from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.errors import TrainingError
-from disent_core.evaluation.tasks.slot_labelling import token_agreement
 from disent_core.methods.families.tagger import Tagged
 from disent_core.methods.twosl import METHOD, TwoSlConfig
 from disent_core.methods.twosl_head import (
@@ -60,7 +59,7 @@ def train(files, checkpoints, config=QUICK, **given):
 
 def score(labeller):
     tags = labeller.label([sentence.tokens for sentence in TEST], "en")
-    return token_agreement([sentence.tags for sentence in TEST], tags).f1
+    return word_f1(TEST, tags)
 
 
 def naive(files, items, concat_norm):

@@ -25,7 +25,6 @@ from disent_core.negatives.nearest import (
     bleu_state,
     max_bleu,
     negative_pool,
-    update_max_bleu,
 )
 from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.storage.tables import SCHEMAS, rows_table
@@ -197,9 +196,9 @@ def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_
 def test_an_update_rejects_witnesses_that_are_no_index():
     known = np.ones(1, bool)
     with pytest.raises(ValueError, match="witnesses are 3 to 3 of 1 utterances"):
-        update_max_bleu([["a"]], UNSMOOTHED, known=known, nearest=np.array([3]))
+        max_bleu([["a"]], UNSMOOTHED, known, np.array([3]))
     with pytest.raises(ValueError, match="2 utterances, 1 known"):
-        update_max_bleu([["a"], ["b"]], UNSMOOTHED, known=known, nearest=np.array([-1]))
+        max_bleu([["a"], ["b"]], UNSMOOTHED, known, np.array([-1]))
 
 
 ROWS = [("b", "wake me up at five"), ("a", "wake me up at six"), ("d", "quiet"), ("c", "play jazz for me now")]

@@ -125,14 +125,9 @@ def aligned_rows(
 ) -> Float[np.ndarray, "pieces dim"]:
     """Return the rows of the new vocabulary.
 
-    The row of a piece is a mixture: of the mean of the teacher's pieces that spell it, and of the mean of the teacher's
-    pieces that it is aligned with. The share of the former is that of its occurrences that are in pivots.
-
-    Args:
-        teacher_rows: the rows of the teacher's pieces.
-        copied: for each new piece, the teacher's pieces that spell it.
-        pivot_share: for each new piece, the share of its occurrences that are in the teacher's language.
-        alignments: of all languages.
+    The row of a piece is a mixture: of the mean of the teacher's pieces that spell it (`copied`), and of the mean of
+    the teacher's pieces that it is aligned with. The share of the former, `pivot_share`, is that of its occurrences
+    that are in pivots.
     """
     from scipy.sparse import csr_array
 
@@ -185,10 +180,6 @@ class Teacher:
         """Return the row of each piece of its vocabulary."""
         return self.model.get_input_embeddings().weight.detach().numpy()
 
-    def cut(self, texts: Iterable[list[str]]) -> Pieces:
-        """Cut texts, which come in blocks, by its tokeniser."""
-        return cut(self.tokeniser, texts)
-
 
 def cut(tokeniser: "Tokenizer", texts: Iterable[list[str]]) -> Pieces:
     """Cut texts, which come in blocks, into pieces; special ones are not added."""
@@ -226,14 +217,9 @@ def train_vocabulary(
 ) -> "Tokenizer":
     """Return a tokeniser of all languages.
 
-    It depends on the texts alone, not on threads: what the library adds up in another order every time is rounded.
-
-    Args:
-        pivots: distinct texts in the teacher's language.
-        foreign: distinct texts in the other languages.
-        teacher: its special tokens begin the vocabulary.
-        size: largest number of Unigram pieces, special tokens included.
-        keep_words: add all whole words of the teacher's vocabulary, each with its frequency in `pivots`.
+    It depends on the texts alone, not on threads: what the library adds up in another order every time is rounded. The
+    special tokens of the `teacher` begin the vocabulary, `size` is the largest number of Unigram pieces with those.
+    `keep_words` adds all whole words of the teacher's vocabulary, each with its frequency in the `pivots`.
     """
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -375,7 +361,8 @@ def _rows(
         pivots, foreign = joined(part.pivots for part in parts), joined(part.foreign for part in parts)
         pieces = cut(tokeniser, blocks(foreign))
         in_foreign += np.bincount(pieces.ids, minlength=size)
-        alignments.append(align(teacher.cut(blocks(pivots)), pieces, iterations=config.align_iterations))
+        of_teacher = cut(teacher.tokeniser, blocks(pivots))
+        alignments.append(align(of_teacher, pieces, iterations=config.align_iterations))
         progress.advance(done := done + len(pivots))
     occurrences = in_pivots + in_foreign
     share = np.where(occurrences > 0, in_pivots / np.maximum(occurrences, 1), 1.0)
@@ -387,7 +374,7 @@ def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
     teacher_ids, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
     vocabulary = tokeniser.get_vocab()
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)
-    cut_pieces = teacher.cut([[piece.removeprefix(START) for piece in pieces]])
+    cut_pieces = cut(teacher.tokeniser, [[piece.removeprefix(START) for piece in pieces]])
     cuts = [part.tolist() for part in np.split(cut_pieces.ids, np.cumsum(cut_pieces.lengths)[:-1])]
 
     def spelt(piece: str, parts: list[int]) -> list[int]:

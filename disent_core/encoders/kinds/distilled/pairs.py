@@ -31,14 +31,11 @@ class Translations:
 
     @property
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield pivot and foreign text of each pair."""
         return zip(self.pivots, self.foreign, strict=True)
 
 
 @dataclass(frozen=True)
 class Material:
-    """All that an encoder is distilled from."""
-
     training: Sequence[Translations]  # pairs to align and to train on
     held_out: Sequence[Translations]  # pairs of which training sees nothing, by which it stops
     dropped: int = 0  # pairs that were left out because a side is an evaluation text

@@ -203,8 +203,6 @@ def _optimiser(config: DistilledConfig, rate: float) -> OptimiserConfig:
 
 @dataclass(frozen=True)
 class Lessons:
-    """Texts to train on."""
-
     tokens: TokenisedTexts  # of every text, without final punctuation in half of them
     target: Int[np.ndarray, " texts"]  # row of `teacher` that a text means
     is_pivot: Bool[np.ndarray, " texts"]  # whether a text is in the teacher's language, so that its target is itself
