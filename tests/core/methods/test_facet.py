@@ -80,14 +80,14 @@ def loops(model, batch):
         return meanings([[[*a, *b] for a, b in side] for side in kept]) + model.config.template_weight * of_templates
 
     vectors = model.sampler.data.vectors.take(model.data.rows).tolist()
+    with_mates = [(place, mate) for place, mate in enumerate(mates) if mate >= count]
+    apart = [cosine(texts[place], texts[mate]) for texts in residual for place, mate in with_mates]
+    assert min(apart, default=-1.0) < 0  # the loss of such a pair is 0
     return {
         "meaning_contrast": meanings(meaning),
         "template_contrast": templates(template),
         "reading_contrast": alone(0) + alone(1),
-        "residual_repulsion": mean([
-            max(0.0, cosine(texts[place], texts[mate])) for texts in residual for place, mate in enumerate(mates)
-            if mate >= count
-        ]),
+        "residual_repulsion": mean([max(0.0, between) for between in apart]),
         "language_identification": mean([
             cross_entropy(through(model.head.language, vectors[number]), label)
             for label, side in enumerate(sides) for number in side[:count]
@@ -100,6 +100,7 @@ def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates_of_which_
     model = task(repulsion=0.4, reading_weight=0.3, template_weight=weight)
     batch = model.batches(0)[0]
     batch.pairs[1, 0] = batch.pairs[0, 0]
+    model.head.units.bias.data[4:] -= 0.8  # so that some residuals repel each other already
     terms, count = model.loss(batch)
     expected = loops(model, batch)
     total = sum(expected.values()) - 0.6 * expected["residual_repulsion"] - 0.7 * expected["reading_contrast"]
