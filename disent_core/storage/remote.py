@@ -214,15 +214,14 @@ class RemoteHome:
         return {entry.key: entry for entry in self.bucket.listed() if entry.key.endswith((MANIFEST, _LEASE))}
 
     def _look_at_all(self) -> _Look:
-        listed = self._listed()
-        look = _Look(listed=listed, began=time.monotonic())
+        began, listed = time.monotonic(), self._listed()
         manifests = {key: entry for key, entry in listed.items() if key.endswith(MANIFEST)}
         changed = [key for key, entry in manifests.items() if not _is_of(self._known.get(key), entry)]
         with ThreadPoolExecutor(AT_ONCE) as threads:
             for key, manifest in zip(changed, threads.map(self.bucket.read, changed), strict=True):
                 if manifest is not None:
                     self._known[key] = manifest
-        return look
+        return _Look(listed=listed, began=began)
 
     @property
     def _look(self) -> _Look | None:
