@@ -22,7 +22,7 @@ from disent_assets.settings.environment import database, is_local, open_to_look
 from disent_assets.settings.profiles import dagster_settings
 from disent_assets.settings.profiles.retry_database import database_errors, wait_for_database
 from disent_core.config.model import Config
-from disent_core.errors import StorageError, located
+from disent_core.errors import ConfigError, StorageError, located
 from disent_core.storage.bucket import check_bucket
 from disent_core.storage.files import is_allowed, locked, storage_errors, temporary_folder, write_text
 from disent_core.storage.locks import shared
@@ -120,7 +120,11 @@ def settings_folder(home: Path) -> Path:
     A `DAGSTER_HOME` with a `home.id` is not the user's: a process of disent has set it for those that it starts.
     """
     of_user, folder = os.environ.get("DAGSTER_HOME"), dagster_home(home)
-    return folder if not of_user or is_local() or Path(of_user, _NAME).exists() else Path(of_user)
+    if not of_user or is_local() or Path(of_user, _NAME).exists():
+        return folder
+    if not Path(of_user).is_dir():
+        raise ConfigError(f"DAGSTER_HOME must be a folder that exists, got {of_user!r}")
+    return Path(of_user)
 
 
 @contextmanager

@@ -76,6 +76,7 @@ def test_a_new_dagster_yaml_is_that_of_the_profile_and_names_a_variable_for_the_
 
 def test_a_run_is_started_at_once_where_a_cluster_lets_its_steps_wait(tmp_path, monkeypatch):
     monkeypatch.setenv("DISENT_PROFILE", "ray")
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
     with open_instance(tmp_path) as instance:
         assert type(instance.run_coordinator).__name__ == "SyncInMemoryRunCoordinator"
 
@@ -87,6 +88,9 @@ def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, 
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
     monkeypatch.setenv("DISENT_PROFILE", "k8s")
     assert settings_folder(tmp_path / "home") == users_home
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match="^DAGSTER_HOME must be a folder that exists"):
+        settings_folder(tmp_path / "home")
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(tmp_path / "other")))  # another command has set it
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
 

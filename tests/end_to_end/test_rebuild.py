@@ -45,7 +45,7 @@ def compare_rounds(folder: Path, methods: list[str], seeds: list[int], *, rounds
 @pytest.mark.timeout(1_800)
 def test_a_refresh_after_random_edits_equals_a_rebuild(tmp_path):
     methods = ["raw", "dream", "facet"]
-    compare_rounds(tmp_path, methods, [0], rounds=2, edits=10, seed=1)  # every kind, then undone
+    compare_rounds(tmp_path, methods, [0], rounds=1, edits=10, seed=1)  # every kind
 
 
 @pytest.mark.slow
