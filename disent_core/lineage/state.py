@@ -12,7 +12,7 @@ from typing import Any
 
 from disent_core.lineage.step import Node, Partition, Step
 from disent_core.lineage.workspace import Key, Workspace
-from disent_core.storage.results import none_if_damaged, read_result, result_exists, write_text_result
+from disent_core.storage.results import fetch_all, none_if_damaged, read_result, result_exists, write_text_result
 
 PUBLISHED = "published"
 """Name of the record of the published files' content."""
@@ -58,7 +58,7 @@ def name_of(node: Node) -> str:
 
 def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRecord | None:
     """Read the record of a step; None if there is none, or it is damaged."""
-    recorded = _read(workspace.record(*key, *([partition] if partition else [])))
+    recorded = _read(_record_path(workspace, key, partition))
     try:
         return None if recorded is None else StepRecord(**recorded)
     except TypeError:  # of another version
@@ -66,7 +66,11 @@ def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRec
 
 
 def write_record(workspace: Workspace, key: Key, partition: Partition, record: StepRecord) -> None:
-    _write(workspace.record(*key, *([partition] if partition else [])), asdict(record))
+    _write(_record_path(workspace, key, partition), asdict(record))
+
+
+def _record_path(workspace: Workspace, key: Key, partition: Partition) -> Path:
+    return workspace.record(*key, *([partition] if partition else []))
 
 
 def read_published(workspace: Workspace) -> dict[str, str]:
@@ -167,6 +171,8 @@ def states(
     those of `made` count as made just now.
     """
     by_node: dict[Node, State] = {}
+    steps = list(steps)
+    fetch_all(_record_path(records.workspace, step.key, partition) for step in steps for partition in step.names)
     for step in steps:
         for partition in [None] if step.partitions is None else step.partitions:
             parents = [by_node[parent] for parent in step.parents(partition) if parent in by_node]

@@ -89,7 +89,7 @@ def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, 
     monkeypatch.setenv("DISENT_PROFILE", "k8s")
     assert settings_folder(tmp_path / "home") == users_home
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(ConfigError, match="^DAGSTER_HOME must be a folder that exists"):
+    with pytest.raises(ConfigError, match=r"^DAGSTER_HOME must be a folder that exists"):
         settings_folder(tmp_path / "home")
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(tmp_path / "other")))  # another command has set it
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"

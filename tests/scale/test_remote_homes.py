@@ -29,6 +29,7 @@ from disent_core.storage.remote import (
 )
 from disent_core.storage.results import (
     fetch,
+    fetch_all,
     list_results,
     manifest_entry,
     open_result,
@@ -224,6 +225,17 @@ def test_a_look_at_everything_reads_again_only_what_has_changed(shared, read):
         assert not result_exists(here / OTHER)
         assert list_results((here / RESULT).parent, "*") == [here / RESULT]
     assert sorted(read) == [f"{RESULT}.manifest", f"{OTHER}.manifest"]
+
+
+def test_results_are_fetched_side_by_side_with_the_look_of_the_caller(shared, read):
+    here, there = shared.new(), shared.new()
+    for name in (RESULT, OTHER):
+        write_text_result(here / name, name)
+    with looking(there, 0.0):
+        read.clear()
+        fetch_all([there / RESULT, there / OTHER, there / "tables/stage/none"])
+    assert [(there / name).read_text() for name in (RESULT, OTHER)] == [RESULT, OTHER]
+    assert read == []
 
 
 def test_within_a_look_the_holder_of_a_lease_sees_what_others_have_made(shared):
