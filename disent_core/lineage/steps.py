@@ -31,7 +31,6 @@ from disent_core.lineage.result import GATE_HAS_ROWS, UNIQUE_ROWS, Check, StepRe
 from disent_core.lineage.step import COMPUTING, FINE_TUNING, SMALL, Output, Read, Source, Step, linked
 from disent_core.lineage.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
 from disent_core.methods import described, places
-from disent_core.storage.remote import remote_of
 from disent_core.storage.results import list_results
 from disent_core.storage.tables import SCHEMAS, fingerprint
 from disent_core.training.needs import Need
@@ -355,8 +354,6 @@ def _encoded(workspace: Workspace, name: str) -> Step:
 def _embedded(workspace: Workspace, table: str, encoder: str, language: str) -> list[Path]:
     """Return any file of the embeddings of a language, or a path that does not exist if there is none."""
     absent = workspace.embeddings / table / encoder / language
-    if remote_of(absent) is not None:  # a bucket finds no folder by a part of its name
-        return []
     return list_results(absent.parent, f"*/{language}/part-*.parquet")[:1] or [absent]
 
 

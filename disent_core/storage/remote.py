@@ -249,14 +249,16 @@ class RemoteHome:
                     corrupt.append(newest)  # look again: the transfer may have failed, or the result been replaced
         return newest and newest.entry
 
-    def names(self, folder: Path) -> list[str]:
-        """Return the names of the results in a folder, sorted."""
+    def names(self, folder: Path, *, is_deep: bool = False) -> list[str]:
+        """Return the names of the results in a folder, sorted; if `is_deep`, also their paths in folders below it."""
         prefix, look = f"{self._key(folder)}/", self._look or _Look()
         listed = look.listed
         if listed is None:
-            listed = {entry.key: entry for entry in self.bucket.listed(prefix, is_deep=False)}
+            listed = {entry.key: entry for entry in self.bucket.listed(prefix, is_deep=is_deep)}
         files = (key.removeprefix(prefix) for key in {**listed, **look.manifests} if key.startswith(prefix))
-        names = (file.removesuffix(MANIFEST) for file in files if file.endswith(MANIFEST) and "/" not in file)
+        names = (
+            file.removesuffix(MANIFEST) for file in files if file.endswith(MANIFEST) and (is_deep or "/" not in file)
+        )
         return sorted(name for name in names if _has_versions(f"{prefix}{name}{MANIFEST}", look.manifests, listed))
 
     def _fetch(self, version: Published, path: Path) -> None:

@@ -130,7 +130,7 @@ def list_results(folder: Path, pattern: str) -> list[Path]:
     home = remote_of(folder)
     if home is None:
         return sorted(folder.glob(pattern))
-    return [folder / name for name in home.names(folder) if fnmatchcase(name, pattern)]
+    return [folder / name for name in home.names(folder, is_deep="/" in pattern) if fnmatchcase(name, pattern)]
 
 
 def fetch(path: Path) -> Path:

@@ -95,3 +95,12 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
     result = other.disent("status")
     assert result.exit_code == 2
     assert "are of the configuration" in result.stderr
+
+
+def test_vectors_that_are_gone_from_the_bucket_are_missing(in_a_bucket):
+    in_a_bucket.materialize("+embeddings")
+    bucket = Bucket(in_a_bucket.address)
+    for stored in bucket.listed("tables/embeddings/sentence_vectors/"):
+        bucket.delete(stored.key)
+    states = in_a_bucket.disent("status").stdout
+    assert "missing embeddings/tiny/tiny_vectors [de]  <- its files are gone" in states

@@ -205,6 +205,7 @@ def test_a_look_reads_a_manifest_once_and_knows_what_this_process_writes_within_
         assert list_results((here / RESULT).parent, "*") == [here / RESULT, here / OTHER]
         remove_result(here / OTHER)
         assert list_results((here / RESULT).parent, "*") == [here / RESULT]
+        assert list_results(here / "tables", "*/en.*") == [here / RESULT]
     assert read.count(f"{RESULT}.manifest") == 1
     assert read.count(f"{OTHER}.manifest") == 0
 
