@@ -123,7 +123,10 @@ class FacetHead(nn.Module):
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
     def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
-        """Return template and residual of each view, in turn: unit norm, then without their language."""
+        """Return template and residual of each view, in turn: unit norm, then without their language.
+
+        `text` has the `grouped_states` of the texts, `bags` their words.
+        """
         config, views = self.config, []
         if self.units is not None:
             views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)

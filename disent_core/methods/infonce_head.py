@@ -138,7 +138,10 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
 def translation_accuracy(
     left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"], language_pair: Int[Tensor, " pairs"]
 ) -> float:
-    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions."""
+    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions.
+
+    It is a mean over the pairs of languages, each of which has its own candidates.
+    """
     return accuracy_by_pair(F.normalize(left, dim=-1), F.normalize(right, dim=-1), language_pair)
 
 

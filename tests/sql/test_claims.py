@@ -268,7 +268,7 @@ SIDES = {
         "fmda_needs_contrast", [metric("lean", 0.1), metric("fmda", 0.6), metric("raw", 0.2, **RAW)],
         [LEAN], ("held", 1),
     ),
-    "a variant does not stand beside the method itself": (
+    "a variant does not count where the method itself was run": (
         "fmda_beats_dream", [metric("fmda", 0.1), metric("fmda_softmax", 0.9), metric("dream", 0.5)],
         [SOFTMAX], ("not held", 1),
     ),

@@ -20,7 +20,10 @@ _KEPT_ITEMS = 1 << 22  # resampled items whose weights are kept: 32 MB
 
 
 def wilson(successes: int, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the Wilson score interval of a proportion (1927, https://doi.org/10.1080/01621459.1927.10502953)."""
+    """Return the Wilson score interval of a proportion, without continuity correction.
+
+    Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953.
+    """
     from scipy.special import ndtri
 
     if not 0 <= successes <= n or n == 0:

@@ -110,7 +110,10 @@ STATISTICS: Mapping[str, WeightedStatistic] = {
 
 
 def statistic_of(metric: str, columns: int) -> Statistic | None:
-    """Return the statistic that recomputes a metric from its stored items; None if it is unknown."""
+    """Return the statistic that recomputes a metric from its stored items; None if it is unknown.
+
+    With one value per item (`columns`) every metric is the mean.
+    """
     return mean_of_items if columns == 1 else STATISTICS.get(metric)
 
 
