@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,13 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from disent_core.errors import TableError
-from disent_core.lineage.state import read_record
-from disent_core.lineage.step import Step
+from disent_core.lineage.state import Records
 from disent_core.lineage.workspace import HEAD, METRICS, Workspace
 from disent_core.methods.spec import machine
 from disent_core.storage.results import none_if_damaged
 from disent_core.storage.schemas import STEP_COSTS
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, refresh_table, rows_table, write_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, refresh_table, rows_table
 
 RESET_PEAK = Path("/proc/self/clear_refs")
 """Linux forgets the highest memory of a process so far when a 5 is written to it."""
@@ -73,14 +72,8 @@ def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Tabl
     return schema.empty_table() if rows is None else rows
 
 
-def write_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Replace the rows of a table; the caller has its lock."""
-    name = table[1]
-    write_table(workspace.table(*table), rows_table(rows, name), SCHEMAS[name], inputs=fingerprint(len(rows)))
-
-
 def refresh_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """As `write_run_table`, unless the table has these rows; the caller need not have its lock."""
+    """Write the rows of a table, unless it has them."""
     name = table[1]
     make = partial(rows_table, rows, name)
     refresh_table(workspace.table(*table), SCHEMAS[name], inputs=fingerprint(rows), make=make)
@@ -99,12 +92,12 @@ def recorded_cost(cost: StepCost, made: Mapping[str, Any], device: str) -> dict[
     }
 
 
-def cost_rows(workspace: Workspace, steps: Iterable[Step]) -> list[dict[str, Any]]:
+def cost_rows(records: Records) -> list[dict[str, Any]]:
     """Return the costs of all steps from their records, and from the last table where a record has none."""
-    last = {(row["asset"], row["partition"]): row for row in read_run_table(workspace, STEP_COSTS).to_pylist()}
+    last = {(row["asset"], row["partition"]): row for row in read_run_table(records.workspace, STEP_COSTS).to_pylist()}
     rows = []
-    for step, partition in ((of, name) for of in steps for name in of.names):
-        asset, record = "/".join(step.key), read_record(workspace, step.key, partition)
+    for step, partition in ((of, name) for of in records.steps for name in of.names):
+        asset, record = "/".join(step.key), records.of(step, partition)
         if record is not None and record.cost is not None:
             made_at = datetime.fromisoformat(record.cost["made_at"])
             cost = {**record.cost, "made_at": made_at, "seconds": record.seconds}

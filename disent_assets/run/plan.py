@@ -22,6 +22,7 @@ from disent_core.lineage.state import Node, Partition, Records, State, name_of, 
 from disent_core.lineage.step import Step
 from disent_core.lineage.steps import DATABASE, DOWNLOADS, Warehouse, steps
 from disent_core.lineage.workspace import Key, Workspace
+from disent_core.registry import nearest
 
 BUILD = "disent_assets.warehouse.build:build_warehouse"
 command: ContextVar[tuple[str, datetime | None]] = ContextVar("command", default=("", None))
@@ -58,16 +59,16 @@ def steps_in(workspace: Workspace) -> tuple[Step, ...]:
     return _STEPS[id(workspace)][1]
 
 
-def states_in(workspace: Workspace, published: Mapping[str, str] | None, **known: Collection[Any]) -> list[State]:
-    """Return the states of all partitions, upstream first; `published` and `known` as for `Records` and `states`."""
-    steps, not_due = steps_in(workspace), [] if corpora.due(workspace) else [DOWNLOADS]
-    return list(states(Records(workspace, steps, published), steps, not_due=not_due, **known))
+def states_in(records: Records, **known: Collection[Any]) -> list[State]:
+    """Return the states of all partitions of a workspace, upstream first; `known` as for `states`."""
+    not_due = [] if corpora.due(records.workspace) else [DOWNLOADS]
+    return list(states(records, records.steps, not_due=not_due, **known))
 
 
 def _make_warehouse(workspace: Workspace) -> StepResult:
     """Build the warehouse with the states at the end of its step, of the published files as last observed."""
-    states, costs = states_in(workspace, None, made={DATABASE}), cost_rows(workspace, steps_in(workspace))
-    return refresh_warehouse(workspace, *_run(), states, costs)
+    records = Records(workspace, steps_in(workspace))
+    return refresh_warehouse(workspace, *_run(), states_in(records, made={DATABASE}), cost_rows(records))
 
 
 def _run() -> tuple[str, datetime | None]:
@@ -133,8 +134,7 @@ def plan(
         selected = {step.key for step in steps if chosen & {dg.AssetKey(key) for key in step.asset_keys}}
     if not selected:
         known = sorted({"/".join(output) for step in steps for output in step.outputs})
-        close = [difflib.get_close_matches(text.strip("+"), known, n=1) for text in selections]
-        meant = f"; did you mean {close[0][0]!r}?" if close and close[0] else ""
+        meant = next(filter(None, (nearest(text.strip("+"), known) for text in selections)), "")
         raise ValueError(f"nothing to materialise in selection {' '.join(selections)!r}{meant}")
     upstream = _upstream(steps)
     allowed = upstream.keys() if partition is None else _made_for(partition, languages, upstream, selected)

@@ -8,15 +8,16 @@ import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
 from disent_assets.lineage.metadata import check_result
-from disent_assets.run.costs import cost_rows, refresh_run_table, write_run_table
+from disent_assets.run.costs import cost_rows, refresh_run_table
 from disent_assets.run.plan import states_in, steps_in
 from disent_assets.run.step import DATA_VERSION, evaluation, news
 from disent_assets.warehouse.refresh import state_rows
-from disent_core.lineage.state import NOT_RECORDED, State, name_of, write_published
+from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, write_published
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.remote import LOOK_SECONDS, looking
 from disent_core.storage.results import sole_maker
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
+from disent_core.storage.tables import SCHEMAS, fingerprint, write_table
 
 
 def observe(
@@ -56,16 +57,18 @@ def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | N
     read = read_sources(workspace) if versions is None else versions
     unreadable = {(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable}
     with looking(workspace.home, seconds=0.0):
-        return states_in(workspace, observed_contents(read), unreadable=unreadable)
+        records = Records(workspace, steps_in(workspace), observed_contents(read))
+        return states_in(records, unreadable=unreadable)
 
 
 def record_states(workspace: Workspace, states: Sequence[State]) -> pa.Table:
     """Write the tables of states and costs, which `disent sql` shows in place of the warehouse's; return the states."""
     with looking(workspace.home, LOOK_SECONDS):
-        refresh_run_table(workspace, STEP_COSTS, cost_rows(workspace, steps_in(workspace)))
+        refresh_run_table(workspace, STEP_COSTS, cost_rows(Records(workspace, steps_in(workspace))))
         with sole_maker(workspace.table(*ASSET_STATE)):
             rows = state_rows(workspace, states)
-            write_run_table(workspace, ASSET_STATE, rows.to_pylist())
+            name = ASSET_STATE[1]
+            write_table(workspace.table(*ASSET_STATE), rows, SCHEMAS[name], inputs=fingerprint(len(rows)))
     return rows
 
 

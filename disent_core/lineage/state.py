@@ -103,8 +103,8 @@ class Records:
     """
 
     def __init__(self, workspace: Workspace, steps: Iterable[Step], published: Mapping[str, str] | None = None) -> None:
-        self.workspace = workspace
-        self.step_of = {output: step for step in steps for output in step.outputs}
+        self.workspace, self.steps = workspace, list(steps)
+        self.step_of = {output: step for step in self.steps for output in step.outputs}
         self.published = read_published(workspace) if published is None else published
         self._records: dict[Node, StepRecord | None] = {}
 

@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +255,7 @@ class RemoteHome:
         listed = look.listed
         if listed is None:
             listed = {entry.key: entry for entry in self.bucket.listed(prefix, is_deep=is_deep)}
-        files = (key.removeprefix(prefix) for key in {**listed, **look.manifests} if key.startswith(prefix))
+        files = {key.removeprefix(prefix) for key in chain(listed, look.manifests) if key.startswith(prefix)}
         names = (
             file.removesuffix(MANIFEST) for file in files if file.endswith(MANIFEST) and (is_deep or "/" not in file)
         )
@@ -350,10 +350,11 @@ class RemoteHome:
         if look is not None and not again and not self._holds(path):
             if key in look.manifests:
                 return look.manifests[key]
-            if look.listed is not None and key not in look.listed:
-                return None
-            if look.listed is not None and _is_of(known := self._known.get(key), look.listed[key]):
-                return known
+            if look.listed is not None:
+                if key not in look.listed:
+                    return None
+                if _is_of(known := self._known.get(key), look.listed[key]):
+                    return known
         return self._seen(key, self.bucket.read(key))
 
     def _seen(self, key: str, manifest: StoredObject | None) -> StoredObject | None:

@@ -16,7 +16,7 @@ from disent_assets.run import costs
 from disent_assets.run.costs import Meter, cost_rows, refresh_run_table
 from disent_assets.run.plan import steps_in
 from disent_core.lineage.result import StepResult
-from disent_core.lineage.state import read_record, write_record
+from disent_core.lineage.state import Records, read_record, write_record
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.schemas import STEP_COSTS
 
@@ -51,7 +51,7 @@ def run(workspace) -> Run:
 
 
 def rows(workspace: Workspace) -> list[dict]:
-    return cost_rows(workspace, steps_in(workspace))
+    return cost_rows(Records(workspace, steps_in(workspace)))
 
 
 def test_a_step_that_made_something_has_a_row_and_keeps_it_while_it_is_up_to_date(run, workspace):
