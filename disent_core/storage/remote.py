@@ -15,6 +15,7 @@ What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in w
 """
 
 import json
+import logging
 import math
 import os
 import re
@@ -28,7 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from disent_core.errors import DamagedError, located
 from disent_core.storage.bucket import Bucket, ListedObject, StoredObject
@@ -51,7 +52,10 @@ from disent_core.storage.files import (
 from disent_core.storage.leases import Lease, Pace, leased
 from disent_core.storage.patience import backoff
 
+log = logging.getLogger(__name__)
+
 MANIFEST = ".manifest"
+DAMAGED = ".damaged"  # ending of the name of a result that was quarantined
 CHECKPOINT_SECONDS = 60.0  # between two versions of a checkpoint that are published
 RIVALS = 0.1, 5.0  # seconds before a refused replacement is tried again: at first, and at most
 LOOK_SECONDS = 60.0  # how long a look at all manifests may count
@@ -147,6 +151,10 @@ class Published:
         """Keys of all its bytes."""
         return {self.object, *(self.files or {}).values()}
 
+    def is_in(self, listed: Mapping[str, ListedObject]) -> bool:
+        """Whether all its bytes are among the objects of a bucket."""
+        return self.objects <= listed.keys() and listed[self.object].bytes == self.entry.bytes
+
     def is_at(self, path: Path) -> bool:
         """Whether there is a copy of this version."""
         if self.files is None:
@@ -194,26 +202,29 @@ class RemoteHome:
         """Read each manifest once within this block, unless this process holds the lease of its result.
 
         They are listed first, unless the bucket has many: what did not change since another look is not read again.
-        With `seconds`, a look at all of them is made first, unless the last is as recent: they are listed, and those
-        that have changed are read side by side.
+        With `seconds`, a look at all of them is made first, unless the last is as recent: they are listed, those that
+        have changed are read side by side, and results whose bytes are gone are quarantined.
         """
+        lost: Mapping[str, Published] = {}
         if seconds is None:
             is_large = len(self._whole.listed or ()) > LISTED_AT_ONCE
-            look = _Look(listed=None if is_large else self._listed())
+            look = _Look(listed=None if is_large else _manifests_and_leases(self._listed()))
         else:
             if time.monotonic() - self._whole.began >= seconds:
-                self._whole = self._look_at_all()
+                self._whole, lost = self._look_at_all()
             look = self._whole
         token = _LOOK.set((self, look))
         try:
+            self._quarantine_lost(lost)
             yield
         finally:
             _LOOK.reset(token)
 
     def _listed(self) -> dict[str, ListedObject]:
-        return {entry.key: entry for entry in self.bucket.listed() if entry.key.endswith((MANIFEST, _LEASE))}
+        return {entry.key: entry for entry in self.bucket.listed()}
 
-    def _look_at_all(self) -> _Look:
+    def _look_at_all(self) -> tuple[_Look, Mapping[str, Published]]:
+        """Return a look at all manifests, and what those of results name whose bytes are gone or cut."""
         began, listed = time.monotonic(), self._listed()
         manifests = {key: entry for key, entry in listed.items() if key.endswith(MANIFEST)}
         changed = [key for key, entry in manifests.items() if not _is_of(self._known.get(key), entry)]
@@ -221,7 +232,15 @@ class RemoteHome:
             for key, manifest in zip(changed, threads.map(self.bucket.read, changed), strict=True):
                 if manifest is not None:
                     self._known[key] = manifest
-        return _Look(listed=listed, began=began)
+        lost = {
+            key: version
+            for key, entry in manifests.items()
+            # Bytes are written before the manifest that names them, and were listed after it: `/` comes after `.`.
+            if not key.endswith(f"{DAMAGED}{MANIFEST}") and _is_of(manifest := self._known.get(key), entry)
+            for version in published_in(manifest.data)[:1]
+            if not version.is_in(listed)
+        }
+        return _Look(listed=_manifests_and_leases(listed), began=began), lost
 
     @property
     def _look(self) -> _Look | None:
@@ -279,11 +298,18 @@ class RemoteHome:
 
     def _quarantine(self, path: Path, version: Published) -> DamagedError:
         """Rename a result whose bytes are damaged or gone, so that it is made again; return the error to raise."""
-        damaged = path.with_name(f"{path.name}.damaged")
+        damaged = path.with_name(f"{path.name}{DAMAGED}")
         self._change(damaged, lambda _: [version])
         self._change(path, lambda versions: [] if versions[:1] == [version] else None)
         problem = f"this result is not as it was written, or its bytes are gone. It was quarantined as {damaged.name}"
         return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
+
+    def _quarantine_lost(self, lost: Mapping[str, Published]) -> None:
+        """Quarantine results whose bytes are gone, by the keys of their manifests."""
+        problems = [self._quarantine(self.folder / key.removesuffix(MANIFEST), lost[key]) for key in lost]
+        if problems:
+            others = f"; so are {len(problems) - 1} other results" if problems[1:] else ""
+            log.warning("%s%s", problems[0], others)
 
     def publish(self, path: Path, file: Path, entry: ManifestEntry) -> None:
         """Publish a file as the newest version of a result, whole or not at all."""
@@ -411,7 +437,11 @@ class RemoteHome:
             return path.read_text(encoding="utf-8")
 
 
-def _is_of(manifest: StoredObject | None, listed: ListedObject) -> bool:
+def _manifests_and_leases(listed: Mapping[str, ListedObject]) -> dict[str, ListedObject]:
+    return {key: entry for key, entry in listed.items() if key.endswith((MANIFEST, _LEASE))}
+
+
+def _is_of(manifest: StoredObject | None, listed: ListedObject) -> TypeGuard[StoredObject]:
     """Whether a manifest that was read is the one that was listed; stores without such marks have it read again."""
     return manifest is not None and listed.e_tag is not None and manifest.version.get("e_tag") == listed.e_tag
 
@@ -514,7 +544,7 @@ def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
 def _is_abandoned(key: str) -> bool:
     is_unfinished = key.startswith(_UNFINISHED) and key.endswith(MANIFEST)
     is_of_before = key.endswith("/.names")  # version 0.3 listed the results of a folder there
-    return is_unfinished or is_of_before or key.endswith(f".damaged{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
+    return is_unfinished or is_of_before or key.endswith(f"{DAMAGED}{MANIFEST}") or key.startswith((".doctor/", ".gc/"))
 
 
 def delete_orphans(bucket: Bucket, orphans: Sequence[ListedObject]) -> int:

@@ -97,10 +97,19 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
     assert "are of the configuration" in result.stderr
 
 
-def test_vectors_that_are_gone_from_the_bucket_are_missing(in_a_bucket):
-    in_a_bucket.materialize("+embeddings")
-    bucket = Bucket(in_a_bucket.address)
-    for stored in bucket.listed("tables/embeddings/sentence_vectors/"):
-        bucket.delete(stored.key)
-    states = in_a_bucket.disent("status").stdout
-    assert "missing embeddings/tiny/tiny_vectors [de]  <- its files are gone" in states
+@pytest.mark.parametrize("lost", ["", ".manifest"])
+def test_what_is_gone_from_the_bucket_is_missing_and_the_next_run_makes_it(in_a_bucket, lost):
+    in_a_bucket.materialize()
+    bucket, whole = Bucket(in_a_bucket.address), rebuilds.warehouse(in_a_bucket.home)
+    for of in ("embeddings/sentence_vectors/", "corpora/utterances/", "targets/", "evaluation/metrics/"):
+        for stored in bucket.listed(f"tables/{of}"):
+            if stored.key.endswith(".manifest") == bool(lost):
+                bucket.delete(stored.key)
+    other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
+    states = other.disent("status").stdout
+    for name in ("embeddings/tiny/tiny_vectors [de]", "corpora/utterances [de]"):
+        assert f"missing {name}  <- its files are gone" in states
+    result = other.disent("materialize")
+    assert result.exit_code == 0, result.stderr
+    assert list(in_a_bucket.materialize().values()) == [0, 21, 0, 0]
+    assert rebuilds.warehouse(other.home) == whole
