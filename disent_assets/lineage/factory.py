@@ -1,5 +1,6 @@
 """Build an asset from a step: where it runs, its spec, its checks, and the function that Dagster calls."""
 
+import json
 import math
 import re
 import sys
@@ -16,12 +17,21 @@ import pyarrow as pa
 from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.corpus_versions import read_source
 from disent_assets.lineage.metadata import check_result, check_spec, materialized, user_errors
-from disent_assets.run.step import Event, check_configuration, freed_memory_kept, log_news, make_recorded
+from disent_assets.run.error_messages import failed_checks, failure_of_steps
+from disent_assets.run.step import (
+    FURTHER_TAG,
+    Event,
+    check_configuration,
+    events_of,
+    freed_memory_kept,
+    log_news,
+    make_recorded,
+)
 from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
 from disent_core.config.model import Config
 from disent_core.lineage.result import StepResult
-from disent_core.lineage.step import Output, Read, Source, Step
+from disent_core.lineage.step import Node, Output, Read, Source, Step
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
@@ -114,6 +124,14 @@ def step_asset(
         results = zip(step.outputs, step.make(partition), strict=True)
         return [materialized(key, result, show(partition, result) if show else {}) for key, result in results]
 
+    def run(partition: str, tags: Mapping[str, str]) -> list[dg.MaterializeResult]:
+        with user_errors():
+            if workspace is not None:
+                check_configuration(workspace.config, tags)
+                return make_recorded(workspace, step.key, partition, make, place.device)
+            with freed_memory_kept():
+                return make(partition)
+
     @dg.multi_asset(
         name=step_name(step.key),
         specs=[_spec(step, output) for output in step.made],
@@ -125,15 +143,26 @@ def step_asset(
     )
     def asset(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         partition = context.partition_key if context.has_partition_key else ""
-        with user_errors():
-            if workspace is None:
-                with freed_memory_kept():
-                    results = make(partition)
-            else:
-                check_configuration(workspace.config, context.run.tags)
-                results = make_recorded(workspace, step.key, partition, make, place.device)
-        yield from results
+        asked = [partition, *json.loads(context.run.tags.get(FURTHER_TAG, "[]"))]
+        failed: dict[Node, str] = {}
+        for name in asked:
+            try:
+                results = run(name, context.run.tags)
+            except dg.Failure as failure:
+                if len(asked) == 1 or failure.allow_retries:
+                    raise
+                failed[step.key, name] = failure.description or ""
+                continue
+            if name == partition:
+                yield from results  # Dagster reports them, for this partition alone
+                continue
+            for event in events_of(results, name):
+                context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
+            if errors := failed_checks(results, dg.AssetCheckSeverity.ERROR):
+                failed[step.key, name] = "; ".join(errors)
         log_news(context, list(inside()))
+        if failed:
+            raise failure_of_steps(failed)
 
     return asset
 

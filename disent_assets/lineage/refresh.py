@@ -23,6 +23,7 @@ from disent_assets import LOADED_AT
 from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.lineage.factory import device_pool, prefixed_name
 from disent_assets.run.dagster_private import LOCATION, prepare_runs
+from disent_assets.run.error_messages import failure_of_steps
 from disent_assets.run.plan import StepRun, command, plan, steps_in, steps_of
 from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
@@ -127,7 +128,7 @@ def refresh_job(
             result = make(context, config)
         ended(result)
         if result.failed:
-            raise failure_of(result.failed)
+            raise failure_of_steps({(run.key, run.partition): error for run, error in result.failed.items()})
 
     @dg.job(
         name=prefixed_name(workspace.prefix, REFRESH),
@@ -207,13 +208,6 @@ def due(runs: list[StepRun], states: list[State]) -> list[StepRun]:
     """Return the steps with an asset that is not fresh, or depends on one that is not."""
     open_ = {(state.asset, state.partition) for state in states if not state.is_settled}
     return [run for run in runs if any(("/".join(key), run.partition) in open_ for key in run.outputs)]
-
-
-def failure_of(failed: dict[StepRun, str]) -> dg.Failure:
-    """Return the failure of a refresh; an alert takes the list from its metadata."""
-    listed = [{"step": step.name, "partition": step.partition, "error": error} for step, error in failed.items()]
-    lines = [f"{step}: {error}" for step, error in failed.items()]
-    return dg.Failure("\n".join(lines), metadata={"failed": dg.MetadataValue.json(listed)}, allow_retries=False)
 
 
 # --- sensors and schedule ---------------------------------------------------------------------------------------------

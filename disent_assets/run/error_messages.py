@@ -3,11 +3,13 @@
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import dagster as dg
 
 from disent_core.errors import DisentError, StorageError, shortage
+from disent_core.lineage.state import name_of
+from disent_core.lineage.step import Node
 from disent_core.lineage.workspace import head_key
 
 _INSTALLED = re.compile(r"/(site|dist)-packages/(?P<package>\w+)")
@@ -44,6 +46,13 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
+
+
+def failure_of_steps(failed: Mapping[Node, str]) -> dg.Failure:
+    """Return the failure of a run whose steps have failed so; an alert takes the list from its metadata."""
+    listed = [{"step": name_of(node), "partition": node[1], "error": error} for node, error in failed.items()]
+    lines = [f"{name_of(node)}: {error}" for node, error in failed.items()]
+    return dg.Failure("\n".join(lines), metadata={"failed": dg.MetadataValue.json(listed)}, allow_retries=False)
 
 
 def is_of_disk(error: BaseException) -> bool:

@@ -117,7 +117,7 @@ def run_steps(
     if submitted_by:
         from disent_assets.run.submitted import Submitted  # loads what local runs need not
 
-        executor = Submitted(workspace, by_key, *submitted_by, count, report.log)
+        executor = Submitted(workspace, by_key, *submitted_by, count, report.log, seconds)
     elif count > 1:
         executor = Processes(Work.of(load, workspace), count, report.log)
     else:

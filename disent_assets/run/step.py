@@ -25,6 +25,7 @@ from disent_core.lineage.workspace import Key, Workspace
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of parameters in malloc.h
 KEPT = 512 << 20  # bytes; a single piece of more than half of them is still handed back at once
 CONFIG_TAG = "disent/config"  # tag of a run: the fingerprint of the configuration with which its step was submitted
+FURTHER_TAG = "disent/further_partitions"  # tag of a run: a JSON list of partitions beside that of `dagster/partition`
 DATA_VERSION = "dagster/data_version"  # tag of the events of Dagster
 _REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
 Make = Callable[[str], Iterable[dg.MaterializeResult]]
@@ -176,16 +177,20 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
         outcome,
         changed=before is None or after is None or before.contents != after.contents,
         is_news=bool(outcome.made) or after is None or not after.same_state(before),
-        events=[*(event for result in results for event in _events(result, step, partition)), *logged],
+        events=[*events_of(results, partition, step.asset_keys[0]), *logged],
         warnings=tuple(failed_checks(results, dg.AssetCheckSeverity.WARN)),
         failure=failure if errors else None,
     )
 
 
-def _events(result: dg.MaterializeResult, step: AssetStep, partition: str | None) -> Iterator[Event]:
-    key, tags = dg.AssetKey.from_coercible(result.asset_key or step.asset.key), {DATA_VERSION: version_of(result)}
-    yield dg.AssetMaterialization(key, metadata=result.metadata, partition=partition, tags=tags)
-    yield from (evaluation(key, check, partition) for check in result.check_results or ())
+def events_of(
+    results: Iterable[dg.MaterializeResult], partition: str | None, key: Sequence[str] = ()
+) -> Iterator[Event]:
+    """Yield the materialisation of every asset, and the evaluations of its checks; `key` is of a result without one."""
+    for result in results:
+        asset, tags = dg.AssetKey.from_coercible(result.asset_key or list(key)), {DATA_VERSION: version_of(result)}
+        yield dg.AssetMaterialization(asset, metadata=result.metadata, partition=partition, tags=tags)
+        yield from (evaluation(asset, check, partition) for check in result.check_results or ())
 
 
 def evaluation(key: dg.AssetKey, check: dg.AssetCheckResult, partition: str | None = None) -> dg.AssetCheckEvaluation:

@@ -100,7 +100,7 @@ def test_runs_are_not_submitted_to_a_queue_that_nobody_looks_at(tmp_path):
         open_instance(tmp_path) as instance,
         pytest.raises(DisentError, match="Delete it, and this profile writes its own"),
     ):
-        Submitted(open_workspace({"DISENT_HOME": str(tmp_path)}), {}, instance, {}, 1, lambda *_: None)
+        Submitted(open_workspace({"DISENT_HOME": str(tmp_path)}), {}, instance, {}, 1, lambda *_: None, {})
 
 
 # --- what a step asks for ---------------------------------------------------------------------------------

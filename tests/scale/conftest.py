@@ -10,6 +10,12 @@ from stores import Machines, environment, make_bucket, moto
 from disent_core.storage.bucket import Bucket
 
 
+@pytest.fixture(autouse=True)
+def no_dagster_home(monkeypatch) -> None:
+    """Forget the folder of the last test: each that opens an instance names its own to the processes that it starts."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+
+
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
     """S3 on loopback: its address, which the environment names too."""

@@ -1,5 +1,6 @@
 """Steps that are submitted become runs of other processes, and the command that follows them says what came of each."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from sqlalchemy.exc import OperationalError
 
 from disent_assets.lineage.refresh import COMMAND, OF_STEPS, refresh_job
 from disent_assets.run import dagster_private
-from disent_assets.run.plan import plan, steps_of
+from disent_assets.run.plan import _STEPS, plan, steps_of
 from disent_assets.run.runner import Report, run_steps
-from disent_assets.run.step import configuration_tag
+from disent_assets.run.step import DATA_VERSION, FURTHER_TAG, configuration_tag
 from disent_assets.settings.environment import open_workspace
 from disent_assets.settings.instance import FACE, open_instance
 from disent_core.registry import imported
@@ -33,7 +34,7 @@ def run(partition):
     return [StepResult(rows=None, content=partition, is_reused=False)]
 
 output = Output(("corpora", "texts"), "Texts.")
-step = Step(made=(output,), version="1", make=run, partitions=("good", "bad", "lost"))
+step = Step(made=(output,), version="1", make=run, partitions=("good", "bad", "lost", "fine"))
 texts = factory.step_asset(step)
 defs = dg.Definitions(assets=[texts], executor=dg.in_process_executor)
 """
@@ -44,6 +45,7 @@ import dagster as dg
 from disent_assets.lineage import factory
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.step import Output, Step
+from disent_assets.run.plan import _STEPS
 from disent_assets.settings.environment import open_workspace
 
 workspace = open_workspace()
@@ -52,7 +54,9 @@ def run(_):
     (workspace.home / "made").touch()
     return [StepResult(rows=None, content="1", is_reused=False)]
 
-texts = factory.step_asset(Step(made=(Output(("corpora", "texts"), "Texts."),), version="1", make=run), workspace)
+step = Step(made=(Output(("corpora", "texts"), "Texts."),), version="1", make=run)
+_STEPS[id(workspace)] = workspace, (step,)
+texts = factory.step_asset(step, workspace)
 defs = dg.Definitions(assets=[texts], executor=dg.in_process_executor)
 """
 
@@ -85,6 +89,12 @@ def toy_of(source: str, tmp_path: Path, monkeypatch) -> dg.Definitions:
 
 
 @pytest.fixture
+def alone(monkeypatch) -> None:
+    """Gives each step a run of its own."""
+    monkeypatch.setattr("disent_assets.run.submitted.SHORT_SECONDS", 0.0)
+
+
+@pytest.fixture
 def away_once(monkeypatch) -> list[str]:
     """Lets the database be away when the first step is submitted; tells whether it still has to be."""
     submit, left = dagster_private.submit, ["once"]
@@ -105,7 +115,7 @@ def submitted(toy, workspace, instance, report=None):
     )
 
 
-def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, away_once):
+def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, alone, away_once):
     workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
     with open_instance(workspace.home) as instance:
         result = submitted(toy, workspace, instance, report=heard)
@@ -115,14 +125,46 @@ def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, 
         "good": "SUCCESS",
         "bad": "FAILURE",
         "lost": "FAILURE",
+        "fine": "SUCCESS",
     }
     assert all(run.tags[COMMAND] == "test" and not FACE.items() <= run.tags.items() for run in runs.values())
     failed = {step.partition: reason for step, reason in result.failed.items()}
     assert failed.keys() == {"bad", "lost"}
     assert failed["bad"].startswith("ValueError: no such text (")
     assert "signal 9" in failed["lost"]
-    assert result.summary(0).startswith("1 tables made, 0 up to date")
+    assert result.summary(0).startswith("2 tables made, 0 up to date")
     assert {"texts of good", "texts of bad", "texts of lost"} <= set(heard.lines)
+
+
+def test_short_steps_share_a_run_and_those_that_a_lost_run_has_not_reached_are_submitted_alone(toy, tmp_path):
+    workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
+    with open_instance(workspace.home) as instance:
+        result = submitted(toy, workspace, instance, report=heard)
+        shared, *alone = reversed([run.tags for run in instance.get_runs()])
+        versions = instance.event_log_storage.get_latest_tags_by_partition(
+            dg.AssetKey(["corpora", "texts"]), dg.DagsterEventType.ASSET_MATERIALIZATION, [DATA_VERSION]
+        )
+    assert (shared["dagster/partition"], json.loads(shared[FURTHER_TAG])) == ("good", ["bad", "lost", "fine"])
+    assert [run["dagster/partition"] for run in alone] == ["bad", "lost", "fine"]
+    failed = {step.partition: reason for step, reason in result.failed.items()}
+    assert failed.keys() == {"bad", "lost"}
+    assert failed["bad"].startswith("ValueError: no such text (")
+    assert "signal 9" in failed["lost"]
+    assert result.summary(0).startswith("2 tables made, 0 up to date")
+    assert {name: version[DATA_VERSION] for name, version in versions.items()} == {"good": "good", "fine": "fine"}
+
+
+def test_a_step_that_fails_in_a_shared_run_stops_no_other(tmp_path, monkeypatch):
+    toy = toy_of(TOY.replace('"bad", "lost", "fine"', '"bad", "fine"'), tmp_path, monkeypatch)
+    workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
+    with open_instance(workspace.home) as instance:
+        result = submitted(toy, workspace, instance, report=heard)
+        shared = instance.get_runs()[-1]
+        events = [log.dagster_event for log in instance.all_logs(shared.run_id) if log.is_dagster_event]
+        (event,) = [event for event in events if event.is_step_failure]
+    assert result.summary(0).startswith("2 tables made, 0 up to date")
+    assert {step.partition for step in result.failed} == {"bad"}
+    assert event.step_failure_data.user_failure_data.description.startswith("corpora/texts [bad]: ValueError: no such")
 
 
 def test_a_step_whose_process_loads_another_configuration_refuses_and_writes_nothing(tmp_path, monkeypatch):
@@ -157,8 +199,9 @@ def test_a_step_whose_process_loads_another_configuration_refuses_and_writes_not
         assert (project.home / "made").exists()
 
 
-def test_a_refresh_submits_its_steps_and_fails_with_what_came_of_them(toy, tmp_path):
+def test_a_refresh_submits_its_steps_and_fails_with_what_came_of_them(toy, tmp_path, alone, monkeypatch):
     workspace = open_workspace({"DISENT_HOME": str(tmp_path / "home")})
+    monkeypatch.setitem(_STEPS, id(workspace), (workspace, (imported("toy:step"),)))
     job = refresh_job(lambda _: toy, toy, workspace, workers=2, submits=True)
 
     def refreshed(instance: dg.DagsterInstance) -> tuple[dict[str, str], str]:
@@ -173,6 +216,6 @@ def test_a_refresh_submits_its_steps_and_fails_with_what_came_of_them(toy, tmp_p
 
     with open_instance(workspace.home) as instance:
         statuses, message = refreshed(instance)
-        assert statuses == {"good": "SUCCESS", "bad": "FAILURE", "lost": "FAILURE"}
+        assert statuses == {"good": "SUCCESS", "bad": "FAILURE", "lost": "FAILURE", "fine": "SUCCESS"}
         assert "corpora/texts [bad]: ValueError: no such text" in message
         assert "corpora/texts [lost]: " in message
