@@ -68,7 +68,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         DisentError: if the query can't be run, is another statement, or exceeds a limit.
     """
     if not fetch(database).is_file():
-        raise TableError(located(database, None, "there is no warehouse", "Run disent materialize"))
+        raise TableError(located(database, None, "there is no warehouse", "Run disent materialize, or disent materialize warehouse for what there is"))
     # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
     # instance that attaches the path opens the file again.
     with storage_errors(database), duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:

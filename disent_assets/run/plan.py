@@ -154,7 +154,9 @@ def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
         if named := re.fullmatch(r"(.*?) *\[(.+)\]", selection):
             problem = f"selection {selection!r} can't be read; a partition is an option"
             raise ValueError(f"{problem}: {named[1]} --partition {named[2]}") from error
-        close = difflib.get_close_matches(selection.strip("+"), STAGES, n=1)
+        name = selection.strip("+")
+        ending = [key for step in steps for key in map("/".join, step.outputs) if key.endswith(f"/{name}")]
+        close = ending[:1] or difflib.get_close_matches(name, STAGES, n=1)
         meant = f"did you mean {close[0]!r}? The" if close else "write for instance 'heads' or '+evaluation'; the"
         raise ValueError(f"selection {selection!r} can't be read; {meant} stages are {', '.join(STAGES)}") from error
 

@@ -27,7 +27,7 @@ def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[st
     The folder appears whole, or the old one stays. `texts` also writes what has texts of corpora.
     """
     if not fetch(warehouse).is_file():
-        raise TableError(located(warehouse, None, "there is no warehouse", "Run disent materialize"))
+        raise TableError(located(warehouse, None, "there is no warehouse", "Run disent materialize, or disent materialize warehouse for what there is"))
     if folder.exists() and not (folder / FILE).is_file() and any(folder.iterdir()):
         remedy = "Choose a new folder, or one that disent publish has written"
         raise ValueError(f"{folder} has other files, which would be removed. {remedy}")

@@ -96,6 +96,11 @@ def test_a_training_set_with_a_name_brings_the_languages_that_it_is_said_to_have
     assert made == {"corpora/utterances [en]", "corpora/utterances [ja]"}
 
 
+def test_the_last_part_of_a_name_suggests_the_whole():
+    with pytest.raises(ValueError, match=r"did you mean 'heads/tiny/dream_head'\? The stages are"):
+        plan(TOY, ["dream_head"])
+
+
 @pytest.mark.parametrize("written", ["evalution", "+evalution"])
 def test_a_misspelt_stage_is_told_with_the_stages_and_the_closest(written):
     with pytest.raises(ValueError, match=r"did you mean 'evaluation'\? The stages are corpora, .*warehouse"):
