@@ -51,6 +51,12 @@ def files_folder(database: Path) -> Path:
     return database.with_name("warehouse.files")
 
 
+def no_warehouse(database: Path) -> TableError:
+    """Return the error to raise where there is no warehouse."""
+    remedy = "Run disent materialize, or disent materialize warehouse for what there is"
+    return TableError(located(database, None, "there is no warehouse", remedy))
+
+
 def query(database: Path, sql: str, *, limit: int | None = None, seconds: float | None = None) -> pa.Table:
     """Answer one query, which can neither change the warehouse nor reach another file or the network.
 
@@ -68,7 +74,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         DisentError: if the query can't be run, is another statement, or exceeds a limit.
     """
     if not fetch(database).is_file():
-        raise TableError(located(database, None, "there is no warehouse", "Run disent materialize, or disent materialize warehouse for what there is"))
+        raise no_warehouse(database)
     # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
     # instance that attaches the path opens the file again.
     with storage_errors(database), duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:

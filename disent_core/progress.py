@@ -1,6 +1,7 @@
 """Show the progress of long work: a bar of texts, or lines of a log at intervals."""
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ FEW = 32
 """Texts below which there is no bar, unless they take a second."""
 SECONDS = 5.0
 """Least time between two lines: often enough to show that the work goes on, and not more."""
+
+_LEFT = re.compile(r", (\d{1,9}) s left$")
 
 
 def text_bar(total: int | None, **options: Any) -> "tqdm":
@@ -64,6 +67,12 @@ class Progress:
         if self.total is not None:
             return f" of {self.total:.0f}"
         return "" if self.at_most is None else f" of at most {self.at_most}"
+
+
+def seconds_left(line: str) -> float | None:
+    """Return the remaining time that a line of `Progress` ends with; None if it has none."""
+    left = _LEFT.search(line)
+    return left and float(left[1])
 
 
 def _rate(seconds_per_unit: float) -> str:

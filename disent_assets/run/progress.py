@@ -17,6 +17,7 @@ from disent_assets.run.runner import LOOK, Report
 from disent_assets.run.step import DATA_VERSION, Event, Outcome, log_news
 from disent_core.lineage.state import name_of, read_record
 from disent_core.lineage.workspace import Key, Workspace
+from disent_core.progress import seconds_left
 from disent_core.storage.tables import fingerprint
 from disent_core.text import printable
 
@@ -25,25 +26,41 @@ _TITLE = re.compile(r"^[^:]*: (?=\d+ )")
 
 
 class Done:
-    """How much of a run is done, in seconds that were expected."""
+    """How much of a run is done, in seconds that were expected.
+
+    A running step has done the share that follows from the time left that it says, or that of its expected time, and
+    nine tenths at most.
+    """
 
     def __init__(self, seconds: Mapping[str, float], workers: int) -> None:
         self.seconds, self.workers = seconds, workers
         self.total = sum(seconds.values())
-        self.running: dict[str, float] = {}
+        self.running: dict[str, float] = {}  # when they began
+        self.ends: dict[str, float] = {}  # of running steps, as their lines say
         self.ended: set[str] = set()
 
     def begin(self, step: StepRun, now: float) -> None:
         self.running[step.name] = now
+
+    def hear(self, step: StepRun, text: str, now: float) -> None:
+        """Note the time left that a line of a step says."""
+        if (left := seconds_left(text)) is not None:
+            self.ends[step.name] = now + left
 
     def end(self, step: StepRun) -> None:
         self.running.pop(step.name, None)
         self.ended.add(step.name)
 
     def done(self, now: float) -> float:
-        """Return the expected seconds of what has ended, and of the running steps at most nine tenths."""
-        running = (min(now - began, 0.9 * self.seconds[name]) for name, began in self.running.items())
-        return sum(self.seconds[name] for name in self.ended) + sum(running)
+        """Return the expected seconds of what has ended, and of their shares of the running steps."""
+        return sum(self.seconds[name] * self._share(name, now) for name in (*self.ended, *self.running))
+
+    def _share(self, name: str, now: float) -> float:
+        if name in self.ended:
+            return 1.0
+        began = self.running[name]
+        whole = self.ends[name] - began if name in self.ends else self.seconds[name]
+        return min(0.9, (now - began) / max(whole, 1e-3))
 
     def left(self, now: float) -> float:
         """Return the seconds until the end, at the speed so far: expected seconds per second."""
@@ -79,6 +96,9 @@ class Shown(Report):
 
     def block(self, step: StepRun) -> None:
         self.done.end(step)
+
+    def log(self, step: StepRun, level: int, text: str) -> None:
+        self.done.hear(step, text, self.now)
 
     def tick(self) -> None:
         self.check()
@@ -128,6 +148,7 @@ class Lines(Shown):
             self._write(f"{step}: {state} after {self.took(step)}")
 
     def log(self, step: StepRun, level: int, text: str) -> None:
+        super().log(step, level, text)
         if self.is_new_warning(level, text):
             self._write(f"{step}: {printable(text)}")
         elif level < logging.WARNING and self.now - self.last.get(step, 0.0) >= self.every:
@@ -167,6 +188,7 @@ class Display(Shown):
         self.tasks[step] = self.bars.add_task(str(step), total=None, latest="")
 
     def log(self, step: StepRun, level: int, text: str) -> None:
+        super().log(step, level, text)
         if self.is_new_warning(level, text):
             self.console.print(Text(f"{step}: {printable(text)}"))
         elif step in self.tasks:
@@ -257,6 +279,7 @@ class RunLog(Shown):
         self.context.log.warning("%s: not made, because something that it needs has failed", step)
 
     def log(self, step: StepRun, level: int, text: str) -> None:
+        super().log(step, level, text)
         self.shown.log(step, level, text)
         is_due = level < logging.WARNING and self.now - self.last.get(step, 0.0) >= LINE_EVERY
         if self.is_new_warning(level, text) or is_due:

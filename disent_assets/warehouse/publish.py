@@ -5,9 +5,17 @@ from pathlib import Path
 
 import duckdb
 
-from disent.query import FOLDER, NO_EXTENSIONS, attach_warehouse, file_literal, hide_bar, one_line, text_literal
+from disent.query import (
+    FOLDER,
+    NO_EXTENSIONS,
+    attach_warehouse,
+    file_literal,
+    hide_bar,
+    no_warehouse,
+    one_line,
+    text_literal,
+)
 from disent_assets.warehouse.build import CATALOGUE, STORAGE_VERSION
-from disent_core.errors import TableError, located
 from disent_core.storage.files import replacing_folder
 from disent_core.storage.results import fetch
 
@@ -27,7 +35,7 @@ def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[st
     The folder appears whole, or the old one stays. `texts` also writes what has texts of corpora.
     """
     if not fetch(warehouse).is_file():
-        raise TableError(located(warehouse, None, "there is no warehouse", "Run disent materialize, or disent materialize warehouse for what there is"))
+        raise no_warehouse(warehouse)
     if folder.exists() and not (folder / FILE).is_file() and any(folder.iterdir()):
         remedy = "Choose a new folder, or one that disent publish has written"
         raise ValueError(f"{folder} has other files, which would be removed. {remedy}")

@@ -33,6 +33,7 @@ OUR_OWN = {
     "disent_core.corpora.formats.sts": "names of files",
     "disent_core.lineage.history": "names of files",
     "disent_core.methods.spec": "what Linux says of the processor",
+    "disent_core.progress": "lines of our log",
     "disent_core.report.document": "names of views",
     "disent_core.report.style": "pictures of matplotlib",
     "disent_core.storage.bucket": "errors of obstore",
