@@ -36,7 +36,7 @@ from disent_core.errors import DisentError
 from disent_core.evaluation.contract import task
 from disent_core.lineage.embeddings import lazy_encoder
 from disent_core.lineage.evaluation_inputs import CODE_VERSION, intervals_version, provenance
-from disent_core.lineage.head_spec import head_run, require_trained
+from disent_core.lineage.head_spec import head_run, ranked_by_pair, require_trained
 from disent_core.lineage.tables import stored_tables
 from disent_core.lineage.workspace import OF_LANGUAGES, OF_PAIRS, Workspace
 from disent_core.methods.spec import settings_fingerprint
@@ -168,9 +168,10 @@ def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tas
     It depends on the configuration and the code alone.
     """
     of_methods = [
-        (name, method.method.name, method.method.code_version, settings_fingerprint(method.settings))
+        (name, method.method.name, method.method.code_version, settings_fingerprint(method.settings), *of_mixtures)
         for name in methods
         for method in [config.methods[name]]
+        for of_mixtures in [ranked_by_pair(config, [method], config.training_sets_of(method))]
     ]
     of_tasks = [(name, task(name).code_version) for name in tasks]
     of_encoders: list[object] = [config.encoders[encoder] for encoder in encoders]

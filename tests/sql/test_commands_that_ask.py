@@ -90,6 +90,17 @@ def test_the_sql_files_of_the_docs_are_found_from_any_folder(warehouse, tmp_path
     assert shown.stderr == f"{name} has no rows here. The warehouse has data sets ours; encoders tiny; methods mine\n"
 
 
+def test_the_paraphrases_of_a_pair_are_those_of_its_own_bitext(warehouse):
+    raw = {"method": "raw", "trained_on": "", "embedding": "sentence", "value": 0.5, "ci_low": None, "ci_high": None}
+    pairs = [raw | {"evaluated_on": f"en-{language}"} for language in ("de", "ja")]
+    paraphrases = {"task": "paraphrase_retrieval", "dataset": "bitext", "evaluated_on": "en"}
+    values = {"en-de": 0.1, "en-ja": 0.9}
+    named = [raw | paraphrases | {"settings": f'{{"pair": "{pair}"}}', "value": values[pair]} for pair in values]
+    warehouse.build(metrics=pairs + named)
+    shown = json.loads(asked(warehouse, "measures.sql", "--format", "json").stdout)
+    assert {row["pair"]: float(row["paraphrases, en"][:5]) for row in shown} == values
+
+
 def test_the_users_own_sql_file_comes_first_and_one_that_is_nowhere_is_told(warehouse, tmp_path, monkeypatch):
     warehouse.build(metrics=[{}])
     (tmp_path / "facet.sql").write_text("select 7 as own", encoding="utf-8")
