@@ -22,13 +22,14 @@ from pydantic import Field
 from disent_assets import LOADED_AT
 from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.lineage.factory import device_pool, prefixed_name
+from disent_assets.lineage.relations import state_events
 from disent_assets.run.dagster_private import LOCATION, prepare_runs
 from disent_assets.run.error_messages import failure_of_steps
 from disent_assets.run.plan import StepRun, command, plan, steps_in, steps_of
 from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
 from disent_assets.run.status import find_states, forget_versions, observe, record_states
-from disent_assets.run.step import compute
+from disent_assets.run.step import compute, log_news
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
 from disent_assets.warehouse.refresh import newest_refresh, read_build, update_states
@@ -117,6 +118,7 @@ def refresh_job(
             context.log.info("this is refresh %s: disent diff shows which numbers it has changed", number)
         states = find_states(workspace)
         update_states(workspace, record_states(workspace, states))
+        log_news(context, list(state_events(workspace)))  # also if the step of the warehouse has failed or not run
         chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
         by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
         result.stale_inputs = stale_inputs(states, lambda asset, name: by_output[asset].parents(name), chosen)

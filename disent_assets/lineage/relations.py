@@ -18,6 +18,7 @@ from disent_assets.run.step import Event, evaluation
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.refresh import newest_refresh, read_build, warehouse_checks
 from disent_assets.warehouse.sql_files import (
+    OF_STATES,
     Description,
     Relation,
     described,
@@ -37,6 +38,8 @@ from disent_core.storage.tables import fingerprint
 KEY_IS_UNIQUE = Check("key_is_unique", "No two rows have the same key.", blocking=False)
 HAS_ROWS = Check("has_rows", "It has rows.", blocking=False)
 _INPUTS = "inputs."
+_FIGURES = ("main.headline", "main.leaderboard", "main.best")
+"""Relations that say of each figure whether it is stale, beside `main.metrics`."""
 
 
 def relation_key(name: str) -> Key:
@@ -58,11 +61,16 @@ def _descriptions() -> tuple[Description, ...]:
 
 @cache
 def _checks() -> Mapping[str, tuple[Check, ...]]:
-    """Return the checks of each relation: of its key, or of its rows, and those of `sql/checks` that name it first."""
+    """Return the checks of each relation: of its key, or of its rows, and those of `sql/checks` that name it first.
+
+    What shows figures also has the check whether they are current.
+    """
     of_database = warehouse_checks()
     checks = {relation.name: [KEY_IS_UNIQUE if relation.key else HAS_ROWS] for relation in shown_relations()}
     for check, relation in subjects_of_checks(SQL).items():
         checks[relation].append(of_database[check])
+    for relation in _FIGURES:
+        checks[relation].append(of_database[OF_STATES])
     return {name: tuple(of) for name, of in checks.items()}
 
 
@@ -158,6 +166,16 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
             tags={"dagster/data_version": of["version"]},
         )
         yield from (evaluation(key, check_result(key.path, outcome)) for outcome in _outcomes(relation, last))
+
+
+def state_events(workspace: Workspace) -> Iterator[Event]:
+    """Yield whether the figures of the warehouse are current, after its states were replaced without a build."""
+    if (outcome := read_build(workspace).get("checks", {}).get(OF_STATES)) is None:
+        return
+    check = warehouse_checks()[OF_STATES]
+    of_relations = [relation_key(name) for name, checks in _checks().items() if check in checks]
+    for key in (_under(workspace, key) for key in (DATABASE, *of_relations)):
+        yield evaluation(key, check_result(key.path, check.result(outcome["rows"] == 0, **outcome)))
 
 
 def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResult]:

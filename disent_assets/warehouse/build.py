@@ -30,6 +30,7 @@ from disent.query import (
     text_literal,
 )
 from disent_assets.warehouse.sql_files import (
+    OF_STATES,
     Description,
     Relation,
     described,
@@ -49,7 +50,6 @@ STORAGE_VERSION = "v1.2.0"
 
 Severity = Literal["error", "warning"]
 
-OF_STATES = "metrics_are_current"  # the check of `sql/checks` that reads the states of the assets
 
 SAMPLE = 5  # number of offending rows that the result of a check carries
 

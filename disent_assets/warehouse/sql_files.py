@@ -35,6 +35,7 @@ _PUBLISHED = pa.schema(
         *((name, pa.string()) for name in ("settings", "paper", "table", "note")),
     ]
 )
+OF_STATES = "metrics_are_current"  # the check of `sql/checks` that reads the states of the assets
 COMMENT = re.compile(r"--[^\n]*")
 _HEADER = re.compile(r"^-- (grain|key|parameters|units): (.+)$", re.MULTILINE)
 _FIRST_READ = re.compile(r"^-- reads: (\w+\.\w+)", re.MULTILINE)

@@ -8,6 +8,7 @@ from disent_assets.definitions import build
 from disent_assets.lineage.refresh import NUMBER, STEP, automated
 from disent_assets.settings.environment import RunSettings
 from disent_assets.settings.instance import open_instance
+from disent_assets.warehouse.sql_files import OF_STATES
 
 pytestmark = pytest.mark.end_to_end
 
@@ -38,6 +39,15 @@ def number_of(project: Project, result: dg.ExecuteInProcessResult) -> str | None
         run = instance.get_run_by_id(result.run_id)
     assert run
     return run.tags.get(NUMBER)
+
+
+def are_current(project: Project) -> set[bool]:
+    """What the pages of the warehouse and of its relations with figures show: whether these are current."""
+    pages = ("database", "main/metrics", "main/best", "main/leaderboard", "main/headline")
+    keys = [dg.AssetCheckKey(dg.AssetKey(["warehouse", *page.split("/")]), OF_STATES) for page in pages]
+    with open_instance(project.home) as instance:
+        known = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    return {known[key].evaluation.passed for key in keys}
 
 
 def words(project: Project) -> set[str]:
@@ -79,6 +89,16 @@ def test_an_unreadable_file_is_told_and_results_stay(copied):
         assert ("warehouse/database", None) not in made
     assert copied.computed() == before
     assert "failed  corpora/utterances [de]" in copied.disent("status").stdout
+
+
+def test_the_pages_of_the_warehouse_warn_of_figures_that_a_failed_step_has_left_old(copied):
+    text = copied.file("de-DE").read_text(encoding="utf-8")
+    copied.file("de-DE").write_text("{broken\n", encoding="utf-8")
+    refresh(copied)
+    assert are_current(copied) == {False}
+    copied.file("de-DE").write_text(text, encoding="utf-8")
+    assert refresh(copied)[0].success
+    assert are_current(copied) == {True}
 
 
 def test_a_look_at_everything_makes_a_deleted_file_again_and_nothing_else(copied):
