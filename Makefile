@@ -103,7 +103,7 @@ dev: setup ## start the Dagster UI on http://127.0.0.1:3000
 	$(BIN)/disent dev --port $(or $(PORT),3000)
 
 dev-test: setup ## test that a running make dev notices edits; takes minutes
-	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py
+	$(BIN)/pytest -m daemon -s tests/end_to_end/test_refresh.py tests/end_to_end/test_edited_code.py
 
 ui-read-only: setup ## start a read-only UI on http://127.0.0.1:3000
 	$(BIN)/python -m disent_assets.web.server --read-only --workspace workspace.yaml --host 127.0.0.1 --port $(or $(PORT),3000)

@@ -240,8 +240,10 @@ def test_every_asset_depends_only_on_its_own_or_an_earlier_stage_and_has_its_gro
     ]
     assert uphill == []
     groups = {spec.key: spec.group_name for spec in demo.resolve_all_asset_specs()}
-    odd = [key for key, group in groups.items() if group != "_".join(key.path[:-1])]
+    odd = [key for key, group in groups.items() if group != "_".join(key.path[:-1]).replace("warehouse_", "wh_")]
     assert odd == []
+    beginnings = {group[:6] for group in groups.values() if group.startswith("wh_")}  # what the graph shows of them
+    assert len(beginnings) == len({group for group in groups.values() if group.startswith("wh_")})
 
 
 def test_every_asset_describes_itself_and_those_that_are_made_have_an_owner_and_a_version(demo):

@@ -249,9 +249,11 @@ def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[
 def group_name(key: Sequence[str], prefix: Sequence[str] = ()) -> str:
     """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `heads_scratch`.
 
-    The graph cuts the middle of long names, so the stage comes first and the prefix of the workspace last.
+    The graph cuts the middle of long names and leaves their first six characters, so the stage comes first and the
+    prefix of the workspace last, and `wh` stands for the stage of a table or view of the warehouse: `wh_main`.
     """
-    return _OTHER_CHARACTER.sub("_", "_".join([*key[:-1], *prefix]))
+    stage, *others = key[:-1]
+    return _OTHER_CHARACTER.sub("_", "_".join(["wh" if stage == "warehouse" and others else stage, *others, *prefix]))
 
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:

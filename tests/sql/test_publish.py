@@ -1,6 +1,7 @@
 """What is published for others is whole, has no views, and no texts of corpora unless they are asked for."""
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,7 @@ def test_every_relation_that_one_asks_first_is_a_parquet_file_and_a_table_with_e
     assert (
         pl.read_parquet(tmp_path / "shared" / "leaderboard.parquet").select(expected.columns).rows() == expected.rows()
     )
+    assert pd.read_parquet(tmp_path / "shared" / "leaderboard.parquet").shape == expected.shape
     with duckdb.connect(str(tmp_path / "shared" / FILE), read_only=True) as connection:
         assert connection.sql("select count(*) from duckdb_views() where not internal").fetchall() == [(0,)]
         commented = "select comment from duckdb_tables() where table_name = 'leaderboard'"
