@@ -33,6 +33,8 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
         "should share a pool.",
     )
 
+    workers: int = Field(default=1, ge=1, description="How many steps of a refresh run at once, each in a process.")
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets, the job that refreshes them, and its sensor and schedule, which are off until started."""
         from disent.home import check_owner, open_home
@@ -45,7 +47,7 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
         home = open_home(self.home if "://" in self.home else home)
         workspace = Workspace(load_config(config), home, tuple(self.prefix), shard_backend())
         check_owner(workspace.config, workspace.home)
-        return hosted(workspace, self.pool)
+        return hosted(workspace, self.pool, self.workers)
 
 
 def _path(folder: Path, value: str) -> Path:

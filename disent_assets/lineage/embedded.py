@@ -18,15 +18,16 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 
 
-def hosted(workspace: Workspace, pool: str | None = None) -> dg.Definitions:
+def hosted(workspace: Workspace, pool: str | None = None, workers: int = 1) -> dg.Definitions:
     """Return the assets of a workspace, a job that refreshes them, and what starts it once somebody has switched it on.
 
     Names of the job, the sensor, the schedule, steps, groups and the pool begin with the prefix of the workspace. The
-    steps that take the accelerator are in `pool`, by default `gpu` after the prefix.
+    steps that take the accelerator are in `pool`, by default `gpu` after the prefix; `workers` of a refresh run at once.
     """
     load = partial(hosted_assets, pool=pool)
     assets = load(workspace)
-    refresh = refresh_job(load, assets, workspace, workers=1, pool=pool or prefixed_name(workspace.prefix, GPU_POOL))
+    pool = pool or prefixed_name(workspace.prefix, GPU_POOL)
+    refresh = refresh_job(load, assets, workspace, workers=workers, pool=pool)
     loaded = fingerprint(definitions_signature(assets))
     keys = sorted(assets.resolve_asset_graph().materializable_asset_keys)
     return dg.Definitions(

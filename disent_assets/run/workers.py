@@ -119,12 +119,13 @@ class Work:
     path: Path  # file of the configuration
     signature: str | None  # hash of that file, which must be the same for all processes
     address: str  # of the folder of results, as in DISENT_HOME
+    prefix: Key  # of the keys of its assets
     command: tuple[str, datetime | None]  # id of the run, and when its command began
 
     @classmethod
     def of(cls, load: Load, workspace: Workspace) -> "Work":
         path = workspace.config.path
-        work = cls(load, path, _hash_of(path), address_of(workspace.home), command.get())
+        work = cls(load, path, _hash_of(path), address_of(workspace.home), workspace.prefix, command.get())
         if signature(work.workspace().config) != signature(workspace.config):
             raise _changed(work.path)
         return work
@@ -133,7 +134,7 @@ class Work:
         """Load the workspace in another process."""
         if _hash_of(self.path) != self.signature:
             raise _changed(self.path)
-        return Workspace(load_config(self.path), open_home(self.address), shard_backend=shard_backend())
+        return Workspace(load_config(self.path), open_home(self.address), self.prefix, shard_backend())
 
 
 def _changed(path: Path) -> ConfigError:

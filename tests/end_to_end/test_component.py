@@ -49,6 +49,7 @@ attributes:
   config: ../../../{name}/disent.toml
   home: ../../../{name}/home
   prefix: [{name}]
+  workers: {workers}
 """
 PYPROJECT = """
 [tool.dg]
@@ -98,7 +99,10 @@ def new_host(folder: Path) -> Host:
         f"{module}/definitions.py": LOADED,
         f"{module}/defs/__init__.py": "",
         f"{module}/defs/other.py": OTHER,
-        **{f"{module}/defs/{name}/defs.yaml": DEFS.format(type=TYPE, name=name) for name in ("first", "second")},
+        **{
+            f"{module}/defs/{name}/defs.yaml": DEFS.format(type=TYPE, name=name, workers=workers)
+            for workers, name in enumerate(("first", "second"), start=1)
+        },
     }
     for name, text in files.items():
         path = folder / name
