@@ -22,7 +22,8 @@ def hosted(workspace: Workspace, pool: str | None = None, workers: int = 1) -> d
     """Return the assets of a workspace, a job that refreshes them, and what starts it once somebody has switched it on.
 
     Names of the job, the sensor, the schedule, steps, groups and the pool begin with the prefix of the workspace. The
-    steps that take the accelerator are in `pool`, by default `gpu` after the prefix; `workers` of a refresh run at once.
+    steps that take the accelerator are in `pool`, by default `gpu` after the prefix; `workers` steps of a refresh run
+    at once.
     """
     load = partial(hosted_assets, pool=pool)
     assets = load(workspace)
