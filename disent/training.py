@@ -167,11 +167,11 @@ def train(
         ValueError: if the folder has a model already, or other files.
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
-        ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
+        ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[train]'`.
     """
     from disent_core.storage.files import temporary_folder
 
-    with needing_extra("lineage"), temporary_folder() as home:
+    with needing_extra("train"), temporary_folder() as home:
         from disent_core.config.load import load_config
         from disent_core.export.static import of_head
         from disent_core.lineage.saved_heads import open_head
