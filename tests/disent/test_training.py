@@ -142,11 +142,13 @@ def test_a_model_is_replaced_and_other_files_are_kept_only_if_that_is_asked_for(
 def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = table(tmp_path / "t.csv", slots=False)
-    shown = CliRunner().invoke(main, ["train", str(path), "mine", "--bits", "4"], catch_exceptions=False).output
+    words = ["train", str(path), "mine", "--bits", "4", "--licence", "CC0-1.0"]
+    shown = CliRunner().invoke(main, words, catch_exceptions=False).output
     assert "translation  en-de" in shown
     assert "neither shape nor values" in shown
     assert 'disent.load("mine")' in shown
     assert disent.load(tmp_path / "mine").header.bits == 4
+    assert "\nLicence: CC0-1.0.\n" in (tmp_path / "mine" / "README.md").read_text()
 
 
 def test_a_model_is_trained_where_the_extra_lineage_is_not_installed(tmp_path):
