@@ -164,9 +164,7 @@ def train(
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # epochs, between the lines about steps
-    trained = train_model(
-        data, folder, extend=extend, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite
-    )
+    trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:
         click.echo("The table has no slots in brackets, so the model has a meaning and neither shape nor values.")
