@@ -22,8 +22,8 @@
 
     disent.train("requests.csv", "my_model")                      # a model of your own, from translations
 
-Models and searches by them need numpy alone, indexes on disk the extra `cli`, heads and their runs the extra `train`,
-and `disent.train`, tables and SQL the extra `lineage`. `disent materialize` makes the results of a run; nothing here
+Models and searches by them need numpy alone, indexes on disk the extra `cli`, heads, their runs and `disent.train` the
+extra `train`, and SQL the extra `lineage`. `disent materialize` makes the results of a run; nothing here
 changes them. Heavy libraries are imported when they are first needed. Errors about data or configuration are
 `disent_core.errors.DisentError`; an unknown name is a `ValueError` that lists the known names.
 """

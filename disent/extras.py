@@ -6,11 +6,11 @@ from contextlib import contextmanager
 DISTRIBUTION = "disent-embeddings"  # `disent` of PyPI is another project
 CLI = frozenset({"annotated_types", "click", "jaxtyping", "pyarrow", "pydantic", "rich"})
 """Modules that the extra `cli` installs: an installation without it loads static models, and has no commands."""
-TRAIN = CLI | {"tokenizers", "torch", "transformers"}
-"""Modules that the extra `train` installs: an installation without it has no heads."""
+TRAIN = CLI | {"polars", "scipy", "tokenizers", "torch", "transformers"}
+"""Modules that the extra `train` installs: an installation without it has no heads and trains none."""
 SERVE = frozenset({"jinja2", "starlette", "uvicorn"})  # modules that the extra `serve` installs beside those of `cli`
-LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "polars", "scipy", "sklearn"}
-"""Modules that the extra `lineage` installs beside those of `train`: an installation without it runs no steps."""
+LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "sklearn"}
+"""Modules that the extra `lineage` installs beside those of `train`: an installation without it has no pipeline."""
 EXTRAS = {
     "sentence_transformers": "export",
     "mteb": "mteb",

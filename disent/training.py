@@ -147,6 +147,7 @@ def train(
     extend: "StaticModel | str | Path | None" = None,
     seed: int = 0,
     bits: int = 8,
+    licence: str | None = None,
     overwrite: bool = False,
 ) -> Trained:
     """Train a static model on a table, write it, and measure it beside untrained words and the model `small`.
@@ -161,17 +162,18 @@ def train(
         extend: a static model, or a name or folder of one.
         seed: of the training.
         bits: of a weight, 4 or 8; a model that is extended keeps its own.
+        licence: of the weights, such as `CC-BY-4.0`, for the card; None: not stated, or that of the model to extend.
         overwrite: replace the model in the folder.
 
     Raises:
         ValueError: if the folder has a model already, or other files.
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
-        ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[lineage]'`.
+        ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[train]'`.
     """
     from disent_core.storage.files import temporary_folder
 
-    with needing_extra("lineage"), temporary_folder() as home:
+    with needing_extra("train"), temporary_folder() as home:
         from disent_core.config.load import load_config
         from disent_core.export.static import of_head
         from disent_core.lineage.saved_heads import open_head
@@ -195,12 +197,12 @@ def train(
                     "%d of %d texts in %s have no translation in %s", lacking, tables[pivot].num_rows, pivot, code
                 )
         if extend is not None:
-            return _extended(extend, tables, target, seed, counts)
+            return _extended(extend, tables, target, seed, counts, licence)
         _require_enough(Path(data), counts)
         _make([step for step in steps(workspace) if step.key[0] not in ("corpora", "evaluation")])
         head = open_head(workspace.head("words", METHOD, NAME), device="cpu")
         rows = [{"language": code, "rows": table.num_rows, **counts.get(code, {})} for code, table in tables.items()]
-        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
+        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows, **_stated(licence)}
         trained = of_head(head, seed, **facts)
         compared = _others(trained) | {"trained": trained}
         measured = _measured(tables, pivot, compared, _tables(workspace, TEMPLATES))
@@ -243,6 +245,7 @@ def _extended(
     target: Path,
     seed: int,
     counts: dict[str, dict[str, int]],
+    licence: str | None,
 ) -> Trained:
     """Add the languages of a table that a model lacks, write it, and measure it beside the model as it was."""
     from disent_core.export.added_language import AddedLanguageConfig, with_language
@@ -274,11 +277,15 @@ def _extended(
     languages = {code: tables[code] for code in (known[0], *new)}
     measured = _measured(languages, known[0], {"before": model, "trained": extended})
     facts = {"extended": model.description.get("name", "a model"), "added": new}
-    facts |= {"measured": [row._asdict() for row in measured]}
+    facts |= {"measured": [row._asdict() for row in measured], **_stated(licence)}
     extended = extended.described(name=target.name, **facts)
     extended.save(target)
     extended.path = target
     return Trained(extended, target, measured, counts)
+
+
+def _stated(licence: str | None) -> dict[str, str]:
+    return {} if licence is None else {"licence": licence}
 
 
 def _keyed(table: "pa.Table") -> list[list[str]]:

@@ -150,8 +150,11 @@ def init(folder: Path, real: bool, data: Path | None) -> None:
 @click.option("--extend", metavar="MODEL", help="Add the languages that this model lacks: a name or a folder.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--bits", type=click.Choice(["4", "8"]), default="8", show_default=True, help="Of a weight.")
+@click.option("--licence", help="Of the weights, for the card, such as CC-BY-4.0.")
 @click.option("--overwrite", is_flag=True, help="Replace the model in FOLDER.")
-def train(data: Path, folder: Path, extend: str | None, seed: int, bits: str, *, overwrite: bool) -> None:
+def train(
+    data: Path, folder: Path, extend: str | None, seed: int, bits: str, licence: str | None, *, overwrite: bool
+) -> None:
     """Train a model on a table of translations, without a project, and measure it beside others.
 
     DATA is a CSV, TSV, JSONL or Parquet file with a column for each language (en, de, ...), or with columns language,
@@ -161,7 +164,7 @@ def train(data: Path, folder: Path, extend: str | None, seed: int, bits: str, *,
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # epochs, between the lines about steps
-    trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), overwrite=overwrite)
+    trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:
         click.echo("The table has no slots in brackets, so the model has a meaning and neither shape nor values.")

@@ -120,7 +120,7 @@ def test_without_the_extra_heads_results_and_the_command_line_say_what_to_instal
     lines = run.stdout.splitlines()
     assert all(line.startswith("this needs ") for line in lines)
     assert [line.partition("; install it with: ")[2] for line in lines] == [
-        f"pip install 'disent-embeddings[{extra}]'" for extra in ("train", "train", "cli", "lineage")
+        f"pip install 'disent-embeddings[{extra}]'" for extra in ("train", "train", "cli", "train")
     ]
     remedy = "install it with: pip install 'disent-embeddings[cli]'"
     assert run.stderr == f"disent: the command line needs click; {remedy}\n"

@@ -2,12 +2,16 @@
 
 import csv
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import disent
+from disent.extras import LINEAGE
 from disent.training import Measured, Trained
 from disent_assets.cli import main
 from disent_core.config.load import load_config
@@ -138,11 +142,22 @@ def test_a_model_is_replaced_and_other_files_are_kept_only_if_that_is_asked_for(
 def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = table(tmp_path / "t.csv", slots=False)
-    shown = CliRunner().invoke(main, ["train", str(path), "mine", "--bits", "4"], catch_exceptions=False).output
+    words = ["train", str(path), "mine", "--bits", "4", "--licence", "CC0-1.0"]
+    shown = CliRunner().invoke(main, words, catch_exceptions=False).output
     assert "translation  en-de" in shown
     assert "neither shape nor values" in shown
     assert 'disent.load("mine")' in shown
     assert disent.load(tmp_path / "mine").header.bits == 4
+    assert "\nLicence: CC0-1.0.\n" in (tmp_path / "mine" / "README.md").read_text()
+
+
+def test_a_model_is_trained_where_the_extra_lineage_is_not_installed(tmp_path):
+    absent = f"import sys; sys.modules |= dict.fromkeys({sorted(LINEAGE)})"  # None: an import of them fails
+    words = ["train", str(table(tmp_path / "t.csv")), str(tmp_path / "mine")]
+    command = f"from disent_assets.cli import main; main({words})"
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", f"{absent}; {command}"], cwd=root, capture_output=True, text=True, check=True)
+    assert disent.load(tmp_path / "mine").names == ("meaning", "template", "residual")
 
 
 def test_a_project_of_the_same_table_has_the_same_settings(tmp_path):

@@ -42,7 +42,7 @@ def index(finished, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def served(index) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of the page and its process, which has only what the extra `serve` installs."""
-    code = WITHOUT_LINEAGE.format(names=sorted(LINEAGE - SERVE), index=str(index))
+    code = WITHOUT_LINEAGE.format(names=sorted(LINEAGE - SERVE | {"polars", "scipy"}), index=str(index))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

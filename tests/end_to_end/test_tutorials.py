@@ -38,16 +38,19 @@ def test_what_a_command_did_not_print_is_seen():
 
 
 def test_the_readmes_python_gives_the_figures_that_stand_beside_it(root):
-    (code,) = re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     names: dict[str, object] = {}
     shown = 0
-    for line in code.splitlines():
+    for line in "".join(blocks).splitlines():
         if figures := re.search(r"  # (\[\[.*?\]\])", line):
             assert eval(line, names)[0].tolist() == pytest.approx(literal_eval(figures[1])[0], abs=0.005)
             shown += 1
+        elif labels := re.search(r"  # (\['.*?\])", line):
+            assert eval(line, names).tolist() == literal_eval(labels[1])
+            shown += 1
         else:
             exec(line, names)
-    assert shown == 2
+    assert shown == 3
 
 
 def test_the_cells_of_the_notebook_print_what_it_shows():
