@@ -19,8 +19,8 @@ from disent_core.progress import Progress
 from disent_core.storage.bucket import SCHEMES as STORES
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.files import locked, storage_errors
+from disent_core.storage.names import safe_part
 from disent_core.storage.results import sha256_of
-from disent_core.storage.tables import safe_part
 
 log = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file", *STORES)
