@@ -85,7 +85,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
 
 
 def _unexpected(url: str, problem: str) -> CorpusError:
-    remedy = "Try again, or correct the expected value in the configuration"
+    remedy = "Try again, or correct the expected value"
     return CorpusError(located(shown(url), None, f"this is not the expected file: {problem}", remedy))
 
 
