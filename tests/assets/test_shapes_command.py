@@ -63,6 +63,7 @@ def test_programs_get_every_value_of_a_slot_and_the_lines_of_a_wording(tmp_path)
     path = tmp_path / "log.txt"
     path.write_text("\n".join([*LOG, "", " ", "wake  me up at nine"]), encoding="utf-8")
     alarm, _, music = json.loads(run(path, "--format", "json"))
+    assert alarm["slots_are"] == "proposed"
     assert alarm["slots"] == [[{"value": "nine", "count": 2}, {"value": "six am", "count": 1}]]
     assert (alarm["lines"], alarm["examples"]) == ([1, 2, 8], ["wake me up at nine", "wake me up at six am"])
     (row, *_) = csv.DictReader(io.StringIO(run(path, "--format", "csv")))
