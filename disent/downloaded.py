@@ -30,8 +30,8 @@ def downloaded(url: str, sha256: str | None) -> Path:
         raise ValueError(f"{shown(url)} can't be loaded; name an address of https, or download it and name its folder")
     file_name(url)
     if sha256 is None or len(sha256) != 64 or not set(sha256) <= set(hexdigits):
-        what = "is loaded only if it is the file that you mean" if sha256 is None else "has a checksum of 64 hex digits"
-        remedy = "Pass sha256=, which its publisher states; of a file that you trust, `sha256sum FILE` prints it"
+        what = "it is downloaded only with its checksum" if sha256 is None else "a SHA-256 has 64 hexadecimal digits"
+        remedy = "Pass disent.load(..., sha256=) what its publisher states; `sha256sum FILE` prints that of a file"
         raise ValueError(located(shown(url), None, what, remedy))
     folder = cache_folder() / "models" / sha256.lower()
     archive = folder.with_suffix(".archive")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from disent.extras import needing_extra
-from disent_core.embedding_names import embedding_of
+from disent_core.embedding_names import plain_word
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.progress import text_bar
 from disent_core.text import listed_texts
@@ -247,7 +247,7 @@ class Model:
 
     def __repr__(self) -> str:
         name, encoder, pair = (self.description[key] for key in ("name", "encoder", "trained_on"))
-        return f"Model({name!r} on {encoder!r}, {pair!r}, embeddings={list(self.embeddings)})"
+        return f"Model({name!r} on {encoder!r}, {pair!r}, embeddings={[*map(plain_word, self.embeddings)]})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -488,10 +488,9 @@ class Model:
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
             raise ValueError(f"{self._head.method.name} tags the slots of sentences and does not embed; call label()")
-        from disent_core.methods.spec import require_learned
+        from disent_core.methods.spec import learned_embedding
 
-        require_learned(self._head.method.embeddings, self.description, name)
-        return embedding_of(name, self.embeddings, "this head")
+        return learned_embedding(self._head.method.embeddings, self.description, name)
 
     def _language(self, language: str | None) -> str:
         if self.languages is None:

@@ -110,5 +110,5 @@ def test_the_block_of_the_tutorial_prints_what_stands_below_it(capsys):
 
 def test_a_model_without_a_shape_is_refused():
     whole = StaticModel.of_table([], np.zeros((0, 8)), parts={"whole": 8}, seed=1)
-    with pytest.raises(ValueError, match="template"):
+    with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, whole"):
         disent.shapes(LOG, whole)

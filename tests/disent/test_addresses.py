@@ -116,9 +116,9 @@ def test_the_model_in_an_archive_is_that_which_was_saved_and_is_downloaded_once(
 
 
 @pytest.mark.parametrize(("sha256", "remedy"), [
-    (None, "m.tar.gz: is loaded only if it is the file that you mean. Pass sha256="),
-    ("12ab", "has a checksum of 64 hex digits"),
-    ("g" * 64, "has a checksum of 64 hex digits"),
+    (None, "m.tar.gz: it is downloaded only with its checksum. Pass disent.load"),
+    ("12ab", "has 64 hexadecimal digits"),
+    ("g" * 64, "has 64 hexadecimal digits"),
 ])  # fmt: skip
 def test_without_a_checksum_nothing_is_asked_for(site, files, sha256, remedy):
     url, _ = site.put("m.tar.gz", tar_of(files))
