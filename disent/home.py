@@ -57,7 +57,6 @@ def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
     from disent_core.storage.remote import LruCache, RemoteHome, attach
     from disent_core.storage.tables import fingerprint
 
-    cache = path_of("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
     size = environment.get("DISENT_CACHE_SIZE") or "0"
     try:
         gigabytes = float(size)
@@ -75,10 +74,15 @@ def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
         known = ", ".join(f"{name}://bucket/prefix" for name in SCHEMES)
         raise ConfigError(f"DISENT_HOME: {address!r} is neither a folder nor one of {known}")
     name = "".join(letter if letter.isalnum() else "-" for letter in prefix)[:80]
-    folder = cache.resolve() / f"{name}-{fingerprint(scheme, prefix)[:8]}"
+    folder = cache_folder(environment).resolve() / f"{name}-{fingerprint(scheme, prefix)[:8]}"
     limit = LruCache(folder, int(gigabytes * 1e9)) if gigabytes else None
     attach(RemoteHome(Bucket(f"{scheme}://{prefix}"), folder, cache=limit))
     return folder
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of what was downloaded: copies of homes in buckets, and models."""
+    return path_of("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
 
 
 def open_home(home: str | Path) -> Path:

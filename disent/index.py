@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, over
 
 from disent.extras import needing_extra
 from disent.model import Model, load, shipped_models
-from disent_core.embedding_names import embedding_of
-from disent_core.errors import TrainingError, located
+from disent_core.embedding_names import ALIASES, embedding_of, plain_word
+from disent_core.errors import DisentError, TrainingError, located
 from disent_core.text import listed_texts, normalise, text_keys
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Index:
 
     def __repr__(self) -> str:
         place = "in memory" if self.folder is None else repr(str(self.folder))
-        return f"Index({place}, {len(self)} texts, {self.head_title!r}, {list(self.embeddings)})"
+        return f"Index({place}, {len(self)} texts, {self.head_title!r}, {[*map(plain_word, self.embeddings)]})"
 
     @classmethod
     def of(
@@ -357,7 +357,12 @@ class Index:
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
             raise ValueError("this index has no texts")
-        return embedding_of(name, self.embeddings, f"this index ({self.head_title})")
+        try:
+            return embedding_of(name, self.embeddings, f"this index ({self.head_title})")
+        except ValueError:
+            if is_without_slots(self):
+                self.model._embedding(name)
+            raise
 
 
 @overload
@@ -451,6 +456,19 @@ def _encoded_by_language(
     return {name: np.concatenate([part[name] for part in parts])[back] for name in parts[0]}
 
 
+def is_without_slots(index: Index) -> bool:
+    """Whether the model of an index has no shape and no values, since its training texts had no slots."""
+    if not index.embeddings or {*ALIASES.values()} & {*index.embeddings}:
+        return False
+    try:
+        model = index.model
+    except (DisentError, ModuleNotFoundError):  # the index is searched without it, or says then what is wrong with it
+        return False
+    if isinstance(model, Model):
+        return model.embeddings != model._head.method.embeddings
+    return not model.header.named_parts
+
+
 def index_model(folder: Path, **options: Unpack[_Loading]) -> "AnyModel":
     """Load the model that made an index, whose texts may be damaged; the model `small` if there is no index yet."""
     from disent_core.search.contents import read_contents
@@ -507,9 +525,8 @@ def require_vectors(model: "AnyModel", embeddings: Sequence[str | None] | None) 
         if not model.is_of_one_text:
             problem = f"{method} subtracts the mean of all texts that are encoded together"
             raise ValueError(f"{problem}; use a head that does not")
-    what = "this head" if isinstance(model, Model) else "this model"
     names = model.embeddings if embeddings is None else embeddings
-    return list(dict.fromkeys(embedding_of(name, model.embeddings, what) for name in names))
+    return list(dict.fromkeys(map(model._embedding, names)))
 
 
 def _title(model: "AnyModel") -> str:

@@ -39,7 +39,7 @@ def shapes(
     loaded = load(model) if model is None or isinstance(model, str | Path) else model
 
     def encode(listed: Sequence[str]) -> "np.ndarray":
-        return loaded.encode(listed, "template", normalize=True, show_progress=show_progress)
+        return loaded.encode(listed, "shape", normalize=True, show_progress=show_progress)
 
     known = None if earlier is None else list(earlier)
     return shapes(list(texts), encode, earlier=known, threshold=THRESHOLD if threshold is None else threshold)

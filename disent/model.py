@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from disent.extras import needing_extra
-from disent_core.embedding_names import embedding_of
-from disent_core.errors import TrainingError, located
+from disent_core.embedding_names import plain_word
+from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.progress import text_bar
 from disent_core.text import listed_texts
 
@@ -94,6 +94,7 @@ def load(path: None = None) -> "StaticModel": ...
 def load(
     path: str | Path,
     *,
+    sha256: str | None = None,
     seed: int | None = None,
     device: "Device" = "auto",
     encoder: str | Path | None = None,
@@ -102,6 +103,7 @@ def load(
 def load(
     path: str | Path | None = None,
     *,
+    sha256: str | None = None,
     seed: int | None = None,
     device: "Device" = "auto",
     encoder: str | Path | None = None,
@@ -112,7 +114,10 @@ def load(
     Args:
         path: name of an installed model (`models` lists them), or folder of a static model; file of a head,
             `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export` wrote. The folder
-            gives the vectors of the head to the bit. None: the model `small`. It may come from anyone: it runs no code.
+            gives the vectors of the head to the bit; or the address of an archive of a folder, `https://HOST/x.tar.gz`.
+            None: the model `small`. It may come from anyone: it runs no code.
+        sha256: of the archive at an address, 64 hexadecimal digits; without it nothing is downloaded. The archive is
+            unpacked once, below DISENT_CACHE (`~/.cache/disent`).
         seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces
             differ.
         device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
@@ -121,13 +126,23 @@ def load(
             of its encoder. A head that names another module is refused, and the module is not imported.
 
     Raises:
-        ValueError: if there is no model of that name, the head has no such seed, or an encoder is named for a folder,
-            which has its own.
+        ValueError: if there is no model of that name, the head has no such seed, an encoder is named for a folder,
+            which has its own, or an address comes without a checksum, or a path with one.
         TrainingError: if there is no head there, it does not say what encoder it has, or it names a module.
-        DamagedError: if it is not as it was written.
+        DamagedError: if it is not as it was written, or an address does not give an archive of a model.
         EncoderError: if its encoder is not there, or is not the one that it was trained on.
         ModuleNotFoundError: if it is a head and a library for it is not installed; the message names the extra.
     """
+    if isinstance(path, str) and "://" in path:
+        from disent.downloaded import downloaded
+
+        unpacked = downloaded(path, sha256)
+        try:
+            return load(unpacked, seed=seed, device=device, encoder=encoder, methods=methods)
+        except DamagedError as error:
+            raise DamagedError(f"{error}; delete {unpacked} to download it again") from error
+    if sha256 is not None:
+        raise ValueError(f"sha256= is the checksum of an archive at an address, and {path} is none; leave it out")
     folder = _static_folder(path)
     if folder is not None:
         from disent_core.static_model import StaticModel
@@ -232,7 +247,7 @@ class Model:
 
     def __repr__(self) -> str:
         name, encoder, pair = (self.description[key] for key in ("name", "encoder", "trained_on"))
-        return f"Model({name!r} on {encoder!r}, {pair!r}, embeddings={list(self.embeddings)})"
+        return f"Model({name!r} on {encoder!r}, {pair!r}, embeddings={[*map(plain_word, self.embeddings)]})"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -473,10 +488,9 @@ class Model:
     def _embedding(self, name: str | None) -> str:
         if not self.embeddings:
             raise ValueError(f"{self._head.method.name} tags the slots of sentences and does not embed; call label()")
-        from disent_core.methods.spec import require_learned
+        from disent_core.methods.spec import learned_embedding
 
-        require_learned(self._head.method.embeddings, self.description, name)
-        return embedding_of(name, self.embeddings, "this head")
+        return learned_embedding(self._head.method.embeddings, self.description, name)
 
     def _language(self, language: str | None) -> str:
         if self.languages is None:

@@ -8,16 +8,27 @@ ALIASES = {"shape": "template", "values": "residual"}
 _WORDS = {name: word for word, name in ALIASES.items()}
 
 
-def embedding_of(name: str | None, names: Iterable[str], what: str) -> str:
-    """Return the name among `names` that is meant; None means the meaning or, without it, the first."""
+def embedding_of(name: str | None, names: Iterable[str], what: str, *, had_slots: bool = True) -> str:
+    """Return the name among `names` that is meant; None means the meaning or, without it, the first.
+
+    `had_slots` is false of a model whose method has shape and values, and whose training texts had no slots for them.
+    """
     known = tuple(names)
     if name is None and known:
         return MEANING if MEANING in known else known[0]
-    chosen = name if name in known else ALIASES.get(str(name))
-    if chosen not in known:
-        aliases = [alias for alias, meant in ALIASES.items() if meant in known and alias not in known]
-        raise ValueError(f"{what} has no embedding {name!r}; choose one of {', '.join([*known, *aliases])}")
-    return chosen
+    chosen = name if name in known else ALIASES.get(str(name), name)
+    if chosen in known:
+        return str(chosen)
+    if not had_slots and chosen in _WORDS:
+        raise ValueError(without_slots(what, plain_word(chosen)))
+    words = dict.fromkeys(map(plain_word, known))
+    raise ValueError(f"{what} has no embedding {name!r}; choose one of {', '.join(words)}")
+
+
+def without_slots(what: str, absent: str = "shape and no values") -> str:
+    """Return why a model has no shape or values, and the remedy."""
+    cause = f"{what} has no {absent}: the texts that it was trained on have no slots in which they differ"
+    return f"{cause}. Train it on a table with slots, [time : nine] for nine (docs/use.md), or use its meaning"
 
 
 def plain_word(name: str) -> str:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from disent_core.embedding_names import plain_word, without_slots
 from disent_core.errors import DamagedError, located, quoted
 from disent_core.text import parsed_json
 
@@ -279,8 +280,8 @@ def card(header: Header, size: int) -> str:
     """Return the card of a model as Markdown, with what the hub reads at its head."""
     description = header.description
     name = str(description.get("name", "a static model"))
-    parts = ", ".join(f"`{part}` ({width})" for part, width in header.named_parts.items())
-    made_of = f"is made of its parts side by side: {parts}" if parts else "has no parts: its training had no slots"
+    parts = ", ".join(f"`{plain_word(part)}` ({width})" for part, width in header.named_parts.items())
+    made_of = f"is made of its parts side by side: {parts}" if parts else "has no parts"
     licence = str(description.get("licence", "")).strip()
     front = {"library_name": "disent", "language": list(header.languages), "tags": ["sentence-similarity", "static"]}
     if licence:
@@ -294,6 +295,7 @@ def card(header: Header, size: int) -> str:
         f"Embeds texts by their words and the n-grams of these: {size / 1e6:.1f} MB, numpy alone, no transformer.",
         f"The `meaning` ({header.dim}) {made_of}. Languages: "
         f"{', '.join(map(_plain, header.languages)) or 'not stated'}.",
+        *(() if parts else ("", f"{_plain(without_slots('This model'))}.")),
         "",
         "```python",
         "import disent",
@@ -327,11 +329,13 @@ def _table(rows: Any) -> list[str]:
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         return [f"    {line}" for line in json.dumps(rows, indent=2, ensure_ascii=False).splitlines()]
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    body = [[_plain(_shown(row.get(column, ""))) for column in columns] for row in rows]
+    body = [[_plain(_shown(column, row.get(column, ""))) for column in columns] for row in rows]
     return [f"| {' | '.join(cells)} |" for cells in (list(map(_plain, columns)), ["---"] * len(columns), *body)]
 
 
-def _shown(value: object) -> str:
+def _shown(column: str, value: object) -> str:
+    if column == "embedding":
+        return plain_word(str(value))
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from disent_core.embedding_names import MEANING, embedding_of
+from disent_core.embedding_names import MEANING, embedding_of, plain_word
 from disent_core.errors import Notice
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 from disent_core.progress import text_bar
@@ -94,7 +94,7 @@ class StaticModel:
         self._words = _Words(header.dim, cached_words)
 
     def __repr__(self) -> str:
-        parts = " + ".join(f"{name} {width}" for name, width in self.header.named_parts.items())
+        parts = " + ".join(f"{plain_word(name)} {width}" for name, width in self.header.named_parts.items())
         name, languages = str(self.description.get("name", "unnamed")), ", ".join(self.languages) or "any"
         size = (self._rows.nbytes + self._scales.nbytes) / 1e6
         meaning = " = ".join(filter(None, (f"{MEANING} {self.dim}", parts)))
@@ -233,7 +233,7 @@ class StaticModel:
         Raises:
             ValueError: if there is no such embedding, a text is no str, or it has half of a surrogate pair.
         """
-        chosen = self._name(name)
+        chosen = self._embedding(name)
         listed = [texts] if isinstance(texts, str) else texts
         vectors = self._encoded(listed, (chosen,), normalize, batch_size, show_progress)[chosen]
         return vectors[0] if isinstance(texts, str) else vectors
@@ -309,8 +309,8 @@ class StaticModel:
             return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
         return np.atleast_2d(self.encode(side, name))
 
-    def _name(self, name: str | None) -> str:
-        return embedding_of(name, self.names, "this model")
+    def _embedding(self, name: str | None) -> str:
+        return embedding_of(name, self.names, "this model", had_slots=bool(self.header.named_parts))
 
     def _sums(self, block: "_Block") -> NDArray[np.float32]:
         words = self._words

@@ -9,6 +9,7 @@ import click
 from disent import train as train_model
 from disent.home import SHARED
 from disent_assets.cli.group import main, short
+from disent_core.embedding_names import without_slots
 from disent_core.errors import ConfigError, located
 from disent_core.storage.files import temporary_folder
 
@@ -167,5 +168,5 @@ def train(
     trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:
-        click.echo("The table has no slots in brackets, so the model has a meaning and neither shape nor values.")
+        click.echo(f"{without_slots('The model')}.")
     click.echo(f'{short(folder.resolve())}: disent.load("{short(folder.resolve())}")')

@@ -122,6 +122,9 @@ def export(
 
     model = open_model(head, seed, encoder, device="cpu", methods=methods)
     if not isinstance(model, Model):
+        from disent.index import require_vectors
+
+        require_vectors(model, _names(embeddings or ""))
         if embeddings is not None or onnx:
             raise ValueError(
                 f"{head} is a static model, which is exported whole and without a graph; name the folder only"
@@ -423,8 +426,6 @@ def search(
     """
     if (text is None) == (queries is None):
         raise ValueError("name either a TEXT or --queries FILE")
-    from disent_core.embedding_names import embedding_of
-
     opened = open_index(index, head, encoder, methods)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
@@ -434,7 +435,7 @@ def search(
         answers = opened.search(texts, by, hits, language=code, **request)
         for number, answer in zip(numbers, answers, strict=True):
             results[number] = answer
-    noise = opened.noise[embedding_of(by, opened.embeddings, "this index")]
+    noise = opened.noise[opened._embedding(by)]
     print_table(_table([query.text for query in asked], results, noise, style), style)
     if style == "table" and (note := _note([hits[0].score for hits in results if hits], noise)):
         click.echo(f"\n{note}")

@@ -44,7 +44,7 @@ def shapes(
     LOG is a .txt or .log (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input; lines
     without text are left out. Case and the punctuation around words are ignored. Slots are proposed from the texts
     themselves. A row is a wording of a shape; a table shows three of each shape, other formats all. json and csv have
-    every value of a slot, and the numbers of the lines.
+    every value of a slot, the numbers of the lines, and that `slots_are` proposed.
     """
     import pyarrow as pa
 
@@ -110,6 +110,7 @@ def _for_programs(wording: "Wording", lines: dict[str, list[int]]) -> dict[str, 
     from disent_core.shapes import compared
 
     return {
+        "slots_are": "proposed",  # read off the texts; nobody has annotated them
         "slots": [[{"value": value, "count": n} for value, n in values.items()] for values in wording.slots],
         "examples": list(wording.examples),
         "lines": sorted(line for text in wording.texts for line in lines[compared(text)]),

@@ -84,7 +84,8 @@ VARIABLES = {
     for variable in (
         Variable("DISENT_CONFIG", "", f"the configuration; default: {CONFIG} in the project"),
         Variable("DISENT_HOME", "", "the folder or bucket of results; default: data in the project"),
-        Variable("DISENT_CACHE", "~/.cache/disent", "the folder for local copies of a home in a bucket"),
+        Variable("DISENT_CACHE", "~/.cache/disent",
+                 "the folder of downloaded models and copies of a home in a bucket"),
         Variable("DISENT_CACHE_SIZE", "0", "GB that copies of tables, pictures and arrays may take; 0: no bound",
                  _NUMBER, _is_number),
         _choice("DISENT_PROFILE", ("local", "ray", "k8s", "slurm"), "where steps run: in processes of this machine, "

@@ -11,7 +11,7 @@ from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora.languages import split_pair
 from disent_core.errors import quoted
 from disent_core.registry import nearest
-from disent_core.storage.tables import safe_part
+from disent_core.storage.names import safe_part
 
 
 def check_names(config: Config, toml: TomlErrors) -> None:

@@ -8,9 +8,9 @@ from annotated_types import Ge, Le
 
 from disent_core.corpora import format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
-from disent_core.corpora.download import file_name
 from disent_core.errors import ConfigError, quoted
 from disent_core.settings import DISTINCT, NOT_EMPTY, Count, Names, Positive, Seed, Settings, SomeNames
+from disent_core.storage.download import file_name
 from disent_core.targets.code_switching import CodeSwitchingConfig
 from disent_core.targets.masking import MaskingConfig
 from disent_core.targets.parallel_mates import ParallelMateConfig

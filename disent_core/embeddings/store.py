@@ -28,9 +28,10 @@ from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
 from disent_core.shards.backend import map_shards, ranges
+from disent_core.storage.names import safe_part
 from disent_core.storage.results import list_results, none_if_damaged, sole_maker, write_result
 from disent_core.storage.schemas import states_schema, vectors_schema
-from disent_core.storage.tables import fingerprint, safe_part
+from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from disent_core.evaluation.measurement import Measurement
 from disent_core.evaluation.metrics.intervals import Intervals
 from disent_core.registry import find, is_import
 from disent_core.settings import DISTINCT, Count, Seed, Settings
-from disent_core.storage.tables import fingerprint, safe_part
+from disent_core.storage.names import safe_part
+from disent_core.storage.tables import fingerprint
 from disent_core.text import text_keys
 
 TASKS: Mapping[str, str] = {

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from disent_core.embedding_names import without_slots
 from disent_core.export.routes import Routes
 from disent_core.export.saved_folder import RECORD, read_record
 from disent_core.lineage.headline import LANGUAGE
@@ -89,7 +90,7 @@ def card(
     templates.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     return templates.get_template("card.md.j2").render(
         head=head, title=title, header=header.items(), seed=seed, routes=routes, measured=rows, onnx=onnx, base=base,
-        outside=outside_of_graph(head, routes), rounding=rounding,
+        outside=outside_of_graph(head, routes), rounding=rounding, without_slots=without_slots("This head"),
     )  # fmt: skip
 
 

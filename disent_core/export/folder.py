@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
+from disent_core.embedding_names import ALIASES
 from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, HuggingFaceConfig, Precision
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.export.card import Measured, Rounding, card, outside_of_graph
@@ -35,7 +36,7 @@ from disent_core.export.transformers_folder import (
 )
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.tagger import TrainedTaggers
-from disent_core.methods.spec import ENCODER_CONFIG, require_learned
+from disent_core.methods.spec import ENCODER_CONFIG, learned_embedding
 from disent_core.methods.trainer import TrainedLabeller
 from disent_core.methods.twosl_head import TokenTagger
 from disent_core.static_folder import is_static
@@ -255,7 +256,8 @@ def _logits(tagger: TokenTagger) -> Vectors:
 def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | None) -> _Draft:
     encoder = exported_encoder(head, seed)
     for name in embeddings or ():
-        require_learned(head.method.embeddings, head.description, name)
+        if ALIASES.get(name, name) in head.method.embeddings:  # others are routes, or unknown
+            learned_embedding(head.method.embeddings, head.description, name)
     routes = routes_of(head, seed, encoder.pooled).learned(head).chosen(embeddings)
     with quiet():
         max_length = encoder.config.max_length if encoder.model is not None else None

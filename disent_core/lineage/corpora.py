@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import READERS, code_version, pair_reader, reader
-from disent_core.corpora.download import fetch
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.paths import file_stats, read_bytes
 from disent_core.corpora.row_errors import row_errors_of
 from disent_core.errors import AlignmentError, CorpusError, located
 from disent_core.lineage.result import Check, CheckResult, StepResult, result_of
 from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
+from disent_core.storage.download import fetch
 from disent_core.storage.remote import remote_of
 from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table, repeated_rows
 from disent_core.text import language_part

@@ -96,7 +96,7 @@ def _corpora(workspace: Workspace) -> Iterator[Step]:
             fingerprint([corpus.url for corpus in remote], [corpus.sha256 for corpus in remote])[:12],
             lambda _: corpora.download(workspace),
             checks=(corpora.ARCHIVES,),
-            code=("disent_core.corpora.download:fetch",),
+            code=("disent_core.storage.download:fetch",),
             kinds=frozenset({"file"}),
         )
     if config.utterance_languages:

@@ -46,7 +46,7 @@ CODE_VERSION = "1"
 ALL_MASKED = Check("every_utterance_is_masked", "The table has as many rows as there are utterances.", True)
 HAS_TARGETS = Check("utterances_with_slots_have_targets", "If an utterance has slots, there are targets.", False)
 HAS_SWITCHED = Check("word_list_switches_words", "A pair with a word list and sentences has switched ones.", False)
-HAS_MATES = Check("pairs_have_mates", "There are mates; without any, heads learn no template and no residual.", False)
+HAS_MATES = Check("pairs_have_mates", "There are mates; without any, heads learn no shape and no values.", False)
 HAS_ALIGNED = Check("pairs_have_texts", "There are texts in both languages of the training set's pairs.", False)
 
 

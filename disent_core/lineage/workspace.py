@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from disent_core.config.model import Config
-from disent_core.corpora.download import file_name
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.shards.backend import INLINE, ShardBackend
-from disent_core.storage.tables import safe_part, table_path
+from disent_core.storage.download import file_name
+from disent_core.storage.names import safe_part
+from disent_core.storage.tables import table_path
 
 Key = tuple[str, ...]
 """Stage and name of a table; also the key of its asset."""

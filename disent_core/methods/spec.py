@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from disent_core.embedding_names import ALIASES
+from disent_core.embedding_names import embedding_of
 from disent_core.methods.contract import Method
 from disent_core.settings import Settings
 from disent_core.storage.results import verify_result
@@ -130,13 +130,10 @@ def learned(embeddings: tuple[str, ...], description: Mapping[str, Any]) -> tupl
     return tuple(name for name in embeddings if name not in ("template", "residual"))
 
 
-def require_learned(embeddings: tuple[str, ...], description: Mapping[str, Any], name: str | None) -> None:
-    """Raise ValueError if a head has no such embedding because it was trained without mates."""
-    name = ALIASES.get(str(name), name)
-    if name in embeddings and name not in learned(embeddings, description):
-        problem = f"this head has no {name}: it was trained on texts without slots with other values"
-        remedy = "Train it on a corpus of utterances with slots (docs/corpora.md), or use its meaning"
-        raise ValueError(f"{problem}. {remedy}")
+def learned_embedding(embeddings: tuple[str, ...], description: Mapping[str, Any], name: str | None) -> str:
+    """Return which of a method's embeddings is meant; ValueError if a head has none of that name, and why."""
+    known = learned(embeddings, description)
+    return embedding_of(name, known, "this head", had_slots=known == embeddings)
 
 
 def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from disent_core.errors import TableError, located
 from disent_core.evaluation.contract import SearchBackend
 from disent_core.storage.files import storage_errors, write_text
-from disent_core.storage.tables import safe_part
+from disent_core.storage.names import safe_part
 
 CONTENTS = "index.json"
 REMEDY = "Make the index with disent index INPUT INDEX"

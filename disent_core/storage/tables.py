@@ -11,8 +11,6 @@ The footer of the file repeats both, for readers that have the file alone.
 
 import hashlib
 import json
-import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_core.errors import TableError, located, quoted
+from disent_core.errors import TableError, located
+from disent_core.storage.names import safe_part
 from disent_core.storage.results import manifest_entry, none_if_damaged, read_result, sole_maker, write_result
 from disent_core.storage.schemas import SCHEMAS
 
@@ -40,22 +39,6 @@ class TableInfo:
 
 
 # --- paths of tables ---------------------------------------------------------------------------------------
-
-_SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]*")
-_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
-_LONGEST_PART = 150
-"""Characters: the name of a file has at most 255 bytes, and incomplete files add their machine and process."""
-
-
-def safe_part(name: str) -> str:
-    """Return the name, if it is a valid single component of a path."""
-    if not _SAFE_PART.fullmatch(name) or ".." in name:
-        raise ValueError(f"{quoted(name)} can't be part of a path: use letters, digits and _ . + @ -")
-    if sys.platform == "win32" and (name.endswith(".") or _DEVICE.fullmatch(name)):
-        raise ValueError(f"{quoted(name)} can't be a file of Windows: a device's name, or a dot at its end; rename it")
-    if len(name) > _LONGEST_PART:
-        raise ValueError(f"{quoted(name)} has more than {_LONGEST_PART} characters, which names of files can't have")
-    return name
 
 
 def table_path(home: Path, stage: str, table: str, *partition: str) -> Path:

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 from starlette.testclient import TestClient
+from static_models import static_model
 
 from disent_assets.web.listening import is_shared
 from disent_assets.web.request_guard import refusal
@@ -100,7 +101,9 @@ def test_json_has_the_answers_of_the_page(page):
 
 
 def test_an_index_without_templates_has_no_column_of_them_and_an_empty_column_says_so():
-    shown = client(ToyIndex(embeddings=("meaning", "language"))).get("/", params={"q": NINE}).text
+    index = ToyIndex(embeddings=("meaning", "language"))
+    index.model = static_model()
+    shown = client(index).get("/", params={"q": NINE}).text
     assert list(Reader(shown).columns) == ["meaning"]
     shown = client(ToyIndex([(NINE, "en")])).get("/", params={"q": NINE}).text
     assert shown.count("Nothing in this index.") == 3

@@ -153,7 +153,7 @@ REFUSED = {
     "one text in place of a list": ("embed", {"texts": "a"}, "texts"),
     "a number as text": ("embed", {"texts": [1]}, "texts.0"),
     "another key": ("embed", {"texts": ["a"], "colour": 1}, "colour"),
-    "no such embedding": ("embed", {"texts": ["a"], "embedding": "colour"}, "meaning, template, residual"),
+    "no such embedding": ("embed", {"texts": ["a"], "embedding": "colour"}, "meaning, shape, values"),
     "too many hits of a query": ("search", {"queries": ["a"], "k": MOST_ANSWERS + 1}, f"{MOST_ANSWERS}"),
     "too many hits": ("search", {"queries": ["a"] * MOST_TEXTS, "k": MOST_ANSWERS}, f"{MOST_HITS:,}"),
     "no hits": ("search", {"queries": ["a"], "k": 0}, "k"),
@@ -388,4 +388,4 @@ def test_an_index_without_shapes_says_so():
     assert 'href="/shapes"' not in page.get("/").text
     answer = page.get("/shapes")
     assert answer.status_code == 404
-    assert "no embedding of shapes" in answer.text
+    assert "no embedding &#39;shape&#39;; choose one of meaning" in answer.text

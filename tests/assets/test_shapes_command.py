@@ -63,6 +63,7 @@ def test_programs_get_every_value_of_a_slot_and_the_lines_of_a_wording(tmp_path)
     path = tmp_path / "log.txt"
     path.write_text("\n".join([*LOG, "", " ", "wake  me up at nine"]), encoding="utf-8")
     alarm, _, music = json.loads(run(path, "--format", "json"))
+    assert alarm["slots_are"] == "proposed"
     assert alarm["slots"] == [[{"value": "nine", "count": 2}, {"value": "six am", "count": 1}]]
     assert (alarm["lines"], alarm["examples"]) == ([1, 2, 8], ["wake me up at nine", "wake me up at six am"])
     (row, *_) = csv.DictReader(io.StringIO(run(path, "--format", "csv")))
@@ -109,5 +110,5 @@ def test_the_block_of_the_tutorial_prints_what_stands_below_it(capsys):
 
 def test_a_model_without_a_shape_is_refused():
     whole = StaticModel.of_table([], np.zeros((0, 8)), parts={"whole": 8}, seed=1)
-    with pytest.raises(ValueError, match="template"):
+    with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, whole"):
         disent.shapes(LOG, whole)

@@ -214,7 +214,7 @@ def test_shape_and_values_name_the_template_and_the_residual_of_a_head(head):
     assert head.similarity("ab", ["abc", "xy"], "values").shape == (1, 2)
     assert head.similarity("ab", "abc", "values") == pytest.approx(1)
     assert head.similarity("ab", "abc", "shape") < 1
-    with pytest.raises(ValueError, match="no embedding 'form'; choose one of template, residual, shape, values"):
+    with pytest.raises(ValueError, match="no embedding 'form'; choose one of shape, values"):
         head.encode("x", "form")
 
 

@@ -95,8 +95,10 @@ def test_without_slots_the_model_has_a_meaning_and_no_shape(tmp_path):
     trained = disent.train(table(tmp_path / "t.csv", slots=False), tmp_path / "mine")
     assert not trained.has_shape
     assert trained.model.names == ("meaning",)
-    with pytest.raises(ValueError, match="no embedding 'shape'"):
+    assert repr(trained.model).startswith("StaticModel('mine', meaning 256; int8")
+    with pytest.raises(ValueError, match="this model has no shape: the texts that it was trained on have no slots"):
         trained.model.encode(["wake me up"], "shape")
+    assert "This model has no shape and no values" in (trained.folder / "README.md").read_text()
 
 
 def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
@@ -145,7 +147,7 @@ def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monk
     words = ["train", str(path), "mine", "--bits", "4", "--licence", "CC0-1.0"]
     shown = CliRunner().invoke(main, words, catch_exceptions=False).output
     assert "translation  en-de" in shown
-    assert "neither shape nor values" in shown
+    assert "The model has no shape and no values: the texts that it was trained on have no slots" in shown
     assert 'disent.load("mine")' in shown
     assert disent.load(tmp_path / "mine").header.bits == 4
     assert "\nLicence: CC0-1.0.\n" in (tmp_path / "mine" / "README.md").read_text()

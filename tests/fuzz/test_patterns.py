@@ -43,10 +43,10 @@ OUR_OWN = {
 OF_OTHERS = {
     "disent_assets.web.search_page.app", "disent_core.evaluation.mteb_results",
     "disent_assets.cli.output.tables", "disent_core.corpora.annotation", "disent_core.corpora.languages",
-    "disent_core.corpora.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
+    "disent_core.storage.download", "disent_core.corpora.formats.conll", "disent_core.corpora.formats.xsid",
     "disent_core.corpora.lines", "disent_core.config.sections",
     "disent_core.encoders.kinds.distilled.pairs", "disent_core.encoders.kinds.distilled.aligned",
-    "disent_core.encoders.tokens", "disent_core.registry", "disent_core.static_folder", "disent_core.storage.tables",
+    "disent_core.encoders.tokens", "disent_core.registry", "disent_core.static_folder", "disent_core.storage.names",
     "disent_core.targets.code_switching", "disent_core.text",
 }  # fmt: skip
 _CALLS = {f"re.{name}" for name in ("compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub")}

@@ -5,9 +5,9 @@ import shutil
 import pytest
 from remote_projects import Fetched, RemoteProject
 
-from disent_core.corpora.download import fetch
 from disent_core.errors import CorpusError
 from disent_core.storage.bucket import Bucket
+from disent_core.storage.download import fetch
 from disent_core.storage.results import sha256_of
 
 import disturbed_runs as bench  # isort: skip - remote_projects says where it is

@@ -11,9 +11,9 @@ import zipfile
 
 import pytest
 
-from disent_core.corpora.formats import massive
 from disent_core.corpora.formats.massive import data_files, read_data_file
 from disent_core.errors import CorpusError
+from disent_core.storage import archives
 
 NAME = "1.1/data/en-US.jsonl"
 
@@ -126,7 +126,7 @@ def test_what_is_no_whole_tar_archive_is_refused(tmp_path, content):
 
 
 def test_an_archive_of_very_many_members_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(massive, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
     with pytest.raises(CorpusError, match="more than 3 members"):
         data_files(written(tmp_path, GOOD * 4))
     assert data_files(written(tmp_path, GOOD * 3)) == {"en-US.jsonl"}

@@ -12,13 +12,14 @@ from disent_assets.run.plan import plan, steps_of
 from disent_assets.settings.environment import open_workspace
 from disent_core.config.load import load_config
 from disent_core.config.sections import CorpusConfig
-from disent_core.corpora.download import file_name
 from disent_core.corpora.languages import split_codes
 from disent_core.encoders.kinds.huggingface import model_folder
 from disent_core.encoders.kinds.vectors import VectorsConfig, vector_files
 from disent_core.errors import ConfigError, EncoderError
 from disent_core.lineage.workspace import Workspace
-from disent_core.storage.tables import safe_part, table_path
+from disent_core.storage.download import file_name
+from disent_core.storage.names import safe_part
+from disent_core.storage.tables import table_path
 from tools import results
 
 CLIMBING = (

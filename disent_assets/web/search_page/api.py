@@ -20,7 +20,7 @@ from starlette.routing import Route
 from disent.index import needed_languages
 from disent_assets.web.turns import MOST_WAITING, RETRY_SECONDS, Busy, Turns
 from disent_core import version
-from disent_core.embedding_names import embedding_of, plain_word
+from disent_core.embedding_names import plain_word
 from disent_core.errors import DisentError, EncoderError, shortened
 
 if TYPE_CHECKING:
@@ -146,13 +146,13 @@ class Service:
 
     def embed(self, asked: EmbedRequest) -> dict[str, Any]:
         model: Any = self.index.model
-        name = embedding_of(asked.embedding, model.embeddings, "this model")
+        name = model._embedding(asked.embedding)
         options = {} if needed_languages(model) is None else {"language": asked.language}
         vectors = model.encode(asked.texts, name, normalize=asked.normalize, **options)
         return {"embedding": asked.embedding or plain_word(name), "dim": vectors.shape[1], "vectors": vectors.tolist()}
 
     def search(self, asked: SearchRequest) -> dict[str, Any]:
-        name = embedding_of(asked.by, self.index.embeddings, "this index")
+        name = self.index._embedding(asked.by)
         options = asked.model_dump(exclude={"queries", "by", "k"})
         answers = self.index.search_each(asked.queries, [name], asked.k, **options)[name]
         noise = self.index.noise[name]

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from disent.index import is_without_slots
 from disent_assets.counted import counted
 from disent_assets.web.listening import is_shared, serve
 from disent_assets.web.request_guard import Guard, Login
@@ -39,7 +40,7 @@ from disent_assets.web.search_page.api import (
 from disent_assets.web.search_page.shapes import LONGEST as LONGEST_OF_SHAPES
 from disent_assets.web.search_page.shapes import LazyShapes
 from disent_assets.web.turns import Turns
-from disent_core.embedding_names import plain_word
+from disent_core.embedding_names import plain_word, without_slots
 from disent_core.errors import DisentError
 from disent_core.search.noise import written_apart
 
@@ -234,6 +235,7 @@ class Page:
         self.languages = sorted(language for language in set(index.languages[:]) if language)
         self.examples = examples(index)
         self.shapes = LazyShapes(index)
+        self.absent = without_slots("the model of this index") if is_without_slots(index) else ""
 
     def html(self, request: Request) -> HTMLResponse:
         asked, answered, error = self.answered(request)
@@ -302,6 +304,7 @@ class Page:
                 longest=LONGEST,
                 others=OTHERS,
                 has_shapes=self.shapes.is_possible,
+                absent=self.absent,
                 has_focus=name == "page" and not asked.q,
                 **shown,
             )

@@ -56,11 +56,10 @@ class LazyShapes:
         """Return the shapes, or None if they take longer to compute than a request waits.
 
         Raises:
-            ValueError: if the model has no embedding of shapes.
+            ValueError: if the index has no shapes; it says why.
             DisentError: if the vectors of the index can't be read.
         """
-        if not self.is_possible:
-            raise ValueError("the model of this index has no embedding of shapes")
+        self.index._embedding("shape")
         await asyncio.wait([asyncio.wrap_future(self._grouped)], timeout=PATIENCE_SECONDS)
         return self._grouped.result() if self._grouped.done() else None
 

@@ -19,8 +19,8 @@ from disent_core.progress import Progress
 from disent_core.storage.bucket import SCHEMES as STORES
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.files import locked, storage_errors
+from disent_core.storage.names import safe_part
 from disent_core.storage.results import sha256_of
-from disent_core.storage.tables import safe_part
 
 log = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file", *STORES)
@@ -85,7 +85,7 @@ def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int |
 
 
 def _unexpected(url: str, problem: str) -> CorpusError:
-    remedy = "Try again, or correct the expected value in the configuration"
+    remedy = "Try again, or correct the expected value"
     return CorpusError(located(shown(url), None, f"this is not the expected file: {problem}", remedy))
 
 

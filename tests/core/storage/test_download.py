@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from disent_core.corpora import download
-from disent_core.corpora.download import fetch
 from disent_core.errors import CorpusError
+from disent_core.storage import download
+from disent_core.storage.download import fetch
 
 CONTENT = bytes(range(256)) * 4_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

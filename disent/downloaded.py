@@ -1,0 +1,66 @@
+"""Get a model from an address: an archive that is downloaded once, checked before it is opened, and kept unpacked."""
+
+from contextlib import suppress
+from pathlib import Path
+from string import hexdigits
+from urllib.parse import urlsplit
+
+from disent.extras import needing_extra
+from disent.home import cache_folder
+from disent_core.errors import CorpusError, DamagedError, located
+from disent_core.static_folder import RECORD
+
+RECORDS = (RECORD, "disent_head.json")
+"""Files that mark the folder of a model: of a static one, and of a head that `disent export` wrote."""
+
+
+def downloaded(url: str, sha256: str | None) -> Path:
+    """Return the folder of the model in an archive, which is downloaded if no earlier call has unpacked it.
+
+    Raises:
+        ValueError: if there is no checksum, or the address is not one of http.
+        DamagedError: if the archive can't be downloaded, has another checksum, can't be unpacked or has no model.
+    """
+    with needing_extra("cli"):  # for the locks of Windows
+        from disent_core.storage.archives import ArchiveError, unpack
+        from disent_core.storage.download import fetch, file_name, shown
+        from disent_core.storage.files import locked, replacing_folder
+
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ValueError(f"{shown(url)} can't be loaded; name an address of https, or download it and name its folder")
+    file_name(url)
+    if sha256 is None or len(sha256) != 64 or not set(sha256) <= set(hexdigits):
+        what = "it is downloaded only with its checksum" if sha256 is None else "a SHA-256 has 64 hexadecimal digits"
+        remedy = "Pass disent.load(..., sha256=) what its publisher states; `sha256sum FILE` prints that of a file"
+        raise ValueError(located(shown(url), None, what, remedy))
+    folder = cache_folder() / "models" / sha256.lower()
+    archive = folder.with_suffix(".archive")
+    with locked(folder):
+        with suppress(LookupError):
+            return _model_in(folder)
+        try:
+            fetch(url, archive, sha256=sha256)
+            with replacing_folder(folder) as temporary:
+                temporary.mkdir()
+                unpack(archive, temporary)
+                _model_in(temporary)
+        except CorpusError as error:
+            raise DamagedError(str(error)) from error
+        except (ArchiveError, LookupError) as error:
+            remedy = "It is the file of that checksum: ask whoever gave you the address for the right one"
+            raise DamagedError(located(shown(url), None, str(error), remedy)) from error
+        finally:
+            archive.unlink(missing_ok=True)
+        return _model_in(folder)
+
+
+def _model_in(folder: Path) -> Path:
+    """Return the folder inside that is a model, the outermost; raise LookupError unless there is one."""
+    of_depth: dict[int, set[Path]] = {}
+    for name in RECORDS:
+        for path in folder.rglob(name):
+            of_depth.setdefault(len(path.parts), set()).add(path.parent)
+    outermost = of_depth[min(of_depth)] if of_depth else set()
+    if len(outermost) != 1:
+        raise LookupError(f"it has {len(outermost) or 'no'} folders of a model, which have {' or '.join(RECORDS)}")
+    return outermost.pop()
