@@ -16,7 +16,7 @@ from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
 from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
-from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_texts
+from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_all_texts
 
 Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 """Scores and rows, the highest first, equal ones by row; fewer than k end in rows of -1."""
@@ -66,7 +66,7 @@ class StoredIndex:
         self.title, self.approximate, self.noise = contents.head.title, contents.approximate, contents.level
         self.embeddings = tuple(contents.embeddings)
         self.spoken = frozenset(part.language for part in contents.parts)
-        tables = [read_texts(folder, part) for part in contents.parts]
+        tables = read_all_texts(folder, contents.parts)
         table = pa.concat_tables([*tables, TEXT_SCHEMA.empty_table()])
         rows = table["row"].to_numpy()
         if len(rows) != contents.rows or not np.array_equal(np.sort(rows), np.arange(len(rows))):
@@ -187,7 +187,7 @@ class StoredIndex:
     def _arrays_of(self, part: Part, embedding: str) -> _Arrays:
         if (part.number, embedding) not in self._arrays:
             with self._replaced():
-                values, group = arrays_of(self.folder, part, embedding)
+                values, group = arrays_of(self.folder, part, embedding, self.contents.embeddings[embedding])
             self._arrays[part.number, embedding] = _Arrays(values, group, grouped(group))
         return self._arrays[part.number, embedding]
 
