@@ -174,10 +174,14 @@ def _target(link: Path) -> Path:
 
 def _require_known(path: Path, what: str, name: object, known: Collection[str], allowed: Collection[str]) -> None:
     """Reject a module that is no part of disent and that the caller has not allowed; nothing is imported."""
-    listed = [allowed] if isinstance(allowed, str) else allowed
-    if not isinstance(name, str) or (name not in known and _full(name) not in map(_full, listed)):
+    if not isinstance(name, str) or (name not in known and _full(name) not in map(_full, listed(allowed))):
         problem = f"its {what} is {quoted(name)}, which is no part of disent, so it was not imported"
         raise TrainingError(located(path, None, problem, f"If you trust that module, name {quoted(name)} as methods="))
+
+
+def listed(allowed: Collection[str]) -> Collection[str]:
+    """Return what a caller allows, which may be a single name."""
+    return [allowed] if isinstance(allowed, str) else allowed
 
 
 def _full(reference: str) -> str:
