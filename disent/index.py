@@ -485,7 +485,7 @@ def _model(
 
     what = "head" if record.encoder else "model"
     if model is None:
-        paths = [folder / path for path in record.places]
+        paths = [folder / path for path in record.places if not Path(path).is_absolute()]  # as earlier ones may be
         model = next(filter(is_there, paths), None)
         if model is None and not record.encoder and record.name in shipped_models():
             model = record.name

@@ -123,7 +123,8 @@ def load(
         device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
         encoder: folder of a head's encoder, if that is neither where it was nor in a folder beside the head's file.
         methods: modules of your own, as `my_package.rotation:METHOD`, that a head may name as its method or as the kind
-            of its encoder. A head that names another module is refused, and the module is not imported.
+            of its encoder. A head that names another module is refused, and the module is not imported. A name on
+            the hub, `org/model`, allows to download that encoder; else the hub's local cache must have it.
 
     Raises:
         ValueError: if there is no model of that name, the head has no such seed, an encoder is named for a folder,

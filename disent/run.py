@@ -196,12 +196,13 @@ class Head(Model):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What the configuration names of the head, which may be modules of the user: its method and encoder kind."""
+        """What the configuration names of the head: its method, encoder kind, and the encoder's name on the hub."""
         from disent_core.encoders import name_of_kind
         from disent_core.lineage.embeddings import lazy_encoder
 
-        encoder = lazy_encoder(self._head.workspace, self.name.encoder)
-        return self._head.configured.base, name_of_kind(encoder.saved_config)
+        config = lazy_encoder(self._head.workspace, self.name.encoder).saved_config
+        identifier: str | None = getattr(config, "id", None)
+        return self._head.configured.base, name_of_kind(config), *([identifier] if identifier else [])
 
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
         """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""

@@ -11,7 +11,7 @@ from operator import ge, gt, le, lt
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt, MaxLen
 
 Precision = Literal["float32", "bfloat16"]
 """Number format of matrix products."""
@@ -59,6 +59,12 @@ Probability = Annotated[float, Ge(0), Lt(1)]
 Names = Annotated[tuple[str, ...], DISTINCT]
 NotEmpty = Annotated[tuple[str, ...], NOT_EMPTY]
 SomeNames = Annotated[tuple[str, ...], DISTINCT, NOT_EMPTY]
+
+STRICT: Any = {"strict": True, "extra": "ignore", "allow_inf_nan": False}
+"""Configuration by which pydantic reads the records of strangers."""
+LARGEST_RECORD = 1 << 26
+"""Bytes of a record of a stranger."""
+Text = Annotated[str, MaxLen(1_000)]
 
 _RULES: Mapping[type, tuple[str, Callable[[Any, Any], bool]]] = {
     Gt: ("above", gt),

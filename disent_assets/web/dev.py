@@ -28,6 +28,7 @@ from disent_assets.settings.instance import FACE, dagster_home, has_own_database
 from disent_core.errors import DisentError
 
 GRACE_SECONDS = 20  # time in which the processes have to end after the first signal
+ORPHANED_SECONDS = 1.5  # the same if `disent dev` was killed: nobody waits for them
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -126,7 +127,7 @@ def _signal_group(leader: subprocess.Popen[bytes], number: int) -> bool:
 def _end_with_parent() -> None:
     os.read(0, 1)  # ends when `disent dev` does, also if it was killed
     os.killpg(0, signal.SIGTERM)
-    time.sleep(GRACE_SECONDS)
+    time.sleep(ORPHANED_SECONDS)
     os.killpg(0, signal.SIGKILL)
 
 

@@ -1,6 +1,7 @@
 """Load and save model and tokeniser of a checkpoint, and refuse missing weights."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -45,6 +46,7 @@ def reason(error: Exception) -> str:
 
 
 _MOST_LAYERS = 1_000
+_FEW_NUMBERS = 1 << 24  # 64 MB
 
 
 def _check_config(folder: Path) -> None:
@@ -70,6 +72,26 @@ def _settings(value: Any) -> Iterator[tuple[str, Any]]:
             yield from _settings(inner)
 
 
+def _require_weights(folder: Path) -> None:
+    """Reject a config.json that asks for far more numbers than the files have: transformers allocates what is missing.
+
+    The model is built without memory. Numbers that the files may lack are a pooler's, tied weights and buffers.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with torch.device("meta"):
+        model = AutoModel.from_config(config, trust_remote_code=False)
+    wanted = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    stored = 0
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, "pt") as weights:
+            stored += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())
+    if wanted > 2 * stored + _FEW_NUMBERS:
+        problem = f"config.json asks for {wanted:,} numbers, and the weights have {stored:,}"
+        raise EncoderError(located(folder, None, problem, "Put config.json and all weights of one model there"))
+
+
 def load_model(folder: Path, *, pooling: Pooling) -> Any:
     """Load the model in evaluation mode, with every weight from the checkpoint and a pooler only if `pooling` uses it.
 
@@ -81,6 +103,7 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     _check_config(folder)
     try:
         with quiet_transformers():
+            _require_weights(folder)
             model, info = AutoModel.from_pretrained(
                 folder,
                 local_files_only=True,
@@ -89,6 +112,8 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
                 dtype=torch.float32,
                 output_loading_info=True,
             )
+    except EncoderError:
+        raise
     except Exception as error:
         remedy = "Check that the folder holds a complete model"
         raise EncoderError(located(folder, None, f"this model can't be loaded ({reason(error)})", remedy)) from error

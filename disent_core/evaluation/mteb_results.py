@@ -17,12 +17,14 @@ from typing import Any
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.paths import read_bytes
 from disent_core.errors import TableError, located, quoted
+from disent_core.settings import LARGEST_RECORD
 
 PREFIX = "Disent"
 """Prefix of the names of tasks of mteb that are made from the tasks here: `DisentTemplateRetrieval`."""
 OURS = "disent/"
 """Prefix of the names of models of mteb that are heads of disent."""
 _META = "model_meta.json"
+_LONGEST = 1_000  # characters of a name
 _AGAIN = "Copy the file again, or run mteb again"
 
 
@@ -72,16 +74,17 @@ def read_results(path: Path, source: str) -> list[dict[str, Any]]:
     if "mteb_dataset_name" in result:
         convert = 'mteb.results.TaskResult.from_disk(Path("FILE")).to_disk(Path("FILE"))'
         raise TableError(located(path, None, "mteb wrote this before version 1.11", f"Convert it: {convert}"))
-    name = result.get("task_name")
-    if not isinstance(name, str) or not name:
-        raise _no_result(path, f"task_name is {quoted(name)}")
+    name = _text(path, result, "task_name", "")
+    if not name:
+        raise _no_result(path, f"task_name is {quoted(result.get('task_name'))}")
     twin = twin_of(name, is_ours=model["model"].startswith(OURS))
+    versions = {key: _text(path, result, key, "") or None for key in ("mteb_version", "dataset_revision")}
     common = {
         "source": source,
         "task": twin.task,
         "mteb_task": name,
         **model,
-        "settings": json.dumps({key: result.get(key) for key in ("mteb_version", "dataset_revision")}, sort_keys=True),
+        "settings": json.dumps(versions, sort_keys=True),
         "measured_at": _time(result.get("date")),
     }
     return [
@@ -101,6 +104,8 @@ def read_results(path: Path, source: str) -> list[dict[str, Any]]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
+    if path.is_file() and path.stat().st_size > LARGEST_RECORD:
+        raise _no_result(path, f"it has more than {LARGEST_RECORD:,} bytes")
     try:
         parsed = json.loads(read_bytes(path))
         json.dumps(parsed, ensure_ascii=False).encode()  # half a surrogate pair can't be stored
@@ -115,6 +120,14 @@ def _no_result(path: Path, fault: str) -> TableError:
     return TableError(located(path, None, f"this is no result of mteb: {fault}", _AGAIN))
 
 
+def _text(path: Path, values: Mapping[str, Any], key: str, default: str) -> str:
+    """Return a short text of an object; `default` if it has none."""
+    value = values.get(key)
+    if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST):
+        raise _no_result(path, f"{key} is {quoted(value)}, and not a text of at most {_LONGEST:,} characters")
+    return value or default
+
+
 def _model(path: Path) -> dict[str, Any]:
     """Return the columns that say which model and embedding a file is of; of a head of disent as in `metrics`."""
     revision, experiment = path.parent, ""
@@ -122,7 +135,7 @@ def _model(path: Path) -> dict[str, Any]:
         revision, experiment = revision.parent.parent, revision.name
     meta_path = path.with_name(_META)
     meta = _parsed(meta_path) if meta_path.is_file() else {}
-    name = str(meta.get("name") or revision.parent.name.replace("__", "/", 1))
+    name = _text(meta_path, meta, "name", revision.parent.name.replace("__", "/", 1))
     options, head = (meta.get(key) or {} for key in ("experiment_kwargs", "loader_kwargs"))
     if not isinstance(options, dict) or not isinstance(head, dict):
         fault = "experiment_kwargs and loader_kwargs must be objects"
@@ -132,12 +145,12 @@ def _model(path: Path) -> dict[str, Any]:
     seed = options.get("seed")
     return {
         "model": name,
-        "revision": str(meta.get("revision") or revision.name),
+        "revision": _text(meta_path, meta, "revision", revision.name),
         "experiment": experiment,
-        "method": str(head.get("method") or name),
-        "encoder": str(head.get("encoder") or ""),
-        "trained_on": str(head.get("trained_on") or ""),
-        "embedding": str(options.get("embedding") or "sentence"),
+        "method": _text(meta_path, head, "method", name),
+        "encoder": _text(meta_path, head, "encoder", ""),
+        "trained_on": _text(meta_path, head, "trained_on", ""),
+        "embedding": _text(meta_path, options, "embedding", "sentence"),
         "seed": seed if type(seed) is int and 0 <= seed < 2**63 else None,
     }
 
@@ -179,6 +192,8 @@ def _scores(path: Path, result: Mapping[str, Any]) -> Iterator[tuple[str, Mappin
         for scores in listed:
             if not isinstance(scores, dict) or not isinstance(scores.get("hf_subset"), str):
                 raise _no_result(path, f"scores of {quoted(split)} name no hf_subset")
+            if max(map(len, (split, scores["hf_subset"], *scores))) > _LONGEST:
+                raise _no_result(path, f"a name in the scores has more than {_LONGEST:,} characters")
             yield split, scores
 
 

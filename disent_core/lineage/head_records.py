@@ -19,15 +19,12 @@ from disent_core.encoders.contract import EncoderConfig
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.errors import DamagedError, TrainingError, located, quoted
 from disent_core.methods.contract import Method
-from disent_core.settings import Seed, Settings
+from disent_core.settings import LARGEST_RECORD, STRICT, Seed, Settings, Text
 from disent_core.text import parsed_json
 
 Record = TypeVar("Record")
-Text = Annotated[str, MaxLen(1_000)]
 Languages = Annotated[list[Text], MaxLen(10_000)]
 FloatType = Literal["float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool"]
-_LARGEST_RECORD = 1 << 26  # bytes
-_STRICT = {"strict": True, "extra": "ignore", "allow_inf_nan": False}
 _AGAIN = "Copy it again, or make it again with this version of disent"
 
 
@@ -35,7 +32,7 @@ _AGAIN = "Copy it again, or make it again with this version of disent"
 class _OfSeed:
     """What differs between the seeds of a head that tags."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     classes: Languages = field(default_factory=list)
     languages: Languages = field(default_factory=list)
 
@@ -44,7 +41,7 @@ class _OfSeed:
 class _Description:
     """The keys of a description by which a head is opened; others are not read."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     name: Text
     encoder: Text
     encoder_fingerprint: Text
@@ -62,7 +59,7 @@ class _Description:
 class _Weight:
     """Where a weight lies in a folder."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     file: Text
     name: Text
     dtype: FloatType
@@ -72,7 +69,7 @@ class _Weight:
 class _Probes:
     """Texts, or sentences as lists of words, and what the head gave for them."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     texts: list[str] | list[list[str]]
     vectors: dict[str, list[list[float]]]
 
@@ -81,7 +78,7 @@ class _Probes:
 class _Folder:
     """The record of an exported folder."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     description: _Description
     fingerprint: Text
     seed: Seed | None
@@ -95,7 +92,7 @@ class _Folder:
 
 def read_folder_record(path: Path) -> dict[str, Any]:
     """Read the record of an exported folder as JSON; ValueError or OSError if it is none."""
-    if not path.is_file() or path.stat().st_size > _LARGEST_RECORD:
+    if not path.is_file() or path.stat().st_size > LARGEST_RECORD:
         raise ValueError("it is not a file, or it is too large")
     record = parsed_json(path.read_text(encoding="utf-8"))
     if not isinstance(record, dict):
@@ -177,10 +174,14 @@ def _target(link: Path) -> Path:
 
 def _require_known(path: Path, what: str, name: object, known: Collection[str], allowed: Collection[str]) -> None:
     """Reject a module that is no part of disent and that the caller has not allowed; nothing is imported."""
-    listed = [allowed] if isinstance(allowed, str) else allowed
-    if not isinstance(name, str) or (name not in known and _full(name) not in map(_full, listed)):
+    if not isinstance(name, str) or (name not in known and _full(name) not in map(_full, listed(allowed))):
         problem = f"its {what} is {quoted(name)}, which is no part of disent, so it was not imported"
         raise TrainingError(located(path, None, problem, f"If you trust that module, name {quoted(name)} as methods="))
+
+
+def listed(allowed: Collection[str]) -> Collection[str]:
+    """Return what a caller allows, which may be a single name."""
+    return [allowed] if isinstance(allowed, str) else allowed
 
 
 def _full(reference: str) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Device, Encoder, EncoderConfig
+from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, cached
 from disent_core.encoders.transformer import resolve_device
-from disent_core.errors import DamagedError, EncoderError, TrainingError, located
-from disent_core.lineage.head_records import check_description, encoder_of, method_of
+from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
+from disent_core.lineage.head_records import check_description, encoder_of, listed, method_of
 from disent_core.methods.contract import Method
 from disent_core.methods.spec import ENCODER_CONFIG, describe_head
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
@@ -98,24 +99,30 @@ def _encoder(
     wanted, recorded = description["encoder_fingerprint"], description[ENCODER_CONFIG]
 
     def at(place: Path | None) -> LazyEncoder:
-        config = recorded | ({"path": str(place.resolve()), "id": None, "revision": None} if place else {})
-        return LazyEncoder(encoder_of(path, config, path.resolve().parent, allowed), path, device)
+        described = recorded | ({"path": str(place.resolve()), "id": None, "revision": None} if place else {})
+        config = encoder_of(path, described, path.resolve().parent, allowed)
+        if is_read and isinstance(config, HuggingFaceConfig) and config.id not in listed(allowed):
+            config = cached(config)
+        return LazyEncoder(config, path, device)
 
-    source = at(folder)
-    if not is_read:
-        return source
-    problem = _difference(source, wanted)
-    if problem is None:
-        return source
+    try:
+        source = at(folder)
+        problem = _difference(source, wanted) if is_read else None
+        if problem is None:
+            return source
+    except EncoderError as error:
+        problem = _first(error)
     if folder is None and "path" in recorded:
         beside = path.resolve().parent
         for place in sorted({file.parent for file in (*beside.glob("config.json"), *beside.glob("*/config.json"))}):
             if _difference(moved := at(place), wanted) is None:
                 return moved
-    missing = f"the encoder {source.config.name!r} of this head, of fingerprint {wanted}, is not here ({problem})"
-    remedy = (
-        "Name its folder as encoder=, put a copy of that beside this file, or take an exported folder, which has it"
+    missing = (
+        f"the encoder {quoted(recorded.get('name'))} of this head, of fingerprint {wanted}, is not here ({problem})"
     )
+    identifier = recorded.get("id")
+    get = f"Download {quoted(identifier)} if you trust it (hf download), name" if identifier else "Name"
+    remedy = f"{get} its folder as encoder=, put a copy of that beside this file, or take an exported folder"
     raise EncoderError(located(path, None, missing, remedy))
 
 
@@ -124,5 +131,10 @@ def _difference(source: LazyEncoder, wanted: str) -> str | None:
     try:
         is_other = source.fingerprint != wanted
     except EncoderError as error:
-        return str(error).rstrip(".").partition(". ")[0]
+        return _first(error)
     return "the one there is not the one that the head was trained on" if is_other else None
+
+
+def _first(error: EncoderError) -> str:
+    """Return what is wrong, without the remedy."""
+    return str(error).rstrip(".").partition(". ")[0]

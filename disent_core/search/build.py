@@ -173,7 +173,7 @@ def _is_whole(path: Path, files: Mapping[str, str]) -> bool:
 
 def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part of which the texts are whole."""
-    for batch in read_texts(index, part).to_batches(_PART_TEXTS):
+    for batch in read_texts(index, part).combine_chunks().to_batches(_PART_TEXTS):
         vectors = encode(batch.column("text").to_pylist(), part.language)
         yield record_batch(
             part_schema(contents.embeddings), vectors, **dict(zip(batch.schema.names, batch.columns, strict=True))

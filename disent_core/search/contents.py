@@ -7,30 +7,36 @@ leaves an index without its last part, and a search never sees half of one.
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge, Le, MaxLen
 from pydantic import TypeAdapter, ValidationError
 
 from disent_core.errors import TableError, located
 from disent_core.evaluation.contract import SearchBackend
+from disent_core.settings import LARGEST_RECORD, STRICT, Seed, Text
 from disent_core.storage.files import storage_errors, write_text
 from disent_core.storage.names import safe_part
 
 CONTENTS = "index.json"
 REMEDY = "Make the index with disent index INPUT INDEX"
+_Number = Annotated[int, Ge(0), Le(1 << 40)]
+_Width = Annotated[int, Ge(1), Le(1 << 20)]
+_Files = Annotated[dict[Text, Text], MaxLen(1_000)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRecord:
     """The head that made the vectors."""
 
-    fingerprint: str  # of its weights
-    encoder_fingerprint: str
-    seed: int | None  # of its training; None if its method is deterministic
-    name: str  # of its method
-    encoder: str  # empty of a static model, whose `encoder_fingerprint` stands for the rows that it does not store
-    trained_on: str  # its pair, or the languages of a static model
-    places: tuple[str, ...] = ()  # its file, relative to the index; empty if it has none. Earlier ones are absolute too
+    __pydantic_config__ = STRICT
+    fingerprint: Text  # of its weights
+    encoder_fingerprint: Text
+    seed: Seed | None  # of its training; None if its method is deterministic
+    name: Text  # of its method
+    encoder: Text  # empty of a static model, whose `encoder_fingerprint` stands for the rows that it does not store
+    trained_on: Annotated[str, MaxLen(100_000)]  # its pair, or the languages of a static model
+    places: Annotated[tuple[Text, ...], MaxLen(10)] = ()  # its file, relative to the index; empty if it has none
 
     @property
     def title(self) -> str:
@@ -49,11 +55,12 @@ class HeadRecord:
 class Part:
     """Texts of one language that were added together."""
 
-    number: int  # names its folder
-    language: str | None  # None if it is not known
-    rows: int  # how many texts
+    __pydantic_config__ = STRICT
+    number: _Number  # names its folder
+    language: Text | None  # None if it is not known
+    rows: _Number  # how many texts
     is_loose: bool  # added since all parts of its language were last joined to one
-    files: dict[str, str]  # SHA-256 of its files by their names
+    files: _Files  # SHA-256 of its files by their names
 
 
 EngineChoice = SearchBackend | Literal["auto"]
@@ -64,13 +71,14 @@ EngineChoice = SearchBackend | Literal["auto"]
 class Approximate:
     """An index of faiss for each embedding, `NAME.faiss` in a folder of its own; it answers with rows."""
 
-    number: int  # names its folder
+    __pydantic_config__ = STRICT
+    number: _Number  # names its folder
     engine: SearchBackend
-    parts: tuple[int, ...]  # numbers of the parts whose texts it has; others are searched exactly
-    recall_at_10: dict[str, float]  # share of the ten nearest texts of exact search that it finds, by embedding
-    queries: int  # texts of the index on which that was measured
-    effort: dict[str, int]  # lists or candidates that a query visits, by embedding
-    files: dict[str, str]  # SHA-256 of its files by their names
+    parts: tuple[_Number, ...]  # numbers of the parts whose texts it has; others are searched exactly
+    recall_at_10: dict[Text, float]  # share of the ten nearest texts of exact search that it finds, by embedding
+    queries: _Number  # texts of the index on which that was measured
+    effort: dict[Text, _Number]  # lists or candidates that a query visits, by embedding
+    files: _Files  # SHA-256 of its files by their names
 
     @staticmethod
     def folder(index: Path, number: int) -> Path:
@@ -81,14 +89,15 @@ class Approximate:
 class Contents:
     """All of an index."""
 
+    __pydantic_config__ = STRICT
     format: Literal[1] = 1
     head: HeadRecord
-    embeddings: dict[str, int]  # width of each embedding by its name
-    parts: tuple[Part, ...] = ()  # in the order in which they were made
+    embeddings: Annotated[dict[Text, _Width], MaxLen(1_000)]  # width of each embedding by its name
+    parts: Annotated[tuple[Part, ...], MaxLen(100_000)] = ()  # in the order in which they were made
     engine: EngineChoice = "auto"  # what was chosen to search with
     approximate: Approximate | None = None
-    noise: dict[str, float] | None = None  # `noise.noise_levels` of the texts that there were when it was measured
-    unmeasured: int = 0  # texts that were added since
+    noise: dict[Text, float] | None = None  # `noise.noise_levels` of the texts that there were when it was measured
+    unmeasured: _Number = 0  # texts that were added since
 
     def __post_init__(self) -> None:
         for name in self.embeddings:
@@ -114,14 +123,23 @@ def read_contents(folder: Path) -> Contents | None:
     path = folder / CONTENTS
     try:
         with storage_errors(path):
+            if path.stat().st_size > LARGEST_RECORD:
+                raise _refused(path, f"it has more than {LARGEST_RECORD:,} bytes")
             content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         return _ADAPTER.validate_json(content)
     except ValidationError as error:
-        problem = f"this is not the index.json of an index: {error.errors()[0]['msg']}"
-        raise TableError(located(path, None, problem, f"{REMEDY}, in a new folder")) from error
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:50] for part in first["loc"])
+        raise _refused(path, f"{place}: {first['msg']}" if place else first["msg"]) from error
+
+
+def _refused(path: Path, problem: str) -> TableError:
+    return TableError(
+        located(path, None, f"this is not the index.json of an index: {problem}", f"{REMEDY}, in a new folder")
+    )
 
 
 def write_contents(folder: Path, contents: Contents) -> None:

@@ -6,7 +6,7 @@ row among them: texts without slot values have one residual, and a search among 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from disent_core.errors import DamagedError, located
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.search.contents import Part
 from disent_core.storage.files import atomic_path
-from disent_core.storage.untrusted import mapped_array
+from disent_core.storage.untrusted import mapped_array, most_unpacked, read_untrusted_parquet
 
 EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 TEXT_FIELDS = [pa.field(name, pa.string()) for name in ("text_key", "text", "language")]
@@ -130,12 +130,36 @@ def read_batches(folder: Path, columns: list[str] | None = None) -> Iterator[pa.
         yield from file.iter_batches(_BATCH_ROWS, columns=columns)
 
 
-def read_texts(index: Path, part: Part) -> pa.Table:
-    return pq.read_table(checked_file(part_folder(index, part.number) / TEXTS, part.files), schema=TEXT_SCHEMA)
+def read_texts(index: Path, part: Part, most: int | None = None) -> pa.Table:
+    """Read the texts of a part, which may come from anyone, of at most so many bytes."""
+    folder = part_folder(index, part.number)
+    path = checked_file(folder / TEXTS, part.files)
+    try:
+        table = read_untrusted_parquet(path, TEXT_SCHEMA.names, _most_of([folder]) if most is None else most)
+        table = table.select(TEXT_SCHEMA.names).cast(TEXT_SCHEMA)
+    except (pa.ArrowException, ValueError, KeyError, OSError) as error:
+        problem = f"these are not the texts of an index ({error})"
+        raise DamagedError(located(path, None, problem, _NEW_INDEX)) from error
+    if len(table) != part.rows:
+        raise DamagedError(located(path, None, f"it has {len(table)} texts, and not {part.rows}", _NEW_INDEX))
+    return table
+
+
+def read_all_texts(index: Path, parts: Sequence[Part]) -> list[pa.Table]:
+    """Read the texts of all parts: they may unpack to as many bytes as the files of all suggest, and not each."""
+    most, tables = _most_of([part_folder(index, part.number) for part in parts]), []
+    for part in parts:
+        tables.append(table := read_texts(index, part, most))
+        most -= table.nbytes
+    return tables
+
+
+def _most_of(folders: Sequence[Path]) -> int:
+    return most_unpacked(sum(file.stat().st_size for folder in folders for file in folder.glob("*")))
 
 
 def arrays_of(
-    index: Path, part: Part, embedding: str
+    index: Path, part: Part, embedding: str, dim: int
 ) -> tuple[Float32[np.ndarray, "distinct dim"], Int64[np.ndarray, " rows"]]:
     """Return the distinct rows of an embedding, and the number of each text's row among them, mapped into memory."""
     folder = part_folder(index, part.number)
@@ -145,7 +169,8 @@ def arrays_of(
         distinct, rows = mapped_array(values, "c"), mapped_array(groups, "c")
     except ValueError as error:
         raise DamagedError(located(folder, None, f"{_NO_ARRAYS} ({error})", _NEW_INDEX)) from error
-    has_types = (distinct.ndim, distinct.dtype, rows.shape, rows.dtype) == (2, np.float32, (part.rows,), np.int64)
+    types = (distinct.shape[1:], distinct.dtype, rows.shape, rows.dtype)
+    has_types = types == ((dim,), np.float32, (part.rows,), np.int64)
     if not (has_types and 0 <= rows.min(initial=0) <= rows.max(initial=0) < len(distinct)):
         raise DamagedError(located(folder, None, _NO_ARRAYS, _NEW_INDEX))
     return distinct, rows

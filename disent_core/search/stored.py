@@ -16,12 +16,13 @@ from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
 from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
-from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_texts
+from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_all_texts
 
 Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 """Scores and rows, the highest first, equal ones by row; fewer than k end in rows of -1."""
 
 _NONE = -1
+_NEW = f"{REMEDY}, in a new folder"
 _TRIES = 3
 _FEW_PAIRS = 1 << 25
 """Of rows, which numpy compares in about the processor time that the import of torch takes."""
@@ -65,12 +66,12 @@ class StoredIndex:
         self.title, self.approximate, self.noise = contents.head.title, contents.approximate, contents.level
         self.embeddings = tuple(contents.embeddings)
         self.spoken = frozenset(part.language for part in contents.parts)
-        tables = [read_texts(folder, part) for part in contents.parts]
+        tables = read_all_texts(folder, contents.parts)
         table = pa.concat_tables([*tables, TEXT_SCHEMA.empty_table()])
         rows = table["row"].to_numpy()
         if len(rows) != contents.rows or not np.array_equal(np.sort(rows), np.arange(len(rows))):
             problem = f"its parts have {len(rows)} texts, and not those that it says it has"
-            raise TableError(located(folder, None, problem, f"{REMEDY}, in a new folder"))
+            raise TableError(located(folder, None, problem, _NEW))
         # Texts are stored by part. `_position` is where a row of the index is stored, `_starts` where each part begins.
         self._position = np.argsort(rows)
         self._starts = np.cumsum([0, *map(len, tables)])
@@ -137,6 +138,8 @@ class StoredIndex:
     ) -> Found:
         """Return the texts that faiss proposes, and those of equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
+        if proposed.max(initial=_NONE) >= len(self._position):
+            raise DamagedError(located(self.folder, None, "its index of faiss finds rows that there are not", _NEW))
         scored = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
         width = max(len(scores) for scores, _ in scored)
         scores = np.full((len(units), width), -np.inf, dtype=np.float32)
@@ -174,18 +177,17 @@ class StoredIndex:
         if approximate is None or find_spec("faiss") is None:
             return None
         if embedding not in self._proposals:
-            import faiss
-
             folder = Approximate.folder(self.folder, approximate.number)
             with self._replaced():
                 path = checked_file(folder / f"{embedding}.faiss", approximate.files)
-            self._proposals[embedding] = Proposals(faiss.read_index(str(path)), frozenset(approximate.parts))
+            index = _read_faiss(path, self.contents.embeddings[embedding])
+            self._proposals[embedding] = Proposals(index, frozenset(approximate.parts))
         return self._proposals[embedding]
 
     def _arrays_of(self, part: Part, embedding: str) -> _Arrays:
         if (part.number, embedding) not in self._arrays:
             with self._replaced():
-                values, group = arrays_of(self.folder, part, embedding)
+                values, group = arrays_of(self.folder, part, embedding, self.contents.embeddings[embedding])
             self._arrays[part.number, embedding] = _Arrays(values, group, grouped(group))
         return self._arrays[part.number, embedding]
 
@@ -217,6 +219,23 @@ class StoredIndex:
         groups = [(part, self._arrays_of(part, embedding).groups) for part in self.contents.parts]
         rows = np.concatenate([self._rows[part.number][group.members[group.starts]] for part, group in groups])
         return rows, lambda numbers: self.units(embedding, rows[numbers])
+
+
+def _read_faiss(path: Path, dim: int) -> Any:
+    """Read an index of faiss; no vector in it is larger than the file, whatever its header says."""
+    import faiss
+
+    most = faiss.get_deserialization_vector_byte_limit()
+    faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
+    try:
+        index = faiss.read_index(str(path))
+    except (RuntimeError, MemoryError) as error:
+        raise DamagedError(located(path, None, "faiss can't read this file", _NEW)) from error
+    finally:
+        faiss.set_deserialization_vector_byte_limit(most)
+    if index.d != dim:
+        raise DamagedError(located(path, None, f"its vectors have {index.d} numbers, and not {dim}", _NEW))
+    return index
 
 
 def _without_torch(pairs: int) -> bool:

@@ -32,14 +32,19 @@ def column_names(path: Path) -> list[str]:
     return pq.ParquetFile(path).schema_arrow.names
 
 
-def read_untrusted_parquet(path: Path, columns: Collection[str]) -> pa.Table:
-    """Read those columns that the file has; strings of any encoding become plain strings."""
-    return pa.Table.from_batches(untrusted_batches(path, columns))
+def most_unpacked(size: int) -> int:
+    """Return how many bytes files of so many bytes may unpack to."""
+    return max(UNPACKED_TIMES * size, UNPACKED_LEAST)
 
 
-def untrusted_batches(path: Path, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+def read_untrusted_parquet(path: Path, columns: Collection[str], most: int | None = None) -> pa.Table:
+    """Read those columns that the file has, of at most so many bytes; strings of any encoding become plain strings."""
+    return pa.Table.from_batches(untrusted_batches(path, columns, most))
+
+
+def untrusted_batches(path: Path, columns: Collection[str], most: int | None = None) -> Iterator[pa.RecordBatch]:
     """Yield rows as `read_untrusted_parquet` does, a few thousand at a time; one empty batch if there are none."""
-    most = max(UNPACKED_TIMES * path.stat().st_size, UNPACKED_LEAST)
+    most = most_unpacked(path.stat().st_size) if most is None else most
     file = pq.ParquetFile(path)
     chosen = [name for name in file.schema_arrow.names if name in columns]
     if len(set(chosen)) < len(chosen):

@@ -150,10 +150,16 @@ def mutate_head(files: Files, rng: random.Random) -> Files:
 
 
 def mutate_index(files: Files, rng: random.Random) -> Files:
-    """Change what the index says that it has, or the record of its head."""
+    """Change what the index says that it has, a file of a part with its checksum, or the record of its head."""
     if rng.random() < 0.2:
         return mutate_folder(files, rng)
-    return {**files, "index/index.json": _changed_json(files["index/index.json"], rng)}
+    record = files["index/index.json"]
+    if rng.random() < 0.2:
+        name = rng.choice([name for name in files if name.startswith("index/part-")])
+        content = mutated({name: files[name]}, rng).get(name, b"")
+        record = record.replace(sha256(files[name]).hexdigest().encode(), sha256(content).hexdigest().encode())
+        return {**files, name: content, "index/index.json": record}
+    return {**files, "index/index.json": _changed_json(record, rng)}
 
 
 # --- readers ----------------------------------------------------------------------------------------------

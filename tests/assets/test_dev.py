@@ -1,6 +1,7 @@
 """`disent dev` ends everything that it has started, and repairs what an earlier one has left."""
 
 import fcntl
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,19 @@ def test_a_process_that_ignores_the_signal_is_killed_and_by_a_second_signal_at_o
         assert starter.stdout.readline() == "asked\n"
         starter.terminate()
         assert starter.stdout.read() == ""
+
+
+def test_a_group_whose_command_was_killed_is_killed_soon():
+    code = """import signal
+from disent_assets.web.dev import _end_with_parent
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+_end_with_parent()"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True, **pipes) as leader:
+        assert leader.stdout.readline() == "ready\n"
+        leader.stdin.close()  # as when `disent dev` is killed
+        assert leader.wait(timeout=15) == -signal.SIGKILL  # it would have 20 s after a signal
 
 
 def test_the_exit_code_of_the_command_is_kept(tmp_path):

@@ -255,14 +255,16 @@ def test_an_index_finds_its_head_after_both_have_moved_and_says_nothing_of_the_f
     assert str(tmp_path) not in json.dumps(contents)
 
 
-def test_an_index_of_an_earlier_version_finds_its_head_by_an_absolute_path_until_texts_are_added(
+def test_an_absolute_path_as_earlier_versions_wrote_is_not_followed_and_goes_when_texts_are_added(
     kept, loaded, tmp_path
 ):
     contents, head = json.loads((kept / "index.json").read_text()), kept.parent / "heads" / "en-de.safetensors"
     contents["head"]["places"].append(str(head))
     (kept / "index.json").write_text(json.dumps(contents))
     kept.rename(tmp_path / "moved")
-    assert disent.Index.open(tmp_path / "moved").search("wake")
+    with pytest.raises(TrainingError, match=r"is not where it was. Name it as head="):
+        disent.Index.open(tmp_path / "moved").search("wake")
+    assert loaded == []
     disent.Index.build(tmp_path / "moved", model(head), ["halt"])
     contents = json.loads((tmp_path / "moved" / "index.json").read_text())
     assert contents["head"]["places"] == ["../project/heads/en-de.safetensors"]

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 import disent
 from disent_assets.cli import main
-from disent_core.errors import DamagedError, DisentError, TrainingError
+from disent_core.errors import DamagedError, DisentError, EncoderError, TrainingError
 from disent_core.export.saved_folder import RECORD, checksum
 from disent_core.storage.results import sha256_of, write_result
 from disent_core.storage.weights import read_weights, save_weights
@@ -146,6 +146,56 @@ def test_a_method_that_the_caller_names_is_used(place, door):
     assert "which is no part of disent" not in answer.output
 
 
+def name_hub(description):
+    description["encoder_config"].update(path=None, id="stranger/model", revision=None)
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """Replaces the download of the hub: folders that its cache has by name, and what was asked for."""
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    cache, asked = {}, []
+
+    def snapshot(identifier, *, local_files_only=False, **_):
+        asked.append((identifier, local_files_only))
+        if identifier not in cache:
+            raise LocalEntryNotFoundError("not here")
+        return str(cache[identifier])
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    return cache, asked
+
+
+@pytest.mark.parametrize("door", ["head's file", "index of a file"])
+def test_a_model_of_the_hub_that_a_record_names_is_not_downloaded(place, door, hub):
+    forge, use, command = DOORS[door]
+    forge(place, name_hub)
+    (place / "model").rename(place / "elsewhere")
+    with pytest.raises(
+        EncoderError, match=r"is not in the local cache.*\. Download 'stranger/model' if you"
+    ) as refused:
+        use(place)
+    (place / "texts.txt").write_text("toy 1\n")
+    answer = CliRunner().invoke(main, command)
+    assert (answer.exit_code, answer.stderr.count("\n"), str(refused.value).count("\n")) == (1, 1, 0)
+    assert {*hub[1]} == {("stranger/model", True)}
+
+
+def test_a_model_of_the_hub_is_read_from_the_local_cache_or_where_the_caller_says(place, hub):
+    cache, asked = hub
+    forge_head(place, name_hub)
+    model = (place / "model").rename(place / "elsewhere")
+    load_head(place, encoder=model).encode(["toy 1"])
+    assert asked == []
+    cache["stranger/model"] = model
+    load_head(place).encode(["toy 1"])
+    assert {*asked} == {("stranger/model", True)}
+    load_head(place, methods=["stranger/model"]).encode(["toy 1"])
+    assert ("stranger/model", False) in asked
+
+
 @pytest.mark.parametrize("kind", [f"{PAYLOAD}:Kind", "this:Kind", ["huggingface"], None])
 @pytest.mark.parametrize("door", ["head's file", "index of a file"])
 def test_an_encoder_of_a_kind_that_is_none_of_disent_is_named_and_not_imported(place, door, kind):
@@ -267,7 +317,7 @@ def test_a_model_with_code_of_its_own_is_refused_without_advice_to_run_it(place)
         ({"num_hidden_layers": 10**6}, "num_hidden_layers is 1000000"),
         ({"_attn_implementation": "stranger/kernel"}, "_attn_implementation names code"),
         ({"text_config": {"attn_implementation": {"": "stranger/kernel"}}}, "attn_implementation names code"),
-        ({"hidden_size": 10**6}, "this model can't be loaded"),
+        ({"hidden_size": 10**6}, "config.json asks for"),
     ],
 )
 def test_a_model_of_very_many_layers_or_with_kernels_of_the_hub_is_refused_before_it_is_built(place, change, problem):

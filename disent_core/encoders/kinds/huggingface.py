@@ -6,7 +6,7 @@ Kinds whose models the lineage makes (`ModelMadeHere`) save them as such folders
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -227,18 +227,27 @@ def _from_path(path: str) -> Path:
     return Path(next(iter(spec.submodule_search_locations)), inside)
 
 
-def _from_hub(identifier: str, revision: str | None) -> Path:
+def cached(config: HuggingFaceConfig) -> HuggingFaceConfig:
+    """Return settings with the folder that the hub's local cache has of a model; nothing is asked of the hub."""
+    if config.id is None:
+        return config
+    return replace(config, path=str(_from_hub(config.id, config.revision, is_online=False)), id=None, revision=None)
+
+
+def _from_hub(identifier: str, revision: str | None, *, is_online: bool = True) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     model = f"{identifier!r} at revision {revision or 'main'!r}"
+    wanted: Any = {"revision": revision, "local_files_only": not is_online}
     patterns = [*_MODEL_FILES, *(f"{DENSE}/{pattern}" for pattern in _MODEL_FILES)]
     other_folders = ["[!2]*/*", "2[!_]*/*"]  # a star matches slashes too
     try:
-        return Path(
-            snapshot_download(identifier, revision=revision, allow_patterns=patterns, ignore_patterns=other_folders)
-        )
+        return Path(snapshot_download(identifier, **wanted, allow_patterns=patterns, ignore_patterns=other_folders))
     except LocalEntryNotFoundError as error:
+        if not is_online:
+            problem = f"model {model} is not in the local cache, and what a file names is not downloaded"
+            raise EncoderError(f"{problem}. Download it if you trust it, with hf download") from error
         remedy = "Go online once, or put a copy in a folder and set path instead of id"
         raise EncoderError(f"model {model} is not in the local cache and the hub is out of reach. {remedy}") from error
     except (RepositoryNotFoundError, HfHubHTTPError, OSError, ValueError) as error:

@@ -1,5 +1,6 @@
 """Frozen encoders: pooling, masks, batches, and what is refused."""
 
+import json
 import threading
 import weakref
 from dataclasses import replace
@@ -167,6 +168,25 @@ def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_
     lost = "encoder.layer.1.output.dense.weight"
     folder = change_weights(save_model(tmp_path), lambda weights: weights.pop(lost))
     with pytest.raises(EncoderError, match="1 weights are missing"):
+        load(config(folder), "cpu")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"vocab_size": 10**9},
+        {"model_type": "gpt2", "hidden_size": 8192, "num_hidden_layers": 90},
+    ],
+    ids=["another size", "another model"],
+)
+def test_weights_that_are_missing_are_not_allocated(tmp_path, monkeypatch, changed):
+    from transformers import AutoModel
+
+    folder = change_weights(save_model(tmp_path), lambda weights: weights.pop("embeddings.word_embeddings.weight"))
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(settings | changed), encoding="utf-8")
+    monkeypatch.setattr(AutoModel, "from_pretrained", None)
+    with pytest.raises(EncoderError, match=r"config.json asks for [\d,]+ numbers, and the weights have [\d,]+\. Put"):
         load(config(folder), "cpu")
 
 

@@ -118,6 +118,10 @@ def test_only_files_of_known_tasks_are_read_wherever_the_cache_puts_them(tmp_pat
         ('{"task_name": "\\ud800"}', "this is no JSON"),
         ("[1]", "it is no object"),
         ({}, "task_name is None"),
+        ({"task_name": "x" * 1_001}, "and not a text of at most 1,000 characters"),
+        ({"task_name": ["Tatoeba"]}, "and not a text of at most 1,000 characters"),
+        ({"task_name": "Tatoeba", "scores": {"test": [{"hf_subset": "a" * 1_001}]}}, "a name in the scores has more"),
+        ({"task_name": "Tatoeba", "scores": {"test": [{"hf_subset": "", "f" * 1_001: 1}]}}, "a name in the scores has"),
         ({"task_name": "Tatoeba"}, "scores are no lists by split"),
         ({"task_name": "Tatoeba", "scores": {"test": {}}}, "scores are no lists by split"),
         ({"task_name": "Tatoeba", "scores": {"test": [1]}}, "scores of 'test' name no hf_subset"),
@@ -139,6 +143,17 @@ def test_a_file_of_an_old_mteb_and_a_bad_description_of_the_model_are_named(tmp_
         read_results(path, "x")
     path = write(tmp_path / "m" / "1", TATOEBA, {"name": "disent/x", "loader_kwargs": [1]})
     with pytest.raises(TableError, match=r"model_meta\.json: experiment_kwargs and loader_kwargs must be objects"):
+        read_results(path, "x")
+    path = write(tmp_path / "m" / "1", TATOEBA, {"name": "disent/x", "loader_kwargs": {"encoder": ["minilm"]}})
+    with pytest.raises(TableError, match=r"model_meta\.json: .* encoder is \['minilm'\], and not a text"):
+        read_results(path, "x")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):
+    path = write(tmp_path / "m" / "1", TATOEBA)
+    with path.open("r+b") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(TableError, match="it has more than 67,108,864 bytes"):
         read_results(path, "x")
 
 

@@ -1,6 +1,8 @@
 """An index of faiss beside an index: what it finds is told, its scores are those of exact search."""
 
+import hashlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from search_inputs import DIMS, added, vectors, words
 
 from disent_core.errors import DamagedError
 from disent_core.search import build
-from disent_core.search.contents import read_contents
+from disent_core.search.contents import read_contents, write_contents
 from disent_core.search.parts import part_folder
 from disent_core.search.stored import open_index
 from disent_core.text import text_key
@@ -157,6 +159,30 @@ def test_a_changed_file_is_refused_and_made_anew(tmp_path):
         open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
     added(folder, [])
     assert open_index(folder).nearest(vectors(["query"])["template"], "template", 1)[1].shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("start", "written", "message"),
+    [
+        (0, b"none", "faiss can't read this file"),
+        (8, (1 << 40).to_bytes(8, "little"), "faiss can't read this file"),
+        (0, None, "its vectors have 3 numbers, and not 5"),
+    ],
+    ids=["no kind", "rows without end", "the index of another embedding"],
+)
+def test_a_file_of_a_stranger_that_is_signed_is_refused_in_one_line(tmp_path, start, written, message):
+    folder = built(tmp_path / "index", "hnsw", words(60))
+    path, contents = next(folder.glob("faiss-*/template.faiss")), read_contents(folder)
+    content = path.read_bytes()
+    forged = path.with_name("residual.faiss").read_bytes()
+    if written is not None:
+        forged = content[:start] + written + content[start + len(written) :]
+    path.write_bytes(forged)
+    files = {**contents.approximate.files, path.name: hashlib.sha256(forged).hexdigest()}
+    write_contents(folder, replace(contents, approximate=replace(contents.approximate, files=files)))
+    with pytest.raises(DamagedError, match=rf"template.faiss: {message}. Make the index with") as refused:
+        open_index(folder).nearest(vectors(["query"])["template"], "template", 1)
+    assert "\n" not in str(refused.value)
 
 
 def test_lost_parts_take_it_along(tmp_path):

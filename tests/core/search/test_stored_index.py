@@ -1,5 +1,6 @@
 """Texts are added to an index once, nothing that was added is lost, and the index on disk is searched exactly."""
 
+import json
 import logging
 import shutil
 from dataclasses import replace
@@ -7,6 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from search_inputs import DIMS, HEAD, added, vectors, words
 
@@ -337,6 +340,59 @@ def test_arrays_of_a_stranger_that_are_none_are_refused(copied, name, content):
         open_index(copied).nearest(vectors(["query"])["template"], "template", 1)
 
 
+def bomb(rows):
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows), pa.array(["a" * 100_000]))
+    strings = pa.array(["a"] * rows)
+    return pa.table({"row": pa.array(range(rows)), "text_key": strings, "text": texts, "language": strings})
+
+
+def signed_texts(copied, parts, table):
+    """Replace the texts of some parts, as their maker can."""
+    contents = json.loads((copied / CONTENTS).read_text(encoding="utf-8"))
+    for part in contents["parts"][:parts]:
+        path = part_folder(copied, part["number"]) / "texts.parquet"
+        pq.write_table(table, path)
+        part["files"]["texts.parquet"] = sha256(path.read_bytes()).hexdigest()
+        part["rows"] = len(table)
+    (copied / CONTENTS).write_text(json.dumps(contents), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("parts", "rows"), [(1, 1_000), (3, 300)], ids=["one part", "all together"])
+def test_small_files_of_texts_can_not_fill_the_memory(copied, parts, rows):
+    signed_texts(copied, parts, bomb(rows))
+    with pytest.raises(DamagedError, match=r"texts.parquet: these are not the texts of an index \(it unpacks to more"):
+        open_index(copied)
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (bomb(2).drop_columns("text"), "these are not the texts of an index"),
+        (bomb(2).set_column(0, "row", pa.array(["x", "y"])), "these are not the texts of an index"),
+    ],
+    ids=["a column is missing", "of other types"],
+)
+def test_texts_of_a_stranger_that_are_none_are_refused(copied, table, problem):
+    signed_texts(copied, 1, table)
+    with pytest.raises(DamagedError, match=rf"texts.parquet: {problem}.*\. Make a new index") as refused:
+        open_index(copied)
+    assert "\n" not in str(refused.value)
+
+
+def test_vectors_of_another_width_than_the_index_says_are_refused(copied):
+    path = copied / CONTENTS
+    path.write_text(path.read_text(encoding="utf-8").replace('"template": 5', '"template": 6'), encoding="utf-8")
+    with pytest.raises(DamagedError, match="its arrays are not those of an index"):
+        open_index(copied).nearest(np.ones((1, 6)), "template", 1)
+
+
+def test_contents_that_are_too_large_are_refused_before_they_are_read(copied):
+    with (copied / CONTENTS).open("r+b") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(TableError, match=r"index.json: .* it has more than 67,108,864 bytes"):
+        open_index(copied)
+
+
 def test_a_folder_without_an_index_is_told(tmp_path):
     with pytest.raises(TableError, match=r"there is no index here. Make the index with disent index"):
         open_index(tmp_path)
@@ -348,6 +404,11 @@ def test_a_folder_without_an_index_is_told(tmp_path):
         ('"format": 1', '"format": 2'),
         ('"format": 1', '"x'),
         ('"residual": 3', '"../x": 3'),
+        ('"residual": 3', '"residual": "3"'),
+        ('"residual": 3', '"residual": 1000000000'),
+        ('"number": 1', '"number": -1'),
+        ('"seed": 0', '"seed": true'),
+        ('"places": []', f'"places": ["{"a" * 5_000}"]'),
         ('"en"', "[]"),
         ('"noise": {', '"noise": {"x": 0.1,'),
     ],
