@@ -36,14 +36,14 @@ class Client:
 
 
 @contextmanager
-def served(index: Path) -> Iterator[int]:
-    """Run the command; yields its port."""
+def served(index: Path) -> Iterator[tuple[int, int]]:
+    """Run the command; yields its port and its process."""
     command = [sys.executable, "-m", "disent_assets.cli", "serve", str(index), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = next(word for word in process.stdout.readline().split() if word.startswith("http"))
         try:
-            yield int(address.rpartition(":")[2])
+            yield int(address.rpartition(":")[2]), process.pid
         finally:
             process.terminate()
 
@@ -132,8 +132,9 @@ def main() -> None:
     index = disent.Index.open(given.index)
     words = sorted({word for text in index.texts[:1000] for word in text.split()})
     with ExitStack() as running:
-        port = running.enter_context(served(given.index))
+        port, process = running.enter_context(served(given.index))
         clients = asyncio.run(load(port, words, given.clients, given.seconds, given.half_open, given.batch))
+        peak = peak_bytes(process)
     seconds = [second for client in clients for second in client.seconds]
     counts = [len(client.seconds) for client in clients]
     statuses = sum((client.statuses for client in clients), Counter())
@@ -143,9 +144,15 @@ def main() -> None:
         print(f"p50 {1e3 * quantile(seconds, 0.5):,.0f} ms, p99 {1e3 * quantile(seconds, 0.99):,.0f} ms")
     print(f"answers of a client: {min(counts)} to {max(counts)}, median {statistics.median(counts):.0f}")
     print(f"statuses: {dict(statuses)}")
+    print(f"the server took {peak / 2**20:,.0f} MiB of memory at most")
     print(f"{processor()}, load {Path('/proc/loadavg').read_text().split()[0]}, Python {platform.python_version()}")
     if is_starved(counts):
         sys.exit("a client was starved")
+
+
+def peak_bytes(process: int) -> int:
+    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 
 
 def processor() -> str:

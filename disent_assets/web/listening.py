@@ -7,9 +7,9 @@ open, silent ones included.
 import asyncio
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
-from operator import attrgetter
 from typing import Any
 
 import uvicorn
@@ -24,7 +24,8 @@ REQUEST_SECONDS = 20
 IDLE_SECONDS = 5
 """Between an answer and the first byte of the next request."""
 MOST_CONNECTIONS = 400
-"""Open at once; a newer one closes the one that has been waiting longest for its client. Below 1,024 open files."""
+"""Open at once, below 1,024 open files. A newer one closes one that waits for its client: the longest, of the address
+with most."""
 
 
 _WAITS = count()
@@ -42,9 +43,14 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         self._wait()
         if len(self.connections) > MOST_CONNECTIONS:
-            all_of_them = (other for other in self.connections if isinstance(other, BoundedProtocol))
-            waiting = [other for other in all_of_them if other.deadline is not None]
-            min(waiting, key=attrgetter("number"))._drop()
+            all_of_them = [other for other in self.connections if isinstance(other, BoundedProtocol)]
+            held = Counter(other.address for other in all_of_them)
+            waiting = (other for other in all_of_them if other.deadline is not None)
+            min(waiting, key=lambda other: (-held[other.address], other.number))._drop()
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()

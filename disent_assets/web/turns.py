@@ -1,9 +1,11 @@
-"""Compute one answer at a time, in the order of the requests; a bounded number of others wait."""
+"""Compute one answer at a time, for one address after the other; a bounded number of others wait."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 MOST_WAITING = 256
@@ -16,26 +18,75 @@ class Busy(Exception):  # noqa: N818 - a state, not a mistake
 
 
 class Turns:
-    """One thread, which answers first what came first: an index and its model are asked by one request at a time."""
+    """One thread: an index and its model are asked by one request at a time, of each address in turn the first.
+
+    A single address may fill all places. Others then take places from the one that has most, its newest requests first.
+    """
 
     def __init__(self, most: int = MOST_WAITING) -> None:
-        self.most, self.waiting = most, 0
+        self.most, self._is_computing = most, False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="answers")
+        self._queues: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
+        """Of each address, the one that has waited longest for its turn first. None is empty."""
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._queues.values())) + self._is_computing
 
     @property
     def is_full(self) -> bool:
         return self.waiting >= self.most
 
-    async def take(self, work: Callable[[], T]) -> T:
+    def require_place(self, address: str) -> None:
+        """Reject a request where all places are taken, unless another address has more of them.
+
+        Raises:
+            Busy: if so.
+        """
+        if self.is_full and len(self._longest()) <= len(self._queues.get(address, ())) + 1:
+            raise self.busy()
+
+    def busy(self) -> Busy:
+        return Busy(f"{self.most} requests wait already; ask again in {RETRY_SECONDS} s")
+
+    async def take(self, work: Callable[[], T], address: str = "") -> T:
         """Compute in the thread, so that other requests are read and written meanwhile.
 
         Raises:
-            Busy: if too many wait already.
+            Busy: if too many wait already, or another address has taken the place.
         """
+        self.require_place(address)
         if self.is_full:
-            raise Busy(f"{self.most} requests wait already; ask again in {RETRY_SECONDS} s")
-        self.waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        finally:
-            self.waiting -= 1
+            _, refused = self._longest().pop()
+            if not refused.done():
+                refused.set_exception(self.busy())
+        answer = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(address, deque()).append((work, answer))
+        self._compute_next()
+        return await answer
+
+    def _longest(self) -> deque[tuple[Callable[[], Any], asyncio.Future[Any]]]:
+        return max(self._queues.values(), key=len, default=deque())
+
+    def _compute_next(self) -> None:
+        if self._is_computing or not self._queues:
+            return
+        address = next(iter(self._queues))
+        queue = self._queues.pop(address)
+        work, answer = queue.popleft()
+        if queue:
+            self._queues[address] = queue  # behind all others
+        self._is_computing = True
+        computed = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        computed.add_done_callback(partial(self._give, answer))
+
+    def _give(self, answer: asyncio.Future[Any], computed: asyncio.Future[Any]) -> None:
+        self._is_computing = False
+        self._compute_next()
+        error = computed.exception()
+        if answer.done():
+            return
+        if error:
+            answer.set_exception(error)
+        else:
+            answer.set_result(computed.result())

@@ -1,16 +1,22 @@
-"""Stores for tests: S3 by moto on loopback, a proxy that breaks requests to it, machines that share a bucket."""
+"""Stores for tests: S3 on loopback by moto or SeaweedFS, a proxy that breaks requests, machines that share a bucket."""
 
+import json
 import shutil
+import socket
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.error import URLError
 
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.leases import Pace
@@ -44,6 +50,60 @@ def moto(within: Sequence[str] = ()) -> Iterator[str]:
             yield f"http://127.0.0.1:{int(process.stdout.readline())}"
         finally:
             process.kill()
+
+
+_IDENTITIES = [
+    {"name": "tests", "credentials": [{"accessKey": "nobody", "secretKey": "nothing"}], "actions": ["Admin"]},
+    {"name": "anonymous", "actions": ["Admin"]},  # makes buckets
+]
+
+
+@contextmanager
+def seaweedfs() -> Iterator[str]:
+    """Run S3 that keeps its objects on the disk, on loopback in a process of its own; yields its address."""
+    names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
+    weed = Path(sysconfig.get_path("scripts")) / "weed"
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        log, identities = Path(folder) / "log", Path(folder) / "identities.json"
+        identities.write_text(json.dumps({"identities": _IDENTITIES}))
+        command = [
+            weed, "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=500",
+            *(f"-{name}={port}" for name, port in ports.items()), "-master.telemetry=false",
+            "-s3", f"-s3.config={identities}", "-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
+        ]  # fmt: skip
+        variables = {"HOME": folder, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # a volume a bucket, and not seven
+        with (
+            log.open("w") as output,
+            subprocess.Popen(command, stdout=output, stderr=output, env=variables) as process,
+        ):
+            try:
+                endpoint = f"http://127.0.0.1:{ports['s3.port']}"
+                wait_for(endpoint, process, log)
+                yield endpoint
+            finally:
+                process.kill()
+                for port in ports.values():
+                    for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                        left.unlink()
+
+
+def free_ports(number: int) -> list[int]:
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        return [listener.getsockname()[1] for listener in sockets]
+
+
+def wait_for(endpoint: str, process: subprocess.Popen, log: Path) -> None:
+    """Wait until a store can make a bucket."""
+    for _ in range(600):
+        with suppress(URLError, ConnectionError):
+            make_bucket(endpoint, "first")
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise RuntimeError(f"{process.args[0]} does not answer: {log.read_text()[-2000:]}")
 
 
 def environment(endpoint: str) -> dict[str, str]:
@@ -179,7 +239,7 @@ class Proxy:
         self.server.server_close()
 
 
-_OWN = ("content-length", "connection", "host", "transfer-encoding", "date", "server", "keep-alive")
+_OWN = ("content-length", "connection", "transfer-encoding", "date", "server", "keep-alive")
 
 
 def _send(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:

@@ -19,6 +19,11 @@ IMPATIENT = {
 RESULT = "tables/stage/en.parquet"
 
 
+@pytest.fixture(params=["moto", "seaweedfs"])
+def s3(request, server):
+    return server(request.param)
+
+
 @pytest.fixture
 def proxy(s3):
     with Proxy(s3) as proxy:

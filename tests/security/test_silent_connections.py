@@ -18,6 +18,7 @@ from disent_assets.web import listening as module
 from disent_assets.web.listening import BoundedProtocol, listening, server
 from disent_assets.web.search_page.api import MOST_BYTES
 from disent_assets.web.search_page.app import application
+from disent_assets.web.turns import Turns
 
 DEADLINE, MOST = 2.0, 10
 HALF = {
@@ -38,9 +39,11 @@ def serve(app: Starlette) -> Iterator[int]:
         running = server(app, log_level="critical")
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
-        yield listener.getsockname()[1]
-        running.should_exit = True
-        thread.join()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            running.should_exit = True
+            thread.join()
 
 
 @pytest.fixture
@@ -51,8 +54,8 @@ def port(monkeypatch) -> Iterator[int]:
     yield from serve(application(index, {}))
 
 
-def opened(port: int, sent: bytes = b"") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+def opened(port: int, sent: bytes = b"", address: str = "127.0.0.1") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(address, 0))
     connection.sendall(sent.replace(b"HOST", f"127.0.0.1:{port}".encode()))
     return connection
 
@@ -99,6 +102,44 @@ def test_more_silent_connections_than_there_may_be_do_not_silence_it(port):
         silent = [held.enter_context(opened(port, HALF["half a header"])) for _ in range(5 * MOST)]
         assert is_answered(port)
         assert is_closed(silent[0])  # the one that has waited longest made room
+
+
+def test_connections_of_one_address_do_not_close_those_of_another(port):
+    with ExitStack() as held:
+        modest = held.enter_context(opened(port))
+        greedy = [held.enter_context(opened(port, address="127.0.0.2")) for _ in range(5 * MOST)]
+        assert is_closed(greedy[0])
+        modest.sendall(f"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        assert modest.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_of_one_address_leave_turns_and_places_to_another(monkeypatch):
+    index, free, asked = disent.Index.of(["wake me up at nine", "play some jazz"]), threading.Event(), []
+    search_each = index.search_each
+
+    def slow(queries, *arguments, **options):
+        asked.extend(query for query in queries if query[:6] in ("greedy", "modest"))  # others measure the noise
+        free.wait(60)
+        return search_each(queries, *arguments, **options)
+
+    def search(port: int, query: str, address: str) -> socket.socket:
+        content = f'{{"queries": ["{query}"]}}'
+        head = "POST /v1/search HTTP/1.1\r\nHost: HOST\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        sent = f"{head}Content-Length: {len(content)}\r\n\r\n{content}".encode()
+        connection = held.enter_context(opened(port, sent, address))
+        time.sleep(0.2)  # so that they come in this order
+        return connection
+
+    monkeypatch.setattr(index, "search_each", slow)
+    for port in serve(application(index, {}, turns=Turns(most=5))):
+        with ExitStack() as held:
+            held.callback(free.set)
+            greedy = [search(port, f"greedy {number}", "127.0.0.2") for number in range(6)]
+            modest = [search(port, f"modest {number}", "127.0.0.1") for number in range(3)]
+            free.set()
+            statuses = [connection.recv(12)[-3:] for connection in (*greedy, *modest)]
+    assert statuses == [b"200"] * 3 + [b"503"] * 3 + [b"200"] * 2 + [b"503"]
+    assert asked == ["greedy 0", "greedy 1", "modest 0", "greedy 2", "modest 1"]
 
 
 def test_a_computed_answer_is_waited_for_and_its_connection_is_not_closed_for_others(monkeypatch):

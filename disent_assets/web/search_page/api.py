@@ -179,7 +179,7 @@ class Service:
         The server listens only after index, model and classifier have answered once.
         """
         if self.turns.is_full:
-            raise Busy(f"{self.turns.most} requests wait already")
+            raise self.turns.busy()
         return {
             "texts": len(self.index),
             "embeddings": [plain_word(name) for name in self.index.embeddings],
@@ -196,12 +196,16 @@ class Service:
         async def asked(request: Request) -> Response:
             if endpoint.asked is None:
                 return JSONResponse(answer(), headers=HEADERS)
-            if self.turns.is_full:
-                raise Busy(f"{self.turns.most} requests wait already")
+            address = address_of(request)
+            self.turns.require_place(address)
             content = await _content(request)
-            return await self.turns.take(partial(_answered, endpoint.asked, answer, content))
+            return await self.turns.take(partial(_answered, endpoint.asked, answer, content), address)
 
         return asked
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _answered(kind: type[_Sent], answer: Callable[[Any], dict[str, Any]], content: bytes) -> Response:

@@ -34,6 +34,7 @@ from disent_assets.web.search_page.api import (
     MOST_ANSWERS,
     PUBLIC,
     Service,
+    address_of,
     predictions,
     refused,
 )
@@ -211,7 +212,7 @@ def application(
 
     def in_turn(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
         async def asked(request: Request) -> Response:
-            return await turns.take(partial(answer, request))
+            return await turns.take(partial(answer, request), address_of(request))
 
         return asked
 
