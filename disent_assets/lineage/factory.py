@@ -124,10 +124,9 @@ def step_asset(
         results = zip(step.outputs, step.make(partition), strict=True)
         return [materialized(key, result, show(partition, result) if show else {}) for key, result in results]
 
-    def run(partition: str, tags: Mapping[str, str]) -> list[dg.MaterializeResult]:
+    def run(partition: str) -> list[dg.MaterializeResult]:
         with user_errors():
             if workspace is not None:
-                check_configuration(workspace.config, tags)
                 return make_recorded(workspace, step.key, partition, make, place.device)
             with freed_memory_kept():
                 return make(partition)
@@ -143,11 +142,14 @@ def step_asset(
     )
     def asset(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult]:
         partition = context.partition_key if context.has_partition_key else ""
+        if workspace is not None:
+            with user_errors():
+                check_configuration(workspace.config, context.run.tags)
         asked = [partition, *json.loads(context.run.tags.get(FURTHER_TAG, "[]"))]
         failed: dict[Node, str] = {}
         for name in asked:
             try:
-                results = run(name, context.run.tags)
+                results = run(name)
             except dg.Failure as failure:
                 if len(asked) == 1 or failure.allow_retries:
                     raise

@@ -175,7 +175,7 @@ def state_events(workspace: Workspace) -> Iterator[Event]:
     check = warehouse_checks()[OF_STATES]
     of_relations = [relation_key(name) for name, checks in _checks().items() if check in checks]
     for key in (_under(workspace, key) for key in (DATABASE, *of_relations)):
-        yield evaluation(key, check_result(key.path, check.result(outcome["rows"] == 0, **outcome)))
+        yield evaluation(key, check_result(key.path, check.result_of_rows(outcome)))
 
 
 def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResult]:
@@ -185,7 +185,7 @@ def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResu
             yield check.result(of["rows"] > 0)
         else:
             figures = {"rows": of["copies"]} if check == KEY_IS_UNIQUE else last["checks"][check.name]
-            yield check.result(figures["rows"] == 0, **figures)
+            yield check.result_of_rows(figures)
 
 
 def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSchema:

@@ -156,9 +156,9 @@ def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
             raise ValueError(f"{problem}: {named[1]} --partition {named[2]}") from error
         name = selection.strip("+")
         ending = [key for step in steps for key in map("/".join, step.outputs) if key.endswith(f"/{name}")]
-        close = ending[:1] or difflib.get_close_matches(name, STAGES, n=1)
-        meant = f"did you mean {close[0]!r}? The" if close else "write for instance 'heads' or '+evaluation'; the"
-        raise ValueError(f"selection {selection!r} can't be read; {meant} stages are {', '.join(STAGES)}") from error
+        close = f"; did you mean {ending[0]!r}?" if ending else nearest(name, STAGES)
+        meant = f"{close} The" if close else "; write for instance 'heads' or '+evaluation'; the"
+        raise ValueError(f"selection {selection!r} can't be read{meant} stages are {', '.join(STAGES)}") from error
 
 
 def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:

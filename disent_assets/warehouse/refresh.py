@@ -208,5 +208,5 @@ def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *,
                 if not name.startswith(("papers.", "parts."))
             ],
         },
-        checks=tuple(checks[name].result(outcome["rows"] == 0, **outcome) for name, outcome in outcomes.items()),
+        checks=tuple(checks[name].result_of_rows(outcome) for name, outcome in outcomes.items()),
     )

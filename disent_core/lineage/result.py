@@ -19,6 +19,10 @@ class Check:
     def result(self, passed: bool, **figures: Any) -> "CheckResult":
         return CheckResult(self, bool(passed), figures)
 
+    def result_of_rows(self, figures: Mapping[str, Any]) -> "CheckResult":
+        """Return the result of a condition that `rows` of the table do not meet."""
+        return self.result(figures["rows"] == 0, **figures)
+
 
 @dataclass(frozen=True)
 class CheckResult:

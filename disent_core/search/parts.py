@@ -19,8 +19,9 @@ from jaxtyping import Float, Float32, Int64
 from disent_core.errors import DamagedError, located
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.search.contents import Part
+from disent_core.storage.archives import most_unpacked
 from disent_core.storage.files import atomic_path
-from disent_core.storage.untrusted import mapped_array, most_unpacked, read_untrusted_parquet
+from disent_core.storage.untrusted import mapped_array, read_untrusted_parquet
 
 EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 TEXT_FIELDS = [pa.field(name, pa.string()) for name in ("text_key", "text", "language")]

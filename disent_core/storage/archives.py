@@ -18,7 +18,7 @@ from disent_core.storage.files import storage_errors
 from disent_core.storage.names import safe_part
 
 UNPACKED_TIMES, UNPACKED_LEAST = 100, 1 << 26
-"""An archive may hold 100 times its bytes, or 64 MB if that is more; corpora hold 5 to 20 times theirs."""
+"""A file may hold 100 times its bytes, or 64 MB if that is more; texts and vectors hold 1 to 20 times theirs."""
 MOST_AT_ONCE = 1 << 30
 """Bytes of a part that is read at once, and of a header."""
 MOST_MEMBERS = 100_000
@@ -78,7 +78,7 @@ class _Bounded:
     """A file for tarfile to read, with a limit on the unpacked bytes."""
 
     def __init__(self, path: Path, file: BufferedIOBase) -> None:
-        self._file, self.tell, self._most = file, file.tell, _most_bytes(path)
+        self._file, self.tell, self._most = file, file.tell, most_unpacked(path.stat().st_size)
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= MOST_AT_ONCE:
@@ -91,8 +91,9 @@ class _Bounded:
         return self._file.seek(position)
 
 
-def _most_bytes(path: Path) -> int:
-    return max(UNPACKED_TIMES * path.stat().st_size, UNPACKED_LEAST)
+def most_unpacked(size: int) -> int:
+    """Return how many bytes files of so many bytes may unpack to."""
+    return max(UNPACKED_TIMES * size, UNPACKED_LEAST)
 
 
 def _require(count: int, most: int) -> None:
@@ -139,7 +140,9 @@ def _opened_zip(path: Path) -> Iterator[Iterator[tuple[zipfile.ZipInfo, Callable
         with zipfile.ZipFile(path) as archive:
             listed = archive.infolist()
             _require_count(len(listed) - 1)
-            _require(sum(member.file_size for member in listed), _most_bytes(path))  # no more of each is unpacked
+            _require(
+                sum(member.file_size for member in listed), most_unpacked(path.stat().st_size)
+            )  # no more of each is unpacked
             yield ((member, lambda member=member: archive.open(member)) for member in listed)
     except _DAMAGE as error:
         raise ArchiveError(f"not a whole zip archive ({error})") from error

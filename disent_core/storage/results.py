@@ -34,7 +34,7 @@ from disent_core.storage.files import (
     replacing_folder,
     storage_errors,
 )
-from disent_core.storage.remote import AT_ONCE, remote_of
+from disent_core.storage.remote import AT_ONCE, DAMAGED, remote_of
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ def none_if_damaged(read: Callable[[], Value], remedy: str = "It is rebuilt now"
 
 def quarantine(path: Path, problem: str) -> DamagedError:
     """Rename a damaged file (or folder), so that nothing reads it; return the error to raise."""
-    damaged = path.with_name(f"{path.name}.damaged")
+    damaged = path.with_name(f"{path.name}{DAMAGED}")
     remove_path(damaged)
     path.replace(damaged)
     return DamagedError(located(path, None, f"this file {problem}", f"It was quarantined as {damaged.name}. {REMEDY}"))

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-UNPACKED_TIMES, UNPACKED_LEAST = 100, 1 << 26
-"""A file may hold 100 times its bytes, or 64 MB if that is more; texts and vectors hold 1 to 20 times theirs."""
+from disent_core.storage.archives import most_unpacked
+
 _BATCH_ROWS = 8_192
 
 
@@ -30,11 +30,6 @@ def mapped_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
 def column_names(path: Path) -> list[str]:
     """Return the names of the columns of a Parquet file."""
     return pq.ParquetFile(path).schema_arrow.names
-
-
-def most_unpacked(size: int) -> int:
-    """Return how many bytes files of so many bytes may unpack to."""
-    return max(UNPACKED_TIMES * size, UNPACKED_LEAST)
 
 
 def read_untrusted_parquet(path: Path, columns: Collection[str], most: int | None = None) -> pa.Table:
