@@ -355,10 +355,10 @@ def _listed_files(project: Path) -> str:
 
 
 def open_results(project: Path) -> duckdb.DuckDBPyConnection:
-    """Open a database with a view of text for each file of docs/results, and `figure(value, low, high)`."""
+    """Open a database with views of docs/results and of `settings_tried`, all text, and `figure(value, low, high)`."""
     connection = duckdb.connect()
     connection.execute("create macro figure(v, low, high) as v || coalesce(' [' || low || ', ' || high || ']', '')")
-    for path in sorted((project / RESULTS).glob("*.csv")):
+    for path in [*sorted((project / RESULTS).glob("*.csv")), ROOT / "sql" / "published" / "settings_tried.csv"]:
         quoted = str(path).replace("'", "''")
         connection.execute(f"create view {path.stem} as from read_csv('{quoted}', all_varchar = true, header = true)")
     return connection
