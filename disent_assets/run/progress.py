@@ -250,7 +250,7 @@ class RunLog(Shown):
     def start(self, steps: Sequence[StepRun], seconds: Mapping[str, float], workers: int) -> None:
         super().start(steps, seconds, workers)
         self.shown.start(steps, seconds, workers)
-        self.context.log.info("%s, %d at once", self.done.shown(self.now), workers)
+        self.context.log.info(f"{self.done.shown(self.now)}, {workers} at once" if steps else "nothing is stale")
 
     def begin(self, step: StepRun) -> None:
         super().begin(step)

@@ -43,12 +43,12 @@ def warehouse_checks() -> dict[str, Check]:
     """
     paths = sorted((SQL / "checks").glob("*.sql"))
     grains = {
-        path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- grain: ") for path in paths
+        path.stem: path.read_text(encoding="utf-8").split("\n", 1)[0].removeprefix("-- grain: one ") for path in paths
     }
     return {
         HISTORY.name: HISTORY,
         KEYS.name: KEYS,
-        **{name: Check(name, f"Not {grain}.", blocking=False) for name, grain in grains.items()},
+        **{name: Check(name, f"No {grain}.", blocking=False) for name, grain in grains.items()},
     }
 
 

@@ -30,7 +30,7 @@ from disent_core.lineage.partitions import training_sets
 from disent_core.lineage.result import GATE_HAS_ROWS, UNIQUE_ROWS, Check, StepResult
 from disent_core.lineage.step import COMPUTING, FINE_TUNING, SMALL, Output, Read, Source, Step, linked
 from disent_core.lineage.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
-from disent_core.methods import described, places
+from disent_core.methods import places, summary
 from disent_core.storage.results import list_results
 from disent_core.storage.tables import SCHEMAS, fingerprint
 from disent_core.training.needs import Need
@@ -406,8 +406,8 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
 
     return _step(
         tables.head_key(encoder, method.name),
-        f"{described(method.base)}\n\nMethod `{method.method.name}`, "
-        f"seeds {list(config.seeds_of(method))}, trained on the embeddings of `{encoder}`.",
+        f"{summary(method.base)}\n\nMethod `{method.method.name}`, seeds {list(config.seeds_of(method))}, trained on "
+        f"the embeddings of `{encoder}`; docs/methods.md says how.",
         head_spec.version(method),
         train,
         path=workspace.home / "heads" / encoder / method.name,

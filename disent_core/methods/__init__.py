@@ -71,7 +71,7 @@ def places(name: str) -> tuple[str, ...]:
     return (*(part for part in parts if isinstance(part, str)), METHODS.get(ALIASES.get(name, name), name))
 
 
-def described(name: str) -> str:
-    """Return the docstring of the method's module."""
+def summary(name: str) -> str:
+    """Return the first paragraph of the docstring of the method's module."""
     name = ALIASES.get(name, name)
-    return import_module(METHODS.get(name, name).partition(":")[0]).__doc__ or name
+    return (import_module(METHODS.get(name, name).partition(":")[0]).__doc__ or name).partition("\n\n")[0]
