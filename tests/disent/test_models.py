@@ -46,6 +46,17 @@ def test_the_model_of_the_package_has_at_most_12_megabytes():
     assert 11 < small.megabytes <= 12
 
 
+def test_the_card_of_the_package_s_model_says_what_each_part_was_measured_to_find_and_not_to_find():
+    model = disent.load("small")
+    values = {(row["measure"], row["of"]): row["value"] for row in model.description["measured_packed"]}
+    for language in model.languages:
+        for part, other in (("shape", "values"), ("values", "shape")):
+            assert values[part, language] > values[f"{part} by {other}", language] + 0.3
+    assert {measure for measure, _ in values} >= {f"language by {part}" for part in ("meaning", "shape", "values")}
+    card = (model.path / "README.md").read_text(encoding="utf-8")
+    assert f"| shape by values | en | {values['shape by values', 'en']:.3f} | 1979 |" in card
+
+
 def test_all_embeddings_of_a_static_model_are_those_that_it_gives_by_name():
     static = static_model("small")
     for normalize in (True, False):
