@@ -3,6 +3,7 @@
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -168,7 +169,7 @@ def train(
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # epochs, between the lines about steps
     checksum(extend)
-    known = None if extend is None else open_model(extend, None)
+    known: Any = None if extend is None else open_model(extend, None)  # `train` refuses a head
     trained = train_model(data, folder, extend=known, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:
