@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from disent.extras import needing_extra
-from disent_core.embedding_names import plain_word
+from disent_core.embedding_names import asked_name, plain_word
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.progress import text_bar
 from disent_core.text import listed_texts
@@ -222,6 +222,7 @@ class Model:
         embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`; none if the
             method tags slots. A head that was trained on texts without slots has no template and no residual.
         languages: languages of which one has to be named with the texts; None if a text's language does not matter.
+            `description["languages"]` has those that it was trained on, which a static model calls `languages`.
         seeds: training seeds; empty if the method is deterministic.
         seed: the one in use.
         description: what was trained, on what, with what settings.
@@ -275,8 +276,9 @@ class Model:
     def encode(
         self,
         texts: str | Iterable[str],
-        embedding: str | None = None,
+        name: str | None = None,
         *,
+        embedding: str | None = None,
         language: str | None = None,
         normalize: bool = False,
         batch_size: int = _BLOCK_TEXTS,
@@ -287,8 +289,9 @@ class Model:
 
         Args:
             texts: one text, or several as a list, an array or any other iterable.
-            embedding: one of `embeddings`, or `shape` for the template and `values` for the residual; None: the
-                meaning, or the first that there is.
+            name: one of `embeddings`, or `shape` for the template and `values` for the residual; None: the meaning, or
+                the first that there is.
+            embedding: the same as `name`.
             language: of all of them; only a head that has `languages` needs it.
             normalize: return unit vectors. The default differs from that of static models: without it the vectors are
                 those that the head has learned, that commands write and that a run measures. Cosines are the same.
@@ -305,14 +308,14 @@ class Model:
                 or has half of a surrogate pair.
             EncoderError: if a text can't be encoded.
         """
-        name = self._embedding(embedding)
+        chosen = self._embedding(asked_name(name, embedding))
         matrix = self.encode_all(
             [texts] if isinstance(texts, str) else texts,
             language=language,
             normalize=normalize,
             batch_size=batch_size,
             show_progress=show_progress or progress,
-        )[name]
+        )[chosen]
         return matrix[0] if isinstance(texts, str) else matrix
 
     def encode_all(
@@ -355,8 +358,9 @@ class Model:
         self,
         left: "np.ndarray | str | Iterable[str]",
         right: "np.ndarray | str | Iterable[str]",
-        embedding: str | None = None,
+        name: str | None = None,
         *,
+        embedding: str | None = None,
         language: str | None = None,
     ) -> "np.ndarray":
         """Compare all rows with all rows: cosines, or the late interaction of a method such as `bertscore`.
@@ -364,7 +368,8 @@ class Model:
         Args:
             left: vectors [n, dim], or n texts.
             right: vectors [m, dim], or m texts.
-            embedding: of the texts, as in `encode`.
+            name: the embedding of the texts, as in `encode`.
+            embedding: the same as `name`.
             language: of the texts; only a head that has `languages` needs it.
 
         Returns:
@@ -372,7 +377,7 @@ class Model:
         """
         import numpy as np
 
-        name, matrices = self._embedding(embedding), []
+        chosen, matrices = self._embedding(asked_name(name, embedding)), []
         for side in (left, right):
             if isinstance(side, np.ndarray) and side.dtype.kind == "f":
                 matrices.append(np.atleast_2d(side))
@@ -381,7 +386,7 @@ class Model:
             if not texts:
                 raise ValueError("there are no texts to compare")
             features = self._head.features(texts, self._language(language))
-            matrices.append(self._head.trained.embed(features, self.seed)[name])
+            matrices.append(self._head.trained.embed(features, self.seed)[chosen])
         if not isinstance(matrices[0], np.ndarray):
             return matrices[0].similarity(matrices[1])
         lengths = [np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12) for rows in matrices]

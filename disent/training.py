@@ -75,7 +75,8 @@ class Measured(NamedTuple):
         model: `untrained` (hashed words), `trained`, or the name of a model that disent comes with.
         measure: `translation` (accuracy at 1 among the texts of the other language), or `label` (accuracy of labels
             that a classifier has learned from texts of another language), or of a table with slots `shape` and
-            `values` (accuracy at 1 as of the tasks `same_template_retrieval` and `value_retrieval`).
+            `values` (accuracy at 1 as of the tasks `same_template_retrieval` and `value_retrieval`), and the same by
+            the part that should not find it, `shape by values` and `values by shape`.
         of: `en-de`: from English to German; `en`: among texts in English.
         value: between 0 and 1.
         low, high: its 95 % interval over texts (Wilson).
@@ -376,7 +377,7 @@ def _measured(
                 *_label(name, model, tables, (pivot, other)),
             )
         ]
-        return [*of_languages, *_of_parts(tables, pairs or {}, compared)]
+        return [*of_languages, *of_parts(tables, pairs or {}, compared)]
 
 
 def _split(table: "pa.Table", split: str) -> "pa.Table":
@@ -422,10 +423,13 @@ def _label(
     yield _proportion(name, "label", languages, labels == np.array(asked["intent"].to_pylist()))
 
 
-def _of_parts(
+def of_parts(
     tables: "dict[str, pa.Table]", pairs: "Mapping[str, pa.Table]", compared: "dict[str, StaticModel]"
 ) -> Iterator[Measured]:
-    """Yield how often the nearest text of the test split by shape or by values has the same, where texts have slots."""
+    """Yield how often the nearest text of the test split by shape or by values has the same, where texts have slots.
+
+    Either part is also asked for what the other one should find alone.
+    """
     from disent_core.embedding_names import ALIASES
     from disent_core.evaluation.contract import EvaluationConfig, Inputs
     from disent_core.evaluation.tasks.monolingual_retrieval import VALUES
@@ -436,11 +440,18 @@ def _of_parts(
             read = {("utterances", code): tables[code], ("template_pairs", code): of_code}
             inputs = Inputs(corpus=NAME, languages=(code,), tables=read)
             for problem in cast("list[Problem]", task.problems(inputs, EvaluationConfig())):
-                for name, model in compared.items():
-                    if ALIASES[measure] not in model.names:
-                        continue
-                    vectors = {role: model.encode(texts.texts or (), measure) for role, texts in problem.texts.items()}
-                    yield _proportion(name, measure, (code,), cast("np.ndarray", problem.score(vectors)[0].items))
+                for part in sorted(ALIASES, key=lambda part: part != measure):
+                    asked = measure if part == measure else f"{measure} by {part}"
+                    for name, model in compared.items():
+                        if ALIASES[part] in model.names:
+                            yield scored(name, asked, problem, model, part)
+
+
+def scored(name: str, measure: str, problem: "Problem", model: "StaticModel", embedding: str) -> Measured:
+    """Return the share of a problem's texts that an embedding of a model gets right."""
+    vectors = {role: model.encode(texts.texts or (), embedding) for role, texts in problem.texts.items()}
+    right = cast("np.ndarray", problem.score(vectors)[0].items)
+    return _proportion(name, measure, (problem.evaluated_on,), right)
 
 
 def _columns(table: "pa.Table", *names: str) -> list[list[Any]]:

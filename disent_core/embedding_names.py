@@ -25,6 +25,13 @@ def embedding_of(name: str | None, names: Iterable[str], what: str, *, had_slots
     raise ValueError(f"{what} has no embedding {name!r}; choose one of {', '.join(words)}")
 
 
+def asked_name(name: str | None, embedding: str | None) -> str | None:
+    """Return the name of an embedding that a caller gives by either of the two words for the argument."""
+    if name is not None and embedding is not None:
+        raise ValueError(f"name={name!r} and embedding={embedding!r} are two words for the same; give one")
+    return embedding if name is None else name
+
+
 def without_slots(what: str, absent: str = "shape and no values") -> str:
     """Return why a model has no shape or values, and the remedy."""
     cause = f"{what} has no {absent}: the texts that it was trained on have no slots in which they differ"

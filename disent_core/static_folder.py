@@ -273,6 +273,8 @@ _MEASURES = {
     "label": "*label*: how often a classifier that has learned labels in the first language is right in the second.",
     "shape": "*shape*: how often the nearest text by shape has the same words outside of slots, and the same slots.",
     "values": "*values*: how often the nearest text by values has the same values, in another shape.",
+    "shape by values": "*shape by values*, *values by shape*: the same by the other part, which should find neither.",
+    "language by meaning": "*language*: how often the 25 nearest texts tell which of two a text is in; chance is 0.5.",
 }
 
 
@@ -306,13 +308,14 @@ def card(header: Header, size: int) -> str:
         "",
         "Texts in other languages are embedded too, but nothing relates their words to those of the languages above.",
     ]
-    if measured := description.get("measured"):
+    measured, packed = description.get("measured"), description.get("measured_packed")
+    if measured:
         lines += ["", "## Measured", "", *_table(measured)]
-        named = str(measured)
-        lines += [line for measure, what in _MEASURES.items() if f"'{measure}'" in named for line in ("", what)]
-    if packed := description.get("measured_packed"):
+    if packed:
         above = "The figures above are of the trained table, the mean where there are several seeds."
-        lines += ["", f"{above} Translation by these weights, in {header.bits} bits:", "", *_table(packed)]
+        lines += ["", f"{above} By these weights, in {header.bits} bits:", "", *_table(packed)]
+    named = f"{measured}{packed}"
+    lines += [line for measure, what in _MEASURES.items() if f"'{measure}'" in named for line in ("", what)]
     lines += ["", "## Licence and data", ""]
     lines += [f"Licence: {_plain(licence) or 'not stated'}."]
     if attribution := description.get("attribution"):

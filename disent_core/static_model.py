@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from disent_core.embedding_names import MEANING, embedding_of, plain_word
+from disent_core.embedding_names import MEANING, asked_name, embedding_of, plain_word
 from disent_core.errors import Notice
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 from disent_core.progress import text_bar
@@ -59,7 +59,8 @@ class StaticModel:
         names: of its embeddings, `meaning` first; each other one is a part of it. Heads call them `embeddings`.
         dim: dimensions of the meaning.
         widths: dimensions of each embedding.
-        languages: those that it was trained on. The language of a text need not be known.
+        languages: those that it was trained on, where `disent.Model` has those that must be named with a text. The
+            language of a text need not be known.
         description: what was trained, on what, under what licence; see `static_folder`.
         header: what it is in numbers, and all of the above.
         path: its folder; None if it was not loaded.
@@ -217,15 +218,18 @@ class StaticModel:
         normalize: bool = True,
         batch_size: int = 1024,
         show_progress: bool = False,
+        embedding: str | None = None,
     ) -> NDArray[np.float32]:
         """Embed texts.
 
         Args:
             texts: one text, or several as a list, an array or any other iterable.
             name: one of `names`, or `shape` for the template and `values` for the residual; None: the meaning.
-            normalize: return unit vectors; False: the sums of the words' vectors, whose parts differ in length.
+            normalize: return unit vectors, which the trained heads of `disent.Model` do only if asked; False: the sums
+                of the words' vectors, whose parts differ in length.
             batch_size: texts that are embedded at once.
             show_progress: show on stderr how many are done, and the time left.
+            embedding: the same as `name`.
 
         Returns:
             float32 [dim] for one text, [texts, dim] for several, in order.
@@ -233,7 +237,7 @@ class StaticModel:
         Raises:
             ValueError: if there is no such embedding, a text is no str, or it has half of a surrogate pair.
         """
-        chosen = self._embedding(name)
+        chosen = self._embedding(asked_name(name, embedding))
         listed = [texts] if isinstance(texts, str) else texts
         vectors = self._encoded(listed, (chosen,), normalize, batch_size, show_progress)[chosen]
         return vectors[0] if isinstance(texts, str) else vectors
@@ -287,6 +291,8 @@ class StaticModel:
         left: str | Iterable[str] | NDArray[np.floating],
         right: str | Iterable[str] | NDArray[np.floating],
         name: str | None = None,
+        *,
+        embedding: str | None = None,
     ) -> NDArray[np.float32]:
         """Compare all with all by cosine.
 
@@ -294,11 +300,12 @@ class StaticModel:
             left: n texts, or their vectors [n, dim].
             right: m texts, or their vectors [m, dim].
             name: the embedding of texts, as in `encode`.
+            embedding: the same as `name`.
 
         Returns:
             float32 [n, m]; a single text or vector counts as n = 1.
         """
-        first, second = (self._rows_of(side, name) for side in (left, right))
+        first, second = (self._rows_of(side, asked_name(name, embedding)) for side in (left, right))
         if first.shape[1] != second.shape[1]:
             raise ValueError(f"vectors of {first.shape[1]} and {second.shape[1]} dimensions can't be compared")
         return first @ second.T

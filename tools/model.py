@@ -1,27 +1,32 @@
 """Write a static model that `disent.load()` opens by its name: `python -m tools.model NAME`, which `make model` runs.
 
 `small` is written to disent/models/small, and `massive` to a wheel in dist/. The head is that of the model's
-configuration, and the card has what the warehouse of the run measured.
+configuration, and the card has what the warehouse of the run measured. Where the model is there already, the command
+says whether the run gives the same bits, or how far it is.
 """
 
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
-import pyarrow as pa
+import numpy as np
 
 import disent
 from disent.model import ENTRY_POINTS
-from disent.training import translation
+from disent.training import of_parts, scored, translation
 from disent_core.config.load import load_config
+from disent_core.embedding_names import ALIASES
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem
+from disent_core.evaluation.tasks.probes import LEAKAGE_KNN
 from disent_core.export.static import of_head
-from disent_core.lineage.saved_heads import open_head
-from disent_core.lineage.workspace import UTTERANCES, Workspace
+from disent_core.lineage.saved_heads import SavedHead, open_head
+from disent_core.lineage.workspace import TEMPLATES, UTTERANCES, Workspace
 from disent_core.static_model import StaticModel
 from disent_core.storage.tables import SCHEMAS, read_info, read_table
 
@@ -78,13 +83,10 @@ EDITIONS = {
 }
 
 
-def trained(name: str, config: Path, home: Path) -> StaticModel:
-    """Return the model of a run, with the facts of its card."""
-    workspace = Workspace(load_config(config), home)
-    head = open_head(workspace.head("words", "facet_static", name), device="cpu")
-    languages = head.description["languages"]
-    paths = {code: workspace.table(*UTTERANCES, "massive", code) for code in languages}
-    facts = {
+def facts(name: str, head: SavedHead, workspace: Workspace, run: disent.Run) -> dict[str, Any]:
+    """Return the facts of a model's card that its run has."""
+    paths = {code: workspace.table(*UTTERANCES, "massive", code) for code in head.description["languages"]}
+    return {
         "name": name,
         "licence": "CC-BY-4.0",
         "attribution": ATTRIBUTION,
@@ -93,22 +95,43 @@ def trained(name: str, config: Path, home: Path) -> StaticModel:
             for code, info in ((code, read_info(path)) for code, path in paths.items())
             if info is not None
         ],
-        "measured": disent.open(config, home=home).sql(MEASURED).to_dicts(),
+        "measured": run.sql(MEASURED).to_dicts(),
     }
-    tables = {code: read_table(path, SCHEMAS["utterances"]) for code, path in paths.items()}
-    packed = of_weights(of_head(head, seed=SEED, bits=BITS), tables)
-    return of_head(head, seed=SEED, bits=BITS, **facts, measured_packed=packed)
 
 
-def of_weights(model: StaticModel, tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
-    """Return translation by the very weights that are published, from the first language to the others and back."""
+def of_weights(model: StaticModel, workspace: Workspace) -> list[dict[str, Any]]:
+    """Return what the very weights that are published find, and each part what the other one should find alone.
+
+    Translations and languages are those of the first language and each other one.
+    """
     first, *others = model.languages
-    return [
-        {"of": row.of, "value": round(row.value, 3), "n": row.n}
-        for other in others
-        for languages in ((first, other), (other, first))
-        for row in translation("packed", model, tables, languages)
-    ]
+    tables, pairs = (
+        {code: read_table(workspace.table(*key, "massive", code), SCHEMAS[key[1]]) for code in model.languages}
+        for key in (UTTERANCES, TEMPLATES)
+    )
+    read = {("utterances", code): table for code, table in tables.items()}
+    rows = [row for other in others for languages in ((first, other), (other, first))
+            for row in translation("packed", model, tables, languages)]  # fmt: skip
+    rows += of_parts(tables, pairs, {"packed": model})
+    for other in others:
+        inputs = Inputs(corpus="massive", languages=(first, other), tables=read)
+        for problem in cast("list[Problem]", LEAKAGE_KNN.problems(inputs, EvaluationConfig())):
+            rows += (scored("packed", f"language by {part}", problem, model, part) for part in ("meaning", *ALIASES))
+    return [{"measure": row.measure, "of": row.of, "value": round(row.value, 3), "n": row.n} for row in rows]
+
+
+def distance(model: StaticModel, known: StaticModel, texts: Sequence[str]) -> str:
+    """Say whether a model has the weights of another one, or how far the vectors of texts and the figures are."""
+    if model.fingerprint == known.fingerprint:
+        return "the run gives the weights that are there, to the bit"
+    apart = max(float(np.abs(model.encode(texts, name) - known.encode(texts, name)).max()) for name in known.names)
+    ours, theirs = (
+        {(row["measure"], row["of"]): row["value"] for row in each.description["measured_packed"]}
+        for each in (model, known)
+    )
+    figures = max(abs(ours[key] - theirs[key]) for key in theirs)
+    what = "the run gives other weights than those that are there"
+    return f"{what}: vectors of {len(texts):,} texts differ by up to {apart:.1e}, figures by up to {figures:.3f}"
 
 
 def write_wheel(model: StaticModel, name: str, folder: Path) -> Path:
@@ -127,13 +150,25 @@ def write_wheel(model: StaticModel, name: str, folder: Path) -> Path:
 @click.argument("name", type=click.Choice(list(EDITIONS)))
 @click.option("--home", type=click.Path(path_type=Path, exists=True), help="Folder of the run's results.")
 @click.option("--dist", type=click.Path(path_type=Path), default=Path("dist"), help="Folder of the wheel.")
-def main(name: str, home: Path | None, dist: Path) -> None:
+@click.option("--keep", is_flag=True, help="Keep the weights of small that are there; measure them for their card.")
+def main(name: str, home: Path | None, dist: Path, *, keep: bool) -> None:
     edition = EDITIONS[name]
-    model = trained(name, edition.config, home or edition.home)
+    workspace = Workspace(load_config(edition.config), home or edition.home)
+    head = open_head(workspace.head("words", "facet_static", name), device="cpu")
+    model = of_head(head, seed=SEED, bits=BITS)
+    model = model.described(measured_packed=of_weights(model, workspace))
     if name == "small":
-        model.save(SMALL)
+        known = StaticModel.load(SMALL)
+        known = known.described(measured_packed=of_weights(known, workspace))
+        paths = [workspace.table(*UTTERANCES, "massive", code) for code in known.languages]
+        texts = [text for path in paths for text in read_table(path, SCHEMAS["utterances"])["text"].to_pylist()]
+        click.echo(distance(model, known, texts))
+        if not keep:
+            known = model.described(**facts(name, head, workspace, disent.open(edition.config, home=workspace.home)))
+        known.save(SMALL)
         written, size = SMALL, sum(file.stat().st_size for file in SMALL.iterdir())
     else:
+        model = model.described(**facts(name, head, workspace, disent.open(edition.config, home=workspace.home)))
         written = write_wheel(model, name, dist)
         size = written.stat().st_size
     click.echo(f"{model!r}\n{written}: {size / 1e6:.1f} MB")

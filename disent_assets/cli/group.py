@@ -118,6 +118,8 @@ def after_the_bar() -> Iterator[None]:
 
 
 _OPTIONS = {
+    "disent.load(..., sha256=)": "--sha256 DIGEST,",
+    "sha256=": "--sha256",
     "other_language=": "--other-language",
     " language=": " --language CODE",
     " head=": " --head HEAD",

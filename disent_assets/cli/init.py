@@ -3,12 +3,14 @@
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import click
 
 from disent import train as train_model
 from disent.home import SHARED
 from disent_assets.cli.group import main, short
+from disent_assets.cli.search import SHA256, checksum, open_model
 from disent_core.embedding_names import without_slots
 from disent_core.errors import ConfigError, located
 from disent_core.storage.files import temporary_folder
@@ -148,7 +150,8 @@ def init(folder: Path, real: bool, data: Path | None) -> None:
 @main.command()
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--extend", metavar="MODEL", help="Add the languages that this model lacks: a name or a folder.")
+@click.option("--extend", metavar="MODEL", help="Add the languages that this model lacks: a name, folder or address.")
+@SHA256
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--bits", type=click.Choice(["4", "8"]), default="8", show_default=True, help="Of a weight.")
 @click.option("--licence", help="Of the weights, for the card, such as CC-BY-4.0.")
@@ -165,7 +168,9 @@ def train(
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # epochs, between the lines about steps
-    trained = train_model(data, folder, extend=extend, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
+    checksum(extend)
+    known: Any = None if extend is None else open_model(extend, None)  # `train` refuses a head
+    trained = train_model(data, folder, extend=known, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:
         click.echo(f"{without_slots('The model')}.")

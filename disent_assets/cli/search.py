@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from disent_core.static_model import StaticModel
 
 HEAD_HELP = (
-    "A model of disent models or its folder, a head's .safetensors file, an exported folder, or METHOD@ENCODER:PAIR of "
-    "the configuration."
+    "A model of disent models or its folder, a head's .safetensors file, an exported folder, its address (--sha256), "
+    "or METHOD@ENCODER:PAIR of the configuration."
 )
 MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the model is not where it was: {HEAD_HELP}")
 METHOD = click.option(
@@ -38,6 +38,20 @@ METHOD = click.option(
     help="A module of your own that the head may name. Others than those of disent are not imported.",
 )  # fmt: skip
 ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
+SHA256 = click.option(
+    "--sha256", metavar="DIGEST", expose_value=False,
+    callback=lambda context, _, value: context.meta.__setitem__(_CHECKSUM, value),
+    help="Checksum of the archive, if the model is named by an address.",
+)  # fmt: skip
+_CHECKSUM = f"{__name__}.sha256"
+
+
+def checksum(head: str | None) -> str | None:
+    """Return the checksum that a command was given for its model `head`; without a model it is an error."""
+    sha256 = click.get_current_context().meta.get(_CHECKSUM)
+    if head is None and sha256 is not None:
+        raise ValueError("sha256= is the checksum of a model at an address; name that too, or leave it out")
+    return sha256
 
 
 def open_model(
@@ -56,8 +70,9 @@ def open_model(
     from disent.model import load
 
     method, _, trained = head.partition("@")
-    if not trained or Path(head).exists():
-        return load(head, seed=seed, encoder=encoder, device=device, methods=methods)
+    sha256 = checksum(head)
+    if sha256 is not None or "://" in head or not trained or Path(head).exists():
+        return load(head, sha256=sha256, seed=seed, encoder=encoder, device=device, methods=methods)
     from disent.home import home_folder
     from disent.run import open as open_run
     from disent_assets.settings.environment import configuration
@@ -89,6 +104,7 @@ def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Se
     from disent import Index
     from disent_core.search.contents import read_contents
 
+    checksum(head)
     contents = read_contents(folder) if head else None
     model = open_model(head, contents.head.seed, encoder, methods=methods) if head and contents else None
     return Index.open(folder, head=model, encoder=encoder, methods=methods)
@@ -102,6 +118,7 @@ def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Se
 @click.option("--seed", type=int, help="Seed of the training; default: the first.")
 @click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
 @click.option("--licence", help="Of the weights, for the card, such as CC-BY-4.0.")
+@SHA256
 @METHOD
 def export(
     head: str,
@@ -116,7 +133,8 @@ def export(
     """Write a trained head or a static model as a folder that sentence-transformers loads without disent.
 
     HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, METHOD@ENCODER:PAIR of the
-    configuration, or a static model: its folder, or a name of disent models. FOLDER must not exist.
+    configuration, a static model (its folder, or a name of disent models), or the address of an archive of a folder.
+    FOLDER must not exist.
     """
     from disent import Model
 
@@ -200,17 +218,22 @@ _UNCHANGED = "unchanged since its record was written (this does not say who wrot
 
 
 @main.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder")
+@SHA256
 @METHOD
-def check(folder: Path, methods: tuple[str, ...]) -> None:
+def check(folder: str, methods: tuple[str, ...]) -> None:
     """Check a folder that disent has exported: its files, its code, and its vectors of a few texts.
 
-    Nobody has signed the folder: whoever changes it can write its record anew.
+    FOLDER may be the address of its archive, https://HOST/x.tar.gz, with --sha256. Nobody has signed the folder:
+    whoever changes it can write its record anew.
     """
+    from disent.downloaded import downloaded
     from disent_core.export.folder import check_folder
 
-    checked = check_folder(folder, methods)
-    click.echo(f"{short(folder.resolve())}: {_UNCHANGED}; {', '.join(checked.routes or checked.tags)}")
+    sha256 = checksum(folder)
+    path = Path(folder) if sha256 is None and "://" not in folder else downloaded(folder, sha256)
+    checked = check_folder(path, methods)
+    click.echo(f"{short(path.resolve())}: {_UNCHANGED}; {', '.join(checked.routes or checked.tags)}")
     if checked.graph is False:
         click.echo("disent.onnx has its checksum; to run it too: pip install 'disent-embeddings[onnx]'")
 
@@ -223,6 +246,7 @@ def check(folder: Path, methods: tuple[str, ...]) -> None:
 @click.option("--seed", type=int, help="Seed of the training; default: the first.")
 @click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Of mteb's result files; default: mteb in DISENT_HOME.")
+@SHA256
 @METHOD
 def mteb(
     head: str,
@@ -300,6 +324,7 @@ _LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites
 @_LANGUAGE
 @_SEED
 @ENCODER
+@SHA256
 @METHOD
 def embed(
     texts: str,
@@ -348,6 +373,7 @@ def embed(
 @_LANGUAGE
 @_SEED
 @ENCODER
+@SHA256
 @METHOD
 def index(
     texts: str,
@@ -372,6 +398,7 @@ def index(
         from disent_core.search.contents import read_contents
 
         options = {"encoder": encoder, "methods": methods}
+        checksum(head)
         model = open_model(head, seed, **options) if head else index_model(index, **options)
         if (contents := read_contents(index)) is not None:
             require_head(index, contents, head_record(model))
@@ -404,6 +431,7 @@ def index(
 @MOVED_HEAD
 @_COLUMN
 @ENCODER
+@SHA256
 @METHOD
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def search(
@@ -548,6 +576,7 @@ _HOST = "Another address lets other machines ask too, without a login unless DIS
 @click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
 @ENCODER
+@SHA256
 @METHOD
 def serve(
     index: Path,

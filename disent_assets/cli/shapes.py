@@ -7,7 +7,7 @@ import click
 
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
-from disent_assets.cli.search import HEAD_HELP, input_file, open_model
+from disent_assets.cli.search import HEAD_HELP, SHA256, input_file, open_model
 from disent_assets.counted import counted
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are show
 @click.argument("texts", metavar="LOG")
 @click.option("--since", metavar="OLD", help="An earlier log: shapes and wordings that it lacks are new.")
 @click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
+@SHA256
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 1, min_open=True),

@@ -20,21 +20,22 @@ from disent_core.config import sections
 from disent_core.config.model import MethodConfig
 from disent_core.corpora import READERS
 from disent_core.encoders import ENCODER_KINDS, encoder_kind
-from disent_core.evaluation.contract import EvaluationConfig
+from disent_core.evaluation.contract import TASKS, EvaluationConfig
 from disent_core.negatives.config import BleuConfig
-from disent_core.settings import LARGEST, OF_PUBLISHED_CODE, bounds_of, hints_of
+from disent_core.settings import OF_PUBLISHED_CODE, bounds_of, hints_of
 
 INTRODUCTION = """\
 # Configuration
 
 Made by `disent settings > docs/configuration.md`; `disent settings METHOD` lists one method's keys. Strings are
-shown as TOML has them; a default `none` is what holds where the key is left out. An unknown key is an error. Paths
-are relative to the file. Editors complete and check a file whose first line is `#:schema disent.schema.json`, with the
-JSON Schema that `disent settings --schema` prints and `disent init` writes.
+shown as TOML has them; a default `none` is what holds where the key is left out. The column `or` has the other values;
+bounds that only refuse the absurd are left out. An unknown key is an error. Paths are relative to the file. Editors
+complete and check a file whose first line is `#:schema disent.schema.json`, with the JSON Schema that
+`disent settings --schema` prints and `disent init` writes.
 """
 METHOD_KEYS = {
     "method": ("NAME", "the method: one of those below, or one of your own as `package.module:ATTRIBUTE`"),
-    "preset": ('`"paper"`', "the preset that the method's keys start from; every method has one named `paper`"),
+    "preset": ('`"paper"`', "the preset that the method's keys start from; `paper` is the defaults, unless listed"),
     "encoders": ("all", "encoders that the method runs on"),
     "pairs": (
         "`experiment.pairs`",
@@ -106,8 +107,8 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
     for name in names:
         for preset, settings in methods.method(name).presets.items():
             changed = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
-            note = " (every method's default is named so)" if preset == "paper" else ""
-            lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}{note}")
+            if changed or preset != "paper":  # every method has that, with the defaults
+                lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}")
     kind, title = type(base), ", ".join(f"`{name}`" for name in names)
     if not fields(base):
         tables = ["No keys.", ""]
@@ -159,13 +160,14 @@ def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str
     """Return rows of these keys; `values` replace the defaults of the class."""
     hints = hints_of(kind)
     meanings = meanings_of(kind)
-    rows = ["| key | default | values | meaning |", "|---|---|---|---|"]
+    rows = ["| key | default | or | meaning |", "|-|-|-|-|"]
     for field in (field for field in fields(kind) if field.name in names):
         default = values.get(field.name, default_of(field))
         shown = "required" if default is MISSING else "its own section" if is_dataclass(default) else _code(default)
+        shown = "all" if default == tuple(TASKS) else shown
         owner = _owner(kind, field.name)
         meaning = meanings.get(field.name) or ("" if owner is kind else f"see `{owner.__name__}`")
-        rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name])} | {meaning} |")
+        rows.append(f"| `{field.name}` | {shown} | {_values(hints[field.name], default)} | {meaning} |")
     return "\n".join(rows)
 
 
@@ -218,29 +220,33 @@ def described(kind: type) -> dict[str, str]:
     return {key: " ".join(text.split()).replace("|", "\\|") for key, text in entries}
 
 
-def _values(hint: Any) -> str:
-    """Describe the allowed values of a key."""
+def _values(hint: Any, default: Any = None) -> str:
+    """Describe the allowed values of a key: options beside the default, which also tells the type of a number."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
-        return f"{_values(inner[0])}{_bounds(hint)}"
-    if get_origin(hint) is Literal:
-        return ", ".join(_code(option) for option in inner)
+        return f"{_values(inner[0], default)} {_bounds(hint)}".strip()
+    if get_origin(hint) is Literal or hint is bool:
+        return ", ".join(_code(option) for option in inner or (True, False) if option != default)
     if get_origin(hint) in (tuple, dict):
         return f"list of {_values(inner[0])}" if get_origin(hint) is tuple else f"table of {_values(inner[1])}"
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(_values(option) for option in inner if option is not NoneType)
-    if is_dataclass(hint):
-        return "table"
+    if type(default) is hint and hint in (int, float):
+        return ""
     name: str = hint.__name__
-    return {"str": "string", "bool": "true, false"}.get(name, name)
+    return "table" if is_dataclass(hint) else {"str": "string"}.get(name, name)
 
 
 def _bounds(hint: Any) -> str:
     """Describe the bounds of a number, except those that only refuse the absurd."""
-    bounds = {word: bound for word, bound in bounds_of(hint).items() if abs(bound) not in (LARGEST, 2**63 - 1)}
+    least, bounds = "at least", bounds_of(hint)
+    bounds = {name: bound for name, bound in bounds.items() if abs(bound) < 1_000 or (name == least and bound > 0)}
     if bounds.keys() == {"at least", "at most"}:
-        return f", {bounds['at least']:,} to {bounds['at most']:,}"
-    return "".join(f", {word} {bound:,}" for word, bound in bounds.items())
+        return f"{bounds['at least']:,} to {bounds['at most']:,}"
+    return ", ".join(f"{_SIGNS[word]} {bound:,}" for word, bound in bounds.items())
+
+
+_SIGNS = {"at least": ">=", "above": ">", "at most": "<=", "below": "<"}
 
 
 def _code(value: Any) -> str:

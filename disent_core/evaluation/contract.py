@@ -88,7 +88,7 @@ class EvaluationConfig(Settings):
     """How heads are evaluated. Two runs with equal configs give equal numbers.
 
     Attributes:
-        tasks: names of tasks, or modules of tasks of your own, as `package.module:TASK`.
+        tasks: names of tasks (docs/tasks.md), or modules of tasks of your own, as `package.module:TASK`.
         split: of the corpora, whose rows are queries and candidates.
         ties: `lowest`: of equal scores the lowest index is retrieved, as argmax does; `worst`: a candidate
             that scores as high as the gold one makes an error.

@@ -21,11 +21,10 @@ class DreamConfig(TrainConfig):
     """Switches that paper and public code read differently; the defaults are the paper's.
 
     Attributes:
-        partner: the random sentence that a sentence is compared with. `same_language` draws it from all training
-            sentences of the language. `next_in_batch` takes the batch's next sentence of that language, which is as
-            random as batches are and halves the work. `random_batch_row`, the authors' code, does so for the language
-            loss; for the meaning loss it takes both sides of another pair, of any languages. `half_batch`, ORACLE's
-            code, takes the batch's second half as partners of the first, which leaves 256 pairs of 512.
+        partner: the random sentence that a sentence is compared with: of all training sentences of the language; the
+            `next_in_batch` of that language, which halves the work; `random_batch_row`, the authors' code, the same for
+            the language loss and both sides of any other pair for the meaning loss; `half_batch`, ORACLE's code, the
+            batch's second half for the first, which leaves 256 pairs of 512.
         language_repulsion: add max(0, cos(s_l, t_l)), which the authors' code computes and leaves out.
         without: groups of losses to leave out, as in the paper's Table 6.
     """

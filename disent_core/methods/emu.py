@@ -65,7 +65,7 @@ class EmuConfig(IntentConfig):
         alpha: length of the vector that the classifier reads.
         center_weight: lambda, the weight of the center loss; 0 leaves it out.
         centers: `running` means as in Wen et al. 2016, which start at 0; the means of the `batch`; or `learned` ones.
-        center_rate: step of a running center towards the mean of the batch, in (0, 1].
+        center_rate: step of a running center towards the mean of the batch.
         center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
         discriminator: train a discriminator of languages; without it `gamma` and all settings below do nothing.
         gamma: weight of the discriminator's loss, which encoder and classifier raise.

@@ -54,7 +54,7 @@ class FacetConfig(Settings):
 
     Attributes:
         learning_rate: first learning rate of AdamW for the units over token states; it falls to 0 with the cosine of
-            the steps (Loshchilov and Hutter 2017, Equation 5, without restarts).
+            the steps.
         weight_decay: strength of their decoupled weight decay.
         words_learning_rate: first learning rate of Adam for the table of words, which falls likewise.
         batch_size: training pairs in a step, to which their parallel mates (`[targets.parallel_mates]`) are added.

@@ -60,7 +60,7 @@ class TwoSlConfig(FewShotConfig):
         filter: train the filter; without it the classifier has `no slot` as one more class.
         filter_hidden: widths of the filter's hidden layers.
         filter_epochs: passes over the spans when the filter is trained.
-        filter_threshold: probability, in [0, 1), from which the filter passes a span.
+        filter_threshold: probability, from which the filter passes a span.
         filter_recall: share of the training slots that the filter passes; sets the threshold in place of
             `filter_threshold`.
         type_hidden: widths of the classifier's hidden layers.
@@ -145,7 +145,7 @@ class TokenClassificationConfig(FewShotConfig):
         learning_rate: learning rate of Adam, constant.
         weight_decay: strength of the weight decay; 0 turns it off.
         decay: the paper says Adam with weight decay: `l2` adds it to the gradient (Adam), `decoupled` is AdamW.
-        dropout: probability of dropout before the linear layer, in [0, 1).
+        dropout: probability of dropout before the linear layer.
     """
 
     epochs: Positive = 50

@@ -57,7 +57,7 @@ class Embedder(Protocol):
     description: Mapping[str, Any]
     fingerprint: str
 
-    def encode(self, texts: Sequence[str], embedding: str | None = None, *, language: str | None = None) -> np.ndarray:
+    def encode(self, texts: Sequence[str], name: str | None = None, /, *, language: str | None = None) -> np.ndarray:
         """Embed texts, float32 [texts, dim]."""
         ...
 

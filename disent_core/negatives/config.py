@@ -26,7 +26,7 @@ class BleuConfig(Settings):
         direction: the utterance as hypothesis, as reference, or the larger of both scores.
         tokenize: words, characters, or whichever the language is written in.
         lowercase: whether case is ignored.
-        threshold: an utterance is in the pool if its largest BLEU, in [0, 1], is below.
+        threshold: an utterance is in the pool if its largest BLEU is below.
         block_pairs: candidate pairs held in memory at once; the result does not depend on it.
     """
 

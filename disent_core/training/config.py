@@ -38,11 +38,10 @@ class TrainConfig(Settings):
         weights: factors of the loss terms in the total, by name; a term that is not named has factor 1. The training
             curve shows terms without their factors.
         monitor: what selects the epoch to keep: the dev `loss`, with or without its adversarial term, or
-            `dev_retrieval`, the mean over both directions of the accuracy@1 of the meaning embedding. Each pair of
-            languages of a mixture has its own candidates, and counts the same.
+            `dev_retrieval`, the mean accuracy@1 of the meaning over both directions and, of a mixture, its pairs.
         validation: the validation pairs: those of the corpus's `dev` split, or a `train_fraction` held out of the
             training pairs.
-        validation_fraction: share of the training pairs that `train_fraction` holds out, between 0 and 1.
+        validation_fraction: share of the training pairs that `train_fraction` holds out.
         validation_draws: random texts of the validation pairs: `fixed`, or drawn again in `each_epoch`, which makes the
             validation loss noisy.
         split_seed: random seed of the held-out pairs and of the order and draws of validation.

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from static_models import static_model
 
 import disent
 from disent.downloaded import RECORDS
 from disent.extras import TRAIN
+from disent_assets.cli import main
 from disent_core.errors import DamagedError
 from disent_core.storage import download, weights
 
@@ -205,6 +207,52 @@ def test_a_model_that_was_damaged_in_the_cache_says_which_folder_to_delete(site,
         disent.load(url, sha256=sha256)
     shutil.rmtree(path)
     assert disent.load(url, sha256=sha256).path == path
+
+
+def command(*words) -> tuple[int, str]:
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    return done.exit_code, done.output
+
+
+def test_commands_take_the_address_of_a_model_with_its_checksum(site, files, tmp_path):
+    url, sha256 = site.put("m.tar.gz", tar_of(files))
+    texts, vectors, index = tmp_path / "texts.txt", tmp_path / "vectors.npy", tmp_path / "index"
+    texts.write_text("wake me up\nplay jazz\n", encoding="utf-8")
+    of_model = ("--head", url, "--sha256", sha256)
+    assert command("embed", texts, vectors, "--embedding", "shape", *of_model)[0] == 0
+    assert np.array_equal(np.load(vectors), static_model("mine").encode(["wake me up", "play jazz"], "shape"))
+    assert command("check", url, "--sha256", sha256)[0] == 0
+    assert command("index", texts, index, *of_model)[0] == 0
+    assert command("search", index, "play jazz", *of_model)[0] == command("shapes", texts, *of_model)[0] == 0
+    assert site.asked == ["/m.tar.gz"]
+    (tmp_path / "pairs.csv").write_text("en,de\nwake me,weck mich\n", encoding="utf-8")
+    code, shown = command("train", tmp_path / "pairs.csv", tmp_path / "new", "--extend", url, "--sha256", sha256)
+    assert code == 1
+    assert "to add a language, the table needs it" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["embed", "{texts}", "out.npy", "--head", "{url}"], "only with its checksum. Pass --sha256 DIGEST, what"),
+        (["check", "{url}"], "it is downloaded only with its checksum"),
+        (["embed", "{texts}", "out.npy", "--head", "small", "--sha256", "0" * 64], "--sha256 is the checksum of"),
+        (["check", "{texts}", "--sha256", "0" * 64], "name an address of https"),
+        (["index", "{texts}", "index", "--sha256", "0" * 64], "checksum of a model at an address; name"),
+        (["search", "index", "x", "--sha256", "0" * 64], "checksum of a model at an address; name"),
+        (["train", "{texts}", "new", "--sha256", "0" * 64], "checksum of a model at an address; name"),
+    ],
+)
+def test_a_command_refuses_an_address_without_a_checksum_and_a_checksum_without_an_address(
+    site, files, tmp_path, monkeypatch, words, problem
+):
+    monkeypatch.chdir(tmp_path)
+    url, _ = site.put("m.tar.gz", tar_of(files))
+    (tmp_path / "texts.txt").write_text("wake me up\n", encoding="utf-8")
+    code, shown = command(*(word.format(url=url, texts="texts.txt") for word in words))
+    assert code == 2
+    assert problem in shown
+    assert not site.asked
 
 
 def test_numpy_suffices(site, files):

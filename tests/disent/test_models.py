@@ -41,6 +41,22 @@ def test_models_are_listed_with_languages_size_and_licence(shipped):
     assert listed == ("small", ("de", "en"), size / 1e6, "CC-BY-4.0", shipped / "small")
 
 
+def test_the_model_of_the_package_has_at_most_12_megabytes():
+    small = {model.name: model for model in disent.models()}["small"]
+    assert 11 < small.megabytes <= 12
+
+
+def test_the_card_of_the_package_s_model_says_what_each_part_was_measured_to_find_and_not_to_find():
+    model = disent.load("small")
+    values = {(row["measure"], row["of"]): row["value"] for row in model.description["measured_packed"]}
+    for language in model.languages:
+        for part, other in (("shape", "values"), ("values", "shape")):
+            assert values[part, language] > values[f"{part} by {other}", language] + 0.3
+    assert {measure for measure, _ in values} >= {f"language by {part}" for part in ("meaning", "shape", "values")}
+    card = (model.path / "README.md").read_text(encoding="utf-8")
+    assert f"| shape by values | en | {values['shape by values', 'en']:.3f} | 1979 |" in card
+
+
 def test_all_embeddings_of_a_static_model_are_those_that_it_gives_by_name():
     static = static_model("small")
     for normalize in (True, False):
@@ -216,6 +232,19 @@ def test_shape_and_values_name_the_template_and_the_residual_of_a_head(head):
     assert head.similarity("ab", "abc", "shape") < 1
     with pytest.raises(ValueError, match="no embedding 'form'; choose one of shape, values"):
         head.encode("x", "form")
+
+
+def test_an_embedding_is_named_by_either_word_of_a_head_and_of_a_static_model(head):
+    for model in (head, static_model("small")):
+        chosen = model.encode(["wake me", "jazz"], name="values")
+        assert np.array_equal(chosen, model.encode(["wake me", "jazz"], "values"))
+        assert np.array_equal(chosen, model.encode(["wake me", "jazz"], embedding="residual"))
+        assert not np.array_equal(chosen, model.encode(["wake me", "jazz"], embedding="shape"))
+        assert model.similarity("wake", "jazz", embedding="shape") == model.similarity("wake", "jazz", name="shape")
+        with pytest.raises(ValueError, match="name='shape' and embedding='values' are two words"):
+            model.encode("wake me", "shape", embedding="values")
+        with pytest.raises(ValueError, match="two words"):
+            model.similarity("wake me", "jazz", "shape", embedding="values")
 
 
 @pytest.mark.parametrize(

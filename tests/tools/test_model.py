@@ -10,7 +10,7 @@ from static_models import static_model
 
 import disent
 from disent_core.static_model import StaticModel
-from tools.model import write_wheel
+from tools.model import distance, write_wheel
 
 
 @pytest.fixture
@@ -36,3 +36,15 @@ def test_a_model_in_a_wheel_is_listed_and_loaded_by_its_name(model, tmp_path, mo
 def test_a_wheel_has_the_same_bytes_when_it_is_written_again(model, tmp_path):
     first, second = (write_wheel(model, "tiny", tmp_path / folder).read_bytes() for folder in "ab")
     assert first == second
+
+
+def test_a_run_with_other_weights_says_how_far_its_vectors_and_figures_are():
+    first, second = (
+        static_model("tiny", table=table).described(measured_packed=[{"measure": "shape", "of": "en", "value": value}])
+        for table, value in ((3, 0.5), (4, 0.52))
+    )
+    assert "to the bit" in distance(first, first, ["wake me up"])
+    pairs = [(first.encode("wake me up", name), second.encode("wake me up", name)) for name in first.names]
+    apart = max(np.abs(left - right).max() for left, right in pairs)
+    expected = f"vectors of 1 texts differ by up to {apart:.1e}, figures by up to 0.020"
+    assert distance(first, second, ["wake me up"]).endswith(expected)

@@ -67,12 +67,12 @@ class HuggingFaceConfig(EncoderConfig):
         precision: number format of weights and of what the model computes; `auto` is float32 on every device, so that
             no table mixes formats. bfloat16 changes vectors by about 1e-2 of their size; int8, on a CPU alone, rounds
             weights and inputs of products, each row by its largest value. Methods that fine-tune the encoder have a
-            setting of their own, and exported folders compute in float32. For the formats of stored vectors see below.
+            setting of their own, and exported folders compute in float32.
         products: library of the products in float32 on a CPU. `onednn` takes half the time of `torch` on processors
             that aren't Intel's, and vectors differ in their last bits. On a GPU, where torch has no oneDNN, and in
             bfloat16 and int8, both are the same.
-        vector_dtype: number format in which sentence vectors are stored.
-        states_dtype: number format in which token states are stored.
+        vector_dtype: number format of stored sentence vectors.
+        states_dtype: number format of stored token states.
         saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
             was distilled here tells it itself.
     """

@@ -43,7 +43,7 @@ class VectorsConfig(EncoderConfig):
 
     Attributes:
         path: file, folder of files, or pattern of either with `{language}` in it.
-        vector_dtype: number format in which sentence vectors are stored.
+        vector_dtype: number format of stored sentence vectors.
         saw: as in `HuggingFaceConfig`.
     """
 

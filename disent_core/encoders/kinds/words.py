@@ -37,7 +37,7 @@ class WordsConfig(EncoderConfig):
     Attributes:
         dim: width of the vectors.
         seed: random seed of the rows.
-        vector_dtype: number format in which sentence vectors are stored.
+        vector_dtype: number format of stored sentence vectors.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {"token_states": "token states", "encoder": "a model to tune"}

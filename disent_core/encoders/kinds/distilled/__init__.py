@@ -60,8 +60,8 @@ class DistilledConfig(ModelMadeHere):
             pooling is the mean. Encoders that differ in these alone have the same student, which is trained once.
         max_length: tokens that are read of a text.
         products: library of the products in float32 on a CPU.
-        vector_dtype: number format in which sentence vectors are stored.
-        states_dtype: number format in which token states are stored.
+        vector_dtype: number format of stored sentence vectors.
+        states_dtype: number format of stored token states.
         vocab_size: Unigram pieces of the vocabulary, special tokens included.
         keep_teacher_words: add the whole words of the teacher's vocabulary.
         align_iterations: of expectation maximisation of IBM model 1.

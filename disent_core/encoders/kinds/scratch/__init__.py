@@ -26,8 +26,8 @@ class ScratchConfig(ModelMadeHere):
         pooling: as in `HuggingFaceConfig`.
         layer: as in `HuggingFaceConfig`. After so little training a head on token states does best with layer 0,
             where pooling `cls` says nothing.
-        vector_dtype: number format in which sentence vectors are stored.
-        states_dtype: number format in which token states are stored.
+        vector_dtype: number format of stored sentence vectors.
+        states_dtype: number format of stored token states.
         vocab_size: entries of the tokeniser's vocabulary, special tokens included; at least 100.
         hidden_size: width of a state, a multiple of `heads`.
         layers: layers of the transformer.
@@ -36,7 +36,7 @@ class ScratchConfig(ModelMadeHere):
         tokeniser: algorithm that learns the vocabulary; a Unigram vocabulary may differ in a few entries from
             run to run.
         max_length: tokens that are read of a text (or of a translation pair), special tokens included.
-        dropout: dropout probability of states and attention while pretraining, in [0, 1).
+        dropout: dropout probability of states and attention while pretraining.
         epochs: passes over the texts.
         max_steps: training steps, in place of `epochs`.
         batch_tokens: tokens of a batch, padding included.
