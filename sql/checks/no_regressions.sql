@@ -1,8 +1,8 @@
--- grain: one number that ranks methods and that the last refresh has made worse, beyond both intervals
+-- grain: one number that ranks methods and that the last refresh has made worse, by a paired test
 -- reads: main.regressions
 -- units: as main.regressions
 -- severity: warning
--- excludes: numbers without intervals
+-- excludes: numbers without a test or intervals
 select
     refresh,
     method,
@@ -14,5 +14,7 @@ select
     metric,
     why,
     round(before, 4) as before,
-    round(after, 4) as after
+    round(after, 4) as after,
+    p_holm,
+    test
 from main.regressions
