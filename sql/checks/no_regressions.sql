@@ -13,8 +13,8 @@ select
     evaluated_on,
     metric,
     why,
-    round(before, 4) as before,
-    round(after, 4) as after,
+    test,
     p_holm,
-    test
+    round(before, 4) as before,
+    round(after, 4) as after
 from main.regressions

@@ -34,5 +34,5 @@ where
     and change = 'worse'
     and coalesce(p_holm < 0.05, stands)
 order by
-    p_value asc nulls last, abs(difference) desc, task asc, dataset asc, method asc, encoder asc, trained_on asc,
-    evaluated_on asc, embedding asc, metric asc, settings asc
+    p_value asc nulls last, abs(difference) desc, task asc, dataset asc, method asc, encoder asc,
+    trained_on asc, evaluated_on asc, embedding asc, metric asc, settings asc
