@@ -14,7 +14,7 @@ select
     metric,
     why,
     test,
-    p_holm,
+    round(p_holm, 4) as p_holm,
     round(before, 4) as before,
     round(after, 4) as after
 from main.regressions

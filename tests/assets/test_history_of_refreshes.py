@@ -19,6 +19,7 @@ from disent_core.errors import TableError
 from disent_core.lineage import history
 from disent_core.lineage.evaluation_inputs import Provenance
 from disent_core.lineage.history import history_files
+from disent_core.lineage.state import State
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
 from tests.sql.made_warehouses import sql_of
@@ -253,3 +254,38 @@ def test_a_refresh_that_fails_its_checks_keeps_the_items_of_the_last_that_did_no
     assert refreshed(dream=SPOILT)["rows"] == 1
     kept = [*workspace.table("warehouse", "items_before", "any").parent.rglob("*.parquet")]
     assert [path.stem for path in kept] == ["en-de"]
+
+
+# --- the week ---
+
+
+def week(workspace: Workspace, since: datetime) -> dict[str, Any]:
+    from disent_assets.lineage.weekly import summed_up
+
+    return summed_up(workspace, since, failed_runs=2)
+
+
+def test_the_week_is_summed_up_with_what_got_worse_and_better_what_failed_and_what_is_stale(workspace, refreshed):
+    refreshed(dream=HITS)
+    (row,) = query(workspace.warehouse, "select recorded_at from runs").to_pylist()
+    refreshed(dream=SPOILT)
+    refreshed(dream=HITS)
+    stale = State("heads/toy/dream_head", "en-de", "stale", ("corpora/utterances [de]",), is_settled=False)
+    refresh_warehouse(workspace, observed=[stale])
+    shown = week(workspace, row["recorded_at"].replace(tzinfo=UTC))
+    assert shown["summary"].partition(": ")[2] == (
+        "1 number worse and 1 better after 3 refreshes, 2 failed runs, 1 not fresh"
+    )
+    text = (workspace.home / "weekly_summary.md").read_text(encoding="utf-8")
+    for name, refresh in (("worse", 2), ("better", 3)):
+        (line,) = shown[name].value.splitlines()[4:]
+        assert line.startswith(f"| {refresh} | dream | toy |")
+        assert line in text
+    assert "dream\\_head" in shown["not_fresh"].value
+    assert "(plots/warehouse/week.png)" in text
+    assert (workspace.plots / "warehouse" / "week.png").is_file()
+
+
+def test_a_week_without_changes_has_no_picture_and_no_table(workspace, refreshed):
+    refreshed(dream=HITS)
+    assert set(week(workspace, datetime.now(UTC) + timedelta(days=1))) == {"summary", "markdown"}
