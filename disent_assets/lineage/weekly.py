@@ -13,6 +13,9 @@ import dagster as dg
 from disent_assets.counted import counted
 from disent_assets.lineage.factory import OWNERS, group_name
 from disent_assets.lineage.metadata import literal, markdown_table, pictures, user_errors
+from disent_assets.lineage.shown import MOST_PANELS
+from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.sql_files import require_same_sql
 from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Workspace
 from disent_core.report import PICTURES_VERSION
@@ -51,6 +54,7 @@ def weekly_assets(workspace: Workspace, tags: Mapping[str, str]) -> dg.Definitio
     )
     def summary(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         with user_errors():
+            require_same_sql(workspace.warehouse, SQL)
             since = datetime.now(UTC) - timedelta(days=DAYS)
             runs = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], created_after=since)
             return dg.MaterializeResult(metadata=summed_up(workspace, since, context.instance.get_runs_count(runs)))
@@ -102,7 +106,9 @@ def summed_up(workspace: Workspace, since: datetime, failed_runs: int) -> dict[s
         lines = [[literal(row[name] or "") for name in columns] for row in states]
         tables["not_fresh"] = markdown_table("Not fresh. All: disent status", columns, lines)
     made_of = fingerprint(PICTURES_VERSION, changed)
-    drawn = pictures(workspace.plots, made_of, {workspace.plot("warehouse", name="week"): lambda: changes(changed)})
+    drawn = pictures(
+        workspace.plots, made_of, {workspace.plot("warehouse", name="week"): lambda: changes(changed, MOST_PANELS)}
+    )
     text = [f"# {head}", *(["![What has changed](plots/warehouse/week.png)"] if drawn else [])]
     path = workspace.home / f"{WEEKLY}.md"
     write_text_result(path, "\n\n".join([*text, *(str(table.value) for table in tables.values())]) + "\n")

@@ -246,7 +246,7 @@ def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
     axes.locator_params(axis="x", nbins=5)  # more labels of five characters would touch
 
 
-def changes(rows: Iterable[Row]) -> "Figure | None":
+def changes(rows: Iterable[Row], most: int = PANELS) -> "Figure | None":
     """Draw how far each changed number moved, with the interval of the difference; None if there is none.
 
     Rows are those of `history.events`; a number without a paired test has no interval.
@@ -256,7 +256,7 @@ def changes(rows: Iterable[Row]) -> "Figure | None":
     }
     ordered = sorted(rows, key=lambda row: (row["task"], row["dataset"], row["metric"]))
     panels = {
-        f"{', '.join(title)}, blue: better, orange: worse": [
+        f"{title[0]}, {title[1]}\n{title[2]}": [
             Item(
                 f"{row['method']} {row['evaluated_on']} ({row['refresh']})", marks[row["change"]], row["difference"],
                 row["difference_low"], row["difference_high"],
@@ -265,7 +265,7 @@ def changes(rows: Iterable[Row]) -> "Figure | None":
         ]
         for title, of in groupby(ordered, key=lambda row: (row["task"], row["dataset"], row["metric"]))
     }  # fmt: skip
-    return _draw(panels, "after minus before", PANELS, 1, _change_panel)
+    return _draw(panels, "after minus before (blue: better, orange: worse)", most, 1, _change_panel)
 
 
 def _change_panel(axes: "Axes", items: Sequence[Item]) -> None:

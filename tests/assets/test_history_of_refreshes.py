@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import numpy as np
 import pytest
 import worlds
@@ -289,3 +290,20 @@ def test_the_week_is_summed_up_with_what_got_worse_and_better_what_failed_and_wh
 def test_a_week_without_changes_has_no_picture_and_no_table(workspace, refreshed):
     refreshed(dream=HITS)
     assert set(week(workspace, datetime.now(UTC) + timedelta(days=1))) == {"summary", "markdown"}
+
+
+def test_the_summary_is_an_asset_that_refuses_a_warehouse_of_another_version(workspace, refreshed, monkeypatch):
+    from disent_assets.lineage import weekly
+    from disent_assets.warehouse import refresh
+
+    refreshed(dream=HITS)
+    summary, _ = weekly.weekly_assets(workspace, {}).assets
+    with dg.DagsterInstance.ephemeral() as instance:
+        failed = dg.materialize([summary], instance=instance, raise_on_error=False)
+        (failure,) = failed.get_step_failure_events()
+        assert "Run disent materialize warehouse" in str(failure.event_specific_data.user_failure_data.description)
+        monkeypatch.setattr(weekly, "SQL", refresh.SQL)
+        (made,) = dg.materialize([summary], instance=instance).asset_materializations_for_node(
+            "warehouse__weekly_summary"
+        )
+    assert " 1 failed run, " in made.metadata["summary"].value
