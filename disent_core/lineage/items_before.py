@@ -17,7 +17,7 @@ from disent_core.lineage.evaluation_inputs import ranked_by
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.results import list_results, none_if_damaged, remove_result
 from disent_core.storage.schemas import SUBJECT
-from disent_core.storage.tables import SCHEMAS, read_info, read_table, refresh_table
+from disent_core.storage.tables import SCHEMAS, read_info, read_table, write_table
 
 OTHER_TEXTS, UNKNOWN = "none: other texts", "none: items unknown"
 """What stands in place of the name of a test."""
@@ -27,10 +27,14 @@ _TESTED = {"difference_low": pl.Float64, "difference_high": pl.Float64, "p_value
 
 
 def keep_items(workspace: Workspace) -> None:
-    """Keep the items as they are now for the next refresh; what has not changed is not written."""
-    ranked, written = _is_ranked(workspace), set[Path]()
+    """Keep the items as they are now for the next refresh; what has not changed is not written.
+
+    The caller holds the warehouse's lock.
+    """
+    written = set[Path]()
     for path, kept, inputs in _files(workspace):
-        refresh_table(kept, _SCHEMA, inputs=inputs, make=lambda path=path: _arrow(_read(path).filter(ranked)))
+        if _inputs(kept) != inputs:
+            write_table(kept, _arrow(_read(path).filter(_is_ranked(workspace))), _SCHEMA, inputs=inputs)
         written.add(kept)
     folder = workspace.table("warehouse", "items_before", "any").parent
     for path in set(list_results(folder, "**/*.parquet")) - written:
@@ -53,8 +57,7 @@ def with_tests(workspace: Workspace, history: pa.Table, added: pl.DataFrame) -> 
     comparable = changed.filter(are_same)
     tests = [pl.DataFrame(schema={"row": added.schema["row"], **_TESTED})]
     for path, kept, inputs in _files(workspace) if len(comparable) else ():
-        info = none_if_damaged(lambda kept=kept: read_info(kept))
-        of_both = pl.col("fingerprint") == inputs, pl.col("fingerprint_before") == (info.inputs_hash if info else "")
+        of_both = pl.col("fingerprint") == inputs, pl.col("fingerprint_before") == (_inputs(kept) or "")
         if len(numbers := comparable.filter(*of_both)):
             tests.append(_compared(workspace, numbers, path, kept))
     tested = pl.concat(tests)
@@ -96,8 +99,13 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path, str]]:
             for training_set in config.training_sets_of(method):
                 of = (encoder, method.name, training_set)
                 path = workspace.table("evaluation", "outcomes", *of)
-                if (info := none_if_damaged(lambda path=path: read_info(path))) is not None:
-                    yield path, workspace.table("warehouse", "items_before", *of), info.inputs_hash
+                if (inputs := _inputs(path)) is not None:
+                    yield path, workspace.table("warehouse", "items_before", *of), inputs
+
+
+def _inputs(path: Path) -> str | None:
+    info = none_if_damaged(lambda: read_info(path))
+    return info and info.inputs_hash
 
 
 def _is_ranked(workspace: Workspace) -> pl.Expr:
