@@ -24,6 +24,7 @@ RELATIONS_OF_TIME = {
     "history.metrics",
     "history.events",
     "main.changes",
+    "main.regressions",
     "main.runs",
     "main.asset_state",
     "main.step_costs",
@@ -34,7 +35,9 @@ RELATIONS_OF_TIME = {
 _OF_TIME = {"main.metric_catalogue": " where numbers > 0"}  # it lists what was ever measured too
 _LAST = """
 from history.metrics
-select * exclude (refresh, recorded_at, event, run_id)
+select * exclude (
+    refresh, recorded_at, event, run_id, difference_low, difference_high, p_value, p_holm, test
+)
 qualify row_number() over (
     partition by task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
     order by refresh desc

@@ -41,7 +41,9 @@ _QUERIES = {
 }
 
 
-def write_report(workspace: Workspace, output: Path, title: str, *, t_sne: bool = False) -> None:
+def write_report(
+    workspace: Workspace, output: Path, title: str = "disent: report of a run", *, t_sne: bool = False
+) -> None:
     """Write the report of the warehouse; a section whose view is missing or empty says so.
 
     With `t_sne`, clouds of heads that have not been drawn by t-SNE are drawn first.

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from disent_core import version
 from disent_core.errors import DisentError
 from disent_core.lineage.evaluation_inputs import Provenance, provenance
+from disent_core.lineage.items_before import keep_items, with_tests
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.results import list_results, none_if_damaged, read_result, remove_result
 from disent_core.storage.schemas import SUBJECT
@@ -97,17 +98,22 @@ def read_history(workspace: Workspace) -> History:
 
 
 def _rows_of(table: pa.Table, path: Path) -> pa.Table:
-    """Return the rows of a file; older ones do not say when their refresh began."""
-    if BEGAN not in table.column_names:
-        table = table.append_column(BEGAN, pa.nulls(len(table), SCHEMA.field(BEGAN).type))
+    """Return the rows of a file; older ones do not say when their refresh began, nor test what has changed."""
+    for field in SCHEMA:
+        if field.nullable and field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
     return conform(table, SCHEMA, str(path))
 
 
 def append(workspace: Workspace, rows: pa.Table, *, inputs: str) -> None:
-    """Write the `new_rows` of a refresh as one file, unless there are none; the caller holds the warehouse's lock."""
+    """Write the `new_rows` of a refresh as one file, unless there are none, and keep the items of its numbers.
+
+    The caller holds the warehouse's lock.
+    """
     if rows.num_rows:
         refresh = rows["refresh"][0].as_py()
         write_table(_path(workspace, refresh, refresh), rows, SCHEMA, inputs=inputs)
+    keep_items(workspace)
     if not _files(workspace, damaged=True):  # else a file may be put back, which must not pass for a leftover
         _merge(workspace)
 
@@ -166,6 +172,7 @@ def new_rows(
         ),
         *(pl.lit(value).alias(name) for name, value in stamp.items()),
     )
+    added = with_tests(workspace, history.rows, added)
     return conform(added.to_arrow(compat_level=pl.CompatLevel.oldest()), SCHEMA, NAME)
 
 

@@ -246,6 +246,36 @@ def _spread_panel(axes: "Axes", items: Sequence[Item]) -> None:
     axes.locator_params(axis="x", nbins=5)  # more labels of five characters would touch
 
 
+def changes(rows: Iterable[Row], most: int = PANELS) -> "Figure | None":
+    """Draw how far each changed number moved, with the interval of the difference; None if there is none.
+
+    Rows are those of `history.events`; a number without a paired test has no interval.
+    """
+    marks = {
+        change: Mark(colour, "o") for change, colour in (("better", style.COLOURS[0]), ("worse", style.COLOURS[1]))
+    }
+    ordered = sorted(rows, key=lambda row: (row["task"], row["dataset"], row["metric"]))
+    panels = {
+        f"{title[0]}, {title[1]}\n{title[2]}": [
+            Item(
+                f"{row['method']} {row['evaluated_on']} ({row['refresh']})", marks[row["change"]], row["difference"],
+                row["difference_low"], row["difference_high"],
+            )
+            for row in of
+        ]
+        for title, of in groupby(ordered, key=lambda row: (row["task"], row["dataset"], row["metric"]))
+    }  # fmt: skip
+    return _draw(panels, "after minus before (blue: better, orange: worse)", most, 1, _change_panel)
+
+
+def _change_panel(axes: "Axes", items: Sequence[Item]) -> None:
+    for index, item in enumerate(items):
+        if item.low is not None and item.high is not None:
+            axes.plot([item.low, item.high], [index, index], color=item.mark.colour, linewidth=1.5)
+        axes.plot(item.value, index, color=item.mark.colour, marker=item.mark.marker, markersize=5)
+    axes.axvline(0, color=style.GREY, linewidth=0.8)
+
+
 # --- leakage ----------------------------------------------------------------------------------------------
 
 

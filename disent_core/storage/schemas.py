@@ -97,7 +97,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "metric_history": schema(
         f"refresh int64, event, {_SUBJECT}, "
         "seed int64?, problem, settings, value float64?, ci_low float64?, ci_high float64?, n int64?, fingerprint?, "
-        "code?, data?, weights?, vectors?, recorded_at time, began_at time?, run_id, config, disent_version"
+        "code?, data?, weights?, vectors?, difference_low float64?, difference_high float64?, p_value float64?, "
+        "p_holm float64?, test?, recorded_at time, began_at time?, run_id, config, disent_version"
     ),
     # one number with the items that it is the mean of; paired tests read it
     "outcomes": schema(f"{_SUBJECT}, seed int64?, settings, columns int32, items floats"),

@@ -1,8 +1,8 @@
--- grain: one number that ranks methods and that the last refresh has made worse, beyond both intervals
+-- grain: one number that ranks methods and that the last refresh has made worse, by a paired test
 -- reads: main.regressions
 -- units: as main.regressions
 -- severity: warning
--- excludes: numbers without intervals
+-- excludes: numbers without a test or intervals
 select
     refresh,
     method,
@@ -13,6 +13,8 @@ select
     evaluated_on,
     metric,
     why,
+    test,
+    round(p_holm, 4) as p_holm,
     round(before, 4) as before,
     round(after, 4) as after
 from main.regressions

@@ -18,9 +18,12 @@ def test_every_configuration_has_the_job_its_sensors_and_the_schedule(name, tmp_
     workspace = open_workspace({"DISENT_CONFIG": str(PROJECT / "configs" / name), "DISENT_HOME": str(tmp_path)})
     repository = automated(build, workspace, IN_PROCESS).get_repository_def()
     assert {sensor.name for sensor in repository.sensor_defs} == {"start_refresh", "load_changed_configuration"}
-    (schedule,) = repository.schedule_defs
-    assert schedule.job_name == "refresh"
-    assert repository.has_job("refresh")
+    schedules = {schedule.job_name: schedule.default_status for schedule in repository.schedule_defs}
+    assert schedules == {
+        "refresh": dg.DefaultScheduleStatus.RUNNING,
+        "weekly_summary": dg.DefaultScheduleStatus.STOPPED,
+    }
+    assert all(map(repository.has_job, schedules))
 
 
 def test_the_nightly_refresh_looks_at_everything(tmp_path):

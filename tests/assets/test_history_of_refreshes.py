@@ -2,22 +2,30 @@
 
 import multiprocessing
 import os
+import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
+import numpy as np
 import pytest
 import worlds
 
 from disent.query import query
-from disent_assets.warehouse.refresh import refresh_warehouse
+from disent_assets.warehouse.refresh import REGRESSIONS, refresh_warehouse
+from disent_assets.web.alerts import regressions_message
 from disent_core.errors import TableError
 from disent_core.lineage import history
+from disent_core.lineage.evaluation_inputs import Provenance
 from disent_core.lineage.history import history_files
+from disent_core.lineage.state import State
 from disent_core.lineage.workspace import Workspace
-from disent_core.storage.tables import SCHEMAS, rows_table, write_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, rows_table, write_table
 from tests.sql.made_warehouses import sql_of
 
+METRICS, OUTCOMES = SCHEMAS["metrics"], SCHEMAS["outcomes"]
 METRIC = {**worlds.METRIC, "task": "crosslingual_retrieval", "dataset": "one", "metric": "accuracy_at_1"}
 EVENTS = "select refresh, event, method, value from history.metrics order by all"
 
@@ -178,3 +186,124 @@ def test_two_processes_at_once_record_every_row_once(workspace):
         process.join()
     assert [process.exitcode for process in both] == [0, 0]
     assert (events(workspace), len(history_files(workspace))) == (FIRST, 1)
+
+
+# --- what got worse ---
+
+
+@pytest.fixture
+def refreshed(workspace, monkeypatch) -> Callable[..., dict[str, Any]]:
+    """Return a function that measures methods, refreshes, and returns the figures of the check of what became worse."""
+    monkeypatch.setattr("disent_assets.warehouse.refresh.SQL", sql_of("runs", "changes", "best", "regressions"))
+    origins: dict[str, Provenance] = {}
+    monkeypatch.setattr(history, "_origins", lambda *_: origins)
+
+    def refresh(data: str = "data", value: float | None = None, **hits: np.ndarray) -> dict[str, Any]:
+        for method, items in hits.items():
+            made_of = fingerprint(data, items.tolist())
+            of = {"fingerprint": made_of, "n": items.shape[1]}
+            measured(workspace, of, **{method: float(items.mean()) if value is None else value})
+            (row,) = read_table(workspace.table("evaluation", "metrics", "toy", method, "en-de"), METRICS).to_pylist()
+            row = {name: row.get(name) for name in OUTCOMES.names}
+            runs = [row | {"seed": seed, "columns": 1, "items": run.astype(float)} for seed, run in enumerate(items)]
+            path = workspace.table("evaluation", "outcomes", "toy", method, "en-de")
+            write_table(path, rows_table(runs, "outcomes"), OUTCOMES, inputs=made_of)
+            origins[made_of] = Provenance(made_of, "code", data, made_of, "vectors")
+        checks = refresh_warehouse(workspace).checks
+        return dict(next(outcome.figures for outcome in checks if outcome.check.name == REGRESSIONS))
+
+    return refresh
+
+
+TEXTS = np.random.default_rng(0)
+HITS = TEXTS.random((3, 400)) < TEXTS.choice([0.2, 1.0], 400)
+"""Of three seeds, which find most texts alike."""
+SPOILT = HITS & (TEXTS.random(HITS.shape) < 0.92)
+REGRESSED = "select method, test, p_holm, difference_low, difference_high from regressions"
+
+
+def test_a_method_whose_seeds_are_spoilt_is_named_by_a_paired_test_after_one_refresh(workspace, refreshed):
+    assert refreshed(dream=HITS) == {"rows": 0}
+    (difference,) = {SPOILT.mean() - HITS.mean()}
+    assert -0.1 < difference < 0  # within the intervals of 0.05 around both
+    outcome = refreshed(dream=SPOILT)
+    (row,) = query(workspace.warehouse, REGRESSED).to_pylist()
+    assert (row["method"], row["test"]) == ("dream", "seeds_and_items_bootstrap_normal")
+    assert row["difference_low"] < difference < row["difference_high"] < 0
+    assert row["p_holm"] < 0.01
+    assert "method dream" in regressions_message("run", outcome["rows"], outcome["sample"], None)["text"]
+    assert refreshed(dream=HITS) == {"rows": 0}
+    assert query(workspace.warehouse, "from changes where change = 'better' and p_holm < 0.01").num_rows == 1
+
+
+def test_what_has_no_items_to_pair_is_judged_by_intervals_and_says_why(workspace, refreshed):
+    refreshed(dream=HITS)
+    assert refreshed("other", dream=HITS & False)["rows"] == 1
+    shutil.rmtree(workspace.table("warehouse", "items_before", "any").parent)
+    refreshed("other", dream=HITS)
+    tests = "select test, p_value from history.events where event = 'changed' order by refresh"
+    assert [tuple(row.values()) for row in query(workspace.warehouse, tests).to_pylist()] == [
+        ("none: other texts", None),
+        ("none: items unknown", None),
+    ]
+
+
+def test_a_refresh_that_fails_its_checks_keeps_the_items_of_the_last_that_did_not(workspace, refreshed):
+    refreshed(dream=HITS)
+    with pytest.raises(TableError, match="metrics_values_within_bounds"):
+        refreshed(dream=HITS & False, value=1.5)
+    assert refreshed(dream=SPOILT)["rows"] == 1
+    kept = [*workspace.table("warehouse", "items_before", "any").parent.rglob("*.parquet")]
+    assert [path.stem for path in kept] == ["en-de"]
+
+
+# --- the week ---
+
+
+def week(workspace: Workspace, since: datetime) -> dict[str, Any]:
+    from disent_assets.lineage.weekly import summed_up
+
+    return summed_up(workspace, since, failed_runs=2)
+
+
+def test_the_week_is_summed_up_with_what_got_worse_and_better_what_failed_and_what_is_stale(workspace, refreshed):
+    refreshed(dream=HITS)
+    (row,) = query(workspace.warehouse, "select recorded_at from runs").to_pylist()
+    refreshed(dream=SPOILT)
+    refreshed(dream=HITS)
+    stale = State("heads/toy/dream_head", "en-de", "stale", ("corpora/utterances [de]",), is_settled=False)
+    refresh_warehouse(workspace, observed=[stale])
+    shown = week(workspace, row["recorded_at"].replace(tzinfo=UTC))
+    assert shown["summary"].partition(": ")[2] == (
+        "1 number worse and 1 better after 3 refreshes, 2 failed runs, 1 not fresh"
+    )
+    text = (workspace.home / "weekly_summary.md").read_text(encoding="utf-8")
+    for name, refresh in (("worse", 2), ("better", 3)):
+        (line,) = shown[name].value.splitlines()[4:]
+        assert line.startswith(f"| {refresh} | dream | toy |")
+        assert line in text
+    assert "dream\\_head" in shown["not_fresh"].value
+    assert "(plots/warehouse/week.png)" in text
+    assert (workspace.plots / "warehouse" / "week.png").is_file()
+
+
+def test_a_week_without_changes_has_no_picture_and_no_table(workspace, refreshed):
+    refreshed(dream=HITS)
+    assert set(week(workspace, datetime.now(UTC) + timedelta(days=1))) == {"summary", "markdown"}
+
+
+def test_the_summary_is_an_asset_that_refuses_a_warehouse_of_another_version(workspace, refreshed, monkeypatch):
+    from disent_assets.lineage import weekly
+    from disent_assets.warehouse import refresh
+
+    refreshed(dream=HITS)
+    summary, _ = weekly.weekly_assets(workspace, {}).assets
+    with dg.DagsterInstance.ephemeral() as instance:
+        failed = dg.materialize([summary], instance=instance, raise_on_error=False)
+        (failure,) = failed.get_step_failure_events()
+        assert "Run disent materialize warehouse" in str(failure.event_specific_data.user_failure_data.description)
+        monkeypatch.setattr(weekly, "SQL", refresh.SQL)
+        (made,) = dg.materialize([summary], instance=instance).asset_materializations_for_node(
+            "warehouse__weekly_summary"
+        )
+    assert " 1 failed run, " in made.metadata["summary"].value

@@ -1,6 +1,7 @@
 -- grain: one number after one refresh that made it, changed it, made it again or found it gone
 -- reads: inputs.metric_history, the rows that each refresh of the warehouse has added
--- units: as main.metrics; event: new, changed, confirmed (same, from other inputs), ended (no value)
+-- units: as main.metrics; event: new, changed, confirmed (same, from other inputs), ended (no value);
+--   p_holm is p_value after Holm's correction over the refresh
 -- key: refresh, task, dataset, method, encoder, trained_on, evaluated_on, embedding, metric, seed, problem
 select
     refresh,
@@ -26,6 +27,11 @@ select
     data,
     weights,
     vectors,
+    difference_low,
+    difference_high,
+    p_value,
+    p_holm,
+    test,
     began_at,
     run_id,
     config,

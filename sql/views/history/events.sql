@@ -73,6 +73,11 @@ select
     problem_id,
     run_id,
     difference,
+    difference_low,
+    difference_high,
+    p_value,
+    p_holm,
+    test,
     reads_as,
     is_ranked,
     case

@@ -18,6 +18,7 @@ from worlds import METRIC, TOY
 
 from disent_core.lineage import history as tested
 from disent_core.lineage.history import append, events, history_files, new_rows, read_history
+from disent_core.lineage.items_before import UNKNOWN
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
@@ -139,16 +140,17 @@ def test_files_are_merged_without_a_change_of_the_rows(workspace, monkeypatch):
     ]
 
 
-def test_files_of_before_the_begin_of_a_refresh_was_recorded_are_read_and_merged(workspace, monkeypatch):
+def test_files_that_lack_what_was_recorded_later_are_read_and_merged(workspace, monkeypatch):
     monkeypatch.setattr(tested, "MERGED_FILES", 3)
     refresh(workspace, {"value": 0.0})
     path = history_files(workspace)[0].path
-    rows = read_history(workspace).rows.drop_columns(["began_at"])
+    rows = read_history(workspace).rows.drop_columns(["began_at", "p_value", "test"])
     write_table(path, rows, rows.schema, inputs="i")
     for number in range(1, 3):
         refresh(workspace, {"value": number / 10})
     assert [file.path.name for file in history_files(workspace)] == ["000001-000003.parquet"]
     assert read_history(workspace).rows["began_at"].to_pylist() == [None] * 3
+    assert read_history(workspace).rows["test"].to_pylist() == [None, UNKNOWN, UNKNOWN]
     assert [value for *_, value in recorded(workspace)] == [0.0, 0.1, 0.2]
 
 
