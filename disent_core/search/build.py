@@ -147,8 +147,10 @@ def _repaired(index: Path, contents: Contents, encode: Encode, counts: dict[str,
         if whole == {*part.files}:
             parts.append(part)
         elif whole & _TEXT_FILES:
-            batches = read_batches(folder) if EMBEDDINGS in whole else _encoded_again(index, contents, part, encode)
-            parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=part.is_loose))
+            dims = contents.embeddings
+            is_encoded = EMBEDDINGS in whole
+            batches = read_batches(index, part, dims) if is_encoded else _encoded_again(index, contents, part, encode)
+            parts.append(write_part(index, dims, part.language, batches, is_loose=part.is_loose))
             counts["mended"] += part.rows
         else:
             counts["lost"] += part.rows
@@ -264,7 +266,7 @@ def _with_noise(index: Path, contents: Contents, encode: Encode) -> Contents:
 
 
 def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
-    batches = (batch for part in parts for batch in read_batches(part_folder(index, part.number)))
+    batches = (batch for part in parts for batch in read_batches(index, part, contents.embeddings))
     return write_part(index, contents.embeddings, parts[0].language, batches, is_loose=False)
 
 
@@ -276,7 +278,7 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
     for part in contents.parts:
         batches = (
             batch.set_column(0, "row", pa.array(np.searchsorted(order, batch.column(0).to_numpy())))
-            for batch in read_batches(part_folder(index, part.number))
+            for batch in read_batches(index, part, contents.embeddings)
         )
         parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=True))
     return replace(contents, parts=tuple(parts), approximate=None, noise=None)
