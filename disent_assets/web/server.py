@@ -18,7 +18,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -60,13 +67,13 @@ class Server(DagsterWebserver):
             return refused(400, 'send JSON: {"query": TEXT, "variables": OBJECT, "operationName": TEXT}')
         return await super().graphql_http_endpoint(request)
 
-    async def download_debug_file_endpoint(self, request: Request) -> Response:
+    async def download_debug_file_endpoint(self, request: Request) -> StreamingResponse:
         with self.request_context(request) as context:
             if context.instance.get_run_by_id(request.path_params["run_id"]) is None:
                 raise HTTPException(404, "there is no such run")
         return await super().download_debug_file_endpoint(request)
 
-    async def download_captured_logs_endpoint(self, request: Request) -> Response:
+    async def download_captured_logs_endpoint(self, request: Request) -> FileResponse:
         try:
             return await super().download_captured_logs_endpoint(request)
         except ValueError as error:  # a path that climbs, or that no system has

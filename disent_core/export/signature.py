@@ -17,7 +17,7 @@ def signer_of(folder: Path, key: Path) -> str:
 
     `key` is a PEM file with the public key of the signer, or the certificate of who issued that of the signer.
     """
-    from model_signing import verifying
+    from model_signing import verifying  # pyright: ignore[reportMissingImports]
 
     path, is_certificate = folder / SIGNATURE, b"BEGIN CERTIFICATE" in key.read_bytes()
     if not path.is_file():
@@ -38,7 +38,7 @@ def signer_of(folder: Path, key: Path) -> str:
             raise ValueError(f"it leaves out {', '.join(sorted(unsigned))}")
         if not is_certificate:
             return f"the key of {key}"
-        from cryptography import x509
+        from cryptography import x509  # pyright: ignore[reportMissingImports]
 
         chain = bundle["verificationMaterial"]["x509CertificateChain"]["certificates"]
         name = x509.load_der_x509_certificate(base64.b64decode(chain[0]["rawBytes"])).subject.rfc4514_string()
