@@ -177,9 +177,17 @@ def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) 
     """Yield the rows of a part of which the texts are whole."""
     for batch in read_texts(index, part).combine_chunks().to_batches(_PART_TEXTS):
         vectors = encode(batch.column("text").to_pylist(), part.language)
+        _require_widths(index, contents, vectors)
         yield record_batch(
             part_schema(contents.embeddings), vectors, **dict(zip(batch.schema.names, batch.columns, strict=True))
         )
+
+
+def _require_widths(index: Path, contents: Contents, vectors: Mapping[str, np.ndarray]) -> None:
+    for name, width in contents.embeddings.items():
+        if name not in vectors or vectors[name].shape[1] != width:
+            problem = f"its embedding {name} of {width} numbers is none of its head's"
+            raise TableError(located(index, None, problem, "Make a new index"))
 
 
 def _new_texts(
@@ -216,6 +224,7 @@ def _with_block(
         vectors = encode(list(texts), language)
         dims = {name: matrix.shape[1] for name, matrix in vectors.items() if embeddings is None or name in embeddings}
         contents = replace(contents, embeddings=contents.embeddings or dims)
+        _require_widths(index, contents, vectors)
         schema = part_schema(contents.embeddings)
         batch = record_batch(schema, vectors, row=rows, text_key=keys, text=texts, language=languages)
         part = write_part(index, contents.embeddings, language, [batch], is_loose=True)

@@ -407,6 +407,15 @@ def test_vectors_of_a_stranger_that_are_none_are_refused_when_texts_are_added(co
         added(copied, words(1, "fr"))
 
 
+@pytest.mark.parametrize("of_stranger", ['"template": 6', '"mine": 5'])
+def test_embeddings_of_a_stranger_that_its_head_does_not_give_are_refused_when_texts_are_added(copied, of_stranger):
+    path = copied / CONTENTS
+    contents = json.loads(path.read_text(encoding="utf-8").replace('"template": 5', of_stranger))
+    path.write_text(json.dumps({**contents, "noise": None}), encoding="utf-8")
+    with pytest.raises(TableError, match=r"its embedding (template of 6|mine of 5) numbers is none of its head's"):
+        added(copied, words(1, "fr"))
+
+
 def test_vectors_of_another_width_than_the_index_says_are_refused(copied):
     path = copied / CONTENTS
     path.write_text(path.read_text(encoding="utf-8").replace('"template": 5', '"template": 6'), encoding="utf-8")
