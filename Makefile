@@ -29,7 +29,7 @@ lock: setup ## write requirements/*.txt again after a change of pyproject.toml; 
 	$(LOCKED) --requirement requirements/lint.txt
 	$(COMPILE) pyproject.toml --extra lineage --extra export --extra test --output-file requirements/test.txt
 	$(COMPILE) pyproject.toml --extra mteb --constraint requirements/test.txt --output-file requirements/mteb.txt
-	$(COMPILE) pyproject.toml --extra s3 --extra postgres --extra ray --extra k8s --group scale --constraint requirements/test.txt --output-file requirements/scale.txt
+	$(COMPILE) pyproject.toml --extra sign --extra s3 --extra postgres --extra ray --extra k8s --group scale --constraint requirements/test.txt --output-file requirements/scale.txt
 	$(COMPILE) pyproject.toml --extra lineage --extra s3 --extra postgres --extra ray --extra k8s \
 		--constraint requirements/test.txt --output-file requirements/image.txt
 	for group in build lint bench audit docs; do \
@@ -81,9 +81,9 @@ mteb-test: setup ## test heads and tasks in mteb; installs it, which make test d
 	$(LOCKED) --requirement requirements/mteb.txt
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/mteb_bridge tests/assets/test_mteb_command.py
 
-scale-test: setup ## test homes in buckets, and all else that needs more than one machine; installs what make test does without
+scale-test: setup ## test homes in buckets, all else that needs more than one machine, and signatures; installs what make test does without
 	$(LOCKED) --requirement requirements/scale.txt
-	OMP_NUM_THREADS=1 $(BIN)/pytest tests/scale
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/scale tests/security/test_signatures.py
 
 scale-faults: setup ## kill steps and nodes on Ray, stop Postgres and a store, break requests to it, let writers race; takes hours
 	$(LOCKED) --requirement requirements/scale.txt

@@ -8,12 +8,12 @@ It keeps scikit-learn's conventions for estimators without importing scikit-lear
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from disent.model import load
+from disent.model import load, recorded_model, shipped_models
 from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Classifier:
     # --- files ---
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted classifier to a folder, which names its model by path and fingerprint and has no copy of it.
+        """Write the fitted classifier to a folder, which names its model by a path from there, and has no copy of it.
 
         A folder with a classifier is replaced as a whole.
 
@@ -176,11 +176,11 @@ class Classifier:
         if not self.__sklearn_is_fitted__():
             raise ValueError("this classifier is not fitted; call fit(texts, labels) first")
         folder = Path(folder).expanduser()
-        path = getattr(self.model_, "path", None)
-        places = [self.model] if isinstance(self.model, str) else []  # perhaps a name that `disent.load` knows
+        path, places = getattr(self.model_, "path", None), []
         if path is not None:
             path = Path(path).resolve()
-            places = [os.path.relpath(path, folder.resolve()), str(path)]
+            names = (name for name, place in shipped_models().items() if place.resolve() == path)
+            places = [os.path.relpath(path, folder.resolve()), *names]
         settings = self.get_params() | {"C": float(self.C), "refused": float(self.refused)}
         del settings["model"]
         record = {"settings": settings, "model": {"places": places, **_identity(self.model_)}}
@@ -192,7 +192,7 @@ class Classifier:
 
         Args:
             folder: where it lies.
-            model: as for `Classifier`; None: the head that it was fitted on, where it was.
+            model: as for `Classifier`; None: the model that it was fitted on, where it was, seen from the folder.
 
         Raises:
             TrainingError: if there is no classifier, or its model is not there or is another one.
@@ -205,13 +205,16 @@ class Classifier:
         fitted, probe, record = read_classifier(folder)
         try:
             reference: Mapping[str, Any] = record["model"]
-            fingerprint, seed, places = reference["fingerprint"], reference["seed"], reference["places"]
+            fingerprint, seed, places = reference["fingerprint"], reference["seed"], [*map(str, reference["places"])]
             classifier = cls(model, **record["settings"])
         except (KeyError, TypeError) as error:
             problem = f"this classifier can't be read ({type(error).__name__}: {error})"
             raise DamagedError(located(folder, None, problem, "Fit and save it again")) from error
         if model is None:
-            classifier.model = _place(folder, places)
+            classifier.model = recorded_model(folder, places, places)
+            if classifier.model is None:
+                problem = "its model is not where it was" if places else "its model has no file"
+                raise TrainingError(located(folder, None, problem, "Name the model as model="))
         classifier.model_ = _opened(classifier.model, seed)
         is_same = _identity(classifier.model_) == {"fingerprint": fingerprint, "seed": seed}
         if is_same and fingerprint is None:
@@ -331,14 +334,3 @@ def _opened(model: Any, seed: int | None = None) -> Any:
 def _identity(model: Any) -> dict[str, Any]:
     """Return fingerprint and seed of a model, None where it has none."""
     return {"fingerprint": getattr(model, "fingerprint", None) or None, "seed": getattr(model, "seed", None)}
-
-
-def _place(folder: Path, places: Sequence[str]) -> Path | str:
-    """Return where the model of a classifier lies; or its name, which `disent.load` knows."""
-    for place in places:
-        if (folder / place).exists():
-            return (folder / place).resolve()
-    if len(places) == 1:
-        return places[0]
-    problem = f"its model is not at {places[-1]} any more" if places else "its model has no file"
-    raise TrainingError(located(folder, None, problem, "Name the model as model="))

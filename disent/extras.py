@@ -16,6 +16,7 @@ EXTRAS = {
     "mteb": "mteb",
     "faiss": "faiss",
     "obstore": "s3",
+    "model_signing": "sign",
     "filelock": "cli",  # on Windows
     **dict.fromkeys(("onnx", "onnxruntime"), "onnx"),
     **dict.fromkeys(LINEAGE, "lineage"),

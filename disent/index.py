@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, overload
 
 from disent.extras import needing_extra
-from disent.model import Model, load, shipped_models
+from disent.model import Model, load, recorded_model
 from disent_core.embedding_names import ALIASES, embedding_of, plain_word
 from disent_core.errors import DisentError, TrainingError, located
 from disent_core.text import listed_texts, normalise, text_keys
@@ -481,16 +481,11 @@ def _model(
     folder: Path, record: "HeadRecord", model: "str | Path | AnyModel | None", **options: Unpack[_Loading]
 ) -> "AnyModel":
     """Load the model of an index, if it is not loaded yet, and check that it is the one."""
-    from disent_core.lineage.head_records import is_there
-
     what = "head" if record.encoder else "model"
     if model is None:
-        paths = [folder / path for path in record.places if not Path(path).is_absolute()]  # as earlier ones may be
-        model = next(filter(is_there, paths), None)
-        if model is None and not record.encoder and record.name in shipped_models():
-            model = record.name
+        model = recorded_model(folder, record.places, () if record.encoder else (record.name,))
         if model is None:
-            problem = f"its {what} ({record.title}) {'is not where it was' if paths else 'has no file'}"
+            problem = f"its {what} ({record.title}) {'is not where it was' if record.places else 'has no file'}"
             raise TrainingError(located(folder, None, problem, "Name it as head="))
     if isinstance(model, str | Path):
         model = load(model, seed=record.seed, **options)

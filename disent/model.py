@@ -1,5 +1,6 @@
 """Load a model, static or a trained head, and embed texts with it, without the run that trained it."""
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +81,17 @@ def shipped_models() -> dict[str, Path]:
             if (Path(location) / RECORD).is_file():
                 folders.setdefault(point.name, Path(location))
     return folders
+
+
+def recorded_model(folder: Path, places: Iterable[str], names: Iterable[str]) -> Path | str | None:
+    """Return the model that a record in `folder` names: a path from there, or a model that disent comes with.
+
+    The record may come from anyone: absolute paths are not followed. None if there is no such model.
+    """
+    near = (folder / place for place in places if not Path(place).anchor)
+    if path := next(filter(os.path.exists, near), None):
+        return path.resolve()
+    return next((name for name in names if name in shipped_models()), None)
 
 
 def _models_of_disent() -> dict[str, Path]:

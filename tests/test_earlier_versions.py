@@ -5,6 +5,7 @@ by the code of 0.2.0 and of 0.3.0, without warehouse and caches; `vectors.npy` i
 `static` and `classifier` are of the first commits that had them, between 0.3 and 1.0.
 """
 
+import re
 import tarfile
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 import disent
 from disent_assets.cli import main
 from disent_core.errors import TrainingError
+from disent_core.export.transformers_folder import EARLIER_CODE
 
 EARLIER = Path(__file__).parent / "earlier"
 HEAD = "home/heads/tiny/dream/en-de.safetensors"
@@ -75,3 +77,10 @@ def test_a_static_model_gives_the_vectors_that_it_gave():
 def test_a_classifier_of_the_first_format_is_refused_with_what_to_do():
     with pytest.raises(TrainingError, match=r"classifier\.json: .* format 1\. Fit and save it again$"):
         disent.Classifier.load(EARLIER / "classifier")
+
+
+def test_check_knows_the_code_that_every_earlier_version_wrote():
+    """After a release, `EARLIER_CODE` gets what `known_code` gives for it, or its number where the code is equal."""
+    text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = {*re.findall(r"^## (\d+\.\d+)\.0", text[text.index("\n## ") + 4 :], re.MULTILINE)}
+    assert {"0.2", "0.3"} <= released <= {*re.findall(r"\d+\.\d+", " ".join(EARLIER_CODE))}

@@ -8,7 +8,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
+from importlib.metadata import PackageMetadata, PackageNotFoundError, distribution, metadata
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +89,14 @@ def licences() -> str:
 
 
 def licence(package: PackageMetadata) -> str:
-    """Return the licence by the metadata: an SPDX expression, else classifiers, else the first line of a text."""
+    """Return the licence by the metadata: SPDX expression, else classifiers, else the first line of a text or file."""
     if expression := package.get("License-Expression"):
         return expression
     classifiers = package.get_all("Classifier") or ()
     classified = [line.removeprefix(_OSI) for line in classifiers if line.startswith(_OSI)]
-    text = (package.get("License") or "").strip().split("\n", 1)[0][:60]
+    file = package.get("License-File")
+    text = package.get("License") or (file and distribution(package["Name"]).read_text(f"licenses/{file}")) or ""
+    text = text.strip().split("\n", 1)[0][:60]
     return ", ".join(classified) or text.replace("|", "/") or "not stated"
 
 

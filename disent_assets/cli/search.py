@@ -15,6 +15,7 @@ from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_assets.counted import counted
 from disent_core.errors import DamagedError, located
+from disent_core.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,26 +215,38 @@ def models(style: Style) -> None:
     print_table(pa.Table.from_pylist(rows, schema=pa.schema({**types, "folder": pa.string()})), style)
 
 
-_UNCHANGED = "unchanged since its record was written (this does not say who wrote it)"
-
-
 @main.command()
 @click.argument("folder")
+@click.option(
+    "--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="PEM file with the public key of the signer, or the certificate that issued the signer's: check model.sig.",
+)  # fmt: skip
 @SHA256
 @METHOD
-def check(folder: str, methods: tuple[str, ...]) -> None:
-    """Check a folder that disent has exported: its files, its code, and its vectors of a few texts.
+def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
+    """Check a folder that disent has exported: its files, its code, its vectors of a few texts, and who signed it.
 
-    FOLDER may be the address of its archive, https://HOST/x.tar.gz, with --sha256. Nobody has signed the folder:
-    whoever changes it can write its record anew.
+    FOLDER may be the address of its archive, https://HOST/x.tar.gz, with --sha256. Without a signature, whoever
+    changes the folder can write its record anew.
     """
     from disent.downloaded import downloaded
     from disent_core.export.folder import check_folder
+    from disent_core.export.signature import SIGNATURE, signer_of
 
     sha256 = checksum(folder)
     path = Path(folder) if sha256 is None and "://" not in folder else downloaded(folder, sha256)
+    signer = None if key is None else signer_of(path, key)
     checked = check_folder(path, methods)
-    click.echo(f"{short(path.resolve())}: {_UNCHANGED}; {', '.join(checked.routes or checked.tags)}")
+    click.echo(f"{short(path.resolve())}: unchanged since its record was written")
+    kind = "embeddings" if checked.routes else "tags      "
+    click.echo(f"  {kind}  {', '.join(checked.routes or checked.tags)}")
+    click.echo(f"  code        {'none' if checked.code is None else f'as {checked.code} writes it'}")
+    if signer is not None:
+        click.echo(f"  signature   by {printable(signer)}")
+    elif (path / SIGNATURE).is_file():
+        click.echo(f"  signature   {SIGNATURE}, which was not checked; give the signer's public key: --key FILE")
+    else:
+        click.echo("  signature   none, so this does not say who wrote it")
     if checked.graph is False:
         click.echo("disent.onnx has its checksum; to run it too: pip install 'disent-embeddings[onnx]'")
 

@@ -18,7 +18,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -31,6 +38,7 @@ from disent_assets.settings.instance import shown_state
 from disent_assets.web.request_guard import READS, Guard, refused
 from disent_core.errors import DisentError
 from disent_core.storage.results import fetch
+from disent_core.text import parsed_json
 
 PICTURES = (".png", ".svg")
 MOST_TOKENS = 10_000
@@ -55,7 +63,21 @@ class Server(DagsterWebserver):
         """Queries and mutations come by POST; a GET only opens the page in which one writes them."""
         if request.method in READS and ("text/html" not in request.headers.get("Accept", "") or request.query_params):
             return refused(403, "send a query by POST, as application/json")
+        if request.method not in READS and not _is_query(await request.body()):
+            return refused(400, 'send JSON: {"query": TEXT, "variables": OBJECT, "operationName": TEXT}')
         return await super().graphql_http_endpoint(request)
+
+    async def download_debug_file_endpoint(self, request: Request) -> StreamingResponse:
+        with self.request_context(request) as context:
+            if context.instance.get_run_by_id(request.path_params["run_id"]) is None:
+                raise HTTPException(404, "there is no such run")
+        return await super().download_debug_file_endpoint(request)
+
+    async def download_captured_logs_endpoint(self, request: Request) -> FileResponse:
+        try:
+            return await super().download_captured_logs_endpoint(request)
+        except ValueError as error:  # a path that climbs, or that no system has
+            raise HTTPException(404, "there is no such log") from error
 
     async def execute_graphql_request(self, request: Request, query: str, *rest: Any, **named: Any) -> Any:
         """Execute a query of bounded size: every alias of a field computes the field again."""
@@ -69,6 +91,16 @@ class Server(DagsterWebserver):
         if _is_too_large(query):
             return None, {"message": _TOO_LARGE}
         return await super().execute_graphql_subscription(websocket, operation_id, query, *rest, **named)
+
+
+def _is_query(content: bytes) -> bool:
+    """Whether a request has what Dagster takes for granted."""
+    try:
+        sent = parsed_json(content.decode())
+    except ValueError:
+        return False
+    kinds = {"query": str, "variables": dict, "operationName": str}
+    return isinstance(sent, dict) and all(isinstance(sent.get(name), kind | None) for name, kind in kinds.items())
 
 
 def _is_too_large(query: str) -> bool:

@@ -56,20 +56,21 @@ def _check_config(folder: Path) -> None:
         config = parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return  # transformers says what is wrong
-    for key, value in _settings(config):
+    for key, value in settings_within(config):
         if "attn_implementation" in key and "/" in str(value):  # a kernel of the hub
             raise EncoderError(located(path, None, f"{key} names code, {quoted(value)}", "Remove it"))
         if ("layer" in key or "group" in key) and isinstance(value, int) and value > _MOST_LAYERS:
             raise EncoderError(located(path, None, f"{key} is {quoted(value)}", "Check that this is a whole model"))
 
 
-def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+def settings_within(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield keys and values of JSON at any depth."""
-    items = value.items() if isinstance(value, dict) else (("", item) for item in value if isinstance(value, list))
+    listed = value if isinstance(value, list) else ()
+    items = value.items() if isinstance(value, dict) else (("", item) for item in listed)
     for key, inner in items:
         yield key, inner
         if isinstance(inner, dict | list):
-            yield from _settings(inner)
+            yield from settings_within(inner)
 
 
 def _require_weights(folder: Path) -> None:

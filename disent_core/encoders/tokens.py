@@ -124,7 +124,11 @@ class TextTokeniser:
         for index, (clean, _, _) in zip(marked, parsed, strict=True):
             plain[index] = clean
         # The tokeniser is faster without offsets, which only texts with spans need.
-        encodings = self._tokeniser.encode_batch_fast(plain)
+        try:
+            encodings = self._tokeniser.encode_batch_fast(plain)
+        except Exception as error:  # the library has no other class
+            problem = f"the encoder's tokeniser can't read these texts ({' '.join(str(error).split())})"
+            raise EncoderError(f"{problem}; check its tokenizer.json") from error
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, encodings), np.int64, len(texts)), out=offsets[1:])
         flat = chain.from_iterable(encoding.ids for encoding in encodings)

@@ -17,8 +17,9 @@ from jaxtyping import Float
 from torch import nn
 
 from disent_core.embedding_names import ALIASES
+from disent_core.encoders.checkpoint import settings_within
 from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, HuggingFaceConfig, Precision
-from disent_core.errors import DamagedError, TrainingError, located
+from disent_core.errors import DamagedError, TrainingError, located, quoted
 from disent_core.export.card import Measured, Rounding, card, outside_of_graph
 from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
 from disent_core.export.onnx_graph import GRAPH, Graph, TaggerGraph, graph_vectors, open_graph, write_graph
@@ -28,10 +29,10 @@ from disent_core.export.transformers_folder import (
     Vectors,
     folder_vectors,
     forget_origin,
+    known_code,
     load_folder,
     loadable,
     quiet,
-    shipped_code,
     write_folder,
 )
 from disent_core.lineage.saved_heads import SavedHead
@@ -42,6 +43,8 @@ from disent_core.methods.twosl_head import TokenTagger
 from disent_core.static_folder import is_static
 from disent_core.static_model import StaticModel
 from disent_core.storage.files import atomic_path
+from disent_core.storage.results import sha256_of
+from disent_core.text import parsed_json
 from disent_core.training.data import features_of, words_alone
 from disent_core.training.needs import Need
 
@@ -369,7 +372,8 @@ class Checked:
     """A folder that is unchanged since its record was written."""
 
     routes: tuple[str, ...]
-    graph: bool | None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
+    code: str | None  # the version of disent that writes the code in it; None without code
+    graph: bool | None = None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
     tags: tuple[str, ...] = ()  # of a tagger, which has no routes
 
 
@@ -381,12 +385,9 @@ def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
     The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
     """
     if is_static(folder):
-        names = StaticModel.load(folder).names
-        _require_same_code(folder)
-        return Checked(names, None)
+        return Checked(StaticModel.load(folder).names, _writer_of_code(folder))
     head = open_folder(folder, device="cpu", allowed=allowed)
-    record = read_record(folder)
-    _require_same_code(folder)
+    record, code = read_record(folder), _writer_of_code(folder)
     _apply(head, record["seed"])
     tags = tuple(record.get("tags", ()))
     vectors = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
@@ -396,7 +397,7 @@ def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
     has_graph, has_runtime = (folder / GRAPH).is_file(), find_spec("onnxruntime") is not None
     if has_graph and has_runtime:
         _require_equal(folder / GRAPH, probes.graph_difference(folder), probes.what, "onnxruntime")
-    return Checked(() if tags else tuple(vectors), has_runtime if has_graph else None, tags)
+    return Checked(() if tags else tuple(vectors), code, has_runtime if has_graph else None, tags)
 
 
 def _apply(head: SavedHead, seed: int | None) -> None:
@@ -409,15 +410,43 @@ def _apply(head: SavedHead, seed: int | None) -> None:
         trained.embed(head.features(["a"], language), seed)
 
 
-def _require_same_code(folder: Path) -> None:
-    """Check that the code in a folder is that of this version of disent, which `trust_remote_code=True` would run."""
-    known = shipped_code()
-    files = sorted(file for file in folder.rglob("*.py*") if file.is_file())
-    texts = {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
-    if others := [name for name, content in texts.items() if content != known.get(name, "").encode()]:
-        problem = f"not the code of this version of disent: {', '.join(others)}; another version wrote it, or anybody"
-        remedy = "Read it before you load the folder with trust_remote_code=True, or export the head again"
+def _writer_of_code(folder: Path) -> str | None:
+    """Return the version that writes the code of a folder, which `trust_remote_code=True` would run; None without any.
+
+    Reject other code, and JSON that has code imported from elsewhere.
+    """
+    remedy = "Do not load the folder with trust_remote_code=True, or export the head again"
+    for file in sorted(folder.rglob("*.json")):
+        for key, value in _settings(file):
+            named = [*value.values()] if isinstance(value, dict) else [value]
+            is_class = key in ("types", "activation_function") or (key == "type" and file.name == "modules.json")
+            if key == "auto_map" or (is_class and not all(map(_is_known_class, named))):
+                problem = f"{key} names code that is not disent's, {quoted(value)}"
+                raise DamagedError(located(file, None, problem, remedy))
+    files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*.py*")) if file.is_file()}
+    sums, known = {(name, sha256_of(file)) for name, file in files.items()}, known_code()
+    writers = [version for version, code in known.items() if sums <= code.items()]
+    if not writers:
+        others = sums - {file for code in known.values() for file in code.items()} or sums
+        names = ", ".join(sorted(name for name, _ in others))
+        problem = f"not the code of {' or '.join(known)}: {names}; anybody may have written it"
         raise DamagedError(located(folder, None, problem, remedy))
+    return writers[0] if sums else None
+
+
+def _settings(file: Path) -> list[tuple[str, Any]]:
+    """Return keys and values of a file of JSON, at any depth."""
+    try:
+        return [*settings_within(parsed_json(file.read_text(encoding="utf-8")))]
+    except (OSError, ValueError, RecursionError) as error:
+        problem = f"this can't be read as JSON ({error})"
+        raise DamagedError(located(file, None, problem, "Export the head again")) from error
+
+
+def _is_known_class(name: object) -> bool:
+    """Whether what sentence-transformers imports is its own, torch's or disent's; a word without a dot is no import."""
+    known = ("sentence_transformers.", "torch.nn.", "modeling_disent.", "modeling_static.")
+    return "." not in str(name) or (str(name).startswith(known) and "--" not in str(name))
 
 
 def _require_equal(path: Path, difference: float, what: str, library: str) -> None:

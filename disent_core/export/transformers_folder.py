@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,15 @@ COPIED_OF_STATIC = (
     "disent_core.errors",
 )
 """The same of the module of a static model."""
+EARLIER_CODE = {
+    "disent 0.2 or 0.3": {
+        "modeling_disent.py": "cc31a85f1bbc86896c58fe087cb76930e662b628c76590e22a66ec262661dc17",
+        "normal_form.py": "6675c5e5a33d4e55a6459da96dd18e986a75fc4e9cd34514b54cb9d8a4c323f3",
+        "random_bits.py": "2fad33dddc61d0bdd5e4f67f730cf4d7874e63d9e323fc44dad360a1663eb2a1",
+        "word_rows.py": "287f776a295ccb40ec2f8be69d8e26b396ef1a3730e8512f95e37c592ab7aa06",
+    },
+}
+"""SHA-256 of the files of code that released versions wrote."""
 
 
 def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[str, str]:
@@ -126,6 +136,12 @@ def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[
             source = source.replace(f"from {other} import", f"from .{other.rpartition('.')[2]} import")
         code[f"{name.rpartition('.')[2]}.py"] = source
     return code
+
+
+def known_code() -> dict[str, Mapping[str, str]]:
+    """Return the SHA-256 of each file of code that a version of disent writes, this version first."""
+    current = {name: sha256(source.encode()).hexdigest() for name, source in shipped_code().items()}
+    return {"this version of disent": current, **EARLIER_CODE}
 
 
 def _ship(folder: Path) -> None:
@@ -154,9 +170,8 @@ def quiet() -> Iterator[None]:
 
 
 def forget_origin(folder: Path) -> None:
-    """Remove the path of the folder that the model was read from."""
+    """Remove the path of the folder that the model was read from, and what names code of a hub."""
     for file in filter(Path.is_file, (folder / "config.json", folder / "tokenizer_config.json")):
         settings = json.loads(file.read_text(encoding="utf-8"))
-        write_json(
-            file, {key: value for key, value in settings.items() if key not in ("_name_or_path", "name_or_path")}
-        )
+        forgotten = ("_name_or_path", "name_or_path", "auto_map")
+        write_json(file, {key: value for key, value in settings.items() if key not in forgotten})

@@ -147,8 +147,10 @@ def _repaired(index: Path, contents: Contents, encode: Encode, counts: dict[str,
         if whole == {*part.files}:
             parts.append(part)
         elif whole & _TEXT_FILES:
-            batches = read_batches(folder) if EMBEDDINGS in whole else _encoded_again(index, contents, part, encode)
-            parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=part.is_loose))
+            dims = contents.embeddings
+            is_encoded = EMBEDDINGS in whole
+            batches = read_batches(index, part, dims) if is_encoded else _encoded_again(index, contents, part, encode)
+            parts.append(write_part(index, dims, part.language, batches, is_loose=part.is_loose))
             counts["mended"] += part.rows
         else:
             counts["lost"] += part.rows
@@ -175,9 +177,17 @@ def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) 
     """Yield the rows of a part of which the texts are whole."""
     for batch in read_texts(index, part).combine_chunks().to_batches(_PART_TEXTS):
         vectors = encode(batch.column("text").to_pylist(), part.language)
+        _require_widths(index, contents, vectors)
         yield record_batch(
             part_schema(contents.embeddings), vectors, **dict(zip(batch.schema.names, batch.columns, strict=True))
         )
+
+
+def _require_widths(index: Path, contents: Contents, vectors: Mapping[str, np.ndarray]) -> None:
+    for name, width in contents.embeddings.items():
+        if name not in vectors or vectors[name].shape[1] != width:
+            problem = f"its embedding {name} of {width} numbers is none of its head's"
+            raise TableError(located(index, None, problem, "Make a new index"))
 
 
 def _new_texts(
@@ -214,6 +224,7 @@ def _with_block(
         vectors = encode(list(texts), language)
         dims = {name: matrix.shape[1] for name, matrix in vectors.items() if embeddings is None or name in embeddings}
         contents = replace(contents, embeddings=contents.embeddings or dims)
+        _require_widths(index, contents, vectors)
         schema = part_schema(contents.embeddings)
         batch = record_batch(schema, vectors, row=rows, text_key=keys, text=texts, language=languages)
         part = write_part(index, contents.embeddings, language, [batch], is_loose=True)
@@ -264,7 +275,7 @@ def _with_noise(index: Path, contents: Contents, encode: Encode) -> Contents:
 
 
 def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
-    batches = (batch for part in parts for batch in read_batches(part_folder(index, part.number)))
+    batches = (batch for part in parts for batch in read_batches(index, part, contents.embeddings))
     return write_part(index, contents.embeddings, parts[0].language, batches, is_loose=False)
 
 
@@ -276,7 +287,7 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
     for part in contents.parts:
         batches = (
             batch.set_column(0, "row", pa.array(np.searchsorted(order, batch.column(0).to_numpy())))
-            for batch in read_batches(part_folder(index, part.number))
+            for batch in read_batches(index, part, contents.embeddings)
         )
         parts.append(write_part(index, contents.embeddings, part.language, batches, is_loose=True))
     return replace(contents, parts=tuple(parts), approximate=None, noise=None)

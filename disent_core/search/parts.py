@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Float, Float32, Int64
 
@@ -21,7 +22,7 @@ from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.search.contents import Part
 from disent_core.storage.archives import most_unpacked
 from disent_core.storage.files import atomic_path
-from disent_core.storage.untrusted import mapped_array, read_untrusted_parquet
+from disent_core.storage.untrusted import mapped_array, untrusted_batches
 
 EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 TEXT_FIELDS = [pa.field(name, pa.string()) for name in ("text_key", "text", "language")]
@@ -110,10 +111,11 @@ def _write_arrays(folder: Path, name: str, dim: int) -> None:
 
 
 def _unit_batches(folder: Path, name: str) -> Iterator[Float32[np.ndarray, "rows dim"]]:
-    """Yield rows of norm 1, on the grid of exact search."""
-    for batch in read_batches(folder, [_vector_column(name)]):
-        column = batch.column(0)
-        yield unit_rows(column.flatten().to_numpy().reshape(len(column), column.type.list_size), name)
+    """Yield rows of norm 1, on the grid of exact search, of a part that is being written."""
+    with pq.ParquetFile(folder / EMBEDDINGS) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[_vector_column(name)]):
+            column = batch.column(0)
+            yield unit_rows(column.flatten().to_numpy().reshape(len(column), column.type.list_size), name)
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -126,24 +128,43 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_batches(folder: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(folder / EMBEDDINGS) as file:
-        yield from file.iter_batches(_BATCH_ROWS, columns=columns)
+def read_batches(index: Path, part: Part, dims: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
+    """Yield the texts of a part with their vectors; the part may come from anyone."""
+    path = part_folder(index, part.number) / EMBEDDINGS
+    return _checked_batches(path, part, part_schema(dims), most_unpacked(path.stat().st_size))
 
 
 def read_texts(index: Path, part: Part, most: int | None = None) -> pa.Table:
     """Read the texts of a part, which may come from anyone, of at most so many bytes."""
     folder = part_folder(index, part.number)
     path = checked_file(folder / TEXTS, part.files)
+    return pa.Table.from_batches(
+        _checked_batches(path, part, TEXT_SCHEMA, _most_of([folder]) if most is None else most)
+    )
+
+
+def _checked_batches(path: Path, part: Part, schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file of a part, of at most so many bytes; what is no row of the schema is damage."""
+    rows = 0
     try:
-        table = read_untrusted_parquet(path, TEXT_SCHEMA.names, _most_of([folder]) if most is None else most)
-        table = table.select(TEXT_SCHEMA.names).cast(TEXT_SCHEMA)
+        for batch in untrusted_batches(path, schema.names, most):
+            checked = batch.select(schema.names).cast(schema)
+            if any(_has_nulls(checked[name]) for name in schema.names if name != "language"):
+                raise ValueError("a value is missing")
+            if not pc.all(pc.match_substring_regex(checked["text_key"], "^[0-9a-f]{32}$"), min_count=0).as_py():
+                raise ValueError("a text_key is not one")
+            rows += len(checked)
+            yield checked
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         problem = f"these are not the texts of an index ({error})"
         raise DamagedError(located(path, None, problem, _NEW_INDEX)) from error
-    if len(table) != part.rows:
-        raise DamagedError(located(path, None, f"it has {len(table)} texts, and not {part.rows}", _NEW_INDEX))
-    return table
+    if rows != part.rows:
+        raise DamagedError(located(path, None, f"it has {rows} texts, and not {part.rows}", _NEW_INDEX))
+
+
+def _has_nulls(column: pa.Array) -> bool:
+    values = column.flatten() if pa.types.is_fixed_size_list(column.type) else column
+    return bool(column.null_count or values.null_count)
 
 
 def read_all_texts(index: Path, parts: Sequence[Part]) -> list[pa.Table]:

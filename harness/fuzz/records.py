@@ -200,6 +200,8 @@ def read_head(folder: Path) -> None:
 
 
 def read_index(folder: Path) -> None:
-    """Open the index and search it."""
+    """Open the index, search it, and add a text, which reads the vectors of all others."""
     with _nothing_imported():
-        disent.Index.open(folder / "index", device="cpu").search("toy 1")
+        index = disent.Index.open(folder / "index", device="cpu")
+        index.search("toy 1")
+        disent.Index.build(folder / "index", index.model, ["toy 9"])

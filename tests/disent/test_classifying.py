@@ -15,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
+from static_models import static_model
 
 from disent import Classifier, load
 from disent_core.classifier import FewExamplesWarning
@@ -176,6 +177,24 @@ def test_a_model_without_a_fingerprint_is_known_by_its_vectors(tmp_path, fitted)
         Classifier.load(tmp_path / "c", Words(seed=1))
     with pytest.raises(TrainingError, match=r"its model has no file\. Name the model as model="):
         Classifier.load(tmp_path / "c")
+
+
+def test_a_model_is_opened_near_its_classifier_or_by_its_name_and_not_at_an_absolute_place(tmp_path):
+    static_model().save(tmp_path / "a" / "model")
+    Classifier(tmp_path / "a" / "model").fit(TEXTS, LABELS).save(tmp_path / "a" / "c")
+    assert str(tmp_path) not in (tmp_path / "a" / "c" / "classifier.json").read_text(encoding="utf-8")
+    (tmp_path / "a").rename(tmp_path / "b")
+    loaded = Classifier.load(tmp_path / "b" / "c")
+    assert loaded.model == tmp_path / "b" / "model"
+    record = tmp_path / "b" / "c" / "classifier.json"
+    content = json.loads(record.read_text(encoding="utf-8"))
+    content["model"]["places"] = [str(tmp_path / "b" / "model"), "no\0where", "A" * 300]
+    record.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(TrainingError, match=r"its model is not where it was\. Name the model as model="):
+        Classifier.load(tmp_path / "b" / "c")
+    Classifier("small").fit(TEXTS, LABELS).save(tmp_path / "small")
+    (tmp_path / "small").rename(tmp_path / "b" / "deep")
+    assert Classifier.load(tmp_path / "b" / "deep").model == "small"
 
 
 def test_a_classifier_of_an_earlier_format_is_to_be_fitted_again(tmp_path, fitted):

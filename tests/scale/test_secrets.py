@@ -1,18 +1,26 @@
-"""Keys, passwords and tokens of the environment are in nothing that disent prints or writes, also where it fails."""
+"""Keys, passwords and tokens of the environment are in nothing that disent prints, writes or answers, nor in errors."""
 
+import gzip
+import json
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 from made_postgres import Postgres
 from remote_projects import RemoteProject
-from stores import Proxy, environment, refused
+from stores import Proxy, environment, refused, through
 
+from disent.home import PROJECT
 from disent_core.storage.bucket import Bucket
 
 import disturbed_runs as bench  # isort: skip - remote_projects says where it is
@@ -28,6 +36,87 @@ def leaks(text: bytes) -> list[str]:
     """Secrets in a text, also escaped ones, and parts of the odd one."""
     parts = ("zq7wkx", quote(ODD, safe=""), "planted/pass", "w#rd", "w%23rd")
     return [part for part in parts if part.encode() in text]
+
+
+UI = """{ instance { info daemonHealth { allDaemonStatuses { lastHeartbeatErrors { message stack } } } }
+  runsOrError { ... on Runs { results { runId status runConfigYaml tags { key value } } } }
+  workspaceOrError { ... on Workspace { locationEntries { displayMetadata { key value } locationOrLoadError {
+    ... on PythonError { message stack } ... on RepositoryLocation { name } } } }
+    ... on PythonError { message stack } } }"""
+EVENTS = """{ logsForRun(runId: "%s", limit: 1000) { ... on EventConnection { events { ... on MessageEvent { message }
+  ... on ExecutionStepFailureEvent { error { message stack errorChain { error { message stack } } } } } } } }"""
+"""What the pages of runs, of the deployment and of its configuration ask."""
+
+
+@contextmanager
+def listening(project: RemoteProject, more: Mapping[str, str], *command: object) -> Iterator[Callable[..., bytes]]:
+    """Start a server; yields what asks it for a path, with content and headers, also where the answer is an error."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = project.folder / "server.log"
+    words = [sys.executable, "-m", *map(str, command), "--host", "127.0.0.1", "--port", str(port)]
+    every = {**os.environ, **project.environment, **more}
+    with log.open("wb") as out, subprocess.Popen(words, env=every, cwd=PROJECT, stdout=out, stderr=out) as process:
+
+        def ask(path: str, content: object = None, **headers: str) -> bytes:
+            body = None if content is None else json.dumps(content).encode()
+            request = Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": "application/json", **headers})
+            try:
+                with urlopen(request) as answer:
+                    return answer.read()
+            except HTTPError as error:
+                return str(error.headers).encode() + error.read()
+
+        try:
+            while True:
+                assert process.poll() is None, log.read_text()
+                try:
+                    ask("/")
+                    break
+                except URLError:
+                    time.sleep(0.2)
+            yield ask
+        finally:
+            process.terminate()
+
+
+def answers_of_ui(project: RemoteProject, more: Mapping[str, str]) -> dict[str, bytes]:
+    server = ("disent_assets.web.server", "--read-only", "--workspace", PROJECT / "workspace.yaml")
+    with listening(project, more, *server) as ask:
+        answers = {"the page of the deployment": ask("/graphql", {"query": UI})}
+        asked = json.loads(answers["the page of the deployment"])
+        assert "errors" not in asked, asked
+        runs = asked["data"]["runsOrError"]["results"]
+        assert {"SUCCESS", "FAILURE"} <= {run["status"] for run in runs}
+        for run in runs:
+            answers[run["runId"]] = ask("/graphql", {"query": EVENTS % run["runId"]})
+            answers[f"{run['runId']}, downloaded"] = gzip.decompress(ask(f"/download_debug/{run['runId']}"))
+        answers["a query that is none"] = ask("/graphql", {"query": "{ nothing }"})
+        answers["a run that is none"] = ask("/graphql", {"query": EVENTS % "nothing"})
+    assert any(b"the store denies access" in answer for answer in answers.values())
+    return answers
+
+
+def answers_of_serve(project: RemoteProject, more: Mapping[str, str]) -> dict[str, bytes]:
+    texts, index = project.folder / "texts.txt", project.folder / "index"
+    texts.write_text("wake me up\nplay jazz\n", encoding="utf-8")
+    assert run(project, more, "index", str(texts), str(index))[0] == 0
+    token = {"Authorization": f"Bearer {more['DISENT_SERVE_TOKEN']}"}
+    with listening(project, more, "disent_assets.cli", "serve", index) as ask:
+        asked = [
+            ("/", None, {}), ("/", None, token), ("/?q=wake", None, token), ("/?q=%EE%80%80", None, token),
+            ("/openapi.json", None, token), ("/nothing", None, token), ("/v1/ready", None, token),
+            ("/v1/search", {"queries": ["wake me up"]}, token), ("/v1/search", {"queries": 1}, token),
+            ("/v1/search", {"queries": ["wake"]}, {}), ("/", None, {"Authorization": "Bearer no"}),
+            ("/v1/classify", {"texts": ["wake"]}, token),
+        ]  # fmt: skip
+        answers = {
+            f"serve {number} {path}": ask(path, content, **headers)
+            for number, (path, content, headers) in enumerate(asked)
+        }
+    assert b'"wake me up"' in answers["serve 7 /v1/search"]
+    return answers
 
 
 def run(project: RemoteProject, more: Mapping[str, str], *arguments: str) -> tuple[int, str]:
@@ -66,8 +155,13 @@ def planted(s3) -> dict[str, str]:
     }
 
 
-def test_no_secret_is_in_what_commands_print_and_write(project, planted, postgres, address):
+def test_no_secret_is_in_what_commands_print_and_write_nor_in_what_servers_answer(
+    project, planted, postgres, address, s3
+):
     planted["DISENT_POSTGRES"] = postgres.address.replace("@", f":{SECRETS['password']}@", 1)
+    with Proxy(s3, lambda request: refused if "/embeddings/" in request.path else through) as proxy:
+        code, output = run(project, {**planted, "AWS_ENDPOINT_URL": proxy.address}, "materialize")
+        assert (code, leaks(output.encode())) == (1, []), output
     commands = (
         ("materialize",), ("status",), ("doctor",), ("report",), ("leaderboard",), ("gc", "--dry-run"),
         ("sql", "select * from step_costs"), ("sql", "select getenv('AWS_SECRET_ACCESS_KEY')"),
@@ -75,6 +169,8 @@ def test_no_secret_is_in_what_commands_print_and_write(project, planted, postgre
     for command in commands:
         code, output = run(project, planted, *command)
         assert (code, leaks(output.encode())) == (command[-1].startswith("select getenv"), []), output
+    answers = answers_of_ui(project, planted) | answers_of_serve(project, planted)
+    assert {name: leaks(text) for name, text in answers.items() if leaks(text)} == {}
     files = [path for path in project.folder.rglob("*") if path.is_file()]
     assert len(files) > 100
     bucket = Bucket(address)

@@ -13,7 +13,9 @@ from safetensors.torch import save_file
 import disent
 from disent_assets.cli import main
 from disent_core.errors import DamagedError, DisentError, EncoderError, TrainingError
+from disent_core.export import transformers_folder
 from disent_core.export.saved_folder import RECORD, checksum
+from disent_core.export.transformers_folder import known_code
 from disent_core.storage.results import sha256_of, write_result
 from disent_core.storage.weights import read_weights, save_weights
 
@@ -364,20 +366,66 @@ def test_an_index_without_sense_is_one_line(place, what):
 # --- disent check -----------------------------------------------------------------------------------------
 
 
-def test_check_says_what_it_knows_and_no_more(place):
-    (place / "out" / f"{PAYLOAD}_inside.py").unlink()
+def check(place: Path) -> tuple[int, str]:
+    (place / "out" / f"{PAYLOAD}_inside.py").unlink(missing_ok=True)
     answer = CliRunner().invoke(main, ["check", "out"])
-    known = "unchanged since its record was written (this does not say who wrote it)"
-    assert answer.output == f"out: {known}; meaning, template, residual, language\n"
+    return answer.exit_code, answer.output
+
+
+def test_check_says_what_it_knows_and_no_more(place, monkeypatch):
+    code, output = check(place)
+    assert (code, output.splitlines()) == (0, [
+        "out: unchanged since its record was written",
+        "  embeddings  meaning, template, residual, language",
+        "  code        as this version of disent writes it",
+        "  signature   none, so this does not say who wrote it",
+    ])  # fmt: skip
+    (place / "out" / "model.sig").write_text("{}")
+    assert "  signature   model.sig, which was not checked" in check(place)[1]
+    load_folder(place).encode("toy 1")
+    changed = place / "out" / "modeling_disent.py"
+    changed.write_text("# of an earlier version\n")
+    earlier = {**known_code()["this version of disent"], changed.name: sha256_of(changed)}
+    monkeypatch.setitem(transformers_folder.EARLIER_CODE, "disent 0.9", earlier)
+    sign(place / "out")
+    assert "  code        as disent 0.9 writes it\n" in check(place)[1]
 
 
 @pytest.mark.parametrize("name", ["modeling_disent.py", f"{PAYLOAD}_inside.py", "1_Router/more.py"])
 def test_check_names_code_that_is_not_that_of_disent(place, name):
+    (place / "out" / f"{PAYLOAD}_inside.py").rename(place / "kept")
+    if name.startswith(PAYLOAD):
+        (place / "kept").rename(place / "out" / name)
     with (place / "out" / name).open("a") as file:
         file.write("\nimport this\n")
-    if not name.startswith(PAYLOAD):
-        (place / "out" / f"{PAYLOAD}_inside.py").unlink()
     sign(place / "out")
     answer = CliRunner().invoke(main, ["check", "out"])
-    assert (answer.exit_code, is_loaded("this")) == (1, False)
-    assert f"not the code of this version of disent: {name};" in answer.output
+    assert (answer.exit_code, answer.output.count("\n"), is_loaded("this")) == (1, 1, False)
+    assert f"not the code of this version of disent or disent 0.2 or 0.3: {name};" in answer.output
+
+
+HUB = "stranger/model--modeling.Model"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", lambda config: config.update(auto_map={"AutoModel": HUB})),
+        ("tokenizer_config.json", lambda config: config.update(auto_map={"AutoTokenizer": [HUB, None]})),
+        ("modules.json", lambda modules: modules[0].update(type="this.Model")),
+        ("modules.json", lambda modules: modules[0].update(type=f"modeling_disent.{HUB}")),
+        ("1_Router/router_config.json", lambda config: config["types"].update(x=HUB)),
+        ("1_Router/meaning_1_Pooling/config.json", lambda config: config.update(activation_function="this.Tanh")),
+    ],
+)
+def test_check_names_code_that_the_folder_would_take_from_elsewhere(place, name, change):
+    """Each is run, or imported, by sentence-transformers with trust_remote_code=True."""
+    content = json.loads((place / "out" / name).read_text())
+    change(content)
+    (place / "out" / name).write_text(json.dumps(content))
+    (place / "out" / f"{PAYLOAD}_inside.py").unlink()
+    sign(place / "out")
+    code, output = check(place)
+    assert (code, output.count("\n"), is_loaded("this")) == (1, 1, False)
+    assert f"{name}: " in output
+    assert "names code that is not disent's" in output

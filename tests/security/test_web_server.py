@@ -52,8 +52,9 @@ class Running:
         names = [name for name, _ in headers]
         for name, value in (*(() if "Host" in names else [("Host", "OWN")]), *headers):
             connection.putheader(name, value.replace("OWN", self.address).replace("PORT", str(self.port)))
-        connection.putheader("Content-Length", str(len(body.encode())))
-        connection.endheaders(body.encode())
+        content = body.encode(errors="surrogatepass")
+        connection.putheader("Content-Length", str(len(content)))
+        connection.endheaders(content)
         answer = connection.getresponse()
         answer.text = answer.read().decode(errors="replace")
         connection.close()
@@ -256,6 +257,27 @@ def test_a_query_of_many_aliases_is_refused_at_once_also_over_a_websocket(server
         assert "10,000 tokens" in opened.recv(timeout=20)
     few = "".join(f"a{number}: version " for number in range(100))
     assert server.ask("POST", "/graphql", JSON, body=json.dumps({"query": f"{{ {few} }}"})).status == 200
+
+
+@pytest.mark.parametrize("body", [
+    "", "{", "[]", "3", "{}", "[" * 100_000, '{"query": 3}', '{"query": {}}',
+    '{"query": "{ version }", "variables": 3}',
+    '{"query": "{ version }", "variables": "x"}', '{"query": "{ version }", "operationName": 3}',
+    '{"query": "{ \\ud800 }"}', '{"query": "{ version", "variables": {}}', "\ud800",
+])  # fmt: skip
+def test_a_malformed_query_is_refused(server, body):
+    answer = server.ask("POST", "/graphql", JSON, body=body)
+    assert answer.status == 400, answer.text
+
+
+@pytest.mark.parametrize("path", [
+    "/download_debug/x", "/download_debug/%00", "/logs/..%2f", "/logs/../x", "/logs/x/y", "/logs/x", "/logs/%00/x.err",
+    f"/logs/{'x/' * 3_000}y.err", f"/logs/{'x' * 300}/y.err", "/pictures/%00.png", f"/pictures/{'x' * 300}.png",
+    "/notebook", "/notebook?repoLocName=x&path=x.ipynb", f"/{'x' * 300}.js", "/%00",
+])  # fmt: skip
+def test_what_is_not_there_is_no_error_of_the_server(server, path):
+    answer = server.ask("GET", path)
+    assert answer.status in (200, 400, 404), answer.text
 
 
 # --- pictures ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from disent_core.export.folder import PROBES, TOLERANCE, check_folder, differenc
 from disent_core.export.onnx_graph import GRAPH, WordSums
 from disent_core.export.saved_folder import RECORD, open_folder, read_record, write_record
 from disent_core.export.side_by_side import SideBySide, side_by_side
-from disent_core.export.transformers_folder import load_folder
+from disent_core.export.transformers_folder import forget_origin, load_folder
 from disent_core.lineage.saved_heads import open_head
 from disent_core.methods.modules.word_rows import word_rows
 
@@ -154,6 +154,13 @@ def test_vectors_other_than_those_at_the_export_are_told(facet, tmp_path):
     write_record(copy, record)
     with pytest.raises(DamagedError, match="its vectors differ by"):
         check_folder(copy)
+
+
+def test_an_export_forgets_the_code_that_its_encoder_names_on_a_hub(tmp_path):
+    settings = tmp_path / "config.json"
+    settings.write_text('{"auto_map": {"AutoModel": "a/b--c.D"}, "layers": 1}', encoding="utf-8")
+    forget_origin(tmp_path)
+    assert json.loads(settings.read_text(encoding="utf-8")) == {"layers": 1}
 
 
 def test_an_export_never_writes_into_a_folder_that_exists(facet, tmp_path):

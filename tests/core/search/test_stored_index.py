@@ -342,17 +342,17 @@ def test_arrays_of_a_stranger_that_are_none_are_refused(copied, name, content):
 
 def bomb(rows):
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows), pa.array(["a" * 100_000]))
-    strings = pa.array(["a"] * rows)
+    strings = pa.array(["a" * 32] * rows)
     return pa.table({"row": pa.array(range(rows)), "text_key": strings, "text": texts, "language": strings})
 
 
-def signed_texts(copied, parts, table):
+def signed_texts(copied, parts, table, name="texts.parquet"):
     """Replace the texts of some parts, as their maker can."""
     contents = json.loads((copied / CONTENTS).read_text(encoding="utf-8"))
     for part in contents["parts"][:parts]:
-        path = part_folder(copied, part["number"]) / "texts.parquet"
+        path = part_folder(copied, part["number"]) / name
         pq.write_table(table, path)
-        part["files"]["texts.parquet"] = sha256(path.read_bytes()).hexdigest()
+        part["files"][name] = sha256(path.read_bytes()).hexdigest()
         part["rows"] = len(table)
     (copied / CONTENTS).write_text(json.dumps(contents), encoding="utf-8")
 
@@ -377,6 +377,43 @@ def test_texts_of_a_stranger_that_are_none_are_refused(copied, table, problem):
     with pytest.raises(DamagedError, match=rf"texts.parquet: {problem}.*\. Make a new index") as refused:
         open_index(copied)
     assert "\n" not in str(refused.value)
+
+
+def strangers_vectors(rows, dim=5, value=0.0):
+    strings, flat = pa.repeat("a" * 32, rows), pa.repeat(pa.scalar(value, pa.float32()), rows * dim)
+    columns = {"row": pa.repeat(0, rows), **dict.fromkeys(("text_key", "text", "language"), strings)}
+    widths = {"template": dim, "residual": 3}
+    lists = {name: pa.FixedSizeListArray.from_arrays(flat[: rows * width], width) for name, width in widths.items()}
+    return pa.table({**columns, **lists})
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (strangers_vectors(1_000_000), "it unpacks to more"),
+        (strangers_vectors(2, dim=6), "size"),
+        (strangers_vectors(2, value=None), "a value is missing"),
+        (strangers_vectors(2).drop_columns("residual"), "residual"),
+        (strangers_vectors(2).set_column(1, "text_key", pa.array(["x", None])), "a value is missing"),
+        (strangers_vectors(2).set_column(1, "text_key", pa.array(["x", "y"])), "a text_key is not one"),
+    ],
+    ids=["a bomb", "another width", "no numbers", "no column", "no key", "other keys"],
+)
+def test_vectors_of_a_stranger_that_are_none_are_refused_when_texts_are_added(copied, table, problem):
+    part = open_index(copied).contents.parts[0]
+    signed_texts(copied, 1, table, "embeddings.parquet")
+    (part_folder(copied, part.number) / "texts.parquet").unlink()  # so that the part is stored again from its vectors
+    with pytest.raises(DamagedError, match=rf"embeddings.parquet: these are not the texts of an index \(.*{problem}"):
+        added(copied, words(1, "fr"))
+
+
+@pytest.mark.parametrize("of_stranger", ['"template": 6', '"mine": 5'])
+def test_embeddings_of_a_stranger_that_its_head_does_not_give_are_refused_when_texts_are_added(copied, of_stranger):
+    path = copied / CONTENTS
+    contents = json.loads(path.read_text(encoding="utf-8").replace('"template": 5', of_stranger))
+    path.write_text(json.dumps({**contents, "noise": None}), encoding="utf-8")
+    with pytest.raises(TableError, match=r"its embedding (template of 6|mine of 5) numbers is none of its head's"):
+        added(copied, words(1, "fr"))
 
 
 def test_vectors_of_another_width_than_the_index_says_are_refused(copied):

@@ -1,0 +1,48 @@
+"""Verify the signature of a folder, `model.sig`, which the command line of model-signing (OpenSSF) writes."""
+
+import base64
+import json
+from pathlib import Path
+
+from disent_core.encoders.checkpoint import reason
+from disent_core.errors import DamagedError, TrainingError, located
+
+SIGNATURE = "model.sig"
+_LEFT_OUT = {SIGNATURE, ".git", ".gitattributes", ".github", ".gitignore"}
+"""What may lack in a signature: model-signing leaves these out, and nothing reads them."""
+
+
+def signer_of(folder: Path, key: Path) -> str:
+    """Return who has signed a folder, after a check of the signature and of every file.
+
+    `key` is a PEM file with the public key of the signer, or the certificate of who issued that of the signer.
+    """
+    from model_signing import verifying  # pyright: ignore[reportMissingImports]
+
+    path, is_certificate = folder / SIGNATURE, b"BEGIN CERTIFICATE" in key.read_bytes()
+    if not path.is_file():
+        raise TrainingError(located(path, None, "there is no signature to check with --key", "Ask its maker for one"))
+    try:
+        if is_certificate:
+            verifier = verifying.Config().use_certificate_verifier(certificate_chain=[key])
+        else:
+            verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
+    except Exception as error:
+        problem = f"this is no public key on an elliptic curve and no certificate ({reason(error)})"
+        raise TrainingError(located(key, None, problem, "Name a PEM file")) from error
+    try:
+        verifier.verify(folder, path)
+        bundle = json.loads(path.read_text(encoding="utf-8"))
+        statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
+        if unsigned := {*statement["predicate"]["serialization"].get("ignore_paths", ())} - _LEFT_OUT:
+            raise ValueError(f"it leaves out {', '.join(sorted(unsigned))}")
+        if not is_certificate:
+            return f"the key of {key}"
+        from cryptography import x509  # pyright: ignore[reportMissingImports]
+
+        chain = bundle["verificationMaterial"]["x509CertificateChain"]["certificates"]
+        name = x509.load_der_x509_certificate(base64.b64decode(chain[0]["rawBytes"])).subject.rfc4514_string()
+    except Exception as error:
+        problem = f"this signature does not hold by {key} ({reason(error)})"
+        raise DamagedError(located(path, None, problem, "Get the folder, or the key, from its maker again")) from error
+    return f"{name}, by a certificate that {key} has issued"
