@@ -7,10 +7,12 @@ import pytest
 from worlds import TOY
 
 from disent.query import files_folder, query
+from disent_assets.run import plan
 from disent_assets.warehouse import refresh as module
 from disent_assets.warehouse.build import INPUTS
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse
 from disent_assets.warehouse.sql_files import sql_hash
+from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.tables import stored_tables
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, rows_table, write_table
@@ -76,6 +78,19 @@ def test_a_warehouse_without_views_is_that_of_earlier_versions(opened, few):
     contents |= {name: [content_of(path) for path in paths] for name, paths in stored_tables(workspace).items()}
     of_inputs = {name: contents[name] for name in INPUTS if name in contents}
     assert refreshed.content == fingerprint(CODE_VERSION, of_inputs, sql_hash(few))
+
+
+def test_an_edited_view_changes_the_version_of_the_step(opened, few, monkeypatch):
+    monkeypatch.setattr(plan, "SQL", few)
+
+    def version() -> str:
+        return next(step.version for step in plan.steps_in(opened()) if step.key == DATABASE)
+
+    before = version()
+    assert version() == before
+    with (few / "tables/corpora/utterances.sql").open("a", encoding="utf-8") as file:
+        file.write("-- edited\n")
+    assert version() != before
 
 
 def test_the_bound_rebuilds_only_what_it_changes(opened):
