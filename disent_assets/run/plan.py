@@ -14,10 +14,8 @@ from typing import Any
 import dagster as dg
 
 from disent_assets.run.costs import cost_rows
-from disent_assets.settings.environment import SQL
 from disent_assets.settings.instance import BEGAN
-from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
-from disent_assets.warehouse.sql_files import sql_hash
+from disent_assets.warehouse.refresh import code_version, refresh_warehouse, warehouse_checks
 from disent_core.lineage import corpora
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.state import Node, Partition, Records, State, name_of, states
@@ -56,8 +54,7 @@ def steps_in(workspace: Workspace) -> tuple[Step, ...]:
     """Return the steps of a workspace, upstream first; they are listed once."""
     if id(workspace) not in _STEPS:
         checks = tuple(warehouse_checks().values())
-        version = f"{CODE_VERSION}.{sql_hash(SQL)[:8]}"  # so that an edited view makes the warehouse stale
-        warehouse = Warehouse(version, checks, _make_warehouse, (BUILD,))
+        warehouse = Warehouse(code_version(), checks, _make_warehouse, (BUILD,))
         _STEPS[id(workspace)] = workspace, steps(workspace, warehouse)
     return _STEPS[id(workspace)][1]
 

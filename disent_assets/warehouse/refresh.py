@@ -36,6 +36,11 @@ KEYS = Check("keys_are_unique", "No two rows of a relation have the same key.", 
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
 
 
+def code_version() -> str:
+    """Return the version of the step, which an edited view changes."""
+    return f"{CODE_VERSION}.{sql_hash(SQL)[:8]}"
+
+
 def warehouse_checks() -> dict[str, Check]:
     """Return the checks of the history and of all keys, and those of `sql/checks`, by name.
 

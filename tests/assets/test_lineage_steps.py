@@ -15,14 +15,14 @@ from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.factory import step_name
 from disent_assets.run.plan import BUILD
 from disent_assets.settings.environment import SQL
-from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse, warehouse_checks
+from disent_assets.warehouse.refresh import code_version, refresh_warehouse, warehouse_checks
 from disent_core.config.load import load_config
 from disent_core.lineage.steps import Warehouse, sources, steps
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods import places
 
 CONFIGURATIONS = sorted([PROJECT / "disent.toml", *(PROJECT / "configs").rglob("*.toml")])
-WAREHOUSE = Warehouse(CODE_VERSION, tuple(warehouse_checks().values()), refresh_warehouse, (BUILD,))
+WAREHOUSE = Warehouse(code_version(), tuple(warehouse_checks().values()), refresh_warehouse, (BUILD,))
 
 
 def has_partitions(node):
