@@ -83,7 +83,7 @@ EDITIONS = {
 }
 
 
-def facts(name: str, head: SavedHead, workspace: Workspace, run: disent.Run) -> dict[str, Any]:
+def facts(name: str, head: SavedHead, workspace: Workspace) -> dict[str, Any]:
     """Return the facts of a model's card that its run has."""
     paths = {code: workspace.table(*UTTERANCES, "massive", code) for code in head.description["languages"]}
     return {
@@ -95,7 +95,7 @@ def facts(name: str, head: SavedHead, workspace: Workspace, run: disent.Run) -> 
             for code, info in ((code, read_info(path)) for code, path in paths.items())
             if info is not None
         ],
-        "measured": run.sql(MEASURED).to_dicts(),
+        "measured": disent.open(workspace.config.path, home=workspace.home).sql(MEASURED).to_dicts(),
     }
 
 
@@ -164,11 +164,11 @@ def main(name: str, home: Path | None, dist: Path, *, keep: bool) -> None:
         texts = [text for path in paths for text in read_table(path, SCHEMAS["utterances"])["text"].to_pylist()]
         click.echo(distance(model, known, texts))
         if not keep:
-            known = model.described(**facts(name, head, workspace, disent.open(edition.config, home=workspace.home)))
+            known = model.described(**facts(name, head, workspace))
         known.save(SMALL)
         written, size = SMALL, sum(file.stat().st_size for file in SMALL.iterdir())
     else:
-        model = model.described(**facts(name, head, workspace, disent.open(edition.config, home=workspace.home)))
+        model = model.described(**facts(name, head, workspace))
         written = write_wheel(model, name, dist)
         size = written.stat().st_size
     click.echo(f"{model!r}\n{written}: {size / 1e6:.1f} MB")

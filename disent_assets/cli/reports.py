@@ -10,6 +10,7 @@ from disent_assets.cli.group import main
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, open_to_look, open_workspace
+from disent_core.report import TITLE
 from disent_core.text import printable
 
 
@@ -45,7 +46,7 @@ def status(show_all: bool, check: bool, style: Style) -> None:
 
 @main.command()
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
-@click.option("--title", default="disent: report of a run", show_default=True)
+@click.option("--title", default=TITLE, show_default=True)
 @click.option("--t-sne", is_flag=True, help="Also draw the embeddings of heads by t-SNE, which takes seconds each.")
 def report(output: Path | None, title: str, t_sne: bool) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""

@@ -16,6 +16,7 @@ from disent_assets.warehouse.sql_files import require_same_sql
 from disent_core.config.model import MethodConfig
 from disent_core.lineage.evaluation_inputs import task_names
 from disent_core.lineage.workspace import Workspace
+from disent_core.report import TITLE
 from disent_core.report.document import PICTURES, TABLE_VIEW, Picture, RunReport, document
 from disent_core.storage.files import atomic_path
 from disent_core.storage.results import fetch
@@ -41,9 +42,7 @@ _QUERIES = {
 }
 
 
-def write_report(
-    workspace: Workspace, output: Path, title: str = "disent: report of a run", *, t_sne: bool = False
-) -> None:
+def write_report(workspace: Workspace, output: Path, title: str = TITLE, *, t_sne: bool = False) -> None:
     """Write the report of the warehouse; a section whose view is missing or empty says so.
 
     With `t_sne`, clouds of heads that have not been drawn by t-SNE are drawn first.

@@ -27,7 +27,7 @@ def signer_of(folder: Path, key: Path) -> str:
             verifier = verifying.Config().use_certificate_verifier(certificate_chain=[key])
         else:
             verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
-    except Exception as error:
+    except Exception as error:  # of cryptography and OpenSSL, which have no common class
         problem = f"this is no public key on an elliptic curve and no certificate ({reason(error)})"
         raise TrainingError(located(key, None, problem, "Name a PEM file")) from error
     try:
@@ -42,7 +42,7 @@ def signer_of(folder: Path, key: Path) -> str:
 
         chain = bundle["verificationMaterial"]["x509CertificateChain"]["certificates"]
         name = x509.load_der_x509_certificate(base64.b64decode(chain[0]["rawBytes"])).subject.rfc4514_string()
-    except Exception as error:
+    except Exception as error:  # the same, and whatever a forged bundle makes its readers raise
         problem = f"this signature does not hold by {key} ({reason(error)})"
         raise DamagedError(located(path, None, problem, "Get the folder, or the key, from its maker again")) from error
     return f"{name}, by a certificate that {key} has issued"

@@ -6,6 +6,7 @@ Rows are those of the view `leaderboard`: numbers of methods over their seeds, w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -254,7 +255,7 @@ def changes(rows: Iterable[Row], most: int = PANELS) -> "Figure | None":
     marks = {
         change: Mark(colour, "o") for change, colour in (("better", style.COLOURS[0]), ("worse", style.COLOURS[1]))
     }
-    ordered = sorted(rows, key=lambda row: (row["task"], row["dataset"], row["metric"]))
+    problem = itemgetter("task", "dataset", "metric")
     panels = {
         f"{title[0]}, {title[1]}\n{title[2]}": [
             Item(
@@ -263,7 +264,7 @@ def changes(rows: Iterable[Row], most: int = PANELS) -> "Figure | None":
             )
             for row in of
         ]
-        for title, of in groupby(ordered, key=lambda row: (row["task"], row["dataset"], row["metric"]))
+        for title, of in groupby(sorted(rows, key=problem), key=problem)
     }  # fmt: skip
     return _draw(panels, "after minus before (blue: better, orange: worse)", most, 1, _change_panel)
 
