@@ -133,7 +133,7 @@ bench: setup ## measure us beside other libraries on one thread, and write docs/
 	$(LOCKED) --requirement requirements/bench.txt
 	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
-docs: setup ## build the documentation site in build/site; fails on a dead link
+docs: setup ## build the documentation site in build/site; fails on a dead link, or a page over 60 kB
 	$(LOCKED) --requirement requirements/docs.txt
 	$(BIN)/python -m tools.build_site
 

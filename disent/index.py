@@ -273,7 +273,7 @@ class Index:
             For each name in `by` the hits of each query, as `search` returns them.
 
         Raises:
-            As `search`.
+            ValueError, TypeError: as `search`.
         """
         if unknown := request.keys() - SearchRequest.__annotations__.keys():
             raise TypeError(f"unexpected arguments {sorted(unknown)}; choose from {[*SearchRequest.__annotations__]}")

@@ -1,11 +1,13 @@
 """Build the documentation site: `make docs`, or `python -m tools.build_site`.
 
 The pages are those of the repository, in the same folders, so that links that work on a forge work on the site. Only
-the start page has another name, and some pages of the reference are made here (`generated`).
+the start page has another name, some pages of the reference are made here (`generated`), and long pages are cut into
+several (`PARTS`), so that each opens fast on a phone.
 """
 
 import csv
 import json
+import posixpath
 import re
 import shutil
 import subprocess
@@ -47,11 +49,40 @@ def result_rows() -> str:
 
 MADE = {
     **{page: partial(generated.python, page) for page in generated.PYTHON},
-    "docs/warehouse.md": partial(generated.warehouse, first=True),
-    "docs/warehouse-parts.md": partial(generated.warehouse, first=False),
+    "docs/warehouse.md": generated.warehouse,
 }
 SCRIPTS = {"docs/results/data.js": result_rows}
+PARTS = {
+    "docs/benchmarks.md": {
+        "docs/benchmarks-runs.md": ("Benchmarks of runs and services", "What the steps of a run take, and their share"),
+    },
+    "docs/configuration.md": {
+        "docs/configuration-encoders.md": ("Configuration of encoders", '`[[encoders]], kind = "huggingface"`'),
+        "docs/configuration-methods.md": ("Configuration of methods", "`[methods.NAME]`"),
+        "docs/configuration-tuning.md": ("Configuration of fine-tuning", "Methods that fine-tune the encoder"),
+    },
+    "docs/methods.md": {"docs/methods-settings.md": ("Presets, negatives, targets", "Where the presets depart")},
+    "docs/operations.md": {"docs/operations-security.md": ("Security, cost, your own Dagster project", "Security")},
+    "docs/own-method.md": {"docs/own-method-tried.md": ("What was tried for facet", "What was tried")},
+    "docs/sql.md": {
+        "docs/sql-costs.md": ("Questions about leaks, costs and papers", "12. How much meaning leaks"),
+        "docs/sql-history.md": ("Questions about changes and names", "22. What did each refresh change?"),
+    },
+    "docs/use.md": {"docs/use-search.md": ("Search, a service, sentence-transformers", "Search")},
+    "docs/warehouse.md": {
+        "docs/warehouse-stages.md": ("Tables of the stages", "corpora: "),
+        "docs/warehouse-parts.md": ("Tables behind the views", "papers: "),
+        "docs/warehouse-columns.md": ("Columns of several tables", "Tables that are files only"),
+    },
+}
+"""Pages that are cut: their later parts by name, each with its title and how the heading begins that it begins with."""
+LIMIT = 60_000  # bytes of the HTML of a page
+_LINK = re.compile(r"\]\(([^)\s:#]*)#([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')
+_PRE = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
+_INDENTATION = re.compile(r"\s*\n\s*")
+_BLANK = re.compile(r'<span class="w">(\s*)</span>')
 _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")
 
 
@@ -59,6 +90,39 @@ def staged(root: Path = ROOT) -> Mapping[str, Path]:
     """Return every file of the site that the repository has, by its path on the site."""
     names = [*COPIED, *(path.relative_to(root).as_posix() for path in (root / "docs").rglob("*") if path.is_file())]
     return {START: root / "README.md", **{name: root / name for name in sorted(names)}}
+
+
+def cut(name: str, text: str) -> dict[str, str]:
+    """Return the parts of a page by their names, each with links to the others below its title."""
+    if name not in PARTS:
+        return {name: text}
+    title, _, text = text.removeprefix("# ").partition("\n")
+    titles = {name: title, **{part: title for part, (title, _) in PARTS[name].items()}}
+    starts = [0, *(text.index(f"\n## {heading}") for _, heading in PARTS[name].values())]
+    texts = {}
+    for (part, title), start, end in zip(titles.items(), starts, [*starts[1:], None], strict=True):
+        others = (f"[{title}]({posixpath.basename(other)})" for other, title in titles.items() if other != part)
+        texts[part] = f"# {title}\n\nOther parts: {', '.join(others)}.\n\n{text[start:end].strip()}\n"
+    return texts
+
+
+def anchor(heading: str) -> str:
+    """Return what a link names a heading by."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def moved(name: str, text: str, homes: Mapping[tuple[str, str], str]) -> str:
+    """Return a page with its links to headings of cut pages; `homes`: the cut page and the anchor -> the part."""
+    folder = posixpath.dirname(name)
+    whole = next((page for page, parts in PARTS.items() if name in parts), name)
+
+    def link(match: re.Match[str]) -> str:
+        address, heading = match.groups()
+        home = homes.get((posixpath.normpath(posixpath.join(folder, address)) if address else whole, heading))
+        there = "" if home in (None, name) else posixpath.relpath(home, folder or ".")
+        return f"]({there}#{heading})" if home else match[0]
+
+    return _LINK.sub(link, text)
 
 
 def stage() -> None:
@@ -69,14 +133,25 @@ def stage() -> None:
         shutil.copyfile(source, PAGES / name)
     for name, page in {**MADE, **SCRIPTS}.items():
         (PAGES / name).write_text(page(), encoding="utf-8")
+    texts, homes = {}, {}
+    for path in sorted(PAGES.rglob("*.md")):
+        name = path.relative_to(PAGES).as_posix()
+        for part, text in cut(name, path.read_text(encoding="utf-8")).items():
+            texts[part] = text
+            if name in PARTS:
+                homes |= {(name, anchor(heading)): part for heading in _HEADING.findall(text)}
+    for name, text in texts.items():
+        (PAGES / name).write_text(moved(name, text, homes), encoding="utf-8")
 
 
-def keep_local(site: Path) -> None:
-    """Replace the script that the theme fetches from another host for its search without a server."""
+def finish(site: Path) -> None:
+    """Take out indentation, and the script that the theme fetches from another host for its search without a server."""
     for page in site.rglob("*.html"):
         to_root = "../" * (len(page.relative_to(site).parts) - 1)
-        text = page.read_text(encoding="utf-8")
-        page.write_text(_SHIM.sub(f'src="{to_root}docs/theme/site.js"', text), encoding="utf-8")
+        text = _SHIM.sub(f'src="{to_root}docs/theme/site.js"', page.read_text(encoding="utf-8"))
+        parts = _PRE.split(text)  # what is between two of them, and every second the code of a block
+        parts[::2] = [_INDENTATION.sub("\n", part) for part in parts[::2]]
+        page.write_text(_BLANK.sub(r"\1", "".join(parts)), encoding="utf-8")
 
 
 class Page(HTMLParser):
@@ -97,7 +172,7 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Return links and files that lead nowhere, and what a page would fetch from another host; `page: address` each."""
+    """Return links and files that lead nowhere, what a page would fetch from another host, and pages over `LIMIT`."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     dead = [
         f"{path.relative_to(site)}: {address}"
@@ -106,7 +181,12 @@ def faults(site: Path) -> list[str]:
         for address in _faults_of(path, page, pages)
     ]
     styles = [path for path in site.rglob("*.css") if _FETCHED.search(path.read_text(encoding="utf-8"))]
-    return [*dead, *(f"{path.relative_to(site)}: another host" for path in styles)]
+    large = {path: size for path in pages if (size := path.stat().st_size) > LIMIT}
+    return [
+        *dead,
+        *(f"{path.relative_to(site)}: another host" for path in styles),
+        *(f"{path.relative_to(site)}: {size:,} of {LIMIT:,} bytes; cut it (PARTS)" for path, size in large.items()),
+    ]
 
 
 def _faults_of(path: Path, page: Page, pages: Mapping[Path, Page]) -> Iterator[str]:
@@ -125,14 +205,14 @@ def _faults_of(path: Path, page: Page, pages: Mapping[Path, Page]) -> Iterator[s
 
 
 def main() -> int:
-    """Build the site and return 1 if anything in it leads nowhere or to another host."""
+    """Build the site and return 1 if anything in it leads nowhere or to another host, or a page is too large."""
     stage()
     shutil.rmtree(SITE, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True)
-    keep_local(SITE)
-    dead = faults(SITE)
-    print(*dead, f"{SITE / 'index.html'}: {len(dead)} dead links", sep="\n")
-    return bool(dead)
+    finish(SITE)
+    wrong = faults(SITE)
+    print(*wrong, f"{SITE / 'index.html'}: {len(wrong)} faults", sep="\n")
+    return bool(wrong)
 
 
 if __name__ == "__main__":

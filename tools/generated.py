@@ -50,12 +50,7 @@ WAREHOUSE_HEAD = """\
 
 What `disent sql`, `run.sql()` and `run.table()` can ask. [Questions in SQL](sql.md) has examples, and
 [the path of a text](path.md) the tables as files. The schema `main` may be left out of a name. A column that is not
-described here is one of [several tables](warehouse-parts.md#columns-of-several-tables).
-"""
-WAREHOUSE_PARTS_HEAD = """\
-# Tables of the stages
-
-What [the tables and views that are asked first](warehouse.md) are computed from, and the columns of several tables.
+described here is one of [several tables](#columns-of-several-tables).
 """
 SHARED_HEAD = """\
 ## Columns of several tables
@@ -100,20 +95,17 @@ def python(page: str) -> str:
     )
 
 
-def warehouse(*, first: bool) -> str:
-    """Return tables and views with the columns that `sql/columns.csv` describes: those asked first, or the others."""
+def warehouse() -> str:
+    """Return tables and views with the columns that `sql/columns.csv` describes, the most asked first."""
     columns: dict[str, list[dict[str, str]]] = {}
     with (SQL / "columns.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             columns.setdefault(row["relation"], []).append(row)
     known = relations(SQL, published_tables(SQL / "published")).values()
-    parts = [WAREHOUSE_HEAD if first else WAREHOUSE_PARTS_HEAD]
+    parts = [WAREHOUSE_HEAD]
     for schema, listed in groupby(sorted(known, key=_order), key=lambda relation: relation.name.partition(".")[0]):
-        if (schema == "main") == first:
-            parts.append(f"## {schema}: {SCHEMAS.get(schema, 'the tables of the stage')}\n")
-            parts += [_relation(relation, columns) for relation in listed]
-    if first:
-        return "\n".join(parts)
+        parts.append(f"## {schema}: {SCHEMAS.get(schema, 'the tables of the stage')}\n")
+        parts += [_relation(relation, columns) for relation in listed]
     names = {relation.name.rpartition(".")[2] for relation in known}
     files = [name for name in columns if "*" not in name and name not in names]
     parts += ["## Tables that are files only\n", *(f"### {name}\n\n{_columns(columns[name])}" for name in files)]

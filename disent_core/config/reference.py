@@ -21,6 +21,7 @@ from disent_core.config.model import MethodConfig
 from disent_core.corpora import READERS
 from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.evaluation.contract import TASKS, EvaluationConfig
+from disent_core.methods.families import FineTunedMethod, TaggingMethod
 from disent_core.negatives.config import BleuConfig
 from disent_core.settings import OF_PUBLISHED_CODE, bounds_of, hints_of
 
@@ -77,11 +78,17 @@ def reference() -> str:
         INTRODUCTION,
         *(part for name, kind in (SECTIONS | kinds).items() for part in _section(f"## `{name}`", name, kind)),
         OWN_KEYS,
-        *(_methods(names, groups) for names in groups.values()),
+        *(_methods(names, groups) for names in groups.values() if not _is_tuned(names)),
+        "## Methods that fine-tune the encoder\n",
+        *(_methods(names, groups) for names in groups.values() if _is_tuned(names)),
         "## Keys that methods share\n",
         *("\n".join([f"### `{base.__name__}`\n", f"{prose(base)}\n", *_of_users(base, {})]) for base in bases),
     ]
     return "\n".join(parts)
+
+
+def _is_tuned(names: Sequence[str]) -> bool:
+    return isinstance(methods.method(names[0]), FineTunedMethod | TaggingMethod)
 
 
 def method_reference(name: str) -> str:

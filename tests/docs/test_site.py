@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tools import build_site, generated
-from tools.build_site import MADE, ROOT, SCRIPTS, SITE, faults, keep_local, staged
+from tools.build_site import LIMIT, MADE, PARTS, ROOT, SCRIPTS, SITE, anchor, cut, faults, finish, moved, staged
 
 
 def listed(nav: object) -> list[str]:
@@ -27,7 +27,7 @@ def site(folder, **pages: str):
 def test_every_page_is_in_the_navigation_once_and_the_site_has_the_folders_of_the_repository():
     pages = [name for name in staged() if name.endswith(".md")]
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    assert sorted(listed(nav)) == sorted([*pages, *MADE])
+    assert sorted(listed(nav)) == sorted([*pages, *MADE, *(part for parts in PARTS.values() for part in parts)])
     assert [name for name, source in staged().items() if name != "index.md" and source != ROOT / name] == []
 
 
@@ -51,7 +51,7 @@ def test_the_python_pages_name_all_that_the_package_offers():
 
 
 def test_the_pages_of_the_warehouse_describe_every_relation_and_column():
-    text = MADE["docs/warehouse.md"]() + MADE["docs/warehouse-parts.md"]()
+    text = MADE["docs/warehouse.md"]()
     relations = [path.stem for kind in ("tables", "views") for path in (ROOT / "sql" / kind).rglob("*.sql")]
     assert [name for name in relations if f"### {name}\n" not in text and f".{name}\n" not in text] == []
     columns = (ROOT / "sql" / "columns.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -87,8 +87,46 @@ def test_the_search_without_a_server_uses_our_script(tmp_path):
     theirs = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
     site(tmp_path, index=theirs)
     site(tmp_path / "docs", use=theirs)
-    keep_local(tmp_path)
+    finish(tmp_path)
     assert faults(tmp_path) == []
+
+
+def test_a_page_that_is_too_large_is_found(tmp_path):
+    site(tmp_path, small="x", large="x" * LIMIT)
+    assert [fault.partition(":")[0] for fault in faults(tmp_path)] == ["large.html"]
+
+
+def test_indentation_goes_but_not_that_of_code(tmp_path):
+    code = '<pre>if x:\n<span class="w">    </span>y\n\n    z</pre>'
+    site(tmp_path, page=f"<p>\n      a\n\n   b</p>\n    {code}")
+    finish(tmp_path)
+    assert "<p>\na\nb</p>\n<pre>if x:\n    y\n\n    z</pre>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_page_is_cut_into_parts_that_have_all_of_it_and_link_to_each_other():
+    whole = "# Use\n\nfirst\n\n## A head\n\nsecond\n\n## Search\n\nthird\n"
+    first, second = cut("docs/use.md", whole).values()
+    assert [part for part in ("first", "second", "third") if (part in first) == (part in second)] == []
+    assert ("# Use\n" in first, "](use-search.md)" in first, "](use.md)" in second) == (True, True, True)
+    assert cut("docs/other.md", whole) == {"docs/other.md": whole}
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "expected"),
+    [
+        ("README.md", "docs/use.md#service", "docs/use-search.md#service"),
+        ("docs/use.md", "#service", "use-search.md#service"),
+        ("docs/use-search.md", "#a-head", "use.md#a-head"),
+        ("docs/use-search.md", "#service", "#service"),
+        ("docs/tutorials/search.md", "../use.md#service", "../use-search.md#service"),
+        ("docs/use.md", "other.md#service", "other.md#service"),
+        ("docs/use.md", "#none", "#none"),
+    ],
+)
+def test_a_link_to_a_heading_leads_to_the_part_that_has_it(page, link, expected):
+    homes = {("docs/use.md", "service"): "docs/use-search.md", ("docs/use.md", "a-head"): "docs/use.md"}
+    assert moved(page, f"[x]({link})", homes) == f"[x]({expected})"
+    assert anchor("`[[a]]`, kind: What, me?") == "a-kind-what-me"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="needs zensical, which make docs installs")
