@@ -58,8 +58,7 @@ def test_problems_are_kept_apart_and_the_language_embedding_may_be_the_best_of_i
 
 
 @pytest.mark.parametrize(
-    "rows",
-    [[{"difference": 0.1}], [{"p_holm": 1.5}], [{"p_holm": 0.0001}], [{"n": 0}], [{"ci_low": None}], [{}, {}]],
+    "rows", [[{"difference": 0.1}], [{"p_holm": 1.5}], [{"p_holm": 0.0001}], [{"n": 0}], [{"ci_low": None}], [{}, {}]]
 )
 def test_comparisons_that_contradict_themselves_or_are_there_twice_are_offending(warehouse, rows):
     with pytest.raises(TableError, match="comparisons_in_order"):

@@ -84,11 +84,7 @@ PAIRS = {
     "sts": ("sts", ["en-de", "en-en", "es-es"]),
     "mlqe": ("mlqe", ["en-de", "en-ja"]),
 }
-TAGGED = {
-    "xsid": ("xsid", ["de", "en", "ja"]),
-    "ner": ("conll", ["de"]),
-    "intents.csv": ("intents", ["de", "en"]),
-}
+TAGGED = {"xsid": ("xsid", ["de", "en", "ja"]), "ner": ("conll", ["de"]), "intents.csv": ("intents", ["de", "en"])}
 
 
 @cache

@@ -198,10 +198,7 @@ def test_stage_1_trains_the_template_encoder_alone_without_its_language(tmp_path
 
 @pytest.mark.parametrize(
     ("freeze", "trained"),
-    [
-        (("query", "key", "template_value", "language"), OF_STAGE_2 - {"language"}),
-        ((), OF_STAGE_2 | TEMPLATE_ENCODER),
-    ],
+    [(("query", "key", "template_value", "language"), OF_STAGE_2 - {"language"}), ((), OF_STAGE_2 | TEMPLATE_ENCODER)],
     ids=["language too", "nothing"],
 )
 def test_stage_2_freezes_what_it_is_told_to(tmp_path, freeze, trained):
