@@ -154,10 +154,7 @@ def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"by": "form"},
-            r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, shape, values",
-        ),
+        ({"by": "form"}, r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, shape, values"),
         ({"k": 0}, "k is 0; it must be at least 1"),
         ({"texts": []}, "there is no query"),
         ({"texts": ["x", " "]}, "a query is empty"),

@@ -80,10 +80,7 @@ TYPES = {
     ),
     "vector": (pa.list_(pa.float32(), 2), vector),
     "states": (pa.list_(pa.list_(pa.float32(), 2)), st.lists(vector, max_size=2)),
-    "slots": (
-        pa.list_(pa.struct([("old", pa.string())])),
-        st.lists(st.fixed_dictionaries({"old": short}), max_size=2),
-    ),
+    "slots": (pa.list_(pa.struct([("old", pa.string())])), st.lists(st.fixed_dictionaries({"old": short}), max_size=2)),
     "time": (
         pa.timestamp("us", tz="UTC"),
         st.datetimes(min_value=datetime.datetime(2000, 1, 1), timezones=st.just(datetime.UTC)),
