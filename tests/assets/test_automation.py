@@ -19,10 +19,7 @@ def test_every_configuration_has_the_job_its_sensors_and_the_schedule(name, tmp_
     repository = automated(build, workspace, IN_PROCESS).get_repository_def()
     assert {sensor.name for sensor in repository.sensor_defs} == {"start_refresh", "load_changed_configuration"}
     schedules = {schedule.job_name: schedule.default_status for schedule in repository.schedule_defs}
-    assert schedules == {
-        "refresh": dg.DefaultScheduleStatus.RUNNING,
-        "weekly_summary": dg.DefaultScheduleStatus.STOPPED,
-    }
+    assert schedules == {"refresh": dg.DefaultScheduleStatus.RUNNING}
     assert all(map(repository.has_job, schedules))
 
 
