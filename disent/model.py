@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from disent.extras import needing_extra
 from disent_core.embedding_names import ByEmbedding, asked_name, is_vectors, plain_word, require_no_name
@@ -393,7 +393,7 @@ class Model:
         chosen, matrices = self._embedding(asked_name(name, embedding)), []
         for side in (left, right):
             if is_vectors(side):
-                matrices.append(np.atleast_2d(side))
+                matrices.append(np.atleast_2d(cast("np.ndarray", side)))
                 continue
             texts = listed_texts([side] if isinstance(side, str) else side)
             if not texts:

@@ -197,12 +197,9 @@ class Head(Model):
     @property
     def modules(self) -> tuple[str, ...]:
         """What the configuration names of the head: its method, encoder kind, and the encoder's name on the hub."""
-        from disent_core.encoders import name_of_kind
-        from disent_core.lineage.embeddings import lazy_encoder
+        from disent_core.lineage.run_heads import modules_of
 
-        config = lazy_encoder(self._head.workspace, self.name.encoder).saved_config
-        identifier: str | None = getattr(config, "id", None)
-        return self._head.configured.base, name_of_kind(config), *([identifier] if identifier else [])
+        return modules_of(self._head.workspace, self.name.encoder, self._head.configured)
 
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
         """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""

@@ -156,6 +156,7 @@ def export_head(
     measured: Sequence[Measured] = (),
     onnx: bool = False,
     licence: str | None = None,
+    made_from: str = "",
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
@@ -171,6 +172,7 @@ def export_head(
         measured: what is known of the head's quality, for its card.
         onnx: whether the folder gets an ONNX graph too.
         licence: of the weights, for the card; None: the one that the head was exported with before, if it was.
+        made_from: fingerprint of the caller's that the record keeps.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
@@ -198,6 +200,7 @@ def export_head(
             "description": _of_seed(head.description, seed),
             "fingerprint": head.content,
             "seed": seed,
+            "made_from": made_from,
             "encoder": draft.encoder.described(),
             "measured": [asdict(row) for row in measured],
             **draft.record,

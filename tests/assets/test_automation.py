@@ -18,10 +18,7 @@ def test_there_are_the_job_its_sensors_the_schedules_and_with_an_address_the_ale
     sensors = {"start_refresh", "load_changed_configuration", *(["alert", "alert_of_regressions"] if alerts else [])}
     assert {sensor.name for sensor in repository.sensor_defs} == sensors
     schedules = {schedule.job_name: schedule.default_status for schedule in repository.schedule_defs}
-    assert schedules == {
-        "refresh": dg.DefaultScheduleStatus.RUNNING,
-        "weekly_summary": dg.DefaultScheduleStatus.STOPPED,
-    }
+    assert schedules == {"refresh": dg.DefaultScheduleStatus.RUNNING}
     assert all(map(repository.has_job, schedules))
 
 
