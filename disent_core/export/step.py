@@ -7,7 +7,8 @@ from pathlib import Path
 from disent_core.config.model import MethodConfig
 from disent_core.errors import DamagedError
 from disent_core.export.card import measured_in
-from disent_core.export.folder import check_folder, export_head
+from disent_core.export.checking import check_folder
+from disent_core.export.folder import export_head
 from disent_core.export.saved_folder import read_record
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.run_heads import modules_of
