@@ -94,7 +94,7 @@ def shapes(
         if hidden := " and ".join(counted(count, noun) for noun, count in cut.items() if count):
             click.echo(f"not shown: {hidden}; --format csv has all")
         if head == SMALL and threshold is None:
-            click.echo(_REMEDY, err=True)
+            click.echo(_REMEDY)
     if page is not None:
         from disent_assets.web.shapes_page import render
 
