@@ -199,6 +199,22 @@ def test_measured_figures_stand_beside_published_ones_in_a_row_for_each_encoder_
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "outcome"),
+    [(0.7, 0.6, 0.8, "above"), (0.6, 0.59, 0.7, "within"), (0.5, 0.4, 0.594, "within"), (0.5, 0.4, 0.59, "below")],
+)
+def test_a_published_figure_is_reached_if_our_interval_has_it_or_lies_above(warehouse, value, low, high, outcome):
+    warehouse.build(metrics=[{"method": "fmda", "value": value, "ci_low": low, "ci_high": high}])
+    of_table = """from published_vs_measured where measured is not null and "table" = 'T2'"""
+    rows = warehouse.rows(f"select published, ci_low, ci_high, outcome {of_table}")
+    assert rows == [(0.594, low, high, outcome)]
+
+
+def test_a_figure_without_an_interval_has_no_outcome(warehouse):
+    warehouse.build(metrics=[{"method": "fmda", **NO_INTERVAL}])
+    assert warehouse.rows("select distinct outcome from published_vs_measured where measured is not null") == [(None,)]
+
+
 def test_a_model_of_several_pairs_has_a_row_of_its_own_and_one_of_another_pair_is_not_compared(warehouse):
     unified = {"method": "fmda_unified", "trained_on": "en-de+en-es"}
     warehouse.build(metrics=[{"method": "fmda", "trained_on": "en-es"}, unified])
