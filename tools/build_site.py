@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import partial
 from html.parser import HTMLParser
@@ -145,10 +146,13 @@ def stage() -> None:
 
 
 def finish(site: Path) -> None:
-    """Take out indentation, and the script that the theme fetches from another host for its search without a server."""
+    """Take out indentation and the script that the theme fetches elsewhere for its search; add the version."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    later = " and later changes" if "\n## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8") else ""
     for page in site.rglob("*.html"):
         to_root = "../" * (len(page.relative_to(site).parts) - 1)
         text = _SHIM.sub(f'src="{to_root}docs/theme/site.js"', page.read_text(encoding="utf-8"))
+        text = text.replace("Made with", f"disent {version}{later}. Made with")
         parts = _PRE.split(text)  # what is between two of them, and every second the code of a block
         parts[::2] = [_INDENTATION.sub("\n", part) for part in parts[::2]]
         page.write_text(_BLANK.sub(r"\1", "".join(parts)), encoding="utf-8")

@@ -111,7 +111,9 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
 
 def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErrors) -> None:
     try:
-        (toml.path.parent / Path(path or "").expanduser()).resolve().exists()
+        (toml.path.parent / Path(path or "").expanduser()).resolve().stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return  # it may come later
     except (RuntimeError, ValueError, OSError) as error:  # no such home folder, or an invalid character
         toml.fail(key_path, f"not a usable path: {error}")
 

@@ -96,6 +96,11 @@ def test_a_page_that_is_too_large_is_found(tmp_path):
     assert [fault.partition(":")[0] for fault in faults(tmp_path)] == ["large.html"]
 
 
+def test_a_page_says_its_version(tmp_path):
+    finish(site(tmp_path, page="<footer>Made with"))
+    assert re.search(r">disent \d+\.\d+\.\d+( and later changes)?\. Made with", (tmp_path / "page.html").read_text())
+
+
 def test_indentation_goes_but_not_that_of_code(tmp_path):
     code = '<pre>if x:\n<span class="w">    </span>y\n\n    z</pre>'
     site(tmp_path, page=f"<p>\n      a\n\n   b</p>\n    {code}")
