@@ -424,7 +424,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
         stored=lambda name: [workspace.head(encoder, method.name, name)],
         checks=(head_spec.CONVERGED,),
         code=places(method.base),
-        kinds=frozenset({"pytorch", "safetensors"}),
+        kinds=frozenset({"pytorch"}),
         on_device=True,
         memory=FINE_TUNING if Need.ENCODER in method.needs else COMPUTING,
         method=method,
@@ -577,7 +577,7 @@ def _export(workspace: Workspace, encoder: str, method: MethodConfig, names: tup
         stored=lambda training_set: [workspace.export(encoder, method.name, training_set)],
         checks=(SAME_OUTPUT,),
         code=(EXPORT,),
-        kinds=frozenset({"huggingface", "safetensors"}),
+        kinds=frozenset({"huggingface"}),
         memory=COMPUTING,
         method=method,
     )
