@@ -10,6 +10,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios"):
 for name in ("fork", "forkpty", "killpg", "sched_getaffinity", "statvfs", "O_DIRECTORY", "setsid"):
     if hasattr(os, name):
         delattr(os, name)
+os.environ.setdefault("USERNAME", "user")  # which Windows always has
 os.process_cpu_count = os.cpu_count  # as there; that of Python 3.13 asks the function that is gone
 
 _open, _replace = os.open, os.replace

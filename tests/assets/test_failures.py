@@ -135,7 +135,7 @@ RUN_OUT = {
 @pytest.mark.parametrize("what", RUN_OUT)
 def test_a_command_that_reaches_a_limit_of_the_machine_ends_with_one_line(what, monkeypatch):
     fail, line = RUN_OUT[what]
-    monkeypatch.setattr("threading._start_new_thread", _fail_to_start)
+    monkeypatch.setattr("threading.Thread.start", _fail_to_start)
     done = CliRunner().invoke(Command("fails", callback=fail))
     assert done.exit_code == 1
     assert done.stderr.startswith(f"disent: {line}")

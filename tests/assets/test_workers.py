@@ -116,7 +116,7 @@ def test_a_worker_that_can_start_no_thread_ends_without_a_traceback(monkeypatch)
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("threading._start_new_thread", refuse)
+    monkeypatch.setattr("threading.Thread.start", refuse)
     monkeypatch.setattr(processes, "killed_with_parent", lambda: None)
     with pytest.raises(SystemExit):
         processes.end_with_parent()
