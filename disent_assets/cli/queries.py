@@ -249,6 +249,7 @@ qualify row_number() over (
 ) = 1
 order by all"""
 """Of several trainings of a method the one that knows most of the languages, then the first, as in `headline`."""
+HAS_CEILINGS = "from duckdb_views() where view_name = 'ceilings'"  # no view without the table of templates
 CEILINGS = "select dataset, evaluated_on, n, max(ceiling) as ceiling from ceilings group by all"
 LIMITED = ("template_retrieval", "accuracy_at_1")  # task and metric of which `ceilings` has the expected best
 NEXT = """\
@@ -277,9 +278,11 @@ def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
     of_task = f"task = '{task}'" if task else "true"
     if style == "table" and not show_all:
         rows = answer(BOARDS.format(task=task) if task else "from headline where value is not null").to_pylist()
-        ceilings = {(at["dataset"], at["evaluated_on"], at["n"]): at["ceiling"] for at in answer(CEILINGS).to_pylist()}
-        for row in rows:
-            if (row["task"], row["metric"]) == LIMITED:
+        limited = [row for row in rows if (row["task"], row["metric"]) == LIMITED]
+        if limited and answer(HAS_CEILINGS).num_rows:
+            listed = answer(CEILINGS).to_pylist()
+            ceilings = {(at["dataset"], at["evaluated_on"], at["n"]): at["ceiling"] for at in listed}
+            for row in limited:
                 row["ceiling"] = ceilings.get((row["dataset"], row["evaluated_on"], row["n"]))
         click.echo(printable("\n".join(_screen(rows, task))))
         return

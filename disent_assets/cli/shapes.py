@@ -87,14 +87,14 @@ def shapes(
         click.echo(
             f"\n{counted(len(listed), 'text')}, {counted(len(listed_shapes), 'shape')}{new}; the slots are proposals"
         )
+        if head == SMALL and threshold is None:
+            click.echo(_REMEDY)
         cut = {
             "smaller shape": len(listed_shapes) - len(shown),
             "wording": sum(max(0, len(shape.wordings) - _WORDINGS) for shape in shown),
         }
         if hidden := " and ".join(counted(count, noun) for noun, count in cut.items() if count):
             click.echo(f"not shown: {hidden}; --format csv has all")
-        if head == SMALL and threshold is None:
-            click.echo(_REMEDY)
     if page is not None:
         from disent_assets.web.shapes_page import render
 

@@ -44,7 +44,9 @@ def test_a_seed_may_be_chosen(run, finished):
         disent.load(head_file(finished, "dream"), seed=7)
 
 
-def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings_are_refused(finished, capsys):
+def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings_are_refused(
+    finished, capsys, monkeypatch
+):
     model = disent.load(head_file(finished, "dream"))
     vectors = model.encode(TEXTS)
     assert model.encode(TEXTS[0]).shape == vectors[0].shape
@@ -54,6 +56,7 @@ def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings
     with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, language"):
         model.encode(TEXTS, "shape")
     assert capsys.readouterr().err == ""
+    monkeypatch.setattr("disent_core.progress.PATIENCE", 0)
     model.encode(TEXTS * 8, progress=True)
     assert "32/32" in capsys.readouterr().err
 
