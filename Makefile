@@ -32,15 +32,17 @@ lock: setup ## write requirements/*.txt again after a change of pyproject.toml; 
 	$(COMPILE) pyproject.toml --extra sign --extra s3 --extra postgres --extra ray --extra k8s --group scale --constraint requirements/test.txt --output-file requirements/scale.txt
 	$(COMPILE) pyproject.toml --extra lineage --extra s3 --extra postgres --extra ray --extra k8s \
 		--constraint requirements/test.txt --output-file requirements/image.txt
+	$(COMPILE) --group interop --constraint requirements/test.txt --constraint requirements/scale.txt --output-file requirements/interop.txt
 	for group in build lint bench audit docs; do \
 		$(COMPILE) --group $$group --constraint requirements/test.txt --output-file requirements/$$group.txt || exit; done
 	echo duckdb==1.2.0 | $(COMPILE) - --output-file requirements/duckdb-1.2.0.txt
 
-# The oldest DuckDB that has to read the warehouse, in a folder that only one test imports from.
+# The oldest DuckDB that has to read the warehouse, ibis and dbt: each in a folder that only one test imports from.
 OLDEST_DUCKDB := .venv/duckdb-1.2.0
+INTEROP := .venv/interop
 
-$(OLDEST_DUCKDB): | setup
-	$(LOCKED) --target $@ --requirement requirements/duckdb-1.2.0.txt
+$(OLDEST_DUCKDB) $(INTEROP): .venv/%: | setup
+	$(LOCKED) --target $@ --requirement requirements/$*.txt
 
 demo: setup ## run the whole lineage on the sample corpora, write its report, show the best methods on one screen
 	$(BIN)/disent materialize
@@ -81,9 +83,10 @@ mteb-test: setup ## test heads and tasks in mteb; installs it, which make test d
 	$(LOCKED) --requirement requirements/mteb.txt
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/mteb_bridge tests/assets/test_mteb_command.py
 
-scale-test: setup ## test homes in buckets, all else that needs more than one machine, and signatures; installs what make test does without
+scale-test: setup $(INTEROP) ## test homes in buckets, all else that needs more than one machine, signatures, ibis and dbt; installs what make test does without
 	$(LOCKED) --requirement requirements/scale.txt
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/scale tests/security/test_signatures.py
+	PYTHONPATH=$(INTEROP) OMP_NUM_THREADS=1 $(BIN)/pytest tests/sql/test_readers_of_others.py
 
 scale-faults: setup ## kill steps and nodes on Ray, stop Postgres and a store, break requests to it, let writers race; takes hours
 	$(LOCKED) --requirement requirements/scale.txt

@@ -98,6 +98,8 @@ class Classifier:
         if self.unknown is not None and type(self.unknown) is not type(classes[0]):
             kind = type(classes[0]).__name__
             raise ValueError(f"unknown is {self.unknown!r}, and labels are of type {kind}; give one of the same type")
+        if self.unknown in classes:
+            raise ValueError(f"unknown is {self.unknown!r}, which is a label of the texts; give a label of its own")
         self.model_ = _opened(self.model)
         if not getattr(self.model_, "is_of_one_text", True):
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, over
 
 from disent.extras import needing_extra
 from disent.model import Model, load, recorded_model
-from disent_core.embedding_names import ALIASES, embedding_of, plain_word
+from disent_core.embedding_names import ALIASES, ByEmbedding, embedding_of, plain_word
 from disent_core.errors import DisentError, TrainingError, located
 from disent_core.text import listed_texts, normalise, text_keys
 
@@ -301,21 +301,22 @@ class Index:
 
     @cached_property
     def noise(self) -> Mapping[str, float]:
-        """The cosine, by embedding, that a hit has to exceed to match: 95 of 100 texts of random letters do not.
+        """The cosine that a hit has to exceed to match, by embedding: 95 of 100 texts of random letters do not.
 
-        An index on disk has it, unless texts were added by a version that did not measure it, or it was stopped.
+        `shape` and `values` find it too. An index on disk has it, unless texts were added by a version that did not
+        measure it, or it was stopped.
         """
         if (known := self._stored.noise) is not None:
-            return known
+            return ByEmbedding(known)
         if not len(self):
-            return dict.fromkeys(self.embeddings, 0.0)
+            return ByEmbedding.fromkeys(self.embeddings, 0.0)
         from disent_core.search.noise import noise_levels
 
         def nearest(texts: list[str]) -> dict[str, list[float]]:
             hits_of = self.search_each(texts, self.embeddings, 1, language=self.languages[0])
             return {name: [hits[0].score for hits in of_texts] for name, of_texts in hits_of.items()}
 
-        return noise_levels(nearest)
+        return ByEmbedding(noise_levels(nearest))
 
     def vectors(self, by: str | None, rows: Sequence[int]) -> "np.ndarray":
         """Return vectors of texts of the index, scaled to norm 1, float32 [rows, dim].

@@ -4,13 +4,13 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from disent.extras import needing_extra
-from disent_core.embedding_names import asked_name, plain_word
+from disent_core.embedding_names import ByEmbedding, asked_name, is_vectors, plain_word, require_no_name
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.progress import text_bar
-from disent_core.text import listed_texts
+from disent_core.text import listed_texts, require_batch_size
 
 if TYPE_CHECKING:
     import numpy as np
@@ -156,15 +156,17 @@ def load(
             raise DamagedError(f"{error}; delete {unpacked} to download it again") from error
     if sha256 is not None:
         raise ValueError(f"sha256= is the checksum of an archive at an address, and {path} is none; leave it out")
-    folder = _static_folder(path)
+    folder = static_folder(path)
     if folder is not None:
         from disent_core.static_model import StaticModel
 
         if seed is not None or encoder is not None:
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
+        if device not in ("auto", "cpu"):
+            raise ValueError(f"{folder} is a static model, which has no device but 'cpu', not {device!r}; leave it out")
         return StaticModel.load(folder)
     assert path is not None
-    _require_model(Path(path).expanduser())
+    require_model(Path(path).expanduser())
     return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder, methods=methods)
 
 
@@ -175,14 +177,14 @@ _OTHERS = {
 """What other folders of disent are, by a file that they have, and what opens them."""
 
 
-def _require_model(path: Path) -> None:
+def require_model(path: Path) -> None:
     """Reject a folder of another kind with a message that names it."""
     for name, (what, remedy) in _OTHERS.items():
         if (path / name).is_file():
             raise TrainingError(located(path, None, f"this is {what}, not a model", remedy))
 
 
-def _static_folder(path: str | Path | None) -> Path | None:
+def static_folder(path: str | Path | None) -> Path | None:
     """Return the folder of the static model that is meant; None if a head is meant."""
     from disent_core.static_folder import is_static
 
@@ -351,7 +353,7 @@ class Model:
             progress: as in `encode`.
 
         Returns:
-            For each name of `embeddings` a matrix, float32 [texts, dim].
+            For each name of `embeddings`, and for `shape` and `values`, a matrix, float32 [texts, dim].
 
         Raises:
             ValueError, EncoderError: as `encode`.
@@ -361,10 +363,8 @@ class Model:
         matrices = self._encoded(texts, language, self.seed, batch_size, show_progress or progress)
         if not normalize:
             return matrices
-        return {
-            name: rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-            for name, rows in matrices.items()
-        }
+        lengths = {name: np.linalg.norm(rows, axis=1, keepdims=True) for name, rows in matrices.items()}
+        return ByEmbedding({name: rows / np.maximum(lengths[name], 1e-12) for name, rows in matrices.items()})
 
     def similarity(
         self,
@@ -380,7 +380,7 @@ class Model:
         Args:
             left: vectors [n, dim], or n texts.
             right: vectors [m, dim], or m texts.
-            name: the embedding of the texts, as in `encode`.
+            name: the embedding of the texts, as in `encode`; vectors alone have none to choose from.
             embedding: the same as `name`.
             language: of the texts; only a head that has `languages` needs it.
 
@@ -389,10 +389,11 @@ class Model:
         """
         import numpy as np
 
+        require_no_name(asked_name(name, embedding), left, right)
         chosen, matrices = self._embedding(asked_name(name, embedding)), []
         for side in (left, right):
-            if isinstance(side, np.ndarray) and side.dtype.kind == "f":
-                matrices.append(np.atleast_2d(side))
+            if is_vectors(side):
+                matrices.append(np.atleast_2d(cast("np.ndarray", side)))
                 continue
             texts = listed_texts([side] if isinstance(side, str) else side)
             if not texts:
@@ -472,11 +473,10 @@ class Model:
         import numpy as np
 
         self._embedding(None)
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        require_batch_size(batch_size)
         listed, spoken = listed_texts(texts), self._language(language)
         if not listed:
-            return {name: np.empty((0, width), dtype=np.float32) for name, width in self._widths.items()}
+            return ByEmbedding({name: np.empty((0, width), np.float32) for name, width in self._widths.items()})
         size = batch_size if self.is_of_one_text else len(listed)
         blocks: list[dict[str, np.ndarray]] = []
         with text_bar(len(listed), disable=not show_progress) as bar:
@@ -489,7 +489,8 @@ class Model:
                 blocks.append(embedded)
                 bar.update(len(block))
         names = [name for name in blocks[0] if name in self.embeddings]
-        return {name: np.concatenate([block[name] for block in blocks]).astype(np.float32) for name in names}
+        matrices = {name: np.concatenate([block[name] for block in blocks]) for name in names}
+        return ByEmbedding({name: rows.astype(np.float32) for name, rows in matrices.items()})
 
     @cached_property
     def _widths(self) -> dict[str, int]:

@@ -23,7 +23,7 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
     """Open the results of a configuration. Nothing is computed, and no result has to exist yet.
 
     Args:
-        config: the TOML file.
+        config: the TOML file, or the folder of its `disent.toml`.
         home: folder of results, or an address such as `s3://bucket/prefix`. None: the one of the command line,
             `DISENT_HOME` or `data` in the project.
 
@@ -37,8 +37,8 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
         from disent_core.config.load import load_config
         from disent_core.lineage.workspace import Workspace
 
-    folder = home_folder() if home is None else open_home(home)
-    workspace = Workspace(load_config(Path(config).expanduser()), folder)
+    folder, path = home_folder() if home is None else open_home(home), Path(config).expanduser()
+    workspace = Workspace(load_config(path / "disent.toml" if path.is_dir() else path), folder)
     check_owner(workspace.config, workspace.home)
     return Run(workspace)
 
@@ -197,12 +197,9 @@ class Head(Model):
     @property
     def modules(self) -> tuple[str, ...]:
         """What the configuration names of the head: its method, encoder kind, and the encoder's name on the hub."""
-        from disent_core.encoders import name_of_kind
-        from disent_core.lineage.embeddings import lazy_encoder
+        from disent_core.lineage.run_heads import modules_of
 
-        config = lazy_encoder(self._head.workspace, self.name.encoder).saved_config
-        identifier: str | None = getattr(config, "id", None)
-        return self._head.configured.base, name_of_kind(config), *([identifier] if identifier else [])
+        return modules_of(self._head.workspace, self.name.encoder, self._head.configured)
 
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
         """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""

@@ -216,8 +216,8 @@ def train(
 def _make(needed: "Sequence[Step]") -> None:
     """Run steps in order."""
     for step in needed:
-        log.info("%s", "/".join(step.key))
         for partition in step.names:
+            log.info("%s%s", "/".join(step.key), f" [{partition}]" if partition else "")
             step.make(partition or "")
 
 
@@ -417,10 +417,11 @@ def _label(
         _split(tables[code], split).select(["text", "intent"]).drop_null()
         for code, split in zip(languages, ("train", "test"), strict=True)
     )
-    if len(known["intent"].unique()) < 2 or not asked.num_rows:
+    labels = known["intent"].unique().to_pylist()
+    if len(labels) < 2 or not set(labels) & set(asked["intent"].to_pylist()):
         return
-    labels = Classifier(model).fit(*_columns(known, "text", "intent")).predict(asked["text"].to_pylist())
-    yield _proportion(name, "label", languages, labels == np.array(asked["intent"].to_pylist()))
+    predicted = Classifier(model).fit(*_columns(known, "text", "intent")).predict(asked["text"].to_pylist())
+    yield _proportion(name, "label", languages, predicted == np.array(asked["intent"].to_pylist()))
 
 
 def of_parts(

@@ -9,6 +9,7 @@ from disent_assets.lineage.factory import source_asset, source_checks, step_asse
 from disent_assets.lineage.refresh import automated
 from disent_assets.lineage.relations import relation_checks, relation_events, relation_specs
 from disent_assets.lineage.shown import show_of
+from disent_assets.lineage.weekly import each_week, weekly_assets
 from disent_assets.run.plan import steps_in
 from disent_assets.settings.environment import database, open_workspace, run_settings
 from disent_assets.settings.profiles import executor_of
@@ -39,5 +40,8 @@ def defs() -> dg.Definitions:
     settings = run_settings()
     if database():
         wait_for_database()
-    automatic = automated(build, open_workspace(), settings)
-    return dg.Definitions.merge(automatic, dg.Definitions(executor=executor_of(settings)))
+    workspace = open_workspace()
+    weekly = each_week(workspace, weekly_assets(workspace))
+    return dg.Definitions.merge(
+        automated(build, workspace, settings), weekly, dg.Definitions(executor=executor_of(settings))
+    )

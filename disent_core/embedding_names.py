@@ -1,11 +1,22 @@
 """Words for embeddings: `shape` and `values` are other names of the template and the residual."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 MEANING = "meaning"
 ALIASES = {"shape": "template", "values": "residual"}
 """Other names of embeddings, in plain words."""
 _WORDS = {name: word for word, name in ALIASES.items()}
+Value = TypeVar("Value")
+
+
+class ByEmbedding(dict[str, Value]):
+    """A value for each embedding, which `shape` and `values` find too."""
+
+    def __missing__(self, name: str) -> Value:
+        if name not in ALIASES:
+            raise KeyError(name)
+        return self[ALIASES[name]]
 
 
 def embedding_of(name: str | None, names: Iterable[str], what: str, *, had_slots: bool = True) -> str:
@@ -30,6 +41,17 @@ def asked_name(name: str | None, embedding: str | None) -> str | None:
     if name is not None and embedding is not None:
         raise ValueError(f"name={name!r} and embedding={embedding!r} are two words for the same; give one")
     return embedding if name is None else name
+
+
+def require_no_name(name: str | None, *sides: object) -> None:
+    """Reject the name of an embedding where both sides are vectors, which it can't choose from."""
+    if name is not None and all(map(is_vectors, sides)):
+        raise ValueError(f"both sides are vectors, of one embedding already; leave {name!r} out, or give texts")
+
+
+def is_vectors(side: object) -> bool:
+    """Whether something is an array of floats."""
+    return getattr(getattr(side, "dtype", None), "kind", None) == "f"
 
 
 def without_slots(what: str, absent: str = "shape and no values") -> str:

@@ -78,6 +78,13 @@ def located(path: Path | str, line: int | None, problem: str, remedy: str) -> st
     return f"{place}: {shortened(problem)}. {shortened(remedy)}"
 
 
+def reason(error: Exception) -> str:
+    """Return why a library can't load a folder of anyone, in which there may be whatever raises any error."""
+    if "trust_remote_code" in str(error):  # which the message recommends
+        return "it brings code, which disent does not run"
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def quoted(value: object) -> str:
     """Return `repr(value)` for a message; of a long one the beginning and the length."""
     return shortened(repr(value), _QUOTED)

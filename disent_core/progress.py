@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-FEW = 32
-"""Texts below which there is no bar, unless they take a second."""
+PATIENCE = 1.0
+"""Seconds before a bar is shown."""
 SECONDS = 5.0
 """Least time between two lines: often enough to show that the work goes on, and not more."""
 
@@ -19,10 +19,13 @@ _LEFT = re.compile(r", (\d{1,9}) s left$")
 
 
 def text_bar(total: int | None, **options: Any) -> "tqdm":
-    """Return a bar on stderr of how many texts are done, and of the time left; options are those of tqdm."""
+    """Return a bar on stderr of how many texts are done, and of the time left, for what takes more than a second.
+
+    Options are those of tqdm.
+    """
     from tqdm import tqdm
 
-    return tqdm(total=total, unit=" texts", delay=1.0 if total is not None and total < FEW else 0, **options)
+    return tqdm(total=total, unit=" texts", delay=PATIENCE, **options)
 
 
 @dataclass

@@ -322,7 +322,7 @@ def card(header: Header, size: int) -> str:
         lines += ["", _plain(str(attribution))]
     facts = {key: description[key] for key in ("method", "data", "settings") if key in description}
     facts |= {"bits": header.bits, "known rows": header.known, "table rows": header.table_rows}
-    facts |= {"seed": header.seed, "unseen": header.unseen}
+    facts |= {"seed of unseen rows": header.seed, "norm of unseen rows": header.unseen}
     indented = json.dumps(facts, indent=2, ensure_ascii=False).splitlines()
     return "\n".join([*lines, "", "## How it was made", "", *(f"    {line}" for line in indented)]) + "\n"
 

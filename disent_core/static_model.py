@@ -24,12 +24,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from disent_core.embedding_names import MEANING, asked_name, embedding_of, plain_word
+from disent_core.embedding_names import (
+    MEANING,
+    ByEmbedding,
+    asked_name,
+    embedding_of,
+    is_vectors,
+    plain_word,
+    require_no_name,
+)
 from disent_core.errors import Notice
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 from disent_core.progress import text_bar
 from disent_core.static_folder import Header, content_of, read, write
-from disent_core.text import iterable_texts, require_text, require_unicode
+from disent_core.text import iterable_texts, require_batch_size, require_text, require_unicode
 
 CACHED_WORDS = 1 << 16
 """Words whose vectors are kept: 64 MB at 256 dimensions. All are dropped when there are more."""
@@ -219,6 +227,7 @@ class StaticModel:
         batch_size: int = 1024,
         show_progress: bool = False,
         embedding: str | None = None,
+        language: str | None = None,
     ) -> NDArray[np.float32]:
         """Embed texts.
 
@@ -230,26 +239,36 @@ class StaticModel:
             batch_size: texts that are embedded at once.
             show_progress: show on stderr how many are done, and the time left.
             embedding: the same as `name`.
+            language: of the texts, one of `languages`, which trained heads of `disent.Model` may need; the vectors do
+                not depend on it.
 
         Returns:
             float32 [dim] for one text, [texts, dim] for several, in order.
 
         Raises:
-            ValueError: if there is no such embedding, a text is no str, or it has half of a surrogate pair.
+            ValueError: if there is no such embedding or language, a text is no str, or it has half of a surrogate pair.
         """
         chosen = self._embedding(asked_name(name, embedding))
+        self._check_language(language)
         listed = [texts] if isinstance(texts, str) else texts
         vectors = self._encoded(listed, (chosen,), normalize, batch_size, show_progress)[chosen]
         return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_all(
-        self, texts: Iterable[str], *, normalize: bool = True, batch_size: int = 1024, show_progress: bool = False
+        self,
+        texts: Iterable[str],
+        *,
+        normalize: bool = True,
+        batch_size: int = 1024,
+        show_progress: bool = False,
+        language: str | None = None,
     ) -> dict[str, NDArray[np.float32]]:
         """Embed texts by every embedding; the rows of words are added up once.
 
-        Arguments and errors are those of `encode`, but one text alone is refused. For each of `names` a matrix is
-        returned, float32 [texts, dim].
+        Arguments and errors are those of `encode`, but one text alone is refused. For each of `names`, and for `shape`
+        and `values`, a matrix is returned, float32 [texts, dim].
         """
+        self._check_language(language)
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, not one text")
         return self._encoded(texts, self.names, normalize, batch_size, show_progress)
@@ -257,8 +276,7 @@ class StaticModel:
     def _encoded(
         self, texts: Iterable[str], names: Sequence[str], normalize: bool, batch_size: int, show_progress: bool
     ) -> dict[str, NDArray[np.float32]]:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        require_batch_size(batch_size)
         blocks = _blocks(iterable_texts(texts), batch_size)
         if show_progress:
             blocks = _shown(blocks, len(texts) if isinstance(texts, Sequence | np.ndarray) else None)
@@ -267,7 +285,7 @@ class StaticModel:
             sums = self._sums(block)
             for name, rows in matrices.items():
                 rows.append(self._vectors_of(sums, name, normalize))
-        return {name: np.concatenate(rows) for name, rows in matrices.items()}
+        return ByEmbedding({name: np.concatenate(rows) for name, rows in matrices.items()})
 
     def trained_share(self, texts: str | Iterable[str]) -> NDArray[np.float32]:
         """Return the share of trained rows of each text, a mean over its words, float32 [texts].
@@ -293,31 +311,41 @@ class StaticModel:
         name: str | None = None,
         *,
         embedding: str | None = None,
+        language: str | None = None,
     ) -> NDArray[np.float32]:
         """Compare all with all by cosine.
 
         Args:
             left: n texts, or their vectors [n, dim].
             right: m texts, or their vectors [m, dim].
-            name: the embedding of texts, as in `encode`.
+            name: the embedding of texts, as in `encode`; vectors alone have none to choose from.
             embedding: the same as `name`.
+            language: as in `encode`.
 
         Returns:
             float32 [n, m]; a single text or vector counts as n = 1.
         """
-        first, second = (self._rows_of(side, asked_name(name, embedding)) for side in (left, right))
+        chosen = asked_name(name, embedding)
+        require_no_name(chosen, left, right)
+        self._check_language(language)
+        first, second = (self._rows_of(side, chosen) for side in (left, right))
         if first.shape[1] != second.shape[1]:
             raise ValueError(f"vectors of {first.shape[1]} and {second.shape[1]} dimensions can't be compared")
         return first @ second.T
 
     def _rows_of(self, side: Any, name: str | None) -> NDArray[np.float32]:
-        if isinstance(side, np.ndarray) and side.dtype.kind == "f":
+        if is_vectors(side):
             rows = np.atleast_2d(side).astype(np.float32)
             return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
         return np.atleast_2d(self.encode(side, name))
 
     def _embedding(self, name: str | None) -> str:
         return embedding_of(name, self.names, "this model", had_slots=bool(self.header.named_parts))
+
+    def _check_language(self, language: str | None) -> None:
+        if language is not None and self.languages and language not in self.languages:
+            known = ", ".join(self.languages)
+            raise ValueError(f"this model was trained on {known}, not {language!r}; it needs no language=")
 
     def _sums(self, block: "_Block") -> NDArray[np.float32]:
         words = self._words

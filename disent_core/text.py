@@ -4,7 +4,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 from disent_core.errors import quoted
@@ -38,9 +39,20 @@ def parsed_json(text: str) -> Any:
     return value
 
 
+def settings_within(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values of JSON at any depth."""
+    listed = value if isinstance(value, list) else ()
+    items = value.items() if isinstance(value, dict) else (("", item) for item in listed)
+    for key, inner in items:
+        yield key, inner
+        if isinstance(inner, dict | list):
+            yield from settings_within(inner)
+
+
 def iterable_texts(texts: Any) -> Iterable[Any]:
     """Return texts as they are; raise ValueError if they are nothing that texts can be taken from."""
-    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+    is_scalar = getattr(texts, "ndim", 1) == 0  # an array of no dimensions
+    if isinstance(texts, bytes) or is_scalar or not isinstance(texts, Iterable):
         raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}")
     return texts
 
@@ -54,6 +66,12 @@ def listed_texts(texts: Any) -> list[str]:
         require_text(text, number)
         require_unicode(text, number)
     return [str(text) for text in listed]
+
+
+def require_batch_size(batch_size: object) -> None:
+    """Raise ValueError if a number of texts to encode at once is no whole number of at least 1."""
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number, at least 1, got {quoted(batch_size)}")
 
 
 def require_text(text: object, number: int) -> None:

@@ -1,8 +1,9 @@
--- The README's tables: one row a method and pair of languages, on the measures that a sceptic would choose. Translation
--- of English; in one pool of both languages, and how often the nearest there is of the own language; templates (the target,
--- or any text of the same template) and similarity in English; how often the language is read off
--- the meaning, by a linear probe, by neighbours and by a network (0.5 is chance). `train bias` corrects translation
--- for hubs from training queries, `csls` from the queries of the test, so that it is transductive.
+-- The README's tables: one row a method and pair of languages, on the measures that a sceptic would choose.
+-- Translation of English; in one pool of both languages, and how often the nearest there is of the own
+-- language; templates (the target, or any text of the same template) and similarity in English; how often the
+-- language is read off the meaning, by a linear probe, by neighbours and by a network (0.5 is chance).
+-- `train bias` corrects translation for hubs from training queries, `csls` from the queries of the test, so
+-- that it is transductive.
 -- noqa: disable=RF05
 with
 
@@ -23,20 +24,29 @@ figures as (
         and (hubness = 'none' or task = 'crosslingual_retrieval')
         and (
             (dataset = 'massive' and evaluated_on[:3] = 'en-')
-            or (task in ('template_retrieval', 'same_template_retrieval', 'value_retrieval') and evaluated_on = 'en')
+            or (
+                task in ('template_retrieval', 'same_template_retrieval', 'value_retrieval')
+                and evaluated_on = 'en'
+            )
             or (task = 'sts' and evaluated_on = 'en-en')
             or (task = 'paraphrase_retrieval' and evaluated_on = 'en')
         )
 
 ),
 
-pairs as (select distinct evaluated_on as pair from figures where task = 'crosslingual_retrieval'),
+pairs as (
+
+    select distinct evaluated_on as pair
+    from figures
+    where task = 'crosslingual_retrieval'
+
+),
 
 cells as (
 
     select
-        pairs.pair,
-        figures.*
+        figures.*,
+        pairs.pair
     from figures
     inner join pairs
         on
@@ -46,14 +56,17 @@ cells as (
                 and figures.trained_on in ('', pairs.pair)
             )
             -- Sentences of a bitext are paraphrases by their translations in one other language.
-            and (figures.task != 'paraphrase_retrieval' or try_cast(figures.settings as json) ->> 'pair' = pairs.pair)
+            and (
+                figures.task != 'paraphrase_retrieval'
+                or try_cast(figures.settings as json) ->> 'pair' = pairs.pair
+            )
 
 )
 
 select
     pair,
     method || case when bool_or(not converged) then ' †' else '' end as method,  -- noqa: RF04
-    max(cell) filter (shown_as = 'translation') as "translation",
+    max(cell) filter (shown_as = 'translation') as translation,
     max(cell) filter (shown_as = 'train_bias') as "train bias",
     max(cell) filter (shown_as = 'csls (transductive)') as "csls (transductive)",
     max(cell) filter (shown_as = 'mixed_pool_retrieval') as "one pool",

@@ -1,6 +1,7 @@
--- Each part of a method on the task of the other: how often the template, the residual and the meaning (or the only
--- vector) find an utterance of the same template, and one with the same values. Parts are apart if each finds its own
--- and not the other's.
+-- Each part of a method on the task of the other: how often the template, the residual and the meaning (or
+-- the only vector) find an utterance of the same template, and one with the same values. Parts are apart if
+-- each finds its own and not the other's.
+-- noqa: disable=RF05
 with
 
 figures as (

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 import disent
 from disent_assets.cli import main
 from disent_core.errors import TrainingError
-from disent_core.export.transformers_folder import EARLIER_CODE
+from disent_core.export.shipped_code import EARLIER_CODE
 
 EARLIER = Path(__file__).parent / "earlier"
 HEAD = "home/heads/tiny/dream/en-de.safetensors"

@@ -28,6 +28,7 @@ disent trains and compares disentangled sentence embeddings.
     disent diff             what the last refresh has changed
     disent sql "from best"  ask the warehouse
     disent models           the models that disent comes with
+    disent check MODEL      whether a model of others is as it was written, and who signed it
     disent export           a trained head as a folder for sentence-transformers
     disent embed            a file of texts as vectors
     disent index            texts to search in

@@ -216,7 +216,7 @@ def models(style: Style) -> None:
 
 
 @main.command()
-@click.argument("folder")
+@click.argument("folder", metavar="MODEL")
 @click.option(
     "--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
     help="PEM file with the public key of the signer, or the certificate that issued the signer's: check model.sig.",
@@ -224,17 +224,20 @@ def models(style: Style) -> None:
 @SHA256
 @METHOD
 def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
-    """Check a folder that disent has exported: its files, its code, its vectors of a few texts, and who signed it.
+    """Check a model of others or an exported folder: files, code, vectors of a few texts, and who signed it.
 
-    FOLDER may be the address of its archive, https://HOST/x.tar.gz, with --sha256. Without a signature, whoever
-    changes the folder can write its record anew.
+    MODEL is a folder, a name of disent models, or the address of an archive, https://HOST/x.tar.gz, with --sha256.
+    Without a signature, whoever changes the folder can write its record anew.
     """
     from disent.downloaded import downloaded
-    from disent_core.export.folder import check_folder
+    from disent.model import require_model, static_folder
+    from disent_core.export.checking import check_folder
     from disent_core.export.signature import SIGNATURE, signer_of
 
     sha256 = checksum(folder)
-    path = Path(folder) if sha256 is None and "://" not in folder else downloaded(folder, sha256)
+    is_address = sha256 is not None or "://" in folder
+    path = downloaded(folder, sha256) if is_address else static_folder(folder) or Path(folder)
+    require_model(path)
     signer = None if key is None else signer_of(path, key)
     checked = check_folder(path, methods)
     click.echo(f"{short(path.resolve())}: unchanged since its record was written")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from disent.model import SMALL
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import FORMATS, Style, print_table
 from disent_assets.cli.search import HEAD_HELP, SHA256, input_file, open_model
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
     from disent_core.shapes import Shape, Wording
 
 _VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are shown
+_REMEDY = (
+    "If requests that belong together lie apart, join more by --threshold 0.5, or train a model on yours and their "
+    "translations: disent train, then --head FOLDER"
+)
 
 
 @main.command()
 @click.argument("texts", metavar="LOG")
 @click.option("--since", metavar="OLD", help="An earlier log: shapes and wordings that it lacks are new.")
-@click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
+@click.option("--head", default=SMALL, show_default=True, metavar="HEAD", help=HEAD_HELP)
 @SHA256
 @click.option(
     "--threshold",
@@ -52,6 +57,8 @@ def shapes(
     from disent import shapes as shapes_of
     from disent_core.shapes import compared
 
+    if page is not None:
+        import jinja2  # noqa: F401 - before the work: without it, the message says how to install it
     model = open_model(head, None)
     listed: list[str] = []
     lines: dict[str, list[int]] = {}
@@ -86,6 +93,8 @@ def shapes(
         }
         if hidden := " and ".join(counted(count, noun) for noun, count in cut.items() if count):
             click.echo(f"not shown: {hidden}; --format csv has all")
+        if head == SMALL and threshold is None:
+            click.echo(_REMEDY)
     if page is not None:
         from disent_assets.web.shapes_page import render
 

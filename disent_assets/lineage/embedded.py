@@ -12,6 +12,7 @@ from disent_assets.definitions import build
 from disent_assets.lineage.factory import GPU_POOL, group_name, prefixed_name
 from disent_assets.lineage.metadata import is_served, user_errors
 from disent_assets.lineage.refresh import definitions_signature, look_sensor, nightly_schedule, refresh_job
+from disent_assets.lineage.weekly import each_week, weekly_assets
 from disent_assets.run.dagster_private import step_function
 from disent_assets.settings.instance import claim, prepare
 from disent_core.lineage.workspace import Key, Workspace
@@ -19,9 +20,9 @@ from disent_core.storage.tables import fingerprint
 
 
 def hosted(workspace: Workspace, pool: str | None = None, workers: int = 1) -> dg.Definitions:
-    """Return the assets of a workspace, a job that refreshes them, and what starts it once somebody has switched it on.
+    """Return the assets of a workspace, jobs that refresh them and sum up a week, and what starts these once it is on.
 
-    Names of the job, the sensor, the schedule, steps, groups and the pool begin with the prefix of the workspace. The
+    Names of jobs, the sensor, schedules, steps, groups and the pool begin with the prefix of the workspace. The
     steps that take the accelerator are in `pool`, by default `gpu` after the prefix; `workers` steps of a refresh run
     at once.
     """
@@ -31,13 +32,15 @@ def hosted(workspace: Workspace, pool: str | None = None, workers: int = 1) -> d
     refresh = refresh_job(load, assets, workspace, workers=workers, pool=pool)
     loaded = fingerprint(definitions_signature(assets))
     keys = sorted(assets.resolve_asset_graph().materializable_asset_keys)
-    return dg.Definitions(
+    refreshed = dg.Definitions(
         assets=assets.assets,
         asset_checks=assets.asset_checks,
         jobs=[refresh],
         schedules=[nightly_schedule(workspace, refresh, starts=False)],
         sensors=[look_sensor(workspace, refresh, loaded, keys)],
     )
+    weekly = [_hosted(asset, workspace, pool) for asset in weekly_assets(workspace)]
+    return dg.Definitions.merge(refreshed, each_week(workspace, weekly))
 
 
 def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitions:

@@ -23,7 +23,6 @@ from disent_assets import LOADED_AT
 from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.lineage.factory import device_pool, prefixed_name
 from disent_assets.lineage.relations import state_events
-from disent_assets.lineage.weekly import weekly_assets
 from disent_assets.run.dagster_private import LOCATION, prepare_runs
 from disent_assets.run.error_messages import failure_of_steps
 from disent_assets.run.plan import StepRun, command, plan, steps_in, steps_of
@@ -233,14 +232,13 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
     alerts = _alerts(workspace, settings.alerts, settings.ui) if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
     look = look_sensor(workspace, refresh, loaded)
-    refreshed = dg.Definitions(
+    return dg.Definitions(
         assets=assets.assets,
         asset_checks=assets.asset_checks,
         jobs=[refresh],
         schedules=[nightly_schedule(workspace, refresh)],
         sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],
     )
-    return dg.Definitions.merge(refreshed, weekly_assets(workspace, OF_STEPS))
 
 
 def _alerts(workspace: Workspace, address: str, ui: str | None) -> list[dg.SensorDefinition]:

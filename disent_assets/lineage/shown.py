@@ -52,7 +52,7 @@ def show_of(workspace: Workspace, step: Step) -> Show | None:
         }
     if step.method is None:
         return None
-    show: Any = show_head if step.key[0] == "heads" else show_metrics
+    show: Any = {"heads": show_head, "evaluation": show_metrics, "exports": show_export}[step.key[0]]
     return partial(show, workspace, step.encoder, step.method)
 
 
@@ -113,6 +113,14 @@ def show_metrics(
         **({"result": dg.MetadataValue.text(line)} if line else {}),
         **pictures(workspace.plots, fingerprint(PICTURES_VERSION, measured.metrics_content), drawings),
     }
+
+
+def show_export(
+    workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, _: StepResult
+) -> dict[str, dg.MetadataValue]:
+    """Return the folder, and how it is loaded."""
+    folder = workspace.export(encoder, method.name, training_set)
+    return {"folder": dg.MetadataValue.path(str(folder)), "load": dg.MetadataValue.text(f'disent.load("{folder}")')}
 
 
 def _rows(workspace: Workspace, sql: str) -> list[dict[str, Any]]:

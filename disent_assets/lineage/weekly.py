@@ -11,8 +11,9 @@ from typing import Any
 import dagster as dg
 
 from disent_assets.counted import counted
-from disent_assets.lineage.factory import OWNERS, group_name
+from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
 from disent_assets.lineage.metadata import literal, markdown_table, pictures, user_errors
+from disent_assets.lineage.refresh import OF_STEPS, REFRESH
 from disent_assets.lineage.shown import MOST_PANELS
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.sql_files import require_same_sql
@@ -37,11 +38,8 @@ order by change desc, p_holm nulls last, abs(difference) desc, number_id, refres
 _STATES = "select * from asset_state where state != 'fresh' order by state, asset, partition"
 
 
-def weekly_assets(workspace: Workspace, tags: Mapping[str, str]) -> dg.Definitions:
-    """Return the summary, the report, and the job and the schedule of both; somebody has to start the schedule.
-
-    The runs of the job have these tags.
-    """
+def weekly_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
+    """Return the summary and the report, without the prefix of the workspace."""
 
     @dg.asset(
         key=[DATABASE[0], WEEKLY],
@@ -56,8 +54,8 @@ def weekly_assets(workspace: Workspace, tags: Mapping[str, str]) -> dg.Definitio
         with user_errors():
             require_same_sql(workspace.warehouse, SQL)
             since = datetime.now(UTC) - timedelta(days=DAYS)
-            runs = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], created_after=since)
-            return dg.MaterializeResult(metadata=summed_up(workspace, since, context.instance.get_runs_count(runs)))
+            failed = _failed_runs(context.instance, workspace, since)
+            return dg.MaterializeResult(metadata=summed_up(workspace, since, failed))
 
     @dg.asset(
         key=[DATABASE[0], "report"],
@@ -75,9 +73,28 @@ def weekly_assets(workspace: Workspace, tags: Mapping[str, str]) -> dg.Definitio
             write_report(workspace, path)
         return dg.MaterializeResult(metadata={"report": dg.MetadataValue.path(str(path))})
 
-    job = dg.define_asset_job(WEEKLY, [summary, report], description=_OF_JOB, tags=tags)
-    schedule = dg.ScheduleDefinition(name="each_week", job=job, cron_schedule=MONDAYS)  # off until it is started
-    return dg.Definitions(assets=[summary, report], jobs=[job], schedules=[schedule])
+    return [summary, report]
+
+
+def each_week(workspace: Workspace, assets: Sequence[dg.AssetsDefinition]) -> dg.Definitions:
+    """Return the summary and the report with the job and the schedule of both; somebody has to start the schedule."""
+    job = dg.define_asset_job(prefixed_name(workspace.prefix, WEEKLY), assets, description=_OF_JOB, tags=OF_STEPS)
+    name = prefixed_name(workspace.prefix, "each_week")
+    schedule = dg.ScheduleDefinition(name=name, job=job, cron_schedule=MONDAYS)  # off until it is started
+    return dg.Definitions(assets=assets, jobs=[job], schedules=[schedule])
+
+
+def _failed_runs(instance: dg.DagsterInstance, workspace: Workspace, since: datetime) -> int:
+    """Return how many runs have failed; under a prefix only those of its assets, beside which there are others."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], created_after=since))
+    prefix = list(workspace.prefix)
+    jobs = {prefixed_name(workspace.prefix, name) for name in (REFRESH, WEEKLY)}
+    return sum(
+        not prefix
+        or run.job_name in jobs
+        or any(key.path[: len(prefix)] == prefix for key in run.asset_selection or ())
+        for run in runs
+    )
 
 
 def summed_up(workspace: Workspace, since: datetime, failed_runs: int) -> dict[str, Any]:

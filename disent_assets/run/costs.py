@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from disent_core.errors import TableError
 from disent_core.lineage.state import Records
-from disent_core.lineage.workspace import HEAD, METRICS, Workspace
+from disent_core.lineage.workspace import EXPORT, HEAD, METRICS, Workspace
 from disent_core.methods.spec import machine
 from disent_core.storage.results import none_if_damaged
 from disent_core.storage.schemas import STEP_COSTS
@@ -110,7 +110,7 @@ def cost_rows(records: Records) -> list[dict[str, Any]]:
 def parts(key: Sequence[str]) -> dict[str, str | None]:
     """Return the stage of an asset, its encoder and its method, if it belongs to one."""
     stage, *rest = key
-    suffix = {"heads": HEAD, "evaluation": METRICS}.get(stage)
+    suffix = {"heads": HEAD, "evaluation": METRICS, "exports": EXPORT}.get(stage)
     return {
         "stage": stage,
         "encoder": rest[0] if len(rest) > 1 else None,

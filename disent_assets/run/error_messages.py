@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import dagster as dg
 
+from disent.extras import remedy
 from disent_core.errors import DisentError, StorageError, shortage
 from disent_core.lineage.state import name_of
 from disent_core.lineage.step import Node
@@ -30,6 +31,8 @@ def description_of(error: Exception) -> str:
     innermost = list(causes(error))[-1]
     if (line := shortage(innermost, _LESS_MEMORY)) is not None:
         return line
+    if isinstance(innermost, ModuleNotFoundError) and (missing := remedy(innermost, "lineage")) is not None:
+        return f"this {missing}"
     message = "".join(traceback.format_exception_only(innermost)).strip()
     place = place_of(innermost)
     return f"{message} ({place}). For the traceback run disent --debug materialize" if place else message

@@ -94,7 +94,7 @@ def steps_of(
     ]
 
 
-STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "warehouse")
+STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "exports", "warehouse")
 _STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?((?:{'|'.join(STAGES)})(?:/[\w.-]+)*)\"?(?![\w/*\"])")
 """A stage, or the beginning of the names of its assets: `heads`, `heads/minilm`, `heads/minilm/facet_head`."""
 

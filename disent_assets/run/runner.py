@@ -19,7 +19,7 @@ from disent_core.storage.remote import LOOK_SECONDS, looking
 AT_ONCE = 16  # steps that are submitted at once, by default
 STARTING_WORKERS = 6.0  # seconds of processor time that starting two workers takes, which one process does not need
 LOOK = 0.05  # seconds of looking at the files of a step that is fresh
-FIRST_TIME = {"embeddings": 15.0, "heads": 15.0, "evaluation": 3.0, "warehouse": 5.0}
+FIRST_TIME = {"embeddings": 15.0, "heads": 15.0, "evaluation": 3.0, "exports": 15.0, "warehouse": 5.0}
 """Seconds that a step of a stage is expected to take before it has ever made something; 1 in other stages."""
 
 

@@ -35,6 +35,7 @@ def check_names(config: Config, toml: TomlErrors) -> None:
                 toml.fail(("methods", method.name, "encoders"), f"{problem}; name another encoder")
         _check_corpora(config, toml, method)
     _check_needs(config, toml)
+    _check_exports(config, toml)
 
 
 def check_paths(config: Config) -> None:
@@ -177,6 +178,21 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
             if not config.trained_corpora(method, language):
                 problem = f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}"
                 toml.fail(key_path, f"{problem}; choose others, or set pairs in [methods.{method.name}]")
+
+
+def _check_exports(config: Config, toml: TomlErrors) -> None:
+    """Check that every head that is exported is one that is trained."""
+    trained = [
+        f"{method.name}@{encoder}:{training_set}"
+        for encoder in config.encoders
+        for method in config.methods_of(encoder)
+        for training_set in config.training_sets_of(method)
+        if method.method.is_trained
+    ]
+    for head in config.exports.heads:
+        if head not in trained:
+            remedy = f"{nearest(head, trained)}; write METHOD@ENCODER:PAIR of a method that is trained"
+            toml.fail(("exports", "heads"), f"there is no head {quoted(head)}{remedy}")
 
 
 def _check_training_sets(

@@ -50,6 +50,7 @@ class _File(Settings):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     settings_search: sections.SettingsSearchConfig = field(default_factory=sections.SettingsSearchConfig)
     mteb: sections.MtebConfig = field(default_factory=sections.MtebConfig)
+    exports: sections.ExportsConfig = field(default_factory=sections.ExportsConfig)
     warehouse: sections.WarehouseConfig = field(default_factory=sections.WarehouseConfig)
 
 

@@ -85,6 +85,7 @@ class Config:
     evaluation: EvaluationConfig
     settings_search: sections.SettingsSearchConfig
     mteb: sections.MtebConfig
+    exports: sections.ExportsConfig
     warehouse: sections.WarehouseConfig
 
     @cached_property
@@ -225,9 +226,24 @@ class Config:
         """Return what the methods of an encoder read."""
         return frozenset().union(*(method.needs for method in self.methods_of(encoder)))
 
+    @cached_property
+    def exported(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Encoder and method of the heads that are kept as folders -> training sets."""
+        of_method: dict[tuple[str, str], tuple[str, ...]] = {}
+        for method, encoder, training_set in map(_head_name, self.exports.heads):
+            of_method[encoder, method] = (*of_method.get((encoder, method), ()), training_set)
+        return of_method
+
     def resolve(self, path: str) -> Path:
         """Return a path of the file, which is relative to the file's folder, as an absolute path."""
         return (self.path.parent / Path(path).expanduser()).resolve()
+
+
+def _head_name(head: str) -> tuple[str, str, str]:
+    """Return method, encoder and training set of a head as commands name it; what is left out is empty."""
+    method, _, trained = head.partition("@")
+    encoder, _, training_set = trained.partition(":")
+    return method, encoder, training_set
 
 
 def _languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:

@@ -63,6 +63,7 @@ SECTIONS = {
     "[evaluation]": EvaluationConfig,
     "[settings_search]": sections.SettingsSearchConfig,
     "[mteb]": sections.MtebConfig,
+    "[exports]": sections.ExportsConfig,
     "[warehouse]": sections.WarehouseConfig,
 }
 

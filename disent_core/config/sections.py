@@ -170,6 +170,23 @@ class MtebConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExportsConfig(Settings):
+    """Heads that are also kept as folders, as `disent export` writes them, and exported again when they change.
+
+    Attributes:
+        heads: as commands name them, `"METHOD@ENCODER:PAIR"`.
+        embeddings: only these, of heads that embed; none: all that sentence-transformers' own modules compute.
+        onnx: whether a folder has an ONNX graph too; needs the extra `onnx`.
+        licence: of the weights, for the cards, such as `CC-BY-4.0`.
+    """
+
+    heads: Names = ()
+    embeddings: Names = ()
+    onnx: bool = False
+    licence: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class WarehouseConfig(Settings):
     """How the warehouse holds the tables of a run.
 

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.kinds.huggingface import DENSE, is_dense
 from disent_core.encoders.layers import use_attention
-from disent_core.errors import EncoderError, located, quoted
+from disent_core.errors import EncoderError, located, quoted, reason
 from disent_core.storage.results import write_folder
-from disent_core.text import parsed_json
+from disent_core.text import parsed_json, settings_within
 
 
 @contextmanager
@@ -38,13 +38,6 @@ def quiet_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def reason(error: Exception) -> str:
-    """Return why a library can't load a folder of anyone, in which there may be whatever raises any error."""
-    if "trust_remote_code" in str(error):  # which the message recommends
-        return "it brings code, which disent does not run"
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
 _MOST_LAYERS = 1_000
 _FEW_NUMBERS = 1 << 24  # 64 MB
 
@@ -61,16 +54,6 @@ def _check_config(folder: Path) -> None:
             raise EncoderError(located(path, None, f"{key} names code, {quoted(value)}", "Remove it"))
         if ("layer" in key or "group" in key) and isinstance(value, int) and value > _MOST_LAYERS:
             raise EncoderError(located(path, None, f"{key} is {quoted(value)}", "Check that this is a whole model"))
-
-
-def settings_within(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield keys and values of JSON at any depth."""
-    listed = value if isinstance(value, list) else ()
-    items = value.items() if isinstance(value, dict) else (("", item) for item in listed)
-    for key, inner in items:
-        yield key, inner
-        if isinstance(inner, dict | list):
-            yield from settings_within(inner)
 
 
 def _require_weights(folder: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEnco
 
 def resolve_device(device: Device) -> str:
     """Return `cpu` or `cuda`; `auto` is a GPU where there is one."""
+    if device not in get_args(Device):
+        raise EncoderError(f"device is {device!r}. Set device to 'auto', 'cpu' or 'cuda'")
     if device == "cuda" and not torch.cuda.is_available():
         raise EncoderError("device is 'cuda' and there is no usable GPU. Set device to 'auto' or 'cpu'")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"

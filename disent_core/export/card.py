@@ -1,7 +1,7 @@
 """Render the model card of an exported folder, with what a run has measured of the head."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,9 +129,14 @@ def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
     tables = [pq.read_table(fetch(file)) for file in files]  # noqa: TID251 - fetched files
     with_weights = [table for table in tables if "weights" in table.column_names]
     rows = [row for table in with_weights for row in table.filter(pc.field("weights") == head.content).to_pylist()]
+    return measured_in(rows, seed)
+
+
+def measured_in(rows: Iterable[Mapping[str, Any]], seed: int | None) -> Sequence[Measured]:
+    """Return the numbers with an interval of a seed among rows of `metrics` or its history, the latest of each."""
     latest = {
         (*(row[name] for name in _NAMES), row["settings"], row["seed"]): row
-        for row in sorted(rows, key=lambda row: row["refresh"])
+        for row in sorted(rows, key=lambda row: row.get("refresh", 0))
     }
     kept = [
         row

@@ -1,13 +1,12 @@
-"""Export a head as a folder, and check a folder against what it was when it was written.
+"""Export a head as a folder.
 
 The output of a folder on a few texts has to be that of the head itself, and so has that of its ONNX graph.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -17,19 +16,17 @@ from jaxtyping import Float
 from torch import nn
 
 from disent_core.embedding_names import ALIASES
-from disent_core.encoders.checkpoint import settings_within
 from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, HuggingFaceConfig, Precision
-from disent_core.errors import DamagedError, TrainingError, located, quoted
+from disent_core.errors import TrainingError, located
 from disent_core.export.card import Measured, Rounding, card, outside_of_graph
 from disent_core.export.encoder import ExportedEncoder, cut_encoder, exact_encoder, exported_encoder
 from disent_core.export.onnx_graph import GRAPH, Graph, TaggerGraph, graph_vectors, open_graph, write_graph
 from disent_core.export.routes import Routes, refusal, routes_of
-from disent_core.export.saved_folder import CARD, index_weights, open_folder, read_record, write_record
+from disent_core.export.saved_folder import CARD, index_weights, write_record
 from disent_core.export.transformers_folder import (
     Vectors,
     folder_vectors,
     forget_origin,
-    known_code,
     load_folder,
     loadable,
     quiet,
@@ -38,13 +35,8 @@ from disent_core.export.transformers_folder import (
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.tagger import TrainedTaggers
 from disent_core.methods.spec import ENCODER_CONFIG, learned_embedding
-from disent_core.methods.trainer import TrainedLabeller
 from disent_core.methods.twosl_head import TokenTagger
-from disent_core.static_folder import is_static
-from disent_core.static_model import StaticModel
 from disent_core.storage.files import atomic_path
-from disent_core.storage.results import sha256_of
-from disent_core.text import parsed_json
 from disent_core.training.data import features_of, words_alone
 from disent_core.training.needs import Need
 
@@ -63,7 +55,6 @@ SENTENCES = (*(tuple(text.split()) for text in PROBES if text), tuple("金曜日
 """Sentences whose tags a folder has to reproduce: the words of the probes, and the characters of one."""
 
 TOLERANCE = 2e-6  # largest difference to the head's own vectors, as a share of their largest value
-ELSEWHERE = 1e-4  # the same for a folder on another machine, whose processor may round in another order
 
 
 def difference_of(expected: Vectors, vectors: Vectors) -> float:
@@ -165,6 +156,7 @@ def export_head(
     measured: Sequence[Measured] = (),
     onnx: bool = False,
     licence: str | None = None,
+    made_from: str = "",
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
@@ -180,6 +172,7 @@ def export_head(
         measured: what is known of the head's quality, for its card.
         onnx: whether the folder gets an ONNX graph too.
         licence: of the weights, for the card; None: the one that the head was exported with before, if it was.
+        made_from: fingerprint of the caller's that the record keeps.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
@@ -207,6 +200,7 @@ def export_head(
             "description": _of_seed(head.description, seed),
             "fingerprint": head.content,
             "seed": seed,
+            "made_from": made_from,
             "encoder": draft.encoder.described(),
             "measured": [asdict(row) for row in measured],
             **draft.record,
@@ -362,94 +356,3 @@ def _model(head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> An
         raise refusal(head, f"transformers' token classification with a {name} is more than a linear layer")
     layer.load_state_dict(tagger.linear.state_dict())
     return model.eval()
-
-
-# --- checking -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A folder that is unchanged since its record was written."""
-
-    routes: tuple[str, ...]
-    code: str | None  # the version of disent that writes the code in it; None without code
-    graph: bool | None = None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
-    tags: tuple[str, ...] = ()  # of a tagger, which has no routes
-
-
-def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
-    """Check an exported folder: its record and files, its code, and that it gives the vectors that it gave at first.
-
-    Of a static model, whose vectors depend on no library, files and code.
-
-    The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
-    """
-    if is_static(folder):
-        return Checked(StaticModel.load(folder).names, _writer_of_code(folder))
-    head = open_folder(folder, device="cpu", allowed=allowed)
-    record, code = read_record(folder), _writer_of_code(folder)
-    _apply(head, record["seed"])
-    tags = tuple(record.get("tags", ()))
-    vectors = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
-    kind = TaggerProbes if tags else VectorProbes
-    probes = kind(record["probes"]["texts"], vectors, (record["encoder"] or {}).get("max_length"))
-    _require_equal(folder, probes.difference(folder), probes.what, probes.library)
-    has_graph, has_runtime = (folder / GRAPH).is_file(), find_spec("onnxruntime") is not None
-    if has_graph and has_runtime:
-        _require_equal(folder / GRAPH, probes.graph_difference(folder), probes.what, "onnxruntime")
-    return Checked(() if tags else tuple(vectors), code, has_runtime if has_graph else None, tags)
-
-
-def _apply(head: SavedHead, seed: int | None) -> None:
-    """Give a text to a head, which reads all of its weights."""
-    trained = head.trained
-    language = next(iter(sorted(trained.languages or ())), "")
-    if isinstance(trained, TrainedLabeller):
-        trained.label([["a"]], language, seed)
-    else:
-        trained.embed(head.features(["a"], language), seed)
-
-
-def _writer_of_code(folder: Path) -> str | None:
-    """Return the version that writes the code of a folder, which `trust_remote_code=True` would run; None without any.
-
-    Reject other code, and JSON that has code imported from elsewhere.
-    """
-    remedy = "Do not load the folder with trust_remote_code=True, or export the head again"
-    for file in sorted(folder.rglob("*.json")):
-        for key, value in _settings(file):
-            named = [*value.values()] if isinstance(value, dict) else [value]
-            is_class = key in ("types", "activation_function") or (key == "type" and file.name == "modules.json")
-            if key == "auto_map" or (is_class and not all(map(_is_known_class, named))):
-                problem = f"{key} names code that is not disent's, {quoted(value)}"
-                raise DamagedError(located(file, None, problem, remedy))
-    files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*.py*")) if file.is_file()}
-    sums, known = {(name, sha256_of(file)) for name, file in files.items()}, known_code()
-    writers = [version for version, code in known.items() if sums <= code.items()]
-    if not writers:
-        others = sums - {file for code in known.values() for file in code.items()} or sums
-        names = ", ".join(sorted(name for name, _ in others))
-        problem = f"not the code of {' or '.join(known)}: {names}; anybody may have written it"
-        raise DamagedError(located(folder, None, problem, remedy))
-    return writers[0] if sums else None
-
-
-def _settings(file: Path) -> list[tuple[str, Any]]:
-    """Return keys and values of a file of JSON, at any depth."""
-    try:
-        return [*settings_within(parsed_json(file.read_text(encoding="utf-8")))]
-    except (OSError, ValueError, RecursionError) as error:
-        problem = f"this can't be read as JSON ({error})"
-        raise DamagedError(located(file, None, problem, "Export the head again")) from error
-
-
-def _is_known_class(name: object) -> bool:
-    """Whether what sentence-transformers imports is its own, torch's or disent's; a word without a dot is no import."""
-    known = ("sentence_transformers.", "torch.nn.", "modeling_disent.", "modeling_static.")
-    return "." not in str(name) or (str(name).startswith(known) and "--" not in str(name))
-
-
-def _require_equal(path: Path, difference: float, what: str, library: str) -> None:
-    if not difference <= ELSEWHERE:
-        problem = f"its {what} differ by {difference:.1e} of their largest value from those at the export"
-        raise DamagedError(located(path, None, problem, f"Check the version of {library}"))

@@ -4,8 +4,7 @@ import base64
 import json
 from pathlib import Path
 
-from disent_core.encoders.checkpoint import reason
-from disent_core.errors import DamagedError, TrainingError, located
+from disent_core.errors import DamagedError, TrainingError, located, reason
 
 SIGNATURE = "model.sig"
 _LEFT_OUT = {SIGNATURE, ".git", ".gitattributes", ".github", ".gitignore"}

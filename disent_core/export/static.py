@@ -13,7 +13,7 @@ import numpy as np
 from disent_core.errors import TrainingError, located
 from disent_core.export.folder import PROBES
 from disent_core.export.saved_folder import write_json
-from disent_core.export.transformers_folder import COPIED_OF_STATIC, shipped_code
+from disent_core.export.shipped_code import COPIED_OF_STATIC, shipped_code
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.lexicon_head import TrainedLexicon
 from disent_core.methods.modules.hashed_words import HashedNgramTable

@@ -1,24 +1,22 @@
 """Write and read the folder with the classes of sentence-transformers."""
 
-import inspect
 import json
 import logging
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.encoders.checkpoint import DensePooler, quiet_transformers, reason, save_dense
-from disent_core.errors import DamagedError, located
+from disent_core.encoders.checkpoint import DensePooler, quiet_transformers, save_dense
+from disent_core.errors import DamagedError, located, reason
 from disent_core.export.encoder import ExportedEncoder
 from disent_core.export.routes import Routes, shipped
 from disent_core.export.saved_folder import write_json
+from disent_core.export.shipped_code import COPIED, shipped_code
 
 Vectors = Mapping[str, Float[np.ndarray, "texts _"]]  # vectors of texts by route; of a tagger its `logits`, of words
 
@@ -95,53 +93,6 @@ def load_folder(folder: Path) -> Any:
         first = kinds.get(modules[0]["type"], Transformer).load(str(folder), local_files_only=True)
         router = Router.load(str(folder), subfolder=modules[1]["path"], local_files_only=True, module_classes=kinds)
         return SentenceTransformer(modules=[first, router], device="cpu")
-
-
-COPIED = (
-    "disent_core.export.modeling_disent",
-    "disent_core.export.side_by_side",
-    "disent_core.methods.modules.word_rows",
-    "disent_core.normal_form",
-    "disent_core.random_bits",
-)
-"""The shipped module, and the modules of disent that it imports, itself or through them."""
-COPIED_OF_STATIC = (
-    "disent_core.export.modeling_static",
-    *COPIED[1:],
-    "disent_core.static_model",
-    "disent_core.static_folder",
-    "disent_core.embedding_names",
-    "disent_core.text",
-    "disent_core.progress",
-    "disent_core.errors",
-)
-"""The same of the module of a static model."""
-EARLIER_CODE = {
-    "disent 0.2 or 0.3": {
-        "modeling_disent.py": "cc31a85f1bbc86896c58fe087cb76930e662b628c76590e22a66ec262661dc17",
-        "normal_form.py": "6675c5e5a33d4e55a6459da96dd18e986a75fc4e9cd34514b54cb9d8a4c323f3",
-        "random_bits.py": "2fad33dddc61d0bdd5e4f67f730cf4d7874e63d9e323fc44dad360a1663eb2a1",
-        "word_rows.py": "287f776a295ccb40ec2f8be69d8e26b396ef1a3730e8512f95e37c592ab7aa06",
-    },
-}
-"""SHA-256 of the files of code that released versions wrote."""
-
-
-def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[str, str]:
-    """Return the files of code that a folder may have."""
-    code = {}
-    for name in names:
-        source = inspect.getsource(import_module(name))
-        for other in names:  # transformers copies relative imports only
-            source = source.replace(f"from {other} import", f"from .{other.rpartition('.')[2]} import")
-        code[f"{name.rpartition('.')[2]}.py"] = source
-    return code
-
-
-def known_code() -> dict[str, Mapping[str, str]]:
-    """Return the SHA-256 of each file of code that a version of disent writes, this version first."""
-    current = {name: sha256(source.encode()).hexdigest() for name, source in shipped_code().items()}
-    return {"this version of disent": current, **EARLIER_CODE}
 
 
 def _ship(folder: Path) -> None:

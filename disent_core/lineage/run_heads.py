@@ -11,6 +11,7 @@ import numpy as np
 from disent_core.config.model import MethodConfig
 from disent_core.embeddings.arrays import StateTable, VectorTable
 from disent_core.embeddings.store import STATES, VECTORS, encoded_tables
+from disent_core.encoders import name_of_kind
 from disent_core.encoders.contract import Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
@@ -25,6 +26,13 @@ from disent_core.settings import Settings
 from disent_core.text import text_keys
 from disent_core.training.data import TextFeatures, text_features
 from disent_core.training.needs import Need
+
+
+def modules_of(workspace: Workspace, encoder: str, configured: MethodConfig) -> tuple[str, ...]:
+    """Return what the configuration names of a head: its method, encoder kind, and the encoder's name on the hub."""
+    config = lazy_encoder(workspace, encoder).saved_config
+    identifier: str | None = getattr(config, "id", None)
+    return configured.base, name_of_kind(config), *([identifier] if identifier else [])
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """List the steps of the lineage, all of them, upstream first."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from disent_core.lineage.result import GATE_HAS_ROWS, UNIQUE_ROWS, Check, StepRe
 from disent_core.lineage.step import COMPUTING, FINE_TUNING, SMALL, Output, Read, Source, Step, linked
 from disent_core.lineage.workspace import MATES, SENTENCE_PAIRS, SWITCHED, UTTERANCES, Key, Workspace
 from disent_core.methods import places, summary
+from disent_core.registry import imported
 from disent_core.storage.results import list_results
 from disent_core.storage.tables import SCHEMAS, fingerprint
 from disent_core.training.needs import Need
@@ -43,6 +44,11 @@ DATABASE: Key = ("warehouse", "database")
 GATE_VERSION = "1"
 GATE: Mapping[str, Any] = {"checks": (GATE_HAS_ROWS,), "kinds": frozenset({"python"}), "memory": SMALL}
 """Of a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
+
+
+EXPORT = "disent_core.export.step:refresh_export"
+EXPORT_VERSION = "1"
+SAME_OUTPUT = Check("gives_the_output_of_its_head", "Loaded by its library, it gives the output of the head.", True)
 
 
 @dataclass(frozen=True)
@@ -418,7 +424,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
         stored=lambda name: [workspace.head(encoder, method.name, name)],
         checks=(head_spec.CONVERGED,),
         code=places(method.base),
-        kinds=frozenset({"pytorch", "safetensors"}),
+        kinds=frozenset({"pytorch"}),
         on_device=True,
         memory=FINE_TUNING if Need.ENCODER in method.needs else COMPUTING,
         method=method,
@@ -547,6 +553,36 @@ def _settings_search(workspace: Workspace, encoder: str) -> Step:
     )
 
 
+def _exports(workspace: Workspace) -> Iterator[Step]:
+    for (encoder, name), names in workspace.config.exported.items():
+        yield _export(workspace, encoder, workspace.config.methods[name], names)
+
+
+def _export(workspace: Workspace, encoder: str, method: MethodConfig, names: tuple[str, ...]) -> Step:
+    same = {training_set: {training_set} for training_set in names}
+
+    def export(training_set: str) -> StepResult:
+        return imported(EXPORT)(workspace, encoder, method, training_set)  # loads torch
+
+    return _step(
+        tables.export_key(encoder, method.name),
+        f"`{method.name}` on `{encoder}` as a folder that sentence-transformers or transformers loads without disent, "
+        "whose card has the head's metrics.",
+        fingerprint(EXPORT_VERSION, replace(workspace.config.exports, heads=()))[:12],
+        export,
+        path=workspace.home / "exports" / encoder / method.name,
+        format="safetensors",
+        reads=tuple(Read(key(encoder, method.name), same) for key in (tables.head_key, tables.metrics_key)),
+        partitions=names,
+        stored=lambda training_set: [workspace.export(encoder, method.name, training_set)],
+        checks=(SAME_OUTPUT,),
+        code=(EXPORT,),
+        kinds=frozenset({"huggingface"}),
+        memory=COMPUTING,
+        method=method,
+    )
+
+
 # --- warehouse --------------------------------------------------------------------------------------------
 
 
@@ -577,5 +613,5 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
     )
 
 
-STAGES = (_corpora, _negatives, _targets, _embeddings, _heads, _evaluation)
+STAGES = (_corpora, _negatives, _targets, _embeddings, _heads, _evaluation, _exports)
 """Functions that return the steps of a stage; a stage reads earlier ones."""

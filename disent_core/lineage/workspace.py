@@ -32,7 +32,7 @@ OF_LANGUAGES = (UTTERANCES, POOL, MASKED, TEMPLATES, TRAINING_TEMPLATES)
 """Tables with a file for every corpus and language."""
 OF_PAIRS = (SENTENCE_PAIRS, SWITCHED)
 """Tables with a file for every corpus and pair of languages."""
-HEAD, METRICS = "_head", "_metrics"
+HEAD, METRICS, EXPORT = "_head", "_metrics", "_export"
 """Endings of the keys of methods; the name of the method comes before them."""
 EMBEDDINGS = {VECTORS: "vectors", STATES: "states"}
 """Endings of the keys of embeddings, by table; the name of the encoder and `_` come before them."""
@@ -59,6 +59,10 @@ def evaluation_sets_key(encoder: str) -> Key:
 
 def metrics_key(encoder: str, method: str) -> Key:
     return ("evaluation", encoder, f"{method}{METRICS}")
+
+
+def export_key(encoder: str, method: str) -> Key:
+    return ("exports", encoder, f"{method}{EXPORT}")
 
 
 def comparisons_key(encoder: str) -> Key:
@@ -96,6 +100,10 @@ class Workspace:
     def head(self, encoder: str, method: str, trained_on: str) -> Path:
         """Return the file of the weights of all seeds of a head."""
         return self._file("heads", encoder, method, f"{trained_on}.safetensors")
+
+    def export(self, encoder: str, method: str, trained_on: str) -> Path:
+        """Return the folder of an exported head."""
+        return self._file("exports", encoder, method, trained_on)
 
     def training_curve(self, encoder: str, method: str, trained_on: str) -> Path:
         """Return the table of the losses of a head by epoch."""

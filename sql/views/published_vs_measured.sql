@@ -26,7 +26,11 @@ select
     difference,
     comparable,
     why_missing,
-    published < ci_low or published > ci_high as stands
+    case
+        when ci_low > published then 'above'
+        when ci_high < published then 'below'
+        when ci_low is not null then 'within'
+    end as outcome
 from parts.paper_cells
 where published is not null
 order by measured is null, paper, "table", task, method

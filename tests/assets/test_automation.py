@@ -10,34 +10,16 @@ from disent_assets.settings.environment import RunSettings, open_workspace, run_
 from disent_core.errors import ConfigError
 from disent_core.shards.backend import ShardBackend
 
-IN_PROCESS = RunSettings("in_process")
 
-
-@pytest.mark.parametrize("name", [path.name for path in (PROJECT / "configs").glob("*.toml")])
-def test_every_configuration_has_the_job_its_sensors_and_the_schedule(name, tmp_path):
-    workspace = open_workspace({"DISENT_CONFIG": str(PROJECT / "configs" / name), "DISENT_HOME": str(tmp_path)})
-    repository = automated(build, workspace, IN_PROCESS).get_repository_def()
-    assert {sensor.name for sensor in repository.sensor_defs} == {"start_refresh", "load_changed_configuration"}
+@pytest.mark.parametrize(("name", "alerts"), [("disent.toml", None), ("configs/sample_all.toml", "http://127.0.0.1:9")])
+def test_there_are_the_job_its_sensors_the_schedules_and_with_an_address_the_alerts(name, alerts, tmp_path):
+    workspace = open_workspace({"DISENT_CONFIG": str(PROJECT / name), "DISENT_HOME": str(tmp_path)})
+    repository = automated(build, workspace, RunSettings("in_process", alerts=alerts)).get_repository_def()
+    sensors = {"start_refresh", "load_changed_configuration", *(["alert", "alert_of_regressions"] if alerts else [])}
+    assert {sensor.name for sensor in repository.sensor_defs} == sensors
     schedules = {schedule.job_name: schedule.default_status for schedule in repository.schedule_defs}
-    assert schedules == {
-        "refresh": dg.DefaultScheduleStatus.RUNNING,
-        "weekly_summary": dg.DefaultScheduleStatus.STOPPED,
-    }
+    assert schedules == {"refresh": dg.DefaultScheduleStatus.RUNNING}
     assert all(map(repository.has_job, schedules))
-
-
-def test_the_nightly_refresh_looks_at_everything(tmp_path):
-    repository = automated(build, open_workspace({"DISENT_HOME": str(tmp_path)}), IN_PROCESS).get_repository_def()
-    tick = repository.get_schedule_def("refresh_at_night").evaluate_tick(dg.build_schedule_context())
-    requests = tick.run_requests or []
-    (request,) = requests
-    assert request.run_config["ops"]["make_what_is_stale"]["config"]["everything"] is True
-
-
-def test_there_are_alerts_only_with_an_address(tmp_path):
-    settings = RunSettings("in_process", alerts="http://127.0.0.1:9")
-    definitions = automated(build, open_workspace({"DISENT_HOME": str(tmp_path)}), settings)
-    assert "alert" in {sensor.name for sensor in definitions.get_repository_def().sensor_defs}
 
 
 def test_only_the_warehouse_has_a_freshness_policy(tmp_path):

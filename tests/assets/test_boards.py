@@ -57,6 +57,14 @@ def test_the_summary_shows_the_largest_data_set_of_the_first_two_tasks():
     assert "sample on scratch" in titles[0]
 
 
+def test_what_a_perfect_method_would_have_is_the_last_line_where_that_is_below_1():
+    of_task = {"task": "template_retrieval", "seeds": 0}
+    rows = [row("facet", "de", 0.29, 1, **of_task, ceiling=0.294), row("facet", "en", 0.9, 1, **of_task, ceiling=1.0)]
+    assert boards(rows, None)[-1].split() == ["(at", "most)", "0.294"]
+    assert summary([*rows, *many(40, "template_retrieval", ("de",))])[-2].split() == ["(at", "most)", "29"]
+    assert not any("most" in line for line in boards(rows[1:], None))
+
+
 def test_a_cell_is_a_value_with_its_interval_in_hundredths_or_in_decimals():
     rows = [row("dream", "en-de", 0.5, 1), row("raw", "en-de", 0.25, 2, ci_low=None, ci_high=None)]
     assert [line.split(maxsplit=1) for line in summary(rows)[2:]] == [["dream", "50 [45, 55]"], ["raw", "25"]]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import disent
 from disent_assets.cli import main
 from disent_assets.cli.group import Command, after_the_bar
-from disent_core.progress import FEW, text_bar
+from disent_core.progress import text_bar
 
 POLISH = [f"obudź mnie jutro o godzinie {number} rano proszę" for number in range(40)]
 ENGLISH = ["wake me up at nine", "play some jazz", "what is the weather in berlin"]
@@ -62,13 +62,15 @@ def test_a_warning_of_another_library_is_a_line_with_its_kind_and_as_ever_with_d
         assert CliRunner().invoke(warned, obj=True).stderr == ""
 
 
-def test_a_handful_of_texts_has_no_bar_unless_they_take_long(texts, tmp_path, capsys):
-    few = tmp_path / "few.txt"
-    few.write_text("\n".join(ENGLISH), encoding="utf-8")
-    assert stderr("index", few, tmp_path / "few") == ""
-    assert "40/40" in stderr("index", texts, tmp_path / "many")
-    for count, seconds, is_shown in ((FEW - 1, 0, False), (FEW - 1, 2, True), (FEW, 0, True)):
-        with text_bar(count) as bar:
-            bar.start_t -= seconds
-            bar.update(count)
-        assert (f"{count}/{count}" in capsys.readouterr().err) is is_shown
+@pytest.mark.parametrize(("seconds", "is_shown"), [(0, False), (2, True)])
+def test_what_takes_less_than_a_second_has_no_bar(capsys, seconds, is_shown):
+    with text_bar(40) as bar:
+        bar.start_t -= seconds
+        bar.update(40)
+    assert ("40/40" in capsys.readouterr().err) is is_shown
+
+
+@pytest.mark.parametrize("command", ["embed", "index"])
+def test_what_takes_longer_shows_how_many_texts_are_done(command, texts, tmp_path, monkeypatch):
+    monkeypatch.setattr("disent_core.progress.PATIENCE", 0)
+    assert "40/40" in stderr(command, texts, tmp_path / "out.npy")

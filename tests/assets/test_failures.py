@@ -163,26 +163,17 @@ def _fail_to_start(*_: object) -> None:
     raise RuntimeError("can't start new thread")
 
 
-@pytest.mark.parametrize("error", [KeyError("a bug"), RuntimeError("a bug"), CorpusError("bad data")])
-def test_a_step_that_fails_is_not_tried_again(error):
+AWAY = TransientError("s3://bucket/key: the store does not answer. Start it again")
+
+
+@pytest.mark.parametrize("error", [KeyError("a bug"), RuntimeError("a bug"), CorpusError("bad data"), AWAY])
+def test_a_step_that_fails_is_tried_again_only_if_its_store_was_away(monkeypatch, error):
+    monkeypatch.setattr(factory, "LOST_PROCESS", factory.LOST_PROCESS._replace(delay=0.01))
     tries = []
 
     def run(_):
         tries.append(1)
         raise error
 
-    asset = step_asset(toy_step(make=run))
-    assert not dg.materialize([asset], raise_on_error=False).success
-    assert tries == [1]
-
-
-def test_a_step_whose_store_was_away_for_too_long_is_tried_again(monkeypatch):
-    monkeypatch.setattr(factory, "LOST_PROCESS", factory.LOST_PROCESS._replace(delay=0.01))
-    tries = []
-
-    def run(_):
-        tries.append(1)
-        raise TransientError("s3://bucket/key: the store does not answer. Start it again")
-
     assert not dg.materialize([step_asset(toy_step(make=run))], raise_on_error=False).success
-    assert len(tries) == 1 + factory.LOST_PROCESS.max_retries
+    assert len(tries) == 1 + (factory.LOST_PROCESS.max_retries if error is AWAY else 0)

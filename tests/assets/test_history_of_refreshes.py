@@ -297,7 +297,7 @@ def test_the_summary_is_an_asset_that_refuses_a_warehouse_of_another_version(wor
     from disent_assets.warehouse import refresh
 
     refreshed(dream=HITS)
-    summary, _ = weekly.weekly_assets(workspace, {}).assets
+    summary, _ = weekly.weekly_assets(workspace)
     with dg.DagsterInstance.ephemeral() as instance:
         failed = dg.materialize([summary], instance=instance, raise_on_error=False)
         (failure,) = failed.get_step_failure_events()

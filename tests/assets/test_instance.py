@@ -40,19 +40,13 @@ def two_homes(tmp_path):
     return tmp_path / "one", tmp_path / "other"
 
 
-def test_a_command_leaves_the_runs_of_another_folder_of_results_alone(two_homes):
+def test_a_command_and_a_starting_daemon_leave_the_runs_of_another_folder_of_results_alone(two_homes):
     first, second = two_homes
     with open_instance(first) as living:
-        living.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED, tags=FACE | home_tag(living)))
-        with open_instance(second) as instance:
-            assert [run.status.value for run in instance.get_runs()] == ["STARTED"]
-    with open_instance(first) as instance:
-        assert [run.status.value for run in instance.get_runs()] == ["FAILURE"]
-
-
-def test_a_starting_daemon_leaves_runs_in_a_shared_database_alone(two_homes):
-    first, second = two_homes
-    with open_instance(first) as living:
-        living.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED))
+        for number, tags in enumerate((FACE | home_tag(living), {})):  # of a command, and of a daemon
+            living.add_run(dg.DagsterRun("job", str(number), status=dg.DagsterRunStatus.STARTED, tags=tags))
         end_lost_runs(second)
-        assert [run.status.value for run in living.get_runs()] == ["STARTED"]
+        with open_instance(second) as instance:
+            assert [run.status.value for run in instance.get_runs()] == ["STARTED"] * 2
+    with open_instance(first) as instance:
+        assert [instance.get_run_by_id(number).status.value for number in "01"] == ["FAILURE", "STARTED"]

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from worlds import TOY
+from worlds import TOY, utterance
 
 from disent.query import files_folder, query
 from disent_assets.run import plan
@@ -16,11 +16,6 @@ from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.tables import stored_tables
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, rows_table, write_table
-
-UTTERANCE = {
-    "corpus": "one", "language": "en", "split": "test", "text": "wake me up", "tokens": ["wake", "me", "up"],
-    "slot_tags": ["O", "O", "O"], "text_key": "k",
-}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +43,7 @@ def opened(load, tmp_path):
 
 
 def write_utterances(workspace: Workspace, ids: str) -> None:
-    rows = [UTTERANCE | {"utterance_id": name, "domain": None, "intent": None} for name in ids]
+    rows = [utterance("en", name, "wake me up", corpus="one") for name in ids]
     path = workspace.table("corpora", "utterances", "one", "en")
     write_table(path, rows_table(rows, "utterances"), SCHEMAS["utterances"], inputs=ids)
 

@@ -172,7 +172,9 @@ def test_the_record_lies_in_the_cache(project):
     assert record_of(project.workspace, FILES).parent == project.workspace.home / "cache" / "observed"
 
 
-def test_a_new_language_is_reported_if_there_is_no_web_server(project):
+@pytest.mark.parametrize("ui", [None, "http://127.0.0.1:9"])
+def test_a_new_language_is_reported_if_there_is_no_web_server_or_none_that_answers(tmp_path, ui):
+    project = Project(tmp_path, ui)
     assert project.reload_message() == "Nothing has changed."
     project.write("ja-JP", "one")
     assert project.reload_message().startswith("The configuration has changed. Reload the code location 'disent'")
@@ -197,12 +199,6 @@ def test_the_web_server_is_asked_to_load_a_changed_configuration(tmp_path):
         project.write("ja-JP", "one")
         assert project.reload_message() == "The configuration has changed and is loaded again."
     assert [request["variables"] for request in server.messages] == [{"name": "disent"}]
-
-
-def test_a_web_server_that_does_not_answer_is_no_error(tmp_path):
-    project = Project(tmp_path, "http://127.0.0.1:9")
-    project.write("ja-JP", "one")
-    assert project.reload_message().startswith("The configuration has changed. Reload")
 
 
 # --- code -------------------------------------------------------------------------------------------------

@@ -186,6 +186,19 @@ def test_an_unknown_embedding_is_refused_with_the_names_that_there_are():
         model().encode("a", "style")
 
 
+def test_shape_and_values_find_their_vectors_among_all():
+    vectors = model().encode_all(TEXTS[:3], language="en")
+    assert vectors["shape"] is vectors["template"]
+    assert [*vectors] == [*model().names]
+    with pytest.raises(KeyError):
+        vectors["form"]
+
+
+def test_a_language_that_it_has_not_seen_is_refused():
+    with pytest.raises(ValueError, match="this model was trained on en, de, not 'xx'"):
+        model().encode("a", language="xx")
+
+
 def test_similarity_is_the_cosine_of_texts_or_vectors():
     embedder = model()
     vectors = embedder.encode(TEXTS[:3], "template")
@@ -195,6 +208,8 @@ def test_similarity_is_the_cosine_of_texts_or_vectors():
     assert by_texts[0, 0] == pytest.approx(1)
     with pytest.raises(ValueError, match="10 and 16 dimensions"):
         embedder.similarity(vectors, "a text")
+    with pytest.raises(ValueError, match="both sides are vectors"):
+        embedder.similarity(vectors, vectors, "shape")
 
 
 def test_the_share_of_trained_rows_is_a_mean_over_words():

@@ -75,6 +75,8 @@ def test_what_is_near_no_label_is_unknown_only_if_that_has_a_label():
     assert known.predict(odd).tolist() == ["none of them", "alarm"]
     assert "none of them" not in known.classes_
     assert Classifier(Words()).fit(TEXTS, LABELS).predict(odd)[0] in LABELS
+    with pytest.raises(ValueError, match="unknown is 'alarm', which is a label of the texts"):
+        Classifier(Words(), unknown="alarm").fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize("model", [Words(), Words().encode, lambda texts: Words().encode(texts).astype(np.float16)])

@@ -98,11 +98,14 @@ def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
         disent.load(tmp_path / "mine")
 
 
-def test_a_static_model_has_no_seed_and_no_encoder(shipped, tmp_path):
+def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(shipped, tmp_path):
     static_model("mine").save(tmp_path / "mine")
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="neither seeds nor an encoder"):
             disent.load(tmp_path / "mine", **options)
+    with pytest.raises(ValueError, match="no device but 'cpu', not 'cuda'"):
+        disent.load(tmp_path / "mine", device="cuda")
+    assert disent.load(tmp_path / "mine", device="cpu").device == "cpu"
 
 
 @pytest.mark.parametrize(("name", "problem"), [
@@ -209,8 +212,11 @@ def test_a_head_takes_lists_generators_and_arrays_in_blocks_of_any_size(head):
     for given in ((text for text in texts), np.array(texts), tuple(texts)):
         assert np.array_equal(head.encode(given, batch_size=2), expected)
     assert expected.tolist() == [[4, 1], [2, 1], [2, 1]]
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        head.encode(texts, batch_size=0)
+    for size in (0, 2.5, "2"):
+        with pytest.raises(ValueError, match="batch_size must be a whole number"):
+            head.encode(texts, batch_size=size)
+    with pytest.raises(ValueError, match="texts must be"):
+        head.encode(np.array("wake"))
 
 
 def test_no_text_is_a_matrix_without_rows_and_a_head_says_its_dimensions_length_and_device(head):
@@ -230,6 +236,10 @@ def test_shape_and_values_name_the_template_and_the_residual_of_a_head(head):
     assert head.similarity("ab", ["abc", "xy"], "values").shape == (1, 2)
     assert head.similarity("ab", "abc", "values") == pytest.approx(1)
     assert head.similarity("ab", "abc", "shape") < 1
+    vectors = head.encode_all(["wake"])
+    assert vectors["shape"] is vectors["template"]
+    with pytest.raises(ValueError, match="both sides are vectors"):
+        head.similarity(vectors["shape"], vectors["shape"], "shape")
     with pytest.raises(ValueError, match="no embedding 'form'; choose one of shape, values"):
         head.encode("x", "form")
 

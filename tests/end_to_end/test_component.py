@@ -68,6 +68,9 @@ def defs() -> dg.Definitions:
 """
 
 
+STARTERS = {"start_refresh": "refresh", "refresh_at_night": "refresh", "each_week": "weekly_summary"}
+
+
 @dataclass(frozen=True)
 class Host:
     """A team's project with an asset of its own and two lineages, `first` and `second`."""
@@ -168,12 +171,10 @@ def test_keys_and_steps_of_a_lineage_begin_with_its_prefix_its_groups_end_with_i
     )
 
 
-def test_each_lineage_has_a_job_a_sensor_and_a_schedule_of_its_own_that_wait_until_started(repository):
+def test_each_lineage_has_jobs_a_sensor_and_schedules_of_its_own_that_wait_until_started(repository):
     started = [*repository.sensor_defs, *repository.schedule_defs]
     assert {definition.name: definition.job_name for definition in started} == {
-        f"{name}__{starter}": f"{name}__refresh"
-        for name in ("first", "second")
-        for starter in ("start_refresh", "refresh_at_night")
+        f"{name}__{starter}": f"{name}__{job}" for name in ("first", "second") for starter, job in STARTERS.items()
     }
     assert {definition.default_status.value for definition in started} == {"STOPPED"}
     steps = [repository.get_job(f"{name}__refresh").nodes[0].name for name in ("first", "second")]
@@ -242,6 +243,28 @@ def test_a_refresh_is_one_run_in_the_instance_of_the_project(host, definitions, 
     rows = [(row["asset"], row["stage"]) for row in read_run_table(workspace, ASSET_STATE).to_pylist()]
     assert set(rows) >= {(name, name.partition("/")[0]) for name in names}
     assert not (project.home / "dagster" / "storage").exists()
+
+
+def test_the_summary_of_a_week_and_the_report_are_assets_of_each_lineage_made_of_its_own_warehouse(
+    host, definitions, tmp_path
+):
+    project = host.second
+    workspace = Workspace(load_config(project.config), project.home, ("second",))
+    keys = [dg.AssetKey(["second", "warehouse", name]) for name in ("report", "weekly_summary")]
+    project.materialize()
+    with unchanged(host.first), dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        for failed, selected in (("ours", None), ("of_first", "first"), ("of_second", "second")):
+            selection = {dg.AssetKey([selected, "corpora", "utterances"])} if selected else None
+            instance.add_run(dg.DagsterRun(failed, asset_selection=selection, status=dg.DagsterRunStatus.FAILURE))
+        job = definitions.resolve_job_def("second__weekly_summary")
+        made = job.execute_in_process(instance=instance).get_asset_materialization_events()
+        newest = newest_by_hand(instance, keys)
+    metadata = {event.asset_key: event.materialization.metadata for event in made}
+    assert sorted(metadata) == keys
+    assert ", 1 failed run, " in metadata[keys[1]]["summary"].value
+    assert newest == ""  # it asks for no refresh
+    assert metadata[keys[0]]["report"].value == str(workspace.home / "report.html")
+    assert {"report.html", "weekly_summary.md"} <= {path.name for path in project.home.iterdir()}
 
 
 def test_a_refresh_ends_the_runs_of_a_killed_one_of_its_own_lineage_only(host, tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from disent.query import query
 from tools.doc_queries import SHOWN, questions, write_answers
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
@@ -17,22 +18,15 @@ def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
-def test_there_are_at_least_fifteen_questions_and_each_has_a_number():
+def test_every_question_of_the_page_is_found():
     titles = re.findall(r"^## (\d.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [question.title for question in QUESTIONS] == titles
-    assert [int(title.split(".")[0]) for title in titles] == list(range(1, len(titles) + 1))
-    assert len(titles) >= 15
-
-
-def test_every_question_takes_three_lines_at_most():
-    assert [question.title for question in QUESTIONS if len(question.sql.splitlines()) > 3] == []
-    assert [line for question in QUESTIONS for line in question.sql.splitlines() if len(line) > 120] == []
+    assert [question.title for question in QUESTIONS] == titles != []
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[question.title for question in QUESTIONS])
 def test_a_question_is_answered_in_the_columns_that_the_page_shows(finished, question):
-    (first, *_) = finished.ask(question.sql)
-    assert tuple(first) == tuple(cells(question.answer)[0])
+    names = query(finished.home / "warehouse.duckdb", question.sql).column_names
+    assert names == cells(question.answer)[0]
 
 
 def test_every_trained_head_and_every_metrics_table_has_its_cost(finished):

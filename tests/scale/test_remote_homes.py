@@ -18,15 +18,7 @@ from disent_core.errors import DamagedError
 from disent_core.shards.backend import ShardBackend, map_shards, sharded
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.files import manifest_path, remove_path
-from disent_core.storage.remote import (
-    RIVALS,
-    LruCache,
-    delete_orphans,
-    find_orphans,
-    looking,
-    published_in,
-    remote_of,
-)
+from disent_core.storage.remote import RIVALS, LruCache, delete_orphans, find_orphans, looking, published_in, remote_of
 from disent_core.storage.results import (
     fetch,
     fetch_all,

@@ -11,12 +11,7 @@ import pytest
 from made_ray import Network
 
 HERE = Path(__file__).resolve().parent
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(HERE.parents[1]),
-    "OMP_NUM_THREADS": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @pytest.fixture(scope="module")

@@ -49,10 +49,7 @@ def test_the_attack_would_work_without_the_policy(tmp_path, page):
 
 @pytest.mark.parametrize(
     ("clicks", "order"),
-    [
-        (1, ["10.000", "2.500", "0.500", "-0.250", ""]),
-        (2, ["-0.250", "0.500", "2.500", "10.000", ""]),
-    ],
+    [(1, ["10.000", "2.500", "0.500", "-0.250", ""]), (2, ["-0.250", "0.500", "2.500", "10.000", ""])],
 )
 def test_a_click_sorts_numbers_as_numbers_and_empty_cells_last(tmp_path, page, clicks, order):
     unprotected = re.sub("<meta http-equiv[^>]*>", "", page)

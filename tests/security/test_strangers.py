@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 import disent
 from disent_assets.cli import main
 from disent_core.errors import DamagedError, DisentError, EncoderError, TrainingError
-from disent_core.export import transformers_folder
+from disent_core.export import shipped_code
 from disent_core.export.saved_folder import RECORD, checksum
-from disent_core.export.transformers_folder import known_code
+from disent_core.export.shipped_code import known_code
 from disent_core.storage.results import sha256_of, write_result
 from disent_core.storage.weights import read_weights, save_weights
 
@@ -386,7 +386,7 @@ def test_check_says_what_it_knows_and_no_more(place, monkeypatch):
     changed = place / "out" / "modeling_disent.py"
     changed.write_text("# of an earlier version\n")
     earlier = {**known_code()["this version of disent"], changed.name: sha256_of(changed)}
-    monkeypatch.setitem(transformers_folder.EARLIER_CODE, "disent 0.9", earlier)
+    monkeypatch.setitem(shipped_code.EARLIER_CODE, "disent 0.9", earlier)
     sign(place / "out")
     assert "  code        as disent 0.9 writes it\n" in check(place)[1]
 

@@ -3,6 +3,7 @@
 import atexit
 import shutil
 import tempfile
+from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -32,18 +33,7 @@ RANKING = {
     "score": 0.9,
     "is_gold": True,
 }
-UTTERANCE = {
-    "corpus": "massive",
-    "language": "en",
-    "utterance_id": "1",
-    "split": "test",
-    "domain": None,
-    "intent": None,
-    "text": "wake me up",
-    "tokens": ["wake", "me", "up"],
-    "slot_tags": ["O", "O", "O"],
-    "text_key": "k",
-}
+UTTERANCE = worlds.utterance("en", "1", "wake me up", corpus="massive", text_key="k")
 TARGET = {
     "corpus": "massive",
     "language": "en",
@@ -121,12 +111,12 @@ class Warehouse:
         self.path = folder / "warehouse.duckdb"
         self.sql_root = sql_root
 
-    def build(self, sql_root: Path | None = None, **tables: list[dict]):
+    def build(self, sql_root: Path | None = None, *, large: Collection[str] = (), **tables: list[dict]):
         tables.setdefault("scored_embeddings", scored_embeddings(TASKS))
         inputs = {
             name: [write_rows(self.folder / "in" / f"{name}.parquet", name, rows)] for name, rows in tables.items()
         }
-        self.report = build_warehouse(inputs, sql_root or self.sql_root, self.path)
+        self.report = build_warehouse(inputs, sql_root or self.sql_root, self.path, large=large)
         return self.report
 
     def ask(self, sql: str) -> list[dict]:

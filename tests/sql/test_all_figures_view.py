@@ -16,10 +16,7 @@ def test_figures_of_all_origins_are_side_by_side(warehouse):
         mteb_results=[MTEB, MTEB | {"metric": "f1", "mteb_metric": "f1", "is_same": False, "value": 0.8}],
     )
     asked = "select origin, method, value from all_figures where origin in ('measured', 'mteb') order by origin"
-    assert warehouse.rows(asked) == [
-        ("measured", "facet", 0.5),
-        ("mteb", "org/model", 0.9),
-    ]
+    assert warehouse.rows(asked) == [("measured", "facet", 0.5), ("mteb", "org/model", 0.9)]
     papers = warehouse.ask("select distinct origin from all_figures where origin not in ('measured', 'mteb')")
     assert {row["origin"] for row in papers} == {"dream", "emu", "fmda", "oracle", "twosl"}
 

@@ -1,15 +1,12 @@
 """Of a large table the warehouse has a view over its files, with the same columns, rows and checks."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
 import pytest
 from made_warehouses import SQL, write_rows
-from test_old_clients import OLDEST
 
 from disent.query import query
 from disent_assets.warehouse.build import WarehouseReport, are_whole, build_warehouse
@@ -149,16 +146,6 @@ def test_another_program_reads_the_views_where_they_were_built_and_elsewhere_if_
     with duckdb.connect(tmp_path / "after/warehouse.duckdb", read_only=True) as program:
         program.execute(f"set variable warehouse_folder = '{tmp_path / 'after'}'")
         assert program.sql(asked).fetchall() == [(2,)]
-
-
-def test_the_oldest_duckdb_reads_a_view(tmp_path, few):
-    build(tmp_path, few)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import duckdb; "
-        "print(len(duckdb.connect(sys.argv[2], read_only=True).execute('from corpora.utterances').fetchall()))"
-    )
-    command = [sys.executable, "-c", code, OLDEST, tmp_path / "warehouse.duckdb"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "2\n"
 
 
 def test_a_query_of_a_warehouse_with_views_reaches_no_other_file(tmp_path, few):

@@ -33,8 +33,10 @@ def oldest() -> Path:
     return OLDEST
 
 
-def test_the_oldest_duckdb_reads_every_relation_with_all_its_rows(warehouse, oldest):
-    report = warehouse.build(metrics=[{}, {"seed": 0}], utterances=[{}], rankings=[{}], template_pairs=[{}])
+def test_the_oldest_duckdb_reads_every_relation_with_all_its_rows_also_a_view_over_files(warehouse, oldest):
+    tables = {"metrics": [{}, {"seed": 0}], "rankings": [{}], "template_pairs": [{}]}
+    report = warehouse.build(large=["utterances"], utterances=[{}], **tables)
+    assert len(report.files) == 1
     ran = subprocess.run(
         [sys.executable, "-c", READ, oldest, warehouse.path], capture_output=True, text=True, check=False
     )

@@ -1,6 +1,9 @@
 """Each check returns the offending rows and no others."""
 
+import re
+from collections import Counter
 from datetime import UTC, datetime
+from math import nan
 
 import pytest
 
@@ -13,19 +16,25 @@ RELATIONS = (
 )  # fmt: skip
 FINE = [{"seed": 0}, {"seed": 1, "value": 0.55}, {}]
 
-OFFENDING = {
-    "metrics_grain": {"metrics": [{}, {}]},
-    "metrics_values_within_bounds": {"metrics": [{"value": 1.5, "ci_high": 2.0}]},
-    "metrics_values_inside_interval": {"metrics": [{"value": 0.9}]},
-    "metrics_n_positive": {"metrics": [{"n": 0}]},
-    "seeds_have_aggregate": {"metrics": [{"seed": 0}]},
-    "metrics_names_known": {"metrics": [{"embedding": "meanning"}]},
-    "settings_are_json": {"metrics": [{"settings": "k=1"}]},
-    "untrained_methods_have_no_pair": {"metrics": [{"method": "raw", "embedding": "sentence"}]},
-    "rankings_are_contiguous": {"rankings": [{}, {"rank": 3, "candidate_id": "2", "is_gold": False}]},
-    "rankings_have_one_gold": {"rankings": [{}, {"rank": 2, "candidate_id": "2"}]},
-    "utterances_grain": {"utterances": [{}, {}]},
-}
+CELL = {"ci_low": None, "ci_high": None}
+OFFENDING = [  # a check that returns a row, the table, and rows of a direction of their own
+    ("metrics_grain", "metrics", [{}, {}]),
+    ("metrics_values_within_bounds", "metrics", [{"value": 1.5, "ci_high": 2.0}]),
+    *(("metrics_values_within_bounds", "metrics", [{"metric": metric, "value": value, **CELL}]) for metric, value in
+      {"accuracy_at_1": -0.1, "map": 1.1, "micro_f1": 1.1, "pearson": 1.1, "seconds": nan}.items()),
+    ("metrics_values_inside_interval", "metrics", [{"value": 0.9}]),
+    ("metrics_values_inside_interval", "metrics", [{"ci_high": None}]),
+    ("metrics_n_positive", "metrics", [{"n": 0}]),
+    ("seeds_have_aggregate", "metrics", [{"seed": 0}]),
+    ("metrics_names_known", "metrics", [{"embedding": "meanning"}]),
+    ("settings_are_json", "metrics", [{"settings": "k=1"}]),
+    ("untrained_methods_have_no_pair", "metrics", [{"method": "raw", "embedding": "sentence"}]),
+    ("untrained_methods_have_no_pair", "metrics", [{"method": "fmda", "trained_on": ""}]),
+    ("rankings_are_contiguous", "rankings", [{}, {"rank": 3, "candidate_id": "2", "is_gold": False}]),
+    ("rankings_are_contiguous", "rankings", [{"score": 0.5}, {"rank": 2, "score": 0.6, "is_gold": False}]),
+    ("rankings_have_one_gold", "rankings", [{}, {"rank": 2, "candidate_id": "2"}]),
+    ("utterances_grain", "utterances", [{}, {}]),
+]  # fmt: skip
 LATE = {
     **dict.fromkeys(("encoder", "method", "partition"), None), **{"asset": "a", "stage": "evaluation", "why": "a bug"},
     **dict.fromkeys(("since", "recorded_at"), datetime(2026, 1, 1, tzinfo=UTC)),
@@ -38,10 +47,15 @@ SUSPICIOUS = {
 }
 
 
-@pytest.mark.parametrize("check", OFFENDING)
-def test_a_check_of_severity_error_keeps_the_warehouse_out(warehouse, check):
-    with pytest.raises(TableError, match=rf"1 of \d+ checks.*{check}: "):
-        warehouse.build(**OFFENDING[check])
+def test_checks_of_severity_error_return_the_offending_rows_and_keep_the_warehouse_out(warehouse):
+    tables, expected = {}, Counter()
+    for place, (check, table, rows) in enumerate(OFFENDING):
+        apart = {} if table == "utterances" else {"evaluated_on": f"en-{place}"}
+        tables[table] = [*tables.get(table, []), *(row | apart for row in rows)]
+        expected[check] += 1
+    with pytest.raises(TableError, match=rf"{len(expected)} of \d+ checks") as failed:
+        warehouse.build(**tables)
+    assert {name: int(n) for name, n in re.findall(r"(\w+): (\d+) rows", str(failed.value))} == expected
     assert not warehouse.path.exists()
 
 
@@ -54,9 +68,11 @@ def test_a_check_of_severity_warning_is_reported(warehouse, check):
 
 
 def test_no_check_objects_to_rows_in_order(warehouse):
+    values = {"spearman": -0.4, "silhouette": -0.02, "seconds": 12.0}  # within the bounds of their metrics
+    signed = [{"metric": metric, "value": value, **CELL} for metric, value in values.items()]
     ranking = [{}, {"rank": 2, "candidate_id": "2", "score": 0.9, "is_gold": False}]
     report = warehouse.build(
-        metrics=[*FINE, {"method": "raw", "trained_on": "", "embedding": "sentence"}, {"method": "my_dream"}],
+        metrics=[*FINE, {"method": "raw", "trained_on": "", "embedding": "sentence"}, {"method": "my_dream"}, *signed],
         rankings=[*ranking, *({**row, "seed": 1} for row in ranking)],
         utterances=[{}, {"language": "de"}],
         template_pairs=[{}, {"target_index": 1}],
@@ -64,44 +80,10 @@ def test_no_check_objects_to_rows_in_order(warehouse):
     assert [str(result) for result in report.checks if result.offending] == []
 
 
-@pytest.mark.parametrize(
-    ("metric", "value"),
-    [("accuracy_at_1", -0.1), ("map", 1.1), ("micro_f1", 1.1), ("pearson", 1.1), ("seconds", float("nan"))],
-)
-def test_values_out_of_the_bounds_of_their_metric_are_offending(warehouse, metric, value):
-    with pytest.raises(TableError, match="metrics_values_within_bounds"):
-        warehouse.build(metrics=[{"metric": metric, "value": value, "ci_low": None, "ci_high": None}])
-
-
-def test_values_within_the_bounds_of_their_metric_pass(warehouse):
-    values = {"spearman": -0.4, "silhouette": -0.02, "seconds": 12.0}
-    none = {"ci_low": None, "ci_high": None}
-    warehouse.build(metrics=[{"metric": metric, "value": value, **none} for metric, value in values.items()])
-
-
-@pytest.mark.parametrize(
-    ("check", "rows"),
-    [
-        ("metrics_values_inside_interval", {"metrics": [{"ci_high": None}]}),
-        ("rankings_are_contiguous", {"rankings": [{"score": 0.5}, {"rank": 2, "score": 0.6, "is_gold": False}]}),
-        ("untrained_methods_have_no_pair", {"metrics": [{"method": "fmda", "trained_on": ""}]}),
-    ],
-    ids=["half an interval", "scores that rise down a ranking", "a trained method without a training pair"],
-)
-def test_other_offending_rows_are_found(warehouse, check, rows):
-    with pytest.raises(TableError, match=check):
-        warehouse.build(**rows)
-
-
-def test_a_published_cell_without_value_or_reason_is_offending(warehouse, sql_copy):
-    header = (sql_copy / "published/figures/fmda.csv").read_text().splitlines()[0]
-    row = "sts,sts2017,dream,,,de,meaning,pearson,,,{},p,T1,"
-    (sql_copy / "published/figures/bad.csv").write_text(f"{header}\n{row}\n")
-    with pytest.raises(TableError, match="published_complete"):
-        warehouse.build(sql_copy)
-
-
-def test_a_published_cell_that_is_there_twice_is_offending(warehouse, sql_copy):
-    (sql_copy / "published/figures/again.csv").write_text((sql_copy / "published/figures/fmda.csv").read_text())
-    with pytest.raises(TableError, match="published_grain: 143 rows"):
+def test_a_published_cell_without_value_or_reason_and_one_that_is_there_twice_are_offending(warehouse, sql_copy):
+    figures = (sql_copy / "published/figures/fmda.csv").read_text()
+    bad = "sts,sts2017,dream,,,de,meaning,pearson,,,{},p,T1,"
+    for name, text in {"again": figures, "bad": f"{figures.splitlines()[0]}\n{bad}\n"}.items():
+        (sql_copy / f"published/figures/{name}.csv").write_text(text)
+    with pytest.raises(TableError, match=r"published_complete: 1 rows.*published_grain: 143 rows"):
         warehouse.build(sql_copy)

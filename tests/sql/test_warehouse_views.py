@@ -163,9 +163,7 @@ def test_case_studies_show_query_gold_and_best_candidate(warehouse):
 def test_case_studies_of_templates_show_generated_targets(warehouse):
     ranking = {"task": "template_retrieval", "evaluated_on": "en", "candidate_id": "1#1", "is_gold": False}
     warehouse.build(
-        utterances=[{}],
-        template_pairs=[{}, {"target_index": 1, "target_text": "wake me at ten"}],
-        rankings=[ranking],
+        utterances=[{}], template_pairs=[{}, {"target_index": 1, "target_text": "wake me at ten"}], rankings=[ranking]
     )
     assert warehouse.ask("select gold_text, top_text from case_studies") == [
         {"gold_text": "wake me at nine", "top_text": "wake me at ten"}

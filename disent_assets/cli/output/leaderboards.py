@@ -42,7 +42,8 @@ def boards(rows: Sequence[Row], width: int | None) -> list[str]:
     """Return lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
     lines = []
     for group, numbers in ordered_groups(rows, TASKS):
-        lines += ["", _title(group, numbers), *_folded(_cells(numbers, 1, ".3f"), width)]
+        cells = _cells(numbers, 1, ".3f")
+        lines += ["", _title(group, numbers), *_folded([*cells, *_ceilings(numbers, cells[0], 1, ".3f")], width)]
     return _with_notes(lines[1:], rows)
 
 
@@ -67,7 +68,8 @@ def _brief(task: str, rows: Sequence[Row], encoders: int) -> list[str]:
     cells = _cells(rows, 100, ".0f")
     methods, columns = len(cells) - 1, len(cells[0]) - 1
     kept = cells if methods <= _METHODS and columns <= _COLUMNS and not encoders else cells[:_METHODS]
-    short = [[_shortened(row[0]), *row[1 : _COLUMNS + 1]] for row in kept]
+    shown = [*kept, *_ceilings(rows, cells[0], 100, ".0f")]
+    short = [[_shortened(row[0]), *row[1 : _COLUMNS + 1]] for row in shown]
     more = [
         counted(count, kind)
         for kind, count in (("method", methods + 1 - len(kept)), ("column", columns - _COLUMNS), ("encoder", encoders))
@@ -104,6 +106,13 @@ def _cells(rows: Sequence[Row], factor: int, form: str) -> list[list[str]]:
     names = {method: marked(method, [row for row in rows if row["method"] == method]) for method in _best_first(rows)}
     lines = ([name, *(cells.get((method, column), "") for column in columns)] for method, name in names.items())
     return [["", *columns], *lines]
+
+
+def _ceilings(rows: Sequence[Row], columns: Sequence[str], factor: int, form: str) -> list[list[str]]:
+    """Return a line of what a perfect method would have, where candidates that nothing tells apart keep it below 1."""
+    ceilings = {row["evaluated_on"]: row["ceiling"] for row in rows if (row.get("ceiling") or 1.0) < 1}
+    cells = [format(factor * ceilings[column], form) if column in ceilings else "" for column in columns[1:]]
+    return [["(at most)", *cells]] if ceilings else []
 
 
 def _by_pair(row: Row) -> tuple[str, bool, str]:

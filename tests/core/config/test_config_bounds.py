@@ -149,6 +149,7 @@ MISTAKES = [
     ('name = "c"', f'name = "{"a" * 300}"', r"toml:3: corpora\[0\].name: .* has more than 150 characters"),
     ('name = "e"', f'name = "{"a" * 300}"', r"toml:8: encoders\[0\].name: .* has more than 150 characters"),
     ('"centered"]', '"centered"]\n[mteb.results]\n"a/b" = "x"', "toml:15: mteb.results.a/b: .* part of a path"),
+    ('"centered"]', '"centered"]\n[exports]\nheads = ["raw@e:en-de"]', "toml:15: exports.heads: there is no head"),
     ("[experiment]", '[[encoders]]\nname = "E"\nkind = "vectors"\npath = "v"\n[experiment]',
      r"toml:12: encoders\[1\].name: 'E' and 'e' differ in case only"),
     ("[[encoders]]", '[[corpora]]\nname = "C"\nformat = "massive"\npath = "c"\nlanguages = ["en-US"]\n[[encoders]]',

@@ -21,7 +21,6 @@ from disent_core.corpora.row_errors import RowErrors
 from disent_core.corpora.rows import check_rows
 from disent_core.errors import AlignmentError, CorpusError, located, quoted
 from disent_core.storage.tables import rows_table
-from disent_core.targets.code_switching import read_dictionary
 from disent_core.targets.template_pairs import TemplatePairConfig, template_pairs
 from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, text_key
 
@@ -201,12 +200,6 @@ def test_a_line_that_is_too_long_is_not_even_decoded(tmp_path):
     path.write_bytes(b"a\n" + b"\xff" * (MOST_LINE_BYTES + 1))
     with pytest.raises(CorpusError, match="f:2: a line of 1,000,001 bytes, where 1,000,000 is the most"):
         read_lines(path)
-
-
-def test_an_entry_of_a_dictionary_is_short(tmp_path):
-    path = written(tmp_path, "de.txt", f"house Haus\nhouse {'x' * 200}\n")
-    with pytest.raises(CorpusError, match=r"de\.txt:2: expected an English word and its translation"):
-        read_dictionary(path)
 
 
 def test_texts_of_readers_from_outside_are_bounded():

@@ -23,6 +23,7 @@ def test_every_language_of_the_tatoeba_test_sets_has_its_code():
     assert len(codes) == 112
     assert {published: language_code(published) for published in codes} == codes
     assert len(set(codes.values())) == 112
+    assert len(TWO_LETTER_CODES) == 184  # those of ISO 639-1
 
 
 @pytest.mark.parametrize(
@@ -42,10 +43,6 @@ def test_what_is_no_code_is_refused(odd):
     assert not is_language_code(odd)
     with pytest.raises(ValueError, match="not a code of a language"):
         language_code(odd)
-
-
-def test_iso_639_1_has_its_184_codes():
-    assert len(TWO_LETTER_CODES) == 184
 
 
 @given(st.from_regex(r"[a-z]{2,3}(-[A-Z]{2})?", fullmatch=True))

@@ -173,10 +173,7 @@ def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"vocab_size": 10**9},
-        {"model_type": "gpt2", "hidden_size": 8192, "num_hidden_layers": 90},
-    ],
+    [{"vocab_size": 10**9}, {"model_type": "gpt2", "hidden_size": 8192, "num_hidden_layers": 90}],
     ids=["another size", "another model"],
 )
 def test_weights_that_are_missing_are_not_allocated(tmp_path, monkeypatch, changed):

@@ -16,7 +16,8 @@ from random_heads import CASES, TEXTS, centered, frozen, span_tagger, tagger, tu
 import disent
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export.card import Measured
-from disent_core.export.folder import PROBES, TOLERANCE, check_folder, difference_of, export_head
+from disent_core.export.checking import check_folder
+from disent_core.export.folder import PROBES, TOLERANCE, difference_of, export_head
 from disent_core.export.onnx_graph import GRAPH, WordSums
 from disent_core.export.saved_folder import RECORD, open_folder, read_record, write_record
 from disent_core.export.side_by_side import SideBySide, side_by_side
@@ -325,7 +326,7 @@ def test_a_graph_is_part_of_a_check(graph_folder, tmp_path, monkeypatch):
 
 
 def test_a_check_without_onnxruntime_says_that_it_has_not_run_the_graph(graph_folder, monkeypatch):
-    monkeypatch.setattr("disent_core.export.folder.find_spec", lambda name: None)
+    monkeypatch.setattr("disent_core.export.checking.find_spec", lambda name: None)
     assert check_folder(graph_folder).graph is False
 
 

@@ -15,7 +15,7 @@ import disent
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export import static
 from disent_core.export.added_language import AddedLanguageConfig, with_language
-from disent_core.export.folder import check_folder
+from disent_core.export.checking import check_folder
 from disent_core.lineage.saved_heads import SavedHead, open_head
 from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
 from disent_core.static_model import StaticModel

@@ -10,7 +10,8 @@ from random_heads import tagger
 
 import disent
 from disent_core.errors import DamagedError, TrainingError
-from disent_core.export.folder import TOLERANCE, TaggerProbes, check_folder
+from disent_core.export.checking import check_folder
+from disent_core.export.folder import TOLERANCE, TaggerProbes
 from disent_core.export.onnx_graph import GRAPH
 from disent_core.export.saved_folder import RECORD, read_record, write_record
 

@@ -28,8 +28,11 @@ LANGUAGES = 3
 chance = random.Random(0)
 LENGTHS = [chance.randint(1, 40) for _ in range(120)]
 TEXTS = [" ".join(chance.choices(["toy", "en", "de", *map(str, range(40))], k=length)) for length in LENGTHS]
-ALIKE = {"emu_no_discriminator", "emu_no_discriminator_no_center", "emu_parallel", "softmax", "contrastive", "npair"}
-"""Methods that embed with the code of `emu`."""
+ALIKE = {
+    "emu_no_discriminator", "emu_no_discriminator_no_center", "emu_parallel", "softmax", "contrastive", "npair",
+    "meat", "oracle", "meat_oracle", "fmda_two_stage",
+}  # fmt: skip
+"""Methods that embed with the code of `emu`, `dream`, `dream_oracle` or `fmda`."""
 EMBEDDING = [name for name in methods.METHODS if methods.method(name).embeddings and name not in ALIKE]
 
 

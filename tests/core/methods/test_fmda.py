@@ -23,7 +23,6 @@ from loops import dot, values
 from synthetic import DIM as WORLD_DIM
 from synthetic import world
 
-from disent_core import methods
 from disent_core.matmul import set_precision
 from disent_core.methods.fmda import METHOD, TWO_STAGE, FmdaConfig, FmdaTwoStageConfig, draws
 from disent_core.methods.fmda_head import MeaningStage, TemplateStage
@@ -66,11 +65,16 @@ def test_gradients_reach_every_parameter_of_the_paper_preset_but_the_keys_bias()
     assert still == {"attention.key.bias"}
 
 
-def test_the_paper_preset_has_the_papers_settings():
+def test_the_presets_have_the_papers_settings_and_in_two_stages_those_of_fmda():
     paper = METHOD.presets["paper"]
     assert (paper.learning_rate, paper.batch_size, paper.patience) == (1e-4, 512, 15)
     assert paper == replace(FmdaConfig(), monitor="dev_retrieval")
     assert METHOD.presets["hinge"] == replace(paper, contrast="hinge", learning_rate=1e-3)
+    for name, preset in METHOD.presets.items():
+        settings = TWO_STAGE.presets[name]
+        assert settings == FmdaTwoStageConfig(**vars(preset))
+        assert settings.stage1_train_language
+        assert settings.stage2_freeze == ("query", "key", "template_value")
 
 
 def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
@@ -198,10 +202,7 @@ def test_stage_1_trains_the_template_encoder_alone_without_its_language(tmp_path
 
 @pytest.mark.parametrize(
     ("freeze", "trained"),
-    [
-        (("query", "key", "template_value", "language"), OF_STAGE_2 - {"language"}),
-        ((), OF_STAGE_2 | TEMPLATE_ENCODER),
-    ],
+    [(("query", "key", "template_value", "language"), OF_STAGE_2 - {"language"}), ((), OF_STAGE_2 | TEMPLATE_ENCODER)],
     ids=["language too", "nothing"],
 )
 def test_stage_2_freezes_what_it_is_told_to(tmp_path, freeze, trained):
@@ -313,14 +314,6 @@ def test_the_weights_that_are_saved_are_those_of_stage_2_and_embed(whole, tmp_pa
     embedded = trained.embed(text_features(keys, (WORLD.vectors["de"], WORLD.states["de"])), 1)
     assert {name: rows.shape for name, rows in embedded.items()} == dict.fromkeys(TWO_STAGE.embeddings, (9, WORLD_DIM))
     assert all(np.isfinite(rows).all() for rows in embedded.values())
-
-
-def test_the_presets_are_fmdas_with_the_papers_stages():
-    for name, preset in methods.method("fmda").presets.items():
-        settings = methods.method("fmda_two_stage").presets[name]
-        assert settings == FmdaTwoStageConfig(**{key: getattr(preset, key) for key in vars(preset)})
-        assert settings.stage1_train_language
-        assert settings.stage2_freeze == ("query", "key", "template_value")
 
 
 def test_a_stage_1_that_has_nothing_to_learn_is_rejected():

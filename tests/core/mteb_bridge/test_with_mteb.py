@@ -10,15 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from mteb_models import GivenModel
-from task_inputs import (
-    CONFIG,
-    pair_inputs,
-    problems,
-    switched_inputs,
-    template_inputs,
-    utterance_inputs,
-    utterances,
-)
+from task_inputs import CONFIG, pair_inputs, problems, switched_inputs, template_inputs, utterance_inputs, utterances
 from worlds import utterance
 
 from disent_core.evaluation.mteb_results import read_results, result_files, twin_of

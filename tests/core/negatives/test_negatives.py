@@ -19,13 +19,7 @@ from worlds import utterance
 
 from disent_core.negatives import nearest
 from disent_core.negatives.config import BleuConfig
-from disent_core.negatives.nearest import (
-    BLEU_STATE_SCHEMA,
-    _previous_witnesses,
-    bleu_state,
-    max_bleu,
-    negative_pool,
-)
+from disent_core.negatives.nearest import BLEU_STATE_SCHEMA, _previous_witnesses, bleu_state, max_bleu, negative_pool
 from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.storage.tables import SCHEMAS, rows_table
 

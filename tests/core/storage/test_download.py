@@ -121,24 +121,16 @@ def test_a_break_is_resumed_where_it_was(site, tmp_path):
     assert site.asked == [None, "bytes=300000-", "bytes=301000-"]
 
 
-def test_a_later_call_goes_on_from_what_has_come(site, tmp_path, monkeypatch):
+@pytest.mark.parametrize("change", [{}, {"content": CONTENT[::-1], "etag": '"2"'}], ids=["same", "changed"])
+def test_a_later_call_goes_on_from_what_has_come_unless_the_file_has_changed(site, tmp_path, monkeypatch, change):
     monkeypatch.setattr(download, "_PAUSES", ())
     site.breaks = [300_000, 0]
     with pytest.raises(CorpusError, match=r"the download failed \(closed after 300,000 of 1,024,000 bytes\)"):
         fetch(site.url, tmp_path / "f")
     assert not (tmp_path / "f").exists()
-    fetch(site.url, tmp_path / "f")
-    assert (tmp_path / "f").read_bytes() == CONTENT
+    vars(site).update(change)
+    assert fetch(site.url, tmp_path / "f").read_bytes() == site.content
     assert site.asked[-1] == "bytes=300000-"
-
-
-def test_a_file_that_changed_meanwhile_is_read_anew(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "_PAUSES", ())
-    site.breaks = [300_000, 0]
-    with pytest.raises(CorpusError):
-        fetch(site.url, tmp_path / "f")
-    site.content, site.etag = CONTENT[::-1], '"2"'
-    assert fetch(site.url, tmp_path / "f").read_bytes() == CONTENT[::-1]
 
 
 @pytest.mark.parametrize("sha256", [None, DIGEST])
@@ -207,20 +199,13 @@ def test_an_absent_page_is_an_error_with_its_status_and_the_place_for_the_file(s
     assert len(site.asked) == 1
 
 
-def test_a_server_that_is_not_there_is_asked_again_and_then_an_error(tmp_path, caplog):
-    with pytest.raises(CorpusError, match=r"the download failed .*refused"):
-        fetch("http://127.0.0.1:9/file", tmp_path / "f")
-    assert caplog.text.count("trying again in") == 3
-
-
-def test_the_signature_of_an_address_is_not_shown(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(download.time, "sleep", lambda _: None)
-    with pytest.raises(CorpusError, match=r"^http://127\.0\.0\.1:9/file\.zip: the download failed"):
+def test_a_server_that_is_not_there_is_asked_again_and_the_signature_of_its_address_is_not_shown(tmp_path, caplog):
+    with pytest.raises(CorpusError, match=r"^http://127\.0\.0\.1:9/file\.zip: the download failed .*refused"):
         fetch("http://127.0.0.1:9/file.zip?X-Amz-Signature=planted", tmp_path / "file.zip")
+    assert (caplog.text.count("trying again in"), len(caplog.messages)) == (3, 3)
+    assert "planted" not in caplog.text
     with pytest.raises(ValueError, match="url has a name and a password, which are not sent"):
         download.file_name("http://me:planted@host/file.zip")
-    assert len(caplog.messages) == 3
-    assert "planted" not in caplog.text
 
 
 def test_other_schemes_are_refused(tmp_path):

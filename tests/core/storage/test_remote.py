@@ -45,12 +45,7 @@ STAYS = {"encoders", "checkpoints", "downloads", "dagster"}
 
 @pytest.mark.parametrize(
     ("kilobytes", "stays"),
-    [
-        (130, {"tables", "cache", "plots"}),
-        (100, {"cache", "plots"}),
-        (50, {"plots"}),
-        (1, set()),
-    ],
+    [(130, {"tables", "cache", "plots"}), (100, {"cache", "plots"}), (50, {"plots"}), (1, set())],
 )
 def test_what_was_used_longest_ago_is_removed_until_the_rest_fits(home, kilobytes, stays):
     LruCache(home, kilobytes * KB).evict()

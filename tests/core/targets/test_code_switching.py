@@ -157,7 +157,7 @@ def test_entries_are_two_lower_case_words_that_differ_and_other_lines_are_left_o
     assert caplog.messages == [f"{path}:2: a line that is not two words is left out (2 in this file)"]
 
 
-@pytest.mark.parametrize("bad", ["cat", "cat die katze", b"caf\xe9 x"])
+@pytest.mark.parametrize("bad", ["cat", "cat die katze", f"house {'x' * 200}", b"caf\xe9 x"])
 def test_a_broken_list_is_named_with_its_line(tmp_path, bad):
     content = b"the der\n" + (bad if isinstance(bad, bytes) else bad.encode()) + b"\n"
     with pytest.raises(CorpusError, match=r"de.txt:2: (expected an English word and its translation|not UTF-8)"):

@@ -67,11 +67,6 @@ def test_a_pair_may_be_asked_for_in_either_direction(tmp_path):
     assert back[0]["pair"] == "ar-en"
 
 
-def test_the_extension_has_the_similarity_in_the_third_column(tmp_path):
-    (tmp_path / "STS.en-de.txt").write_text("A dog.\tEin Hund.\t4.8\nA cat.\tEin Haus.\t0.2\n")
-    assert [row["score"] for row in rows(tmp_path, "en-de")] == [4.8, 0.2]
-
-
 def test_the_extension_may_have_the_similarity_beside_it(tmp_path):
     (tmp_path / "STS.nl-en.txt").write_text("Een hond.\tA dog.\n")
     (tmp_path / "STS.gs.nl-en.txt").write_text("3\n")
@@ -165,20 +160,18 @@ def test_columns_in_other_scripts_than_named_are_an_error(tmp_path):
         rows(path, "en-ar")
 
 
-def test_more_similarities_than_pairs_are_an_error(tmp_path):
-    with pytest.raises(AlignmentError, match=r"STS.gs.en-de.txt:3: .*has 2 lines and .* this one has no partner"):
-        rows(track(tmp_path, "en-de", "en", "de", gold="1\n2\n3\n"), "en-de")
-
-
-def test_a_file_without_any_similarity_is_an_error(tmp_path):
-    with pytest.raises(CorpusError, match=r"STS.gs.en-de.txt:1: no pair of sentences has a similarity"):
-        rows(track(tmp_path, "en-de", "en", "de", gold="\n\n"), "en-de")
-
-
-@pytest.mark.parametrize("odd", ["five", "5.1", "-0.1", "nan", "inf", "1,5"])
-def test_a_similarity_that_is_none_is_named(tmp_path, odd):
-    with pytest.raises(CorpusError, match=r"STS.gs.en-de.txt:2: the similarity .* is not a number from 0 to 5"):
-        rows(track(tmp_path, "en-de", "en", "de", gold=f"1\n{odd}\n"), "en-de")
+@pytest.mark.parametrize(
+    ("gold", "error", "message"),
+    [
+        ("1\n2\n3\n", AlignmentError, r"STS.gs.en-de.txt:3: .*has 2 lines and .* this one has no partner"),
+        ("\n\n", CorpusError, r"STS.gs.en-de.txt:1: no pair of sentences has a similarity"),
+        *((f"1\n{odd}\n", CorpusError, r"STS.gs.en-de.txt:2: the similarity .* is not a number from 0 to 5")
+          for odd in ("five", "5.1", "-0.1", "nan", "inf", "1,5")),
+    ],
+)  # fmt: skip
+def test_a_broken_file_of_similarities_is_named(tmp_path, gold, error, message):
+    with pytest.raises(error, match=message):
+        rows(track(tmp_path, "en-de", "en", "de", gold=gold), "en-de")
 
 
 @pytest.mark.parametrize(

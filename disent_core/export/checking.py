@@ -1,0 +1,77 @@
+"""Check a folder against what it was when it was written.
+
+That of a static model needs NumPy alone; that of a head is opened, and its vectors of a few texts are compared.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from disent_core.errors import DamagedError, located
+from disent_core.export.shipped_code import writer_of_code
+from disent_core.static_folder import is_static
+from disent_core.static_model import StaticModel
+
+if TYPE_CHECKING:
+    from disent_core.lineage.saved_heads import SavedHead
+
+ELSEWHERE = 1e-4  # largest difference on another machine, whose processor may round in another order
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A folder that is unchanged since its record was written."""
+
+    routes: tuple[str, ...]
+    code: str | None  # the version of disent that writes the code in it; None without code
+    graph: bool | None = None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
+    tags: tuple[str, ...] = ()  # of a tagger, which has no routes
+
+
+def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
+    """Check an exported folder: its record and files, its code, and that it gives the vectors that it gave at first.
+
+    Of a static model, whose vectors depend on no library, files and code.
+
+    The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
+    """
+    if is_static(folder):
+        return Checked(StaticModel.load(folder).names, writer_of_code(folder))
+    from disent_core.export.folder import TaggerProbes, VectorProbes
+    from disent_core.export.onnx_graph import GRAPH
+    from disent_core.export.saved_folder import open_folder, read_record
+
+    head = open_folder(folder, device="cpu", allowed=allowed)
+    record, code = read_record(folder), writer_of_code(folder)
+    _apply(head, record["seed"])
+    tags = tuple(record.get("tags", ()))
+    vectors = {name: np.asarray(rows, dtype=np.float32) for name, rows in record["probes"]["vectors"].items()}
+    kind = TaggerProbes if tags else VectorProbes
+    probes = kind(record["probes"]["texts"], vectors, (record["encoder"] or {}).get("max_length"))
+    _require_equal(folder, probes.difference(folder), probes.what, probes.library)
+    has_graph, has_runtime = (folder / GRAPH).is_file(), find_spec("onnxruntime") is not None
+    if has_graph and has_runtime:
+        _require_equal(folder / GRAPH, probes.graph_difference(folder), probes.what, "onnxruntime")
+    return Checked(() if tags else tuple(vectors), code, has_runtime if has_graph else None, tags)
+
+
+def _apply(head: "SavedHead", seed: int | None) -> None:
+    """Give a text to a head, which reads all of its weights."""
+    from disent_core.methods.trainer import TrainedLabeller
+
+    trained = head.trained
+    language = next(iter(sorted(trained.languages or ())), "")
+    if isinstance(trained, TrainedLabeller):
+        trained.label([["a"]], language, seed)
+    else:
+        trained.embed(head.features(["a"], language), seed)
+
+
+def _require_equal(path: Path, difference: float, what: str, library: str) -> None:
+    if not difference <= ELSEWHERE:
+        problem = f"its {what} differ by {difference:.1e} of their largest value from those at the export"
+        raise DamagedError(located(path, None, problem, f"Check the version of {library}"))
