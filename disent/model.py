@@ -389,8 +389,9 @@ class Model:
         """
         import numpy as np
 
-        require_no_name(asked_name(name, embedding), left, right)
-        chosen, matrices = self._embedding(asked_name(name, embedding)), []
+        asked = asked_name(name, embedding)
+        require_no_name(asked, left, right)
+        chosen, matrices = self._embedding(asked), []
         for side in (left, right):
             if is_vectors(side):
                 matrices.append(np.atleast_2d(cast("np.ndarray", side)))

@@ -70,15 +70,15 @@ def open_model(
     """
     from disent.model import load
 
-    method, _, trained = head.partition("@")
     sha256 = checksum(head)
-    if sha256 is not None or "://" in head or not trained or Path(head).exists():
+    if sha256 is not None or "://" in head or not head.partition("@")[2] or Path(head).exists():
         return load(head, sha256=sha256, seed=seed, encoder=encoder, device=device, methods=methods)
     from disent.home import home_folder
     from disent.run import open as open_run
     from disent_assets.settings.environment import configuration
+    from disent_core.config.model import head_name
 
-    name, _, pair = trained.partition(":")
+    method, name, pair = head_name(head)
     model = open_run(configuration(), home=home_folder()).head(method, name, pair or None)
     if stored and model.path is not None and encoder is None:
         model.seed = model._seed(seed)

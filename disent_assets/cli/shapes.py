@@ -1,5 +1,6 @@
 """The command that groups the texts of a log by shape."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ def shapes(
     from disent_core.shapes import compared
 
     if page is not None:
-        import jinja2  # noqa: F401 - before the work: without it, the message says how to install it
+        import_module("jinja2")  # before the work: without it, the message says how to install it
     model = open_model(head, None)
     listed: list[str] = []
     lines: dict[str, list[int]] = {}

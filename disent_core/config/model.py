@@ -230,7 +230,7 @@ class Config:
     def exported(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """Encoder and method of the heads that are kept as folders -> training sets."""
         of_method: dict[tuple[str, str], tuple[str, ...]] = {}
-        for method, encoder, training_set in map(_head_name, self.exports.heads):
+        for method, encoder, training_set in map(head_name, self.exports.heads):
             of_method[encoder, method] = (*of_method.get((encoder, method), ()), training_set)
         return of_method
 
@@ -239,7 +239,7 @@ class Config:
         return (self.path.parent / Path(path).expanduser()).resolve()
 
 
-def _head_name(head: str) -> tuple[str, str, str]:
+def head_name(head: str) -> tuple[str, str, str]:
     """Return method, encoder and training set of a head as commands name it; what is left out is empty."""
     method, _, trained = head.partition("@")
     encoder, _, training_set = trained.partition(":")
