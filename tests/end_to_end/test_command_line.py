@@ -76,6 +76,9 @@ def test_a_mistake_in_the_call_exits_with_2_and_a_mistake_in_a_name_is_one_line_
 def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(fresh):
     for old, new, message in (
         ("layers = 1", "layer_count = 1", "layer_count: unknown key"),
+        ("seeds = [0, 1]", 'seeds = "0"', "experiment.seeds"),
+        ('"fmda_softmax"]', '"fmda_sofmax"]', "unknown method 'fmda_sofmax'"),
+        ('pairs = ["en-de"', 'pairs = ["en-xx"', "'en-xx' is not a pair"),
         ("[experiment]", "[experiment", ""),
         ('"de-DE"', '"de-XX"', "'de-XX'"),
     ):

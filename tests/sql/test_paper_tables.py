@@ -233,6 +233,9 @@ def test_fmda_table_2_shows_the_paper_where_nothing_is_measured(published):
         ("fmda", "template", 0.583, 0.371),
         ("fmda", "residual", 0.283, 0.075),
     ]
+    rows = published.ask("from fmda_table2")
+    unmeasured = [name for name in rows[0] if name.endswith(("_measured", "_difference"))]
+    assert {row[name] for row in rows for name in unmeasured} == {None}
 
 
 def test_the_untrained_encoder_meets_every_training_pair_of_fmda_table_3(warehouse):

@@ -29,6 +29,8 @@ def test_every_key_and_preset_of_a_method_is_documented():
         for shown in (page, REFERENCE):
             named = [preset for preset in presets if f"- `{name}`, preset `{preset}`: " in shown]
             assert named in ([*presets], [*presets][1:])  # `paper`, the first, only where it changes something
+    assert '- `emu_parallel`, preset `paper`: `adversary = "translation"`' in REFERENCE
+    assert '- `emu_parallel`, preset `head`: `tune = "head"`, `adversary = "translation"`' in REFERENCE
 
 
 def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_names():
@@ -44,6 +46,7 @@ def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_n
 
 def test_every_key_has_a_meaning_and_nothing_but_words_stands_for_a_type():
     rows = "\n".join([REFERENCE, *map(method_reference, methods.METHODS)]).splitlines()
+    assert len(REFERENCE.encode()) < 58_000
     assert [row for row in rows if row.startswith("| `") and not row.split(" | ")[-1].strip(" |")] == []
     assert [row for row in rows if "<class" in row or "typing." in row] == []
 

@@ -205,12 +205,20 @@ def test_a_table_that_does_not_exist_is_an_error_with_a_remedy(tmp_path):
     assert read_info(tmp_path / "no.parquet") is None
 
 
-@pytest.mark.parametrize("share", [0, 0.5], ids=["empty", "cut"])  # any flipped bit: test_stored_results
-def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path, share):
+@pytest.mark.parametrize("damage", ["empty", "garbage", "cut", "overwritten"])
+def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path, damage):
     path = tmp_path / "pool.parquet"
     write_table(path, pool(*({"utterance_id": str(i)} for i in range(500))), POOL, inputs="abc")
     content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
+    half = len(content) // 2
+    path.write_bytes(
+        {
+            "empty": b"",
+            "garbage": b"x" * 100,
+            "cut": content[:half],
+            "overwritten": content[:4] + b"\xff" * half + content[4 + half :],
+        }[damage]
+    )
     with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*quarantined"):
         read_table(path, POOL)
 
