@@ -4,7 +4,7 @@ The step of the warehouse makes all of them at once and reports them; Dagster ta
 makes. What belongs here: what Dagster shows of a relation. What does not: how it is built.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from typing import Any
 
@@ -21,10 +21,10 @@ from disent_assets.warehouse.sql_files import (
     OF_STATES,
     Description,
     Relation,
+    column_sources,
     described,
     descriptions,
     in_order,
-    plain_columns,
     published_tables,
     relations,
     subjects_of_checks,
@@ -57,6 +57,11 @@ def shown_relations() -> tuple[Relation, ...]:
 @cache
 def _descriptions() -> tuple[Description, ...]:
     return descriptions(SQL)
+
+
+@cache
+def _column_sources() -> Mapping[str, Mapping[str, list[tuple[str, str]]]]:
+    return column_sources(SQL)
 
 
 @cache
@@ -161,7 +166,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
                 "dagster/row_count": of["rows"],
                 "refresh": newest_refresh(last),
                 "dagster/column_schema": _column_schema(relation, of["columns"]),
-                "dagster/column_lineage": _column_lineage(workspace, relation, of["columns"]),
+                "dagster/column_lineage": _column_lineage(workspace, relation.name),
             },
             tags={"dagster/data_version": of["version"]},
         )
@@ -198,15 +203,15 @@ def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSc
     )
 
 
-def _column_lineage(workspace: Workspace, relation: Relation, columns: Collection[str]) -> dg.TableColumnLineage:
-    """Return where the columns come from that a query takes as they are from the only thing that it reads."""
-    source, taken = plain_columns(relation.sql)
-    stages = {output.key[-1]: output.key for step in steps_in(workspace) for output in step.made}
-    key = stages.get(source.removeprefix(_INPUTS)) if source.startswith(_INPUTS) else source and relation_key(source)
-    if not key:
-        return dg.TableColumnLineage({})
-    pairs = {name: name for name in columns} if "*" in taken else taken
-    of = {
-        name: [dg.TableColumnDep(_under(workspace, key), column)] for name, column in pairs.items() if name in columns
+def _column_lineage(workspace: Workspace, name: str) -> dg.TableColumnLineage:
+    """Return what the columns of a relation are computed from, in relations and in the tables of stages."""
+    stages = {f"{_INPUTS}{output.key[-1]}": output.key for step in steps_in(workspace) for output in step.made}
+    deps = {
+        column: [
+            dg.TableColumnDep(_under(workspace, stages.get(relation) or relation_key(relation)), source)
+            for relation, source in sources
+            if relation in stages or not relation.startswith(_INPUTS)
+        ]
+        for column, sources in _column_sources().get(name, {}).items()
     }
-    return dg.TableColumnLineage(of)
+    return dg.TableColumnLineage(deps)

@@ -6,7 +6,8 @@ with parameters. Each CSV file of `published` is a table, the files of `publishe
 read as `inputs.NAME` (in tables only) or `schema.relation`; the order of creation follows from these names.
 
 Schema `main` is what users query first, a stage's schema has its tables, `papers` the papers' tables beside what was
-measured, and `parts` what the others are computed from. `columns.csv` describes the columns.
+measured, and `parts` what the others are computed from. `columns.csv` describes the columns, `column_lineage.csv` lists
+what they are computed from.
 """
 
 import csv
@@ -35,15 +36,12 @@ _PUBLISHED = pa.schema(
         *((name, pa.string()) for name in ("settings", "paper", "table", "note")),
     ]
 )
+COLUMN_LINEAGE = "column_lineage.csv"
 OF_STATES = "metrics_are_current"  # the check of `sql/checks` that reads the states of the assets
 COMMENT = re.compile(r"--[^\n]*")
 _HEADER = re.compile(r"^-- (grain|key|parameters|units): (.+)$", re.MULTILINE)
 _FIRST_READ = re.compile(r"^-- reads: (\w+\.\w+)", re.MULTILINE)
 _REFERENCE = re.compile(r"\b(?:from|join)\s+(\w+\.\w+)")
-_COLUMN = re.compile(r'"?(\w+)"?(?:\s+as\s+"?(\w+)"?)?')
-_PLAIN = re.compile(
-    r"select\s+(?:distinct\s+)?(?P<columns>.+?)\s+from\s+(?P<source>\w+\.\w+)\s*(?P<rest>.*)", re.DOTALL
-)
 _PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 
 
@@ -100,19 +98,18 @@ def references(sql: str) -> frozenset[str]:
     return frozenset(_REFERENCE.findall(COMMENT.sub("", sql)))
 
 
-def plain_columns(sql: str) -> tuple[str, dict[str, str]]:
-    """Return the only relation of a query, and the columns that it takes from there unchanged, by their new names.
+def column_sources(sql_root: Path) -> dict[str, dict[str, list[tuple[str, str]]]]:
+    """Return, by relation and column, the columns that it is computed from: pairs of `schema.relation` and column.
 
-    Empty where a query does more than choose rows and columns of one relation.
+    A column has none if it is written in its query, counts rows or stands in a file of `published`.
     """
-    match = _PLAIN.fullmatch(COMMENT.sub("", sql).strip())
-    if match is None or re.search(r"\b(join|from|union|unnest)\b", match["columns"] + match["rest"]):
-        return "", {}
-    chosen = [column.strip() for column in match["columns"].split(",")]
-    if chosen == ["*"]:
-        return match["source"], {"*": "*"}
-    named = [_COLUMN.fullmatch(column) for column in chosen]
-    return match["source"], {column[2] or column[1]: column[1] for column in named if column}
+    sources: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    with (sql_root / COLUMN_LINEAGE).open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            for pair in row["columns"].split():
+                column, _, there = pair.partition("=")
+                sources.setdefault(row["relation"], {}).setdefault(column, []).append((row["source"], there or column))
+    return sources
 
 
 def subjects_of_checks(sql_root: Path) -> dict[str, str]:

@@ -5,17 +5,30 @@ with
 
 cells as (
 
-    select * from parts.paper_rows
+    select
+        paper_row,
+        "$grouping",
+        dataset,
+        encoder,
+        trained_on,
+        why_missing,
+        column_label,
+        published,
+        measured,
+        difference
+    from parts.paper_rows
     where paper = '$paper' and regexp_full_match("table", 'T$number[a-z]?')
 
 ),
 
 wide as (
 
-    pivot cells
-    on column_label in ("$labels")
-    using first(published) as published, first(measured) as measured, first(difference) as difference
-    group by paper_row, "$grouping", dataset, encoder, trained_on, why_missing
+    select *
+    from cells
+    pivot ( -- noqa: PRS
+        first(published) as published, first(measured) as measured, first(difference) as difference
+        for column_label in ("$labels")
+    )
 
 )
 

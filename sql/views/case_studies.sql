@@ -28,14 +28,15 @@ texts as (
         text as wording,
         intent
     from corpora.utterances
-    union all by name
+    union all
     select
         corpus,
         language,
         source_utterance_id || '#' || target_index as id,
         source_utterance_id as gold_of,
         'target' as kind,
-        target_text as wording
+        target_text as wording,
+        null as intent
     from targets.template_pairs
 
 ),

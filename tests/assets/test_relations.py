@@ -13,7 +13,6 @@ from disent_assets.run.plan import STAGES, plan, steps_in, steps_of
 from disent_assets.run.status import find_states
 from disent_assets.run.step import compute, log_news
 from disent_assets.warehouse.refresh import refresh_warehouse
-from disent_assets.warehouse.sql_files import plain_columns
 from disent_core.config.load import load_config
 from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Workspace
@@ -89,31 +88,20 @@ def test_the_step_of_the_warehouse_reports_rows_columns_and_checks_of_every_rela
     ] == []
 
 
-def test_columns_that_a_query_takes_as_they_are_name_where_they_come_from(events):
-    def origins(name):
+def test_columns_name_the_columns_that_they_are_computed_from(events):
+    def origins(name, column):
         deps = made(events)[name].metadata["dagster/column_lineage"].column_lineage.deps_by_column
-        return {
-            column: [(dep.asset_key.to_user_string(), dep.column_name) for dep in of] for column, of in deps.items()
-        }
+        return {f"{dep.asset_key.to_user_string()}.{dep.column_name}" for dep in deps.get(column, ())}
 
-    assert origins("corpora.utterances")["text"] == [("corpora/utterances", "text")]
-    assert origins("main.changes")["why"] == [("warehouse/history/events", "why")]
-    assert origins("main.published_vs_measured")["measured_encoder"] == [("warehouse/parts/paper_cells", "encoder")]
-    assert origins("main.best") == {}
-
-
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        ('select a, b as c, a + 1 as d, "e" from s.t where a > 1', {"a": "a", "c": "b", "e": "e"}),
-        ("select * from s.t order by a", {"*": "*"}),
-        ("select a from s.t inner join s.u using (b)", {}),
-        ("with x as (select a from s.t) select a from x", {}),
-        ("select a from s.t union all select a from s.u", {}),
-    ],
-)
-def test_columns_are_known_only_of_a_query_that_chooses(sql, expected):
-    assert plain_columns(sql) == ("s.t" if expected else "", expected)
+    assert origins("corpora.utterances", "text") == {"corpora/utterances.text"}
+    assert origins("main.changes", "why") == {"warehouse/history/events.why"}
+    assert origins("main.costs", "cores") == {
+        "warehouse/main/step_costs.processor_seconds",
+        "warehouse/main/step_costs.seconds",
+    }
+    assert origins("papers.fmda_table2", "en_de_measured") == {"warehouse/parts/paper_rows.measured"}
+    assert origins("parts.claims", "says") == set(), "it stands in a file of sql/published"
+    assert origins("main.coverage", "cells") == set(), "it counts rows"
 
 
 def test_what_dagster_knows_is_not_reported_again(events):

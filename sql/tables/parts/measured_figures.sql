@@ -113,7 +113,7 @@ select
     (method_settings ->> 'negatives_per_positive')::bigint as negatives,
     coalesce(method_settings ->> 'transfer', 'none') as transfer,
     coalesce(nullif(array_to_string(list_sort(
-        from_json(method_settings -> 'training_languages', '["varchar"]')
+        from_json((method_settings -> 'training_languages'), '["varchar"]')
     ), '+'), ''), 'en') as labelled_languages,
     case
         when split_part(evaluated_on, '-', 1) = split_part(evaluated_on, '-', 2)

@@ -94,9 +94,19 @@ select
             case when rows_are_methods then [method, encoder, embedding, examples::varchar] end
     ) as paper_row
 from labelled
-union all by name
+union all
 select
-    * exclude (printed_as, row_label, method, base_method, encoder, trained_on, embedding, value, cell_id),
-    cell_id + (select count(*) from named) as cell_id,
-    true as is_open
+    * replace (
+        null as printed_as,
+        null as row_label,
+        null as method,
+        null as base_method,
+        null as encoder,
+        null as trained_on,
+        null as embedding,
+        null as value,
+        cell_id + (select count(*) from named) as cell_id
+    ),
+    true as is_open,
+    null as paper_row
 from open_cells
