@@ -1,18 +1,9 @@
 -- grain: one task and evaluated_on with a language that its data set lacks
--- reads: evaluation.measurements, corpora.utterances
+-- reads: evaluation.measurements, parts.directions
 -- units: none
 -- severity: warning
 -- excludes: averages, and data sets without loaded utterances (such as sentence pairs)
 with
-
-languages as (
-
-    select distinct
-        corpus,
-        language
-    from corpora.utterances
-
-),
 
 evaluated as (
 
@@ -23,7 +14,7 @@ evaluated as (
     from evaluation.measurements
     where
         evaluated_on <> 'average'
-        and dataset in (select languages.corpus from languages)
+        and dataset in (select directions.dataset from parts.directions)
 
 ),
 
@@ -31,7 +22,7 @@ named as (
 
     select
         *,
-        unnest(regexp_split_to_array(evaluated_on, '[-+]')) as part
+        unnest(string_split(evaluated_on, '+')) as part
     from evaluated
 
 )
@@ -42,7 +33,5 @@ select
     named.evaluated_on,
     named.part
 from named
-anti join languages on named.dataset = languages.corpus and named.part = languages.language
--- `de-st` is one language whose code has a hyphen, not a pair
-anti join languages as whole
-    on named.dataset = whole.corpus and named.evaluated_on = whole.language
+anti join parts.directions as directions
+    on named.dataset = directions.dataset and named.part = directions.evaluated_on

@@ -1,5 +1,5 @@
 -- grain: one query and the candidate that one embedding of one method and seed ranks first
--- reads: evaluation.rankings, corpora.utterances, targets.template_pairs
+-- reads: evaluation.rankings, corpora.utterances, targets.template_pairs, parts.directions
 -- units: score is a cosine, -1 to 1; texts are null for tasks whose sentences the warehouse lacks
 -- key: task, dataset, encoder, evaluated_on, method, trained_on, embedding, seed, query_id
 with
@@ -8,11 +8,12 @@ with
 best as (
 
     select
-        *,
-        split_part(evaluated_on, '-', 1) as query_language,
-        split_part(evaluated_on, '-', -1) as pool_language
-    from evaluation.rankings
-    where rank = 1
+        rankings.*,
+        directions.query_language,
+        directions.pool_language
+    from evaluation.rankings as rankings
+    left join parts.directions using (dataset, evaluated_on)
+    where rankings.rank = 1
 
 ),
 

@@ -1,5 +1,5 @@
 -- grain: one method, training set and seed with rankings in one direction of crosslingual_retrieval
--- reads: evaluation.rankings, parts.scored_embeddings, parts.templates
+-- reads: evaluation.rankings, parts.scored_embeddings, parts.templates, parts.directions
 -- units: n counts queries; accuracies 0 to 1, null without queries; leads are differences of accuracies
 -- key: dataset, encoder, evaluated_on, method, trained_on, embedding, seed
 --
@@ -69,30 +69,31 @@ utterances as (
 
 ),
 
-directions as (
+measured as (
 
     select distinct
         dataset,
-        evaluated_on
+        evaluated_on,
+        directions.query_language,
+        directions.pool_language
     from hits
+    inner join parts.directions using (dataset, evaluated_on)
 
 ),
 
 queries as (
 
     select
-        directions.dataset,
-        directions.evaluated_on,
+        measured.dataset,
+        measured.evaluated_on,
         utterances.utterance_id as query_id,
         bool_or(utterances.is_equal) as is_equal,
         bool_or(utterances.is_like) as is_like
-    from directions
+    from measured
     inner join utterances
         on
-            directions.dataset = utterances.corpus
-            and utterances.language in (
-                split_part(directions.evaluated_on, '-', 1), split_part(directions.evaluated_on, '-', -1)
-            )
+            measured.dataset = utterances.corpus
+            and utterances.language in (measured.query_language, measured.pool_language)
     group by all
 
 ),

@@ -87,3 +87,11 @@ def test_the_other_direction_counts_the_same_queries_and_a_method_alone_has_no_l
     (row,) = overlap(warehouse, {"facet": (1, 1, 0, 1, 0)}, evaluated_on="de-en").values()
     assert [row[name] for name in ("n_all", "n_equal", "n_template")] == [5, 2, 3]
     assert row["lead_all"] is None
+
+
+def test_a_language_whose_code_has_a_hyphen_is_looked_up_whole(warehouse):
+    utterances = [*TRAIN, TEST[0], utterance("1", "UP", language="zh-CN")]
+    utterances += [utterance("e", "up", split="train", language="zh-CN")]
+    warehouse.build(utterances=utterances, template_pairs=[], rankings=[{"evaluated_on": "zh-CN-en"}])
+    (row,) = warehouse.ask("from train_overlap")
+    assert (row["n_all"], row["n_equal"]) == (1, 1)

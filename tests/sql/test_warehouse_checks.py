@@ -12,7 +12,7 @@ from disent_core.errors import TableError
 RELATIONS = (
     "metrics", "published_metrics", "evaluation.rankings", "corpora.utterances", "targets.template_pairs",
     "targets.masked_utterances", "negatives.negative_pool", "parts.methods", "parts.scored_embeddings",
-    "configured_methods", "seed_variance", "parts.readings",
+    "configured_methods", "seed_variance", "parts.readings", "parts.directions",
 )  # fmt: skip
 FINE = [{"seed": 0}, {"seed": 1, "value": 0.55}, {}]
 

@@ -160,6 +160,16 @@ def test_case_studies_show_query_gold_and_best_candidate(warehouse):
     ]
 
 
+@pytest.mark.parametrize(
+    ("evaluated_on", "query_text", "top_text"),
+    [("en-zh-CN", "wake me up", "叫醒我"), ("zh-CN-zh-TW", "叫醒我", "叫我起床"), ("zh-CN", "叫醒我", "叫醒我")],
+)
+def test_case_studies_know_the_languages_whose_codes_have_hyphens(warehouse, evaluated_on, query_text, top_text):
+    chinese = [{"language": "zh-CN", "text": "叫醒我"}, {"language": "zh-TW", "text": "叫我起床"}]
+    warehouse.build(utterances=[{}, *chinese], rankings=[{"evaluated_on": evaluated_on}])
+    assert warehouse.rows("select query_text, top_text from case_studies") == [(query_text, top_text)]
+
+
 def test_case_studies_of_templates_show_generated_targets(warehouse):
     ranking = {"task": "template_retrieval", "evaluated_on": "en", "candidate_id": "1#1", "is_gold": False}
     warehouse.build(
