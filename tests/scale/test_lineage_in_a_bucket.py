@@ -6,6 +6,7 @@ import pytest
 from remote_projects import Fetched, RemoteProject
 
 from disent_core.errors import CorpusError
+from disent_core.export.checking import check_folder
 from disent_core.storage.bucket import Bucket
 from disent_core.storage.download import fetch
 from disent_core.storage.results import sha256_of
@@ -37,6 +38,20 @@ def test_it_has_the_tables_weights_metrics_and_warehouse_of_one_in_a_folder(in_a
     assert third.disent("export-texts", str(tmp_path / "texts.jsonl"), "--encoder", "tiny").exit_code == 0
     assert in_a_bucket.disent("gc", "--older", "0h").exit_code == 0
     assert list(in_a_bucket.materialize().values()) == [0, 21, 0, 0]
+
+
+def test_a_kept_export_is_in_the_bucket_and_another_machine_fetches_it_whole(in_a_bucket):
+    pytest.importorskip("sentence_transformers")
+    in_a_bucket.configure("[experiment]", '[exports]\nheads = ["dream@tiny:en-de"]\n\n[experiment]')
+    in_a_bucket.materialize()
+    other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
+    assert other.materialize("exports")["made"] == 0
+    (mine, its) = (project.workspace.export("tiny", "dream", "en-de") for project in (in_a_bucket, other))
+    assert mine != its
+    assert {path.name: path.read_bytes() for path in its.iterdir() if path.is_file()} == {
+        path.name: path.read_bytes() for path in mine.iterdir() if path.is_file()
+    }
+    check_folder(its)
 
 
 def test_a_machine_makes_what_depends_on_what_another_has_embedded(in_a_bucket):
