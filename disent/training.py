@@ -234,6 +234,9 @@ def _translations(tables: "dict[str, pa.Table]", pivot: str) -> dict[str, dict[s
 
 
 def _require_enough(data: Path, counts: dict[str, dict[str, int]]) -> None:
+    if not any(sum(of_language.values()) for of_language in counts.values()):
+        remedy = "Give translations an equal `id`, or each language a column"
+        raise TrainingError(located(data, None, "none of its texts is a translation of another", remedy))
     for split in ("train", "dev", "test"):
         if not any(of_language[split] for of_language in counts.values()):
             remedy = "Add rows: 80 % are drawn for train, 10 % for dev and for test; or a column split"

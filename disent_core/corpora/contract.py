@@ -29,6 +29,7 @@ Parallel = Literal["all", "some", "none"]
 
 Shares = tuple[float, float, float]
 """Shares of train, dev and test."""
+OF_COPY = "~"  # in an id that a reader made of a text: before the number of a row of the same text
 
 
 @runtime_checkable

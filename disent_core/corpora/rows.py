@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from disent_core.corpora.contract import Shares
+from disent_core.corpora.contract import OF_COPY, Shares
 from disent_core.errors import CorpusError
 from disent_core.storage.text_columns import key_strings
 from disent_core.text import MOST_CHARACTERS
@@ -65,14 +65,14 @@ def draw_splits(table: pa.Table, shares: Shares, seed: int = 0) -> pa.Table:
     """Draw the column `split` at random; return a table with rows outside `test` unchanged.
 
     Sentence pairs that share a sentence on either side, also transitively, get the same split, so no sentence of the
-    test split is trained on. Utterances are drawn by id, so that translations get the same split. The split of a row
-    depends only on the smallest key of its connected component, so a corpus that grows keeps its splits; the shares
-    hold on average.
+    test split is trained on. Utterances are drawn by id, so that translations get the same split, and `ID~2`, another
+    row of the same text, gets that of `ID`. The split of a row depends only on the smallest key of its connected
+    component, so a corpus that grows keeps its splits; the shares hold on average.
     """
     if not table.num_rows or pc.any(pc.not_equal(table["split"], "test")).as_py():
         return table
     is_of_pairs = "pair_id" in table.column_names
-    keys = _smallest_component_keys(table) if is_of_pairs else pl.Series(table["utterance_id"])
+    keys = _smallest_component_keys(table) if is_of_pairs else _named(pl.Series(table["utterance_id"]))
     distinct_keys = keys.unique()
     splits = keys.replace_strict(distinct_keys, _draw(distinct_keys, shares, seed), return_dtype=pl.String)
     position = table.column_names.index("split")
@@ -86,6 +86,11 @@ def limited(table: pa.Table, limit: int | None) -> pa.Table:
         return table
     splits = pl.DataFrame(table.select(["split"]))
     return table.filter(splits.select(pl.int_range(pl.len()).over("split") < limit).to_series().to_arrow())
+
+
+def _named(ids: pl.Series) -> pl.Series:
+    """Return the ids, those of copies as that of the first row of their text."""
+    return ids.str.replace(rf"{OF_COPY}\d+$", "")
 
 
 def _smallest_component_keys(table: pa.Table) -> pl.Series:

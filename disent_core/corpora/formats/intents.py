@@ -6,16 +6,17 @@ A table is long or wide. A long one has a text in each row, in columns `language
 other in a row; its texts may have slots in brackets too.
 
 Both may have `intent` (or `label`), `id`, `split`, `domain` (or `scenario`); other columns are ignored. Rows of equal
-`id` are translations. If neither a column nor the name of the file (`train.csv`) gives splits, they are drawn with
-`SHARES`.
+`id` are translations. Without that column a row is named by a hash of its text, of a wide table of its first text. If
+neither a column nor the name of the file (`train.csv`) gives splits, they are drawn with `SHARES`, by the ids.
 """
 
 import csv
 import hashlib
 import io
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens, without_brackets
-from disent_core.corpora.contract import Kind, Shares
+from disent_core.corpora.contract import OF_COPY, Kind, Shares
 from disent_core.corpora.languages import is_language, is_language_code, language_code
 from disent_core.corpora.lines import check_length, json_object, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, files_below, missing
@@ -38,7 +39,7 @@ TRAINS = True
 SHARES: Shares | None = (0.8, 0.1, 0.1)
 PARALLEL = "some"
 LOCALES = None
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 
 _NAMES = {
     "language": ("language", "lang", "locale"), "intent": ("intent", "label"), "id": ("id",), "split": ("split",),
@@ -49,6 +50,7 @@ _MAY_BE_EMPTY = ("domain", "intent")
 _LONG = "language and text (or annotated), or a column for each language, such as en and de"
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 _SEPARATED = (".csv", ".tsv")
+_SLOT = re.compile(r"\[\s*[\w-]+\s*:[^\[\]]+\]")
 _SUFFIXES = (*_SEPARATED, ".jsonl", ".parquet")
 
 
@@ -72,15 +74,16 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Read one language in the schema `utterances`, in the order of files and rows.
 
-    Without a column `id` the id of a row of a long table is `LANGUAGE-NUMBER`, so that no rows are parallel by
+    Without a column `id` the id of a row of a long table begins with its language, so that no rows are parallel by
     accident. A row without text or id is left out, and an id that occurs twice is made distinct.
     """
     row_errors, rows = RowErrors(), _rows_of(path, locale)
+    _require_no_slots([row for row in rows if "annotated" not in row.fields])
     parsed = [
         (location, utterance["utterance_id"], utterance)
-        for position, row in enumerate(rows, start=1)
+        for row in rows
         for location, _, utterance in row_errors.parsed(
-            row.file, [(row.number, row)], partial(_utterance, language=language, position=position)
+            row.file, [(row.number, row)], partial(_utterance, language=language)
         )
     ]
     distinct = row_errors.distinct(parsed, *dict.fromkeys(row.file for row in rows))
@@ -108,7 +111,15 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
     return rows
 
 
-def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
+def _require_no_slots(rows: Sequence[_Row]) -> None:
+    """Reject texts with slots in brackets in a column that has none: the brackets would be read as words."""
+    slots = [row for row in rows if _SLOT.search(row.fields["text"])]
+    if len(slots) * 10 > len(rows):
+        problem = "texts of the column `text` have slots in brackets"
+        raise CorpusError(located(slots[0].file, slots[0].number, problem, "Name that column annotated"))
+
+
+def _utterance(row: _Row, language: str) -> dict[str, Any]:
     fields = row.fields
     if empty := [name for name, value in fields.items() if not value.strip() and name not in _MAY_BE_EMPTY]:
         raise RowError(f"{empty} are empty", "a row without text or id is left out")
@@ -121,7 +132,7 @@ def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
     slots = bracketed_slots(normalise(annotated), text) if annotated else []
     tokens, tags = tag_tokens(text, language, slots)
     return utterance(
-        fields.get("id", f"{language}-{position}"), _SPLITS[published], text, tokens, tags,
+        fields["id"], _SPLITS[published], text, tokens, tags,
         intent=fields.get("intent") or None, domain=fields.get("domain") or None,
     )  # fmt: skip
 
@@ -130,9 +141,10 @@ def _utterance(row: _Row, language: str, position: int) -> dict[str, Any]:
 
 
 def _rows(path: Path) -> Iterator[_Row]:
+    copies: Counter[str] = Counter()
     for file in _files(path):
         count = 0
-        for number, record in _records(file):
+        for number, record in _records(file, copies):
             count += 1
             if not is_language_code(record["language"]):
                 problem = f"language {quoted(record['language'])} is not a code such as en, deu or zh-TW"
@@ -152,8 +164,11 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that a text has."""
+def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that a text has.
+
+    `copies` counts the rows before that were named by a hash of their text.
+    """
     number = 0
     columns: _Columns | None = None
     try:
@@ -163,17 +178,37 @@ def _records(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 columns = _columns(record)
             fields = {name: _field(name, record[column]) for name, column in columns.of_row.items()}
             if not columns.of_language:
-                yield number, fields
-            for language in columns.of_language:
-                # A cell without text is a translation that is not there.
-                if text := _field("annotated", "" if record[language] is None else record[language]).strip():
-                    yield number, {"id": f"{file.stem}-{number}", **fields, "language": language, "annotated": text}
+                text = fields["text"] if "text" in fields else fields["annotated"]
+                name = {} if "id" in fields else {"id": f"{fields['language']}-{_name(text, copies)}"}
+                yield number, name | fields
+                continue
+            # A cell without text is a translation that is not there.
+            cells = {name: _field("annotated", "" if record[name] is None else record[name]).strip()
+                     for name in columns.of_language}  # fmt: skip
+            if texts := {language: text for language, text in cells.items() if text}:
+                name = {} if "id" in fields else {"id": _name(next(iter(texts.values())), copies)}
+                for language, text in texts.items():
+                    yield number, name | fields | {"language": language, "annotated": text}
     except ValueError as error:
         is_of_header = columns is None and file.suffix in _SEPARATED
         place, remedy = (
             (1, "Name each column of texts by the code of its language") if is_of_header else (number, REMEDY)
         )
         raise CorpusError(located(file, place, str(error), remedy)) from error
+
+
+def _name(text: str, copies: Counter[str]) -> str:
+    """Return an id for a row that has none, `HASH`, or `HASH~2` for the second row of that text.
+
+    It is the same wherever the row stands, and with or without brackets around its slots, so that its split is, too.
+    """
+    try:
+        plain = without_brackets(text)
+    except ValueError:  # reported where the text is read
+        plain = text
+    digest = hashlib.sha256(normalise(plain).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    copies[digest] += 1
+    return digest if copies[digest] == 1 else f"{digest}{OF_COPY}{copies[digest]}"
 
 
 class _Columns(NamedTuple):

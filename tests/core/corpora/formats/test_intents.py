@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import utterance
 
-from disent_core.corpora.formats.intents import language_of, locales, read_utterances
+from disent_core.corpora.formats.intents import SHARES, language_of, locales, read_utterances
+from disent_core.corpora.rows import draw_splits
 from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import MASK, text_key
@@ -68,8 +69,52 @@ def test_ids_and_labels_may_be_numbers(tmp_path):
 
 def test_rows_without_ids_are_parallel_to_nothing(tmp_path):
     path = written(tmp_path, [{name: row[name] for name in ("language", "intent", "text")} for row in ROWS])
-    assert [row["utterance_id"] for row in read(path)] == ["en-1", "en-2"]
-    assert [row["utterance_id"] for row in read(path, "de")] == ["de-1"]
+    english, german = ({row["utterance_id"] for row in read(path, language)} for language in ("en", "de"))
+    assert (len(english), len(german), english & german) == (2, 1, set())
+
+
+WIDE = [{"en": f"text {n}", "de": f"satz {n}"} for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda rows: rows[::-1], id="in another order"),
+        pytest.param(lambda rows: [{"en": "new", "de": "neu"}, *rows], id="grown"),
+        pytest.param(lambda rows: [{**row, "en": f"[kind : {row['en']}]"} for row in rows], id="slots"),
+        pytest.param(lambda rows: [{**row, "pl": row["en"]} for row in rows], id="another language"),
+    ],
+)
+def test_drawn_splits_go_by_the_text_wherever_its_row_stands(tmp_path, changed):
+    def splits(path, language):
+        table = draw_splits(read_utterances(path, language, corpus="t", language=language), SHARES)
+        return dict(zip(table["text"].to_pylist(), table["split"].to_pylist(), strict=True))
+
+    before, after = written(tmp_path, WIDE, "a.csv"), written(tmp_path, changed(WIDE), "b.csv")
+    for language in ("en", "de"):
+        assert splits(before, language).items() <= splits(after, language).items()
+    assert set(splits(before, "en").values()) == {"train", "dev", "test"}
+    assert list(splits(before, "en").values()) == list(splits(before, "de").values())
+
+
+def test_slots_in_a_column_of_plain_texts_are_refused_and_a_few_brackets_are_text(tmp_path):
+    plain = [{"language": "en", "text": f"number {n}", "id": str(n)} for n in range(20)]
+    slots = [{**row, "text": f"wake me at [time : {row['id']}]"} for row in plain]
+    with pytest.raises(CorpusError, match=r"table\.csv:6: .*Name that column annotated"):
+        read(written(tmp_path, [*plain[:4], *slots[4:]]))
+    assert read(written(tmp_path, [*plain[:19], slots[19]]))[-1]["text"] == "wake me at [time : 19]"
+
+
+def test_rows_of_one_text_are_kept_and_drawn_together(tmp_path):
+    rows = [{"en": f"text {n % 20}", "de": f"satz {n}"} for n in range(60)]
+    drawn = [
+        draw_splits(read_utterances(written(tmp_path, rows), language, corpus="t", language=language), SHARES)
+        for language in ("en", "de")
+    ]
+    english, german = (table["split"].to_pylist() for table in drawn)
+    assert english == german == english[:20] * 3
+    assert drawn[0]["utterance_id"].to_pylist() == drawn[1]["utterance_id"].to_pylist()
+    assert set(english) == {"train", "dev", "test"}
 
 
 def test_a_folder_is_read_file_by_file(tmp_path):
