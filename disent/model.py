@@ -213,14 +213,22 @@ def load_head(
     methods: Collection[str] = (),
 ) -> "Model":
     """Load a trained head together with its encoder; see `load`."""
-    with needing_extra("train"):
-        if not path.is_dir():
-            from disent_core.lineage.saved_heads import open_head
+    from disent_core.static_folder import is_static, no_model
 
-            moved = None if encoder is None else Path(encoder)
-            return Model(open_head(path, device=device, encoder=moved, allowed=methods), seed)
-        from disent_core.export.saved_folder import open_folder
+    if path.is_file() and (path.suffix != ".safetensors" or is_static(path.parent)):
+        raise no_model(path)
+    try:
+        with needing_extra("train"):
+            if not path.is_dir():
+                from disent_core.lineage.saved_heads import open_head
 
+                moved = None if encoder is None else Path(encoder)
+                return Model(open_head(path, device=device, encoder=moved, allowed=methods), seed)
+            from disent_core.export.saved_folder import open_folder
+    except ModuleNotFoundError:
+        if not path.exists():  # a remedy that installs gigabytes would not help
+            raise no_model(path) from None
+        raise
     if encoder is not None:
         raise ValueError(f"{path} has its own encoder; leave encoder= out")
     return Model(open_folder(path, device=device, allowed=methods), seed)

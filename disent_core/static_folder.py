@@ -27,12 +27,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from disent_core.embedding_names import plain_word, without_slots
-from disent_core.errors import DamagedError, located, quoted
+from disent_core.errors import DamagedError, TrainingError, located, quoted
 from disent_core.text import parsed_json
 
 WEIGHTS, RECORD, CARD = "model.safetensors", "model.json", "README.md"
 FORMAT, VERSION = "disent-static-model", 1
 _MOST_ROWS, _MOST_WIDTH, _MOST_RECORD = 1 << 26, 1 << 14, 1 << 24  # rows of a table, units of a part, bytes of a record
+
+
+def no_model(path: Path) -> TrainingError:
+    """Return the error of a path at which there is no model of any kind."""
+    problem = "no trained head at this path" if path.exists() else "there is no such file"
+    remedy = "Name the .safetensors file of a trained head, an exported folder, or the folder of a static model "
+    remedy += "(not its weights alone); commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
+    return TrainingError(located(path, None, problem, remedy))
 
 
 @dataclass(frozen=True)

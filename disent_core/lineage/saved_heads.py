@@ -16,6 +16,7 @@ from disent_core.methods.contract import Method
 from disent_core.methods.spec import ENCODER_CONFIG, describe_head
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
 from disent_core.settings import Settings
+from disent_core.static_folder import no_model
 from disent_core.storage.results import has_manifest
 from disent_core.storage.weights import describe_copy
 from disent_core.training.data import TextFeatures, features_of, words_alone
@@ -73,10 +74,7 @@ def open_head(
     # Without a manifest the file is a copy or somebody else's, which must not be quarantined as a damaged head.
     described = describe_head(path) if has_manifest(path) else describe_copy(path)
     if described is None:
-        problem = "no trained head at this path" if path.exists() else "there is no such file"
-        remedy = "Name the .safetensors file of a trained head, an exported folder, or the folder of a static model "
-        remedy += "(not its weights alone); commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
-        raise TrainingError(located(path, None, problem, remedy))
+        raise no_model(path)
     description, content = described
     check_description(path, description)
     if description.get(ENCODER_CONFIG) is None:

@@ -123,7 +123,7 @@ BASE_ALONE = f"""
 import sys
 sys.modules |= dict.fromkeys({sorted(extras.TRAIN)})  # None: an import of them fails
 import disent
-for call in (lambda: disent.load("h.safetensors"), lambda: disent.open("x.toml"), lambda: disent.Index.open("x"),
+for call in (lambda: disent.load("docs"), lambda: disent.open("x.toml"), lambda: disent.Index.open("x"),
              lambda: disent.train("x.csv", "y")):
     try:
         call()
@@ -132,6 +132,22 @@ for call in (lambda: disent.load("h.safetensors"), lambda: disent.open("x.toml")
 from disent_assets.console import main
 main()
 """
+
+
+WITHOUT_EXTRAS = f"""
+import sys
+sys.modules |= dict.fromkeys({sorted(extras.TRAIN)})
+import disent
+disent.load(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("path", ["my_models/mine", "README.md", "disent/models/small/model.safetensors"])
+def test_without_the_extra_a_path_that_is_no_model_is_named_and_nothing_to_install(path):
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, path], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert re.search(rf"TrainingError: {path}: (no trained head|there is no such file)", run.stderr)
 
 
 def test_without_the_extra_heads_results_and_the_command_line_say_what_to_install():
