@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
+from inspect import get_annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,15 +107,17 @@ def settings_fingerprint(settings: Settings) -> str:
     """Return the fingerprint of a method's settings, without those that don't change results.
 
     A setting at its default is left out, so that a new switch whose default keeps the behaviour retrains nothing.
-    Hence a change of a default needs a new `code_version`.
+    Hence a change of a default needs a new `code_version`; not so in a method outside the library, all of whose own
+    settings count.
     """
-    values = asdict(settings)
+    values, kind = asdict(settings), type(settings)
+    of_user = frozenset() if kind.__module__.startswith("disent_core.") else get_annotations(kind).keys()
     defaults = {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(settings)
     }
-    hashed = {name: value for name, value in values.items() if name not in NOT_HASHED and value != defaults[name]}
-    return fingerprint(type(settings).__name__, hashed)
+    counts = {name for name, value in values.items() if name in of_user or value != defaults[name]} - NOT_HASHED
+    return fingerprint(kind.__name__, {name: value for name, value in values.items() if name in counts})
 
 
 def learns_from_mates(method: Method[Any], settings: Settings) -> bool:

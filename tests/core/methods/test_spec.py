@@ -58,15 +58,15 @@ def test_a_changed_setting_changes_the_fingerprint_and_the_interval_of_checkpoin
     assert settings_fingerprint(DreamConfig()) != settings_fingerprint(FmdaConfig())
 
 
-def test_a_new_switch_at_its_default_does_not_change_the_fingerprint():
-    @dataclass(frozen=True, kw_only=True)
-    class Config(DreamConfig):
-        pass
+def test_a_new_switch_at_its_default_counts_in_a_method_of_a_user_alone():
+    def config(module, settings):
+        body = {"__module__": module, "__annotations__": dict.fromkeys(settings, int), **settings}
+        return dataclass(frozen=True, kw_only=True)(type("Config", (DreamConfig,), body))
 
-    @dataclass(frozen=True, kw_only=True)
-    class WithSwitch(DreamConfig):
-        switch: bool = False
-
-    WithSwitch.__name__ = "Config"
-    assert settings_fingerprint(WithSwitch(max_epochs=5)) == settings_fingerprint(Config(max_epochs=5))
-    assert settings_fingerprint(WithSwitch(switch=True, max_epochs=5)) != settings_fingerprint(Config(max_epochs=5))
+    for module, is_other in (("disent_core.methods.rotation", False), ("my_package.rotation", True)):
+        before, after = config(module, {}), config(module, {"switch": 0})
+        is_changed = settings_fingerprint(after(max_epochs=5)) != settings_fingerprint(before(max_epochs=5))
+        assert is_changed == is_other
+        assert settings_fingerprint(after(switch=1)) != settings_fingerprint(after())
+    of_user = [config("my_package.rotation", {"max_epochs": epochs})() for epochs in (2, 5)]
+    assert settings_fingerprint(of_user[0]) != settings_fingerprint(of_user[1])
