@@ -235,7 +235,7 @@ LONG = (
     "task, dataset, evaluated_on, metric, rank, method, encoder, trained_on, embedding, "
     "value, ci_low, ci_high, n, seeds, round(seed_std, 4) as seed_std, converged, hubness, reads_as, is_stale"
 )
-BOARDS = """
+BOARDS = r"""
 from leaderboard
 inner join parts.trained_sets using (trained_on)
 where task = '{task}' and rank is not null and value is not null
@@ -243,7 +243,7 @@ qualify row_number() over (
     partition by dataset, encoder, evaluated_on, metric, hubness, method
     order by
         coalesce(try_cast(settings as json) ->> 'gold' = 'mean', false),
-        len(list_intersect(languages, string_split_regex(evaluated_on, '[-+]'))) desc,
+        len(list_intersect(languages, regexp_extract_all(evaluated_on, '[a-z]+(-[A-Z]\w*)?'))) desc,
         len(pairs),
         trained_on
 ) = 1

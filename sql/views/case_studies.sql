@@ -4,13 +4,13 @@
 -- key: task, dataset, encoder, evaluated_on, method, trained_on, embedding, seed, query_id
 with
 
--- `en-de` has queries in en and candidates in de; in `de`, both are in de.
+-- `en-de` has queries in en and candidates in de; in `de`, both are in de. Texts of one of the two may not be loaded.
 best as (
 
     select
         rankings.*,
-        directions.query_language,
-        directions.pool_language
+        coalesce(directions.query_language, split_part(rankings.evaluated_on, '-', 1)) as query_language,
+        coalesce(directions.pool_language, split_part(rankings.evaluated_on, '-', -1)) as pool_language
     from evaluation.rankings as rankings
     left join parts.directions using (dataset, evaluated_on)
     where rankings.rank = 1

@@ -43,7 +43,9 @@ entries as (
     qualify row_number() over (
         partition by scored.problem_id, scored.method
         order by
-            len(list_intersect(named.languages, string_split_regex(scored.evaluated_on, '[-+]'))) desc,
+            len(list_intersect(
+                named.languages, regexp_extract_all(scored.evaluated_on, '[a-z]+(-[A-Z]\w*)?')
+            )) desc,
             len(named.pairs) asc,
             scored.trained_on asc
     ) = 1

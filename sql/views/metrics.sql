@@ -30,7 +30,7 @@ behind as (
             when states.state = 'fresh' then 'the warehouse may be older than this table'
             else states.state
         end, states.why) as why_stale,
-        coalesce(named.languages, string_split_regex(states.partition, '[-+]')) as languages
+        coalesce(named.languages, regexp_extract_all(states.partition, '[a-z]+(-[A-Z]\w*)?')) as languages
     from main.asset_state as states
     left join parts.trained_sets as named on states.partition = named.trained_on
     where
@@ -71,7 +71,9 @@ stale_places as (
                 places.trained_on = behind.partition
                 or (
                     places.trained_on = ''
-                    and list_has_all(behind.languages, string_split_regex(places.evaluated_on, '[-+]'))
+                    and list_has_all(
+                        behind.languages, regexp_extract_all(places.evaluated_on, '[a-z]+(-[A-Z]\w*)?')
+                    )
                 )
             )
     group by all

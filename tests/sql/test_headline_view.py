@@ -47,6 +47,12 @@ def test_of_several_training_sets_the_smallest_with_the_evaluated_languages_coun
     assert ask(warehouse, "trained_on") == [(chosen,)]
 
 
+def test_the_languages_of_a_direction_may_have_hyphens(warehouse):
+    metrics = [{"trained_on": name, "evaluated_on": "zh-CN-en"} for name in ("en-de", "en-zh-CN", "en-zh-TW")]
+    warehouse.build(metrics=metrics)
+    assert ask(warehouse, "trained_on") == [("en-zh-CN",)]
+
+
 def test_a_named_training_set_counts_with_its_pairs_and_languages(warehouse):
     named = {"training_set": "all", "pairs": ["en-de", "en-es"], "languages": ["en", "de", "es"]}
     metrics = [{"trained_on": name} for name in ("all", "en-es", "en-de+en-es+en-ja")]

@@ -17,6 +17,6 @@ known as (
 select
     known.trained_on,
     coalesce(named.pairs, string_split(known.trained_on, '+')) as pairs,
-    coalesce(named.languages, string_split_regex(known.trained_on, '[-+]')) as languages
+    coalesce(named.languages, regexp_extract_all(known.trained_on, '[a-z]+(-[A-Z]\w*)?')) as languages
 from known
 left join inputs.training_sets as named on known.trained_on = named.training_set
