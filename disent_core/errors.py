@@ -72,6 +72,11 @@ _QUOTED, _LONGEST = 200, 1_000
 """Characters of a quotation, and of a problem or a remedy: what is wrong with a file may be a line of a gigabyte."""
 
 
+def is_failure(error: BaseException) -> bool:
+    """Return whether a library failed: an exception, or a panic in Rust, whose class is no subclass of it."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 def located(path: Path | str, line: int | None, problem: str, remedy: str) -> str:
     """Return one line with the place, the problem and the remedy: `massive.tar.gz:en-US.jsonl:12: ...`."""
     place = str(path) if line is None else f"{path}:{line}"

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.kinds.huggingface import DENSE, is_dense
 from disent_core.encoders.layers import use_attention
-from disent_core.errors import EncoderError, located, quoted, reason
+from disent_core.errors import EncoderError, is_failure, located, quoted, reason
 from disent_core.storage.results import write_folder
 from disent_core.text import parsed_json, settings_within
 
@@ -184,7 +184,9 @@ def load_tokeniser(folder: Path) -> Any:
 
     try:
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         remedy = "Put the model's tokeniser files beside its weights"
         raise EncoderError(located(folder, None, f"no tokeniser can be loaded ({reason(error)})", remedy)) from error
     if not isinstance(tokeniser.model_max_length, int | float):

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int32
 
 from disent_core import text
-from disent_core.errors import EncoderError
+from disent_core.errors import EncoderError, is_failure
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -126,7 +126,9 @@ class TextTokeniser:
         # The tokeniser is faster without offsets, which only texts with spans need.
         try:
             encodings = self._tokeniser.encode_batch_fast(plain)
-        except Exception as error:  # the library has no other class
+        except BaseException as error:  # the library has no class of its own, and a forged file makes it panic
+            if not is_failure(error):
+                raise
             problem = f"the encoder's tokeniser can't read these texts ({' '.join(str(error).split())})"
             raise EncoderError(f"{problem}; check its tokenizer.json") from error
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)

@@ -111,6 +111,17 @@ def test_padding_and_truncation_saved_with_a_tokeniser_are_ignored(tmp_path):
     assert batch.lengths.tolist() == [7]
 
 
+def test_a_tokeniser_that_panics_at_a_text_is_named(tmp_path):
+    folder = save_model(tmp_path)
+    file = folder / "tokenizer.json"
+    saved = json.loads(file.read_text())
+    assert saved["post_processor"]["type"] == "TemplateProcessing"
+    saved["post_processor"]["single"].append({"SpecialToken": {"id": "[NOWHERE]", "type_id": 0}})
+    file.write_text(json.dumps(saved))
+    with pytest.raises(EncoderError, match=r"can't read these texts .* check its tokenizer\.json"):
+        list(load(config(folder), "cpu").encode(TEXTS[:1], states=False))
+
+
 @pytest.mark.parametrize(("stored", "written"), [
     (f"wake me up at {text.MASK}", "wake me up at [MASK]"),
     (f"wake me {text.SUBWORD_MASK_OPEN}up at{text.SUBWORD_MASK_CLOSE} nine", "wake me [MASK] [MASK] nine"),
