@@ -57,7 +57,7 @@ def is_vectors(side: object) -> bool:
 def without_slots(what: str, absent: str = "shape and no values") -> str:
     """Return why a model has no shape or values, and the remedy."""
     cause = f"{what} has no {absent}: the texts that it was trained on have no slots in which they differ"
-    return f"{cause}. Train it on a table with slots, [time : nine] for nine (docs/use.md), or use its meaning"
+    return f"{cause}. Train it on a table with slots, [time : nine] for nine (disent train --help), or use its meaning"
 
 
 def plain_word(name: str) -> str:

@@ -66,7 +66,7 @@ def test_long_texts_are_cut_for_people_and_whole_for_programs(width):
 @pytest.mark.parametrize("style", ["table", "markdown"])
 def test_a_small_p_is_shown_as_a_bound_and_a_small_difference_without_sign(style):
     text = render(pa.table({"p_holm": [0.0004, 0.0005], "difference": [-0.0004, -0.2]}), style)
-    assert [row.replace("|", " ").replace("\\", "").split() for row in text.splitlines()[2:4]] == [
+    assert [row.replace("|", " ").replace("&lt;", "<").split() for row in text.splitlines()[2:4]] == [
         ["<0.001", "0.000"],
         ["0.001", "-0.200"],
     ]
@@ -97,7 +97,7 @@ def test_a_time_that_python_lacks_is_shown_as_duckdb_prints_it(style, value, sho
     [
         ("a|b", r"a\|b"),
         (r"a\|b", r"a\\\|b"),
-        ("<script>", r"\<script>"),
+        ("<script>", "&lt;script>"),
         ("![p](http://x)", r"\!\[p](http://x)"),
         ("`code`", r"\`code\`"),
         ("fine_tuned", "fine_tuned"),

@@ -150,7 +150,8 @@ def _csv_cell(value: Any) -> Any:
 
 def _markdown_cell(value: Any) -> str:
     """Return the value for Markdown, in which it makes neither cells nor links, pictures or HTML."""
-    return _MARKDOWN.sub(r"\\\g<0>", _cut(value))
+    # Not every reader of Markdown takes the backslash from `\<`.
+    return _MARKDOWN.sub(lambda match: "&lt;" if match[0] == "<" else rf"\{match[0]}", _cut(value))
 
 
 def _cut(value: Any) -> str:
