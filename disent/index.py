@@ -192,7 +192,7 @@ class Index:
         Raises:
             ValueError: if the model does not embed each text by itself, or has no such embedding; if there is no text.
             TableError: if the folder has something else, or an index of another head or with other embeddings.
-            ModuleNotFoundError: if the extra `train` is not installed, or the engine needs the extra `faiss`.
+            ModuleNotFoundError: if the extra `cli` is not installed, or `train` for a head, or `faiss` for the engine.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
         with needing_extra("cli"):

@@ -183,6 +183,8 @@ def train(
         from disent_core.static_folder import is_static
 
         target, path = Path(folder).expanduser(), home / "disent.toml"
+        if target.is_file():
+            raise ValueError(f"{target} is a file; name a folder for the model")
         if target.exists() and any(target.iterdir()) and not (overwrite and is_static(target)):
             remedy = "Name a new one, or overwrite it (--overwrite)" if is_static(target) else "Name a new one"
             raise ValueError(f"{target} has {'a model' if is_static(target) else 'other files'} already. {remedy}")

@@ -16,6 +16,7 @@ from disent_assets.cli.group import Command, main, short
 from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, configuration, described_variables, open_workspace
 from disent_core.errors import ConfigError, DisentError
+from disent_core.methods import METHODS
 from disent_core.registry import nearest
 from disent_core.text import printable
 
@@ -261,7 +262,8 @@ NEXT = """\
 USE = """
 Use {head}, {reason}:
     disent index TEXTS.txt INDEX --head {head} && disent search INDEX "..."
-    disent export {head} FOLDER    # for sentence-transformers"""
+"""
+EXPORT = "    disent export {head} FOLDER    # for sentence-transformers"
 
 
 @main.command()
@@ -327,7 +329,10 @@ def _use(rows: list[dict[str, Any]], task: str) -> str:
         return ""
     best = min(heads, key=lambda row: row["rank"])
     head = f"{best['method']}@{best['encoder']}:{best['trained_on']}"
-    return USE.format(head=head, reason=f"the best trained head in {task}, {best['evaluated_on']}")
+    bases = {row["method"]: row["base_method"] for row in answer("from configured_methods").to_pylist()}
+    is_exported = bases.get(best["method"]) in METHODS  # no module computes a method of a user
+    used = USE.format(head=head, reason=f"the best trained head in {task}, {best['evaluated_on']}")
+    return used + (EXPORT.format(head=head) if is_exported else "")
 
 
 def _nothing(task: str | None) -> Exception:

@@ -38,9 +38,11 @@ class Done:
         self.running: dict[str, float] = {}  # when they began
         self.ends: dict[str, float] = {}  # of running steps, as their lines say
         self.ended: set[str] = set()
+        self.first: float | None = None  # when the first step began: Dagster's start tells nothing of the speed
 
     def begin(self, step: StepRun, now: float) -> None:
         self.running[step.name] = now
+        self.first = now if self.first is None else self.first
 
     def hear(self, step: StepRun, text: str, now: float) -> None:
         """Note the time left that a line of a step says."""
@@ -66,7 +68,8 @@ class Done:
         """Return the seconds until the end, at the speed so far: expected seconds per second."""
         done = self.done(now)
         prior = 0.03 * self.total  # the expected speed counts as much as this part of the run
-        speed = (done + prior) / (now + prior / self.workers) if self.total else 1.0
+        passed = 0.0 if self.first is None else now - self.first
+        speed = (done + prior) / (passed + prior / self.workers) if self.total else 1.0
         return max(self.total - done, 0.0) / speed
 
     def shown(self, now: float) -> str:

@@ -6,7 +6,7 @@ Each stage keeps its settings beside its code, as a frozen dataclass; this modul
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,7 +26,7 @@ from disent_core.encoders.contract import EncoderConfig
 from disent_core.errors import ConfigError, CorpusError, located, quoted
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
-from disent_core.registry import is_import
+from disent_core.registry import is_import, nearest
 from disent_core.settings import Seed, Settings
 
 _LONGEST_LINE = 20_000
@@ -75,7 +75,7 @@ def load_config(path: Path) -> Config:
         _check_path(folder, ("mteb", "results", name), toml)
     names = dict.fromkeys((*parsed.experiment.methods, *parsed.methods))
     corpora = [_complete(corpus, ("corpora", index), toml) for index, corpus in enumerate(parsed.corpora)]
-    configured = {name: _method(name, dict(parsed.methods.get(name, {})), toml) for name in names}
+    configured = {name: _method(name, parsed.methods, toml) for name in names}
     trials = _trials(configured, parsed, toml)
     experiment = replace(parsed.experiment, methods=(*parsed.experiment.methods, *trials))
     resolved = ("corpora", "encoders", "experiment", "training_sets", "methods")
@@ -200,7 +200,8 @@ def _encoders(tables: Sequence[dict[str, Any]], toml: TomlErrors) -> dict[str, E
     return encoders
 
 
-def _method(name: str, table: dict[str, Any], toml: TomlErrors) -> MethodConfig:
+def _method(name: str, known: Mapping[str, dict[str, Any]], toml: TomlErrors) -> MethodConfig:
+    table = dict(known.get(name, {}))
     key_path, name_path = ("methods", name), ("methods", name, "method") if table else ("experiment", "methods")
     base = toml.validate(str, table.pop("method", name), (*key_path, "method"))
     preset = toml.validate(str, table.pop("preset", "paper"), (*key_path, "preset"))
@@ -213,7 +214,8 @@ def _method(name: str, table: dict[str, Any], toml: TomlErrors) -> MethodConfig:
     try:
         method = methods.method(base)
     except ConfigError as error:
-        remedy = "" if table else f'; or name one by method = "..." in [methods.{name}]'
+        named = nearest(name, known.keys() - {name}) or f'; or name one by method = "..." in [methods.{name}]'
+        remedy = "" if table else named
         toml.fail(name_path, f"{error}{remedy}")
     if seeds and not method.is_seeded:
         toml.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")

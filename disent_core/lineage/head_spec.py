@@ -26,7 +26,9 @@ from disent_core.training.needs import Need, in_training_splits
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
 """Tables of a language that only some methods read, by need."""
-CONVERGED = Check("training_has_converged", "No seed's best epoch is its last one: training was not cut short.", False)
+CONVERGED = Check(
+    "training_has_converged", "No seed's best epoch is its last one; raise max_epochs where one is.", False
+)
 
 
 def version(method: MethodConfig) -> str:

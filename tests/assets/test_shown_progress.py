@@ -91,6 +91,12 @@ def test_a_step_that_says_how_long_it_takes_is_believed_more_than_what_is_usual(
     assert all(0.7 < (moment.at + moment.left) / 480 < 1.2 for moment in shown if 40 < moment.at < 480)
 
 
+def test_the_start_of_dagster_is_not_taken_for_the_speed_of_the_first_step():
+    done, first = Done({"corpora/utterances [en]": 40.0, "b": 40.0}, 2), step("corpora/utterances", "en")
+    done.begin(first, 30.0)
+    assert done.left(30.0) == pytest.approx(40.0)
+
+
 # --- what is shown ----------------------------------------------------------------------------------------
 
 EN, DE = step("corpora/utterances", "en"), step("heads/scratch/dream_head", "en-de")
