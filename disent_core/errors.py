@@ -83,7 +83,7 @@ def located(path: Path | str, line: int | None, problem: str, remedy: str) -> st
     return f"{place}: {shortened(problem)}. {shortened(remedy)}"
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Return why a library can't load a folder of anyone, in which there may be whatever raises any error."""
     if "trust_remote_code" in str(error):  # which the message recommends
         return "it brings code, which disent does not run"

@@ -179,16 +179,15 @@ def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, 
             fields = {name: _field(name, record[column]) for name, column in columns.of_row.items()}
             if not columns.of_language:
                 text = fields["text"] if "text" in fields else fields["annotated"]
-                name = {} if "id" in fields else {"id": f"{fields['language']}-{_name(text, copies)}"}
-                yield number, name | fields
+                yield number, _with_id(fields, text, copies, prefix=f"{fields['language']}-")
                 continue
+            cells = {language: _field("annotated", "" if record[language] is None else record[language]).strip()
+                     for language in columns.of_language}  # fmt: skip
             # A cell without text is a translation that is not there.
-            cells = {name: _field("annotated", "" if record[name] is None else record[name]).strip()
-                     for name in columns.of_language}  # fmt: skip
             if texts := {language: text for language, text in cells.items() if text}:
-                name = {} if "id" in fields else {"id": _name(next(iter(texts.values())), copies)}
+                named = _with_id(fields, next(iter(texts.values())), copies)
                 for language, text in texts.items():
-                    yield number, name | fields | {"language": language, "annotated": text}
+                    yield number, named | {"language": language, "annotated": text}
     except ValueError as error:
         is_of_header = columns is None and file.suffix in _SEPARATED
         place, remedy = (
@@ -197,18 +196,21 @@ def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, 
         raise CorpusError(located(file, place, str(error), remedy)) from error
 
 
-def _name(text: str, copies: Counter[str]) -> str:
-    """Return an id for a row that has none, `HASH`, or `HASH~2` for the second row of that text.
+def _with_id(fields: dict[str, str], text: str, copies: Counter[str], prefix: str = "") -> dict[str, str]:
+    """Return a row with its id or, if it has none, `HASH` of the text, and `HASH~2` for the second row of that text.
 
     It is the same wherever the row stands, and with or without brackets around its slots, so that its split is, too.
     """
+    if "id" in fields:
+        return fields
     try:
         plain = without_brackets(text)
     except ValueError:  # reported where the text is read
         plain = text
     digest = hashlib.sha256(normalise(plain).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     copies[digest] += 1
-    return digest if copies[digest] == 1 else f"{digest}{OF_COPY}{copies[digest]}"
+    copy = "" if copies[digest] == 1 else f"{OF_COPY}{copies[digest]}"
+    return {"id": f"{prefix}{digest}{copy}", **fields}
 
 
 class _Columns(NamedTuple):
