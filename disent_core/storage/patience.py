@@ -54,11 +54,11 @@ class Patience:
     def _has_patience(self) -> bool:
         if not self.has_answered or not self.seconds:
             return False
-        now = self.clock()
-        if self.away_since is None:
-            self.away_since = now
+        now, away_since = self.clock(), self.away_since  # which another thread that got an answer may reset
+        if away_since is None:
+            away_since = self.away_since = now
             log.warning("%s does not answer: waiting for it, up to %.0f minutes", self.server, self.seconds / 60)
-        return now - self.away_since <= self.seconds
+        return now - away_since <= self.seconds
 
 
 def backoff(tries: int, first: float, longest: float) -> float:

@@ -2,12 +2,13 @@
 
 import os
 import time
+from logging import Handler
 from pathlib import Path
 
 import pytest
 
 from disent_core.storage.files import manifest_path, remove_path
-from disent_core.storage.patience import LONGEST_PAUSE, Patience, backoff
+from disent_core.storage.patience import LONGEST_PAUSE, Patience, backoff, log
 from disent_core.storage.remote import IN_USE_SECONDS, LruCache, touch
 
 KB = 1000
@@ -123,6 +124,17 @@ def test_an_error_of_a_server_that_answers_is_raised_at_once_and_shows_that_it_a
     with pytest.raises(PermissionError):
         patience.ask(server(PermissionError("denied")), is_away)
     assert patience.ask(server(ConnectionError("refused"), "answer"), is_away) == "answer"
+
+
+def test_a_thread_that_gets_an_answer_while_another_begins_to_wait_ends_neither():
+    patience = Patience("the store", has_answered=True, pause=lambda _: None)
+    answered = Handler()
+    answered.emit = lambda _: setattr(patience, "away_since", None)  # as the other thread does meanwhile
+    log.addHandler(answered)
+    try:
+        assert patience.ask(server(ConnectionError("refused"), "answer"), is_away) == "answer"
+    finally:
+        log.removeHandler(answered)
 
 
 def test_all_requests_of_a_process_wait_ten_minutes_together():
