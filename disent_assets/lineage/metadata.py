@@ -14,6 +14,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from disent_assets.run.error_messages import description_of
+from disent_assets.run.step import MADE
 from disent_assets.settings.environment import value
 from disent_assets.settings.profiles.retry_database import database_errors
 from disent_core.errors import TransientError
@@ -62,7 +63,7 @@ def materialized(
         metadata={
             **(metadata or {}),
             **{name: value for name, value in figures.items() if name not in tables},
-            "recomputed": not result.is_reused,
+            MADE: not result.is_reused,
             **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
             **tables,  # long, so they stand last
         },

@@ -28,6 +28,7 @@ CONFIG_TAG = "disent/config"  # tag of a run: the fingerprint of the configurati
 FURTHER_TAG = "disent/further_partitions"  # tag of a run: a JSON list of partitions beside that of `dagster/partition`
 DATA_VERSION = "dagster/data_version"  # tag of the events of Dagster
 _REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
+MADE = "recomputed"  # key in the metadata of each result of a step
 Make = Callable[[str], Iterable[dg.MaterializeResult]]
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -82,7 +83,7 @@ def record_failure(workspace: Workspace, run: StepRun, failure: str) -> None:
 
 def is_made(result: dg.MaterializeResult) -> bool:
     """Return whether the step has computed this result, and not found it up to date."""
-    return bool((result.metadata or {}).get("recomputed"))
+    return bool((result.metadata or {}).get(MADE))
 
 
 def version_of(result: dg.MaterializeResult) -> str:
@@ -239,7 +240,7 @@ def news(instance: dg.DagsterInstance, events: Sequence[Event]) -> Iterator[Even
 def counted(results: Iterable[dg.MaterializeResult | dg.AssetMaterialization]) -> Outcome:
     metadata: list[dict[str, Any]] = [dict(result.metadata or {}) for result in results]
     tables = [{name: getattr(value, "value", value) for name, value in of.items()} for of in metadata]
-    made = sum(bool(table.get("recomputed")) for table in tables)
+    made = sum(bool(table.get(MADE)) for table in tables)
     return Outcome(
         made=made,
         reused=len(tables) - made,

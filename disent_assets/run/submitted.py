@@ -18,7 +18,7 @@ import dagster as dg
 from disent_assets.run import dagster_private
 from disent_assets.run.error_messages import failure_text
 from disent_assets.run.plan import AssetStep, StepRun, steps_in
-from disent_assets.run.step import FURTHER_TAG, Outcome, configuration_tag, counted
+from disent_assets.run.step import FURTHER_TAG, MADE, Outcome, configuration_tag, counted
 from disent_assets.run.workers import Log
 from disent_assets.settings.environment import code_locations
 from disent_assets.settings.instance import NOT_REPEATED, home_tag
@@ -170,13 +170,18 @@ class Submitted:
         *,
         shares: bool,
     ) -> Outcome:
-        reported = [event for event in events if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION]
+        reported = [
+            event.materialization
+            for event in events
+            if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION
+            and MADE in event.materialization.metadata  # relations, which the warehouse reports too, are no results
+        ]
         made = {event.asset_key: event for event in reversed(reported)}.values()  # a second attempt looks at it again
         checks = [event for event in events if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION]
         evaluated = [event.asset_check_evaluation_data for event in checks]
         warned = [check for check in evaluated if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]
         outcome = replace(
-            counted([event.materialization for event in made]),
+            counted(made),
             changed=record is None or before is None or record.contents != before.contents,
             warnings=tuple(f"check {check.check_name} failed" for check in warned),
         )

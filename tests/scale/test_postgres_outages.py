@@ -11,7 +11,6 @@ import pytest
 from made_postgres import Postgres
 from projects import Project, counts, new_project
 
-from disent_assets.lineage import factory
 from disent_assets.run.costs import Meter
 from disent_assets.settings.profiles import retry_database
 
@@ -45,7 +44,7 @@ def away_for(seconds: float, postgres: Postgres, monkeypatch) -> None:
             Timer(left.pop(), postgres.start).start()
         return cost(meter)
 
-    monkeypatch.setattr(factory.Meter, "cost", then_stop)
+    monkeypatch.setattr(Meter, "cost", then_stop)
 
 
 @pytest.mark.parametrize("seconds", [2, 15])
