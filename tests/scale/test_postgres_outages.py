@@ -13,6 +13,7 @@ from projects import Project, counts, new_project
 
 from disent_assets.run.costs import Meter
 from disent_assets.settings.profiles import retry_database
+from disent_core.storage.patience import Patience
 
 CORPORA = ("materialize", "key:corpora/utterances", "--partition", "en")
 
@@ -57,10 +58,11 @@ def test_after_a_longer_outage_the_step_has_failed_and_the_next_command_uses_wha
     project, postgres, monkeypatch
 ):
     monkeypatch.setattr(retry_database, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(Patience, "ask", lambda _, request, is_away: request())
     away_for(30, postgres, monkeypatch)
     failed = project.disent(*CORPORA)
     assert failed.exit_code == 1
-    assert "failed: corpora [en]" in failed.output
+    assert "Start the same command again when the database of DISENT_POSTGRES is back" in failed.output
     until = time.monotonic() + 60
     while not postgres.is_up():
         assert time.monotonic() < until
