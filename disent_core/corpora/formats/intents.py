@@ -14,7 +14,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -50,7 +49,6 @@ _MAY_BE_EMPTY = ("domain", "intent")
 _LONG = "language and text (or annotated), or a column for each language, such as en and de"
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 _SEPARATED = (".csv", ".tsv")
-_SLOT = re.compile(r"\[\s*[\w-]+\s*:[^\[\]]+\]")
 _SUFFIXES = (*_SEPARATED, ".jsonl", ".parquet")
 
 
@@ -113,7 +111,7 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
 
 def _require_no_slots(rows: Sequence[_Row]) -> None:
     """Reject texts with slots in brackets in a column that has none: the brackets would be read as words."""
-    slots = [row for row in rows if _SLOT.search(row.fields["text"])]
+    slots = [row for row in rows if _plain(row.fields["text"]) != row.fields["text"]]
     if len(slots) * 10 > len(rows):
         problem = "texts of the column `text` have slots in brackets"
         raise CorpusError(located(slots[0].file, slots[0].number, problem, "Name that column annotated"))
@@ -203,14 +201,18 @@ def _with_id(fields: dict[str, str], text: str, copies: Counter[str], prefix: st
     """
     if "id" in fields:
         return fields
-    try:
-        plain = without_brackets(text)
-    except ValueError:  # reported where the text is read
-        plain = text
-    digest = hashlib.sha256(normalise(plain).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    digest = hashlib.sha256(normalise(_plain(text)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     copies[digest] += 1
     copy = "" if copies[digest] == 1 else f"{OF_COPY}{copies[digest]}"
     return {"id": f"{prefix}{digest}{copy}", **fields}
+
+
+def _plain(text: str) -> str:
+    """Return a text without the brackets around its slots; as it is where these are broken."""
+    try:
+        return without_brackets(text)
+    except ValueError:  # reported where the text is read
+        return text
 
 
 class _Columns(NamedTuple):
