@@ -110,7 +110,7 @@ def test_work_in_a_process_has_its_own_peak_and_not_that_of_the_process_that_sta
     np.ones(1_000 << 17)  # 1 GB, which is free again
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
         before, peak = workers.submit(beyond, 200).result()
-    assert before < 0.5
+    assert before < 0.95  # its imports: 0.4 on Python 3.11, 0.8 on 3.13
     assert 0.2 < peak < 0.3
 
 
