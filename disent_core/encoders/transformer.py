@@ -97,6 +97,7 @@ class HuggingFaceEncoder:
             use_onednn(self._model, BATCH_TOKENS["cpu"], torch.float32)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
         self._pad = tokeniser.pad_token_id or 0
+        self._vocabulary: int | None = getattr(model.config, "vocab_size", None)  # tokens that the model knows
         self._budget = config.batch_tokens or BATCH_TOKENS[device]
         self._has_equal_bits: dict[_Shape, bool] = {}  # smaller shapes that have been compared with the full one
         self.name, self.dim = config.name, states_width(model, config.layer)
@@ -116,6 +117,10 @@ class HuggingFaceEncoder:
                 yield replace(batch, indices=batch.indices + start)
 
     def _encode_window(self, texts: Sequence[str], tokens: TokenisedTexts, *, states: bool) -> Iterator[EncodedBatch]:
+        known, largest = self._vocabulary, int(tokens.ids.max(initial=0))
+        if known is not None and largest >= known:
+            problem = f"the tokeniser gives the token {largest}, and the model knows {known:,}"
+            raise EncoderError(f"{self.name}: {problem}; check its tokenizer.json")
         if cut := int(tokens.truncated.sum()):
             log.warning("%s: %d of %d texts are longer than %d tokens and were cut",
                            self.name, cut, len(texts), self._config.max_length)  # fmt: skip

@@ -122,6 +122,17 @@ def test_a_tokeniser_that_panics_at_a_text_is_named(tmp_path):
         list(load(config(folder), "cpu").encode(TEXTS[:1], states=False))
 
 
+def test_a_tokeniser_with_more_tokens_than_the_model_is_named(tmp_path):
+    folder = save_model(tmp_path)
+    file = folder / "tokenizer.json"
+    saved = json.loads(file.read_text())
+    for token in saved["post_processor"]["special_tokens"].values():
+        token["ids"] = [1_000_000]
+    file.write_text(json.dumps(saved))
+    with pytest.raises(EncoderError, match="gives the token 1000000, and the model knows"):
+        list(load(config(folder), "cpu").encode(TEXTS[:1], states=False))
+
+
 @pytest.mark.parametrize(("stored", "written"), [
     (f"wake me up at {text.MASK}", "wake me up at [MASK]"),
     (f"wake me {text.SUBWORD_MASK_OPEN}up at{text.SUBWORD_MASK_CLOSE} nine", "wake me [MASK] [MASK] nine"),
