@@ -158,6 +158,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
     The data version of a relation is a hash of its rows, so what depends on one is not stale because another changed.
     """
     last = read_build(workspace)
+    stages = {f"{_INPUTS}{output.key[-1]}": output.key for step in steps_in(workspace) for output in step.made}
     for relation in shown_relations():
         key, of = _under(workspace, relation_key(relation.name)), last["relations"][relation.name]
         yield dg.AssetMaterialization(
@@ -166,7 +167,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
                 "dagster/row_count": of["rows"],
                 "refresh": newest_refresh(last),
                 "dagster/column_schema": _column_schema(relation, of["columns"]),
-                "dagster/column_lineage": _column_lineage(workspace, relation.name),
+                "dagster/column_lineage": _column_lineage(workspace, relation.name, stages),
             },
             tags={"dagster/data_version": of["version"]},
         )
@@ -203,9 +204,8 @@ def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSc
     )
 
 
-def _column_lineage(workspace: Workspace, name: str) -> dg.TableColumnLineage:
-    """Return what the columns of a relation are computed from, in relations and in the tables of stages."""
-    stages = {f"{_INPUTS}{output.key[-1]}": output.key for step in steps_in(workspace) for output in step.made}
+def _column_lineage(workspace: Workspace, name: str, stages: Mapping[str, Key]) -> dg.TableColumnLineage:
+    """Return what the columns of a relation are computed from; `stages` has the keys of the inputs that are assets."""
     deps = {
         column: [
             dg.TableColumnDep(_under(workspace, stages.get(relation) or relation_key(relation)), source)

@@ -116,8 +116,8 @@ def settings_fingerprint(settings: Settings) -> str:
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(settings)
     }
-    counts = {name for name, value in values.items() if name in of_user or value != defaults[name]} - NOT_HASHED
-    return fingerprint(kind.__name__, {name: value for name, value in values.items() if name in counts})
+    counted = (name for name, value in values.items() if name in of_user or value != defaults[name])
+    return fingerprint(kind.__name__, {name: values[name] for name in counted if name not in NOT_HASHED})
 
 
 def learns_from_mates(method: Method[Any], settings: Settings) -> bool:

@@ -66,9 +66,12 @@ def test_it_is_measured_beside_untrained_words_on_the_test_split(trained):
         ("values", "en"), ("values", "de"), ("shape by values", "en"), ("shape by values", "de"),
         ("values by shape", "en"), ("values by shape", "de"),
     }  # fmt: skip
-    for part, other in (("shape", "shape by values"), ("values", "values by shape")):
-        right, wrong = (sum(values["trained", name, of].value for of in ("en", "de")) for name in (part, other))
-        assert right > wrong
+    assert values["trained", "shape", "en"].value > values["trained", "shape by values", "en"].value
+    # Three texts a language, of which English ties.
+    right, wrong = (
+        sum(values["trained", name, of].value for of in ("en", "de")) for name in ("values", "values by shape")
+    )
+    assert right > wrong
     for measure in ("translation", "label"):
         assert values["trained", measure, "en-de"].value > values["untrained", measure, "en-de"].value
     row = values["trained", "translation", "en-de"]
