@@ -290,6 +290,15 @@ def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
     assert problem.settings == {"split": "test", "learned_on": "dev", "probe": "ridge", "penalty": PENALTY}
 
 
+def test_on_dev_a_probe_of_sentence_pairs_learns_from_train_if_that_is_embedded():
+    rows = {str(number): (f"e {number}", f"d {number}", {"split": "train"}) for number in range(4)}
+    rows |= {str(number): (f"e {number}", f"d {number}", {"split": "dev"}) for number in range(4, 6)}
+    inputs, on_dev = pair_inputs(("en", "de"), rows, "bitext"), replace(CONFIG, split="dev")
+    (problem,) = problems(NAME, inputs, on_dev)
+    assert problem.texts["train en"].texts == ["e 0", "e 1", "e 2", "e 3"]
+    assert problems(NAME, replace(inputs, trains=False), on_dev) == []
+
+
 def test_what_should_tell_the_language_and_what_should_not_are_two_tasks_with_one_probe():
     (asked,), (leaks,) = problems(NAME, both()), problems("language_leakage", both())
     assert (asked.task, asked.embeddings) == (NAME, ("language", "sentence"))
