@@ -10,6 +10,7 @@ The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...), as do
 
 import json
 import logging
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -167,7 +168,7 @@ def train(
         overwrite: replace the model in the folder.
 
     Raises:
-        ValueError: if the folder has a model already, or other files.
+        ValueError: if the folder has a model already, or other files, or can't be made.
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[train]'`.
@@ -188,6 +189,12 @@ def train(
         if target.exists() and any(target.iterdir()) and not (overwrite and is_static(target)):
             remedy = "Name a new one, or overwrite it (--overwrite)" if is_static(target) else "Name a new one"
             raise ValueError(f"{target} has {'a model' if is_static(target) else 'other files'} already. {remedy}")
+        try:  # what can't be written is said before the training, not after it
+            target.absolute().parent.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryDirectory(dir=target.absolute().parent).cleanup()
+        except OSError as error:
+            problem = f"no folder can be made in {target.absolute().parent} ({error.strerror or error})"
+            raise ValueError(f"{problem}. Name another folder for the model") from error
         path.write_text(configuration_of(Path(data), seed=seed), encoding="utf-8")
         workspace = Workspace(load_config(path), home / "data")
         _make([step for step in steps(workspace) if step.key[0] == "corpora"])

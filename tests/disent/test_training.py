@@ -156,6 +156,12 @@ def test_a_model_is_replaced_and_other_files_are_kept_only_if_that_is_asked_for(
         disent.train(tmp_path / "t.csv", tmp_path, overwrite=True)
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"no folder can be made in .*file \(.+\)\. Name another folder"):
+        disent.train(tmp_path / "no_table.csv", tmp_path / "file" / "mine")
+
+
 def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = table(tmp_path / "t.csv", slots=False)
