@@ -75,6 +75,8 @@ class FacetConfig(Settings):
             hold the rest are erased too.
         candidates: texts among which a translation is to be found: those of the `other_language`, or of
             `all_languages`, its own included, which leaves less of the language in the vectors.
+        mates_differ_by: parts that are moved to tell a text from its mate, with whom it shares the template:
+            `all_parts`, or the `residual` alone.
         at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
         without: leave out a view of the text (`states` or `words`), the parallel `mates` as training pairs, the
             contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
@@ -100,6 +102,7 @@ class FacetConfig(Settings):
     neighbours: Positive = 64
     kept_variance: PositiveShare = 0.95
     candidates: Literal["other_language", "all_languages"] = "other_language"
+    mates_differ_by: Literal["all_parts", "residual"] = "all_parts"
     at_least: Positive = 2
     without: tuple[LeftOut, ...] = ()
     precision: Precision = "bfloat16"

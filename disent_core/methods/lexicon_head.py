@@ -130,6 +130,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         super().__init__()
         self.data, self.config, self.seed = data, config, seed
         self.precision: Precision = getattr(config, "precision", "float32")
+        self.holds_templates = getattr(config, "mates_differ_by", "all_parts") == "residual"
         self.weights: Mapping[str, float] = {}
 
     @abstractmethod
@@ -173,7 +174,8 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
         """Return `meaning_contrast` over pairs and mates, and `template_contrast` between pairs and mates, in nats."""
-        terms = {"meaning_contrast": self.translations(embedded["meaning"], batch.pairs)}
+        held = (embedded["template"], batch.mate_of) if self.holds_templates else None
+        terms = {"meaning_contrast": self.translations(embedded["meaning"], batch.pairs, held)}
         if len(self.data.mates) and "template_contrast" not in self.config.without:
             pairs, mates = slice(len(batch.chosen)), batch.mate_of
             sides = (
@@ -184,13 +186,20 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         return terms
 
     def translations(
-        self, meaning: Float[Tensor, "sides pairs dim"], texts: Int[Tensor, "pairs sides"]
+        self,
+        meaning: Float[Tensor, "sides pairs dim"],
+        texts: Int[Tensor, "pairs sides"],
+        held: tuple[Float[Tensor, "sides pairs part"], Int[Tensor, " mated"]] | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the mean contrast of each text with its translation, among the candidates of the settings."""
+        """Return the mean contrast of each text with its translation, among the candidates of the settings.
+
+        `held` has templates, half of the meaning, which the contrast of a text and its mate does not move, and the
+        places of the mates (`MatedBatch.mate_of`).
+        """
         if self.config.candidates == "all_languages":
-            return self.one_pool(meaning, texts, self.config.temperature)
+            return self.one_pool(meaning, texts, self.config.temperature, held)
         left, right = meaning.unbind(0)
-        return self.contrast(left, right, texts, self.config.temperature)
+        return self.contrast(left, right, texts, self.config.temperature, held)
 
     def mean_contrast(self, sides: Iterable[tuple[Tensor, Tensor, Tensor]], temperature: float) -> Float[Tensor, ""]:
         """Return the mean `contrast` over sides, each left and right vectors and the numbers of their texts."""
@@ -202,22 +211,32 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         right: Float[Tensor, "pairs dim"],
         texts: Int[Tensor, "pairs 2"],
         temperature: float,
+        held: tuple[Float[Tensor, "2 pairs part"], Int[Tensor, " mated"]] | None = None,
     ) -> Float[Tensor, ""]:
         """Return the mean softmax loss of both directions; pairs that share a text are no negatives of each other."""
         cosines = affine(left, right, right.new_zeros(len(right)), self.precision)
+        if held is not None:
+            source, target = held[0].unsqueeze(1)
+            cosines = template_held(cosines[None, :, None], source, target, held[1])[0, :, 0]
         copies = shares_a_text(texts).fill_diagonal_(False)
         directions = ((cosines, copies), (cosines.T, copies.T))
         return torch.stack([in_batch_softmax(*logits, temperature=temperature).mean() for logits in directions]).mean()
 
     def one_pool(
-        self, vectors: Float[Tensor, "sides groups dim"], texts: Int[Tensor, "groups sides"], temperature: float
+        self,
+        vectors: Float[Tensor, "sides groups dim"],
+        texts: Int[Tensor, "groups sides"],
+        temperature: float,
+        held: tuple[Float[Tensor, "sides groups part"], Int[Tensor, " mated"]] | None = None,
     ) -> Float[Tensor, ""]:
         """Return the mean `one_pool_softmax`; groups that share a text are no negatives of each other."""
         flat = vectors.flatten(0, 1)
         cosines = affine(flat, flat, flat.new_zeros(len(flat)), self.precision)
-        shape = (*vectors.shape[:2], *vectors.shape[:2])
+        cosines = cosines.view(*vectors.shape[:2], *vectors.shape[:2])
+        if held is not None:
+            cosines = template_held(cosines, held[0], held[0], held[1])
         copies = (texts[:, None, :, None] == texts[None, :, None, :]).flatten(2).any(dim=2)  # in any language
-        return one_pool_softmax(cosines.view(shape), copies, temperature=temperature).mean()
+        return one_pool_softmax(cosines, copies, temperature=temperature).mean()
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
@@ -232,6 +251,25 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         loss = float(torch.stack(losses).sum()) / len(pairs)
         accuracy = translation_accuracy(left, right, self.data.dev_language_pair)
         return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": accuracy}
+
+
+def template_held(
+    cosines: Float[Tensor, "left groups right groups"],
+    left: Float[Tensor, "left groups part"],
+    right: Float[Tensor, "right groups part"],
+    mate_of: Int[Tensor, " mated"],
+) -> Float[Tensor, "left groups right groups"]:
+    """Return equal cosines of meanings; between a text and its mate they have no gradient to the templates.
+
+    `left` and `right` are the templates, of unit norm, which are half of the meaning. Group `mate_of[i]` has the mate
+    of group i, or is i itself.
+    """
+    mated = (mate_of != torch.arange(len(mate_of))).nonzero().squeeze(1)
+    rows, columns = torch.cat([mated, mate_of[mated]]), torch.cat([mate_of[mated], mated])
+    of_templates = torch.einsum("lmp,rmp->mlr", left[:, rows], right[:, columns]) / 2
+    by_group = cosines.permute(1, 3, 0, 2)
+    held = by_group.index_put((rows, columns), of_templates.detach() - of_templates, accumulate=True)
+    return held.permute(2, 0, 3, 1)
 
 
 # --- lexicon ----------------------------------------------------------------------------------------------

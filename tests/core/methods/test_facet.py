@@ -12,7 +12,7 @@ from synthetic import grouped_texts, random_rows, world
 
 from disent_core.methods.facet import FACET_FIRST, METHOD, FacetConfig, FacetFirstConfig
 from disent_core.methods.facet_head import ROLES, FacetFirstHead, FacetTask, LanguageEraser, neighbours_together
-from disent_core.methods.lexicon_head import pair_bags
+from disent_core.methods.lexicon_head import MatedPairsTask, pair_bags
 from disent_core.methods.modules.token_pooling import of_role
 from disent_core.methods.trainer import trainer
 from disent_core.training.data import ParallelMates, TextFeatures
@@ -107,6 +107,40 @@ def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates_of_which_
     total += (weight - 1) * expected["template_contrast"]
     assert 0 < len(batch.pairs) - count < count == 5
     assert values(terms) == pytest.approx(expected | {"total": total}, abs=1e-5)
+
+
+@pytest.mark.parametrize("candidates", ["other_language", "all_languages"])
+def test_mates_that_differ_by_their_residual_do_not_move_templates_and_change_no_loss(candidates):
+    model, free = (task(candidates=candidates, mates_differ_by=by) for by in ("residual", "all_parts"))
+    batch = model.batches(0)[0]
+    rows = torch.nn.functional.normalize(random_rows(4, len(batch.pairs), 3, seed=0), dim=-1)
+    template, residual = (part.requires_grad_() for part in rows.view(2, 2, -1, 3))
+    embedded = {"meaning": torch.cat([template, residual], dim=-1) * 0.5**0.5, "template": template}
+    by_matrix, moved = (MatedPairsTask.terms(of, embedded, batch)["meaning_contrast"] for of in (model, free))
+    expected = by_loop(model, batch, template, residual)
+    gradients = [torch.autograd.grad(loss, (template, residual), retain_graph=True) for loss in (by_matrix, expected)]
+    assert by_matrix.item() == pytest.approx(expected.item()) == pytest.approx(moved.item())
+    assert all(torch.allclose(*both, atol=1e-6) for both in zip(*gradients, strict=True))
+    assert not torch.allclose(torch.autograd.grad(moved, template)[0], gradients[0][0], atol=1e-3)
+
+
+def by_loop(model, batch, template, residual):
+    """Pick the translation of each text; a mate's cosine has the template as a constant."""
+    texts, losses = batch.pairs.tolist(), []
+    mates = {(i, j) for i, j in enumerate(batch.mate_of.tolist()) if i != j}
+    one_pool = model.config.candidates == "all_languages"
+
+    def logit(side, i, other, j):
+        shared = template[side, i] @ template[other, j]
+        shared = shared.detach() if (i, j) in mates or (j, i) in mates else shared
+        return (shared + residual[side, i] @ residual[other, j]) / 2 / model.config.temperature
+
+    for side, i in itertools.product(range(2), range(len(texts))):
+        sides = (0, 1) if one_pool else (1 - side,)
+        others = [j for j in range(len(texts)) if not set(texts[i]) & set(texts[j])]
+        logits = [logit(side, i, 1 - side, i), *(logit(side, i, other, j) for other in sides for j in others)]
+        losses.append(torch.stack(logits).logsumexp(0) - logits[0])
+    return torch.stack(losses).mean()
 
 
 @pytest.mark.parametrize(
