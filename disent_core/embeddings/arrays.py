@@ -5,11 +5,26 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int8, Num
 
 from disent_core.errors import TableError, located
 
 KEY = np.dtype("S32")  # type of text keys in arrays: 32 hex digits
+SCALE = np.dtype(np.float16)
+
+
+def packed(states: Float[np.ndarray, "tokens dim"]) -> Int8[np.ndarray, "tokens dim_and_scale"]:
+    """Return states in 8 bits a value; the last two bytes of a token are its scale, in half precision.
+
+    A value is off by about half a scale, which is the token's largest absolute value (at most 65,504) / 127.
+
+    >>> packed(np.array([[1.0, -2.54, 0.5]], dtype=np.float32))[0, :3]
+    array([  50, -127,   25], dtype=int8)
+    """
+    wide = states.astype(np.float32, copy=False)
+    largest = np.abs(wide).max(axis=1, keepdims=True).clip(1e-4, 65_000)  # 127 scales are finite in half precision
+    scale = (largest / 127).astype(SCALE)
+    return np.concatenate([np.rint(wide / scale).clip(-127, 127).astype(np.int8), scale.view(np.int8)], axis=1)
 
 
 def positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " sought"], Bool[np.ndarray, " sought"]]:
@@ -68,10 +83,10 @@ class VectorTable(_Keyed):
 class StateTable(_Keyed):
     """Token states, mapped into memory: row i, of `keys[i]`, has `values[offsets[i] : offsets[i + 1]]`.
 
-    If the texts are stored in another order, `order[i]` takes the place of i there.
+    If the texts are stored in another order, `order[i]` takes the place of i there. Values of 8 bits are `packed`.
     """
 
-    values: Float[np.ndarray, "tokens dim"]
+    values: Num[np.ndarray, "tokens dim"]
     offsets: Int[np.ndarray, " stored_and_one"]
     order: Int[np.ndarray, " texts"] | None = None
 

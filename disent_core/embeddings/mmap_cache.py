@@ -19,7 +19,7 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Int
+from jaxtyping import Int, Num
 
 from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, keys_array
 from disent_core.errors import TableError, located
@@ -113,7 +113,7 @@ def _read_record(folder: Path) -> _Record | None:
         with storage_errors(folder / _RECORD):
             stored = json.loads((folder / _RECORD).read_bytes())
         groups = [_Group(**group) for group in stored.pop("groups")]
-        return _Record(**stored, groups=groups) if np.dtype(stored["kind"]).kind == "f" else None
+        return _Record(**stored, groups=groups) if np.dtype(stored["kind"]).kind in "fi" else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -201,7 +201,7 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
     return read_parquet(part, "Materialise the embeddings again: only its texts are encoded", columns)
 
 
-def _sorted_rows(table: pa.Table) -> tuple[np.ndarray, Int[np.ndarray, " texts"] | None, Float[np.ndarray, "rows dim"]]:
+def _sorted_rows(table: pa.Table) -> tuple[np.ndarray, Int[np.ndarray, " texts"] | None, Num[np.ndarray, "rows dim"]]:
     """Return distinct sorted keys, each text's number of rows (None: one), and the rows; repeats are dropped."""
     keys, first = np.unique(keys_array(table["text_key"]), return_index=True)
     column = table.column(1)

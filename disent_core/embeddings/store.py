@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float
 
-from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array, mark_present
+from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array, mark_present, packed
 from disent_core.embeddings.mmap_cache import open_table, read_part
 from disent_core.embeddings.texts import Texts
-from disent_core.encoders.contract import EncodedBatch, Encoder, FloatName
+from disent_core.encoders.contract import EncodedBatch, Encoder, StatesName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
 from disent_core.shards.backend import map_shards, ranges
@@ -226,17 +226,23 @@ def _chunks(batches: Iterable[EncodedBatch], counts: _Counts) -> Iterator[list[E
         yield chunk
 
 
-def _fixed_size_lists(rows: Float[np.ndarray, "rows dim"], kind: FloatName) -> pa.FixedSizeListArray:
+def _fixed_size_lists(rows: Float[np.ndarray, "rows dim"], kind: StatesName) -> pa.FixedSizeListArray:
+    values = _as_stored(rows, kind)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+
+
+def _as_stored(rows: Float[np.ndarray, "rows dim"], kind: StatesName) -> np.ndarray:
+    """Return finite values in the type that they are stored in."""
     import torch  # `isfinite` is several times faster than NumPy's, on half precision above all
 
     with np.errstate(over="ignore"):  # too large values become infinite
-        flat = np.ascontiguousarray(rows.astype(kind, copy=False)).reshape(-1)
-    if not bool(torch.isfinite(torch.from_numpy(flat)).all()):
+        values = np.ascontiguousarray(rows.astype("float16" if kind == "int8" else kind, copy=False))
+    if not bool(torch.isfinite(torch.from_numpy(values)).all()):
         raise EncoderError(
-            f"a value is not finite in {flat.dtype}: the encoder fails, or its values are beyond what the type "
+            f"a value is not finite in {values.dtype}: the encoder fails, or its values are beyond what the type "
             "holds. Set vector_dtype and states_dtype to 'float32'"
         )
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat), rows.shape[1])
+    return packed(values) if kind == "int8" else values
 
 
 def encoded_tables(
@@ -246,13 +252,13 @@ def encoded_tables(
     batches = list(encoder.encode(list(texts.values()), states=states))
     keys = np.asarray(list(texts), dtype=KEY)[np.concatenate([batch.indices for batch in batches])]
     order = keys.argsort()
-    vectors = np.concatenate([batch.vectors for batch in batches]).astype(encoder.vector_dtype, copy=False)
+    vectors = _as_stored(np.concatenate([batch.vectors for batch in batches]), encoder.vector_dtype)
     table = VectorTable(encoder.name, keys[order], vectors[order])
     if not states:
         return table, None
     lengths = np.concatenate([batch.lengths for batch in batches])
     values = np.concatenate([batch.states for batch in batches if batch.states is not None])
-    states_by_text = np.split(values.astype(encoder.states_dtype, copy=False), np.cumsum(lengths)[:-1])
+    states_by_text = np.split(_as_stored(values, encoder.states_dtype), np.cumsum(lengths)[:-1])
     offsets = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
     return table, StateTable(
         encoder.name, keys[order], np.concatenate([states_by_text[text] for text in order]), offsets

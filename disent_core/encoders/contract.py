@@ -15,6 +15,7 @@ from disent_core.settings import DISTINCT, NOT_EMPTY, Settings
 from disent_core.storage.text_columns import TextColumn
 
 FloatName = Literal["float16", "float32"]
+StatesName = Literal["float16", "float32", "int8"]
 Device = Literal["auto", "cpu", "cuda"]
 Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
 """How token states become a sentence vector, see `kinds.huggingface.HuggingFaceConfig`."""
@@ -68,7 +69,7 @@ class Encoder(Protocol):
     dim: int
     fingerprint: str
     vector_dtype: FloatName
-    states_dtype: FloatName
+    states_dtype: StatesName
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         """Encode every text once, in batches; token states only if `states` is true.

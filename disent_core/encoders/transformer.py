@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import check_length, load_model, load_tokeniser, round_weights
-from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling
+from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling, StatesName
 from disent_core.encoders.kinds.huggingface import (
     HuggingFaceConfig,
     encoder_fingerprint,
@@ -102,7 +102,7 @@ class HuggingFaceEncoder:
         self._has_equal_bits: dict[_Shape, bool] = {}  # smaller shapes that have been compared with the full one
         self.name, self.dim = config.name, states_width(model, config.layer)
         self.vector_dtype: FloatName = config.vector_dtype
-        self.states_dtype: FloatName = config.states_dtype
+        self.states_dtype: StatesName = config.states_dtype
         self.fingerprint = encoder_fingerprint(config, files_fingerprint(folder, config.pooling))
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
@@ -171,7 +171,8 @@ class HuggingFaceEncoder:
         seen, kept = run.seen[: len(rows)], None
         if states:
             positions = to_device(np.flatnonzero(seen), self._device)
-            kept = run.hidden.flatten(0, 1).index_select(0, positions).to(getattr(torch, self.states_dtype))
+            kept = run.hidden.flatten(0, 1).index_select(0, positions)
+            kept = kept.to(torch.float32 if self.states_dtype == "float32" else torch.float16)
         return run.vectors[: len(rows)], kept, seen.sum(1)
 
     def _run(self, tokens: TokenisedTexts, rows: _Rows, width: int) -> _Run:

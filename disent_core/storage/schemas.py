@@ -154,6 +154,10 @@ def vectors_schema(dim: int, dtype: str) -> pa.Schema:
 
 
 def states_schema(dim: int, dtype: str) -> pa.Schema:
-    """Schema of `token_states`: one distinct text per encoder and language; padding is never stored."""
-    states = pa.list_(pa.list_(_TYPES[dtype], dim))
+    """Schema of `token_states`: one distinct text per encoder and language; padding is never stored.
+
+    A token of 8 bits a value has two bytes more, its scale (`embeddings.arrays.packed`).
+    """
+    token = pa.list_(pa.int8(), dim + 2) if dtype == "int8" else pa.list_(_TYPES[dtype], dim)
+    states = pa.list_(token)
     return pa.schema([_field("text_key"), pa.field("states", states, nullable=False)])

@@ -10,9 +10,10 @@ from itertools import accumulate
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from torch import Tensor
 
+from disent_core.embeddings.arrays import SCALE
 from disent_core.embeddings.store import StateTable, VectorTable, encoded_tables
 from disent_core.encoders.contract import Encoder, EncoderFiles
 from disent_core.errors import TrainingError
@@ -37,16 +38,20 @@ _SHORT_RUN = 64
 class VectorBank:
     """Matrices stacked row-wise, without a copy unless they move to another device.
 
-    `order` has the stacked row of each row of the bank; None: the same.
+    `order` has the stacked row of each row of the bank; None: the same. Rows of 8 bits are `embeddings.arrays.packed`.
     """
 
-    def __init__(self, parts: Sequence[Float[Tensor, "_ dim"]], order: Int[Tensor, " rows"] | None = None) -> None:
+    def __init__(self, parts: Sequence[Num[Tensor, "_ _"]], order: Int[Tensor, " rows"] | None = None) -> None:
         self.parts, self.order = list(parts), order
         self.starts = torch.tensor([0, *accumulate(len(part) for part in parts)])
 
     @property
     def dim(self) -> int:
-        return self.parts[0].shape[1]
+        return self.parts[0].shape[1] - SCALE.itemsize * self.is_packed
+
+    @property
+    def is_packed(self) -> bool:
+        return self.parts[0].dtype == torch.int8
 
     def to(self, device: str) -> "VectorBank":
         """Return the same rows on a device; on a GPU they become one matrix, which gathers faster than several."""
@@ -59,9 +64,13 @@ class VectorBank:
         return self.stored(rows).float()
 
     def stored(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        return self._stacked(rows if self.order is None else self.order[rows])
+        """Return rows in the type that they are stored in, packed ones in half precision."""
+        values = self._stacked(rows if self.order is None else self.order[rows])
+        if not self.is_packed:
+            return values
+        return values[:, : self.dim] * values[:, self.dim :].contiguous().view(torch.float16)
 
-    def _stacked(self, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
+    def _stacked(self, rows: Int[Tensor, " rows"]) -> Num[Tensor, "rows _"]:
         if len(self.parts) == 1:
             return self.parts[0].index_select(0, rows)
         # Gather run by run of rows of one matrix: a batch has one language a side, or a few runs of sorted texts.
@@ -70,7 +79,7 @@ class VectorBank:
         if len(counts) > max(len(self.parts), len(rows) // _SHORT_RUN):
             order = part_of.argsort(stable=True)
             return self._stacked(rows[order]).index_select(0, order.argsort())
-        gathered = torch.empty(len(rows), self.dim, dtype=self.parts[0].dtype)
+        gathered = self.parts[0].new_empty(len(rows), self.parts[0].shape[1])
         runs = zip(matrices.tolist(), rows.split(counts.tolist()), gathered.split(counts.tolist()), strict=True)
         for matrix, of_run, into in runs:
             torch.index_select(self.parts[matrix], 0, of_run - self.starts[matrix], out=into)

@@ -23,6 +23,7 @@ from disent_core.encoders.contract import (
     FloatName,
     Layers,
     Pooling,
+    StatesName,
     not_made_yet,
 )
 from disent_core.errors import EncoderError, located
@@ -72,7 +73,8 @@ class HuggingFaceConfig(EncoderConfig):
             that aren't Intel's, and vectors differ in their last bits. On a GPU, where torch has no oneDNN, and in
             bfloat16 and int8, both are the same.
         vector_dtype: number format of stored sentence vectors.
-        states_dtype: number format of stored token states.
+        states_dtype: number format of stored token states. `int8` takes half the memory of `float16`; the values of a
+            token share a scale.
         saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
             was distilled here tells it itself.
     """
@@ -90,7 +92,7 @@ class HuggingFaceConfig(EncoderConfig):
     precision: Precision = "auto"
     products: Products = "onednn"
     vector_dtype: FloatName = "float32"
-    states_dtype: FloatName = "float16"
+    states_dtype: StatesName = "float16"
     saw: str | None = field(default=None, repr=False)  # no part of the fingerprints, which read the representation
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 from jaxtyping import Float, Float32, Int
 
-from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName
+from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName, StatesName
 from disent_core.errors import EncoderError, located, quoted
 from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import fingerprint
@@ -105,7 +105,7 @@ class ImportedVectors:
             raise _lacking(config, self._path, f"there are no vectors of {language!r} here")
         self.name, self.dim = config.name, self._vectors.dim
         self.vector_dtype: FloatName = config.vector_dtype
-        self.states_dtype: FloatName = "float32"
+        self.states_dtype: StatesName = "float32"
         self.fingerprint = encoder_fingerprint(config)
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:

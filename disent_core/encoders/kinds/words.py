@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float32, Int
 
-from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName
+from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName, StatesName
 from disent_core.encoders.tokens import parse_marks
 from disent_core.errors import EncoderError
 from disent_core.registry import imported
@@ -60,7 +60,7 @@ class WordsConfig(EncoderConfig):
 class WordsEncoder:
     """An `Encoder` of texts in any language."""
 
-    states_dtype: FloatName = "float32"
+    states_dtype: StatesName = "float32"
 
     def __init__(self, config: WordsConfig, fingerprint: str) -> None:
         self.name, self.dim, self.fingerprint = config.name, config.dim, fingerprint

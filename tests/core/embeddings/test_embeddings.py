@@ -33,6 +33,10 @@ from disent_core.training.data import state_bank, vector_bank
 DIM = 6
 
 
+def half_at_least(kind):
+    return "float16" if kind == "int8" else kind
+
+
 class CountingEncoder:
     name, dim, fingerprint = "counting", DIM, "f" * 32
 
@@ -54,7 +58,7 @@ class CountingEncoder:
             yield EncodedBatch(
                 indices=rows,
                 vectors=np.stack([matrix.mean(0) for matrix in of_texts]),
-                states=np.concatenate(of_texts).astype(self.states_dtype) if states else None,
+                states=np.concatenate(of_texts).astype(half_at_least(self.states_dtype)) if states else None,
                 lengths=np.array([len(matrix) for matrix in of_texts]),
                 truncated=sum(len(texts[row]) > 8 for row in rows),
             )
@@ -192,6 +196,21 @@ def test_what_is_read_is_what_was_encoded(texts, cut, kind):
             np.testing.assert_array_equal(stored, expected.astype(kind))
 
 
+def test_states_of_8_bits_are_as_by_a_loop_over_tokens_and_half_as_large(store):
+    encoder = CountingEncoder(states_dtype="int8")
+    encode_missing(store, encoder, by_key("play jazz", "up"), state_keys=by_key("play jazz", "up"))
+    table = store.open_states()
+    bank, rows = state_bank([table]), torch.from_numpy(table.rows(list(by_key("up", "play jazz"))))
+    states, mask = bank.take(rows)
+    for text, of_text, is_real in zip(("up", "play jazz"), states, mask, strict=True):
+        for token, restored in zip(CountingEncoder.states_of(text), of_text[is_real].tolist(), strict=True):
+            scale = float(np.float16(max(abs(np.float16(token))) / np.float32(127)))
+            expected = [round(float(np.float16(value)) / scale) * scale for value in token]
+            assert restored == pytest.approx(expected, abs=1e-3)
+            assert restored == pytest.approx(token.tolist(), abs=0.51 * scale + 1e-3)
+    assert (table.values.dtype, table.values.shape[1], bank.values.dim) == (np.int8, DIM + 2, DIM)
+
+
 def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
     from disent_core.encoders.transformer import load
 
@@ -320,7 +339,7 @@ def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
 FEW_TEXTS = by_key("one", "two words", "a third text that is longer", "four")
 
 
-@pytest.mark.parametrize(("vectors", "states"), [("float32", "float16"), ("float16", "float32")])
+@pytest.mark.parametrize(("vectors", "states"), [("float32", "float16"), ("float16", "float32"), ("float32", "int8")])
 def test_vectors_and_states_in_memory_equal_those_of_the_store(tmp_path, vectors, states):
     encoder = CountingEncoder(vector_dtype=vectors, states_dtype=states)
     store = EmbeddingStore(tmp_path, encoder="counting", fingerprint=encoder.fingerprint, language="en")
