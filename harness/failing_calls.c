@@ -158,6 +158,7 @@ ON_DESCRIPTOR(FSYNC, int, fdatasync, (int descriptor), (descriptor))
 
 ON_PATH(RENAME, rename, (const char *from, const char *to), AT_FDCWD, to, (from, to))
 ON_PATH(RENAME, renameat, (int a, const char *from, int b, const char *to), b, to, (a, from, b, to))
+ON_PATH(RENAME, renameat2, (int a, const char *from, int b, const char *to, unsigned how), b, to, (a, from, b, to, how))
 ON_PATH(RENAME, link, (const char *from, const char *to), AT_FDCWD, to, (from, to))
 ON_PATH(RENAME, symlink, (const char *from, const char *to), AT_FDCWD, to, (from, to))
 

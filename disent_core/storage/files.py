@@ -4,6 +4,7 @@ A new file is written under a temporary name in the folder of its target, flushe
 readers see either the old file or the complete new one.
 """
 
+import ctypes
 import errno
 import hashlib
 import json
@@ -12,6 +13,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +60,9 @@ REMEDY = "Materialise its asset to rebuild it"
 
 @contextmanager
 def atomic_path(
-    path: Path, publishing: Callable[[Path], AbstractContextManager[object]] = nullcontext
+    path: Path,
+    publishing: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+    rename: Callable[[Path, Path], object] = Path.replace,  # atomic
 ) -> Iterator[Path]:
     """Yield a temporary path in the same folder; on success it is flushed to disk and renamed to `path`.
 
@@ -79,7 +83,7 @@ def atomic_path(
                 for file in (*files, temporary):
                     flush(file)
                 with publishing(temporary):
-                    in_use_for_a_moment(path, partial(os.replace, temporary, path))  # atomic
+                    in_use_for_a_moment(path, partial(rename, temporary, path))
                 flush(path.parent)
         finally:  # a signal may have stopped this process at any statement, so both are removed whatever exists
             remove_path(temporary)
@@ -93,11 +97,34 @@ def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: N
     @contextmanager
     def publishing(filled: Path) -> Iterator[None]:
         publish(filled)
-        remove_path(folder)  # not before the new one is complete
         yield
 
-    with atomic_path(folder, publishing) as temporary:
+    with atomic_path(folder, publishing, _take_place) as temporary:
         yield temporary
+
+
+def _take_place(new: Path, path: Path) -> None:
+    """Rename a new folder to `path`; an old one gets the temporary name, in the same step where the system can."""
+    if exchanged(new, path):
+        return
+    if not path.exists():
+        new.replace(path)
+        return
+    old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    path.replace(old)
+    try:
+        new.replace(path)
+    except BaseException:
+        old.replace(path)
+        raise
+    remove_path(old)
+
+
+def exchanged(left: Path, right: Path) -> bool:
+    """Let two paths change places in one step; return False where the system, or the disk, has no such call."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(left), here, os.fsencode(right), exchange) == 0
 
 
 @contextmanager

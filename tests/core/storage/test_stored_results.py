@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 
 from disent_core.errors import DamagedError, StorageError
 from disent_core.storage import files
-from disent_core.storage.files import atomic_path, locked, temporary_folder, write_text
+from disent_core.storage.files import atomic_path, locked, replacing_folder, temporary_folder, write_text
 from disent_core.storage.results import (
     manifest_path,
     none_if_damaged,
@@ -316,6 +316,46 @@ def test_a_kill_between_manifest_and_file_leaves_the_old_file_valid_and_manifest
     for number in range(9):
         write_text_result(path, str(number))
     assert len(json.loads(manifest_path(path).read_text())["files"]) == 3
+
+
+def fill(folder, *files_in_it):
+    with replacing_folder(folder) as new:
+        new.mkdir()
+        for name in files_in_it:
+            (new / name).write_text(name)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets two folders change places")
+def test_a_reader_finds_the_old_folder_or_the_new_one_while_it_is_replaced(tmp_path, monkeypatch):
+    folder, seen, rmtree = tmp_path / "folder", [], shutil.rmtree
+    fill(folder, "a", "b")
+
+    def see(*removed, **options):
+        seen.append(names(folder))
+        rmtree(*removed, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", see)
+    fill(folder, "c", "d")
+    assert seen == [["c", "d"]]  # the old one is removed afterwards
+    assert names(tmp_path) == ["folder"]
+
+
+def test_where_folders_cannot_change_places_the_old_one_comes_back_if_the_new_one_fails(tmp_path, monkeypatch):
+    folder, replace = tmp_path / "folder", os.replace
+    monkeypatch.setattr(files, "exchanged", lambda left, right: False)
+    fill(folder, "a")
+    fill(folder, "b")
+    assert names(folder) == ["b"]
+
+    def fail(source, target):
+        if (Path(source) / "c").exists():
+            raise OSError(errno.EIO, "no disk")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(StorageError, match="the disk failed"):
+        fill(folder, "c")
+    assert (names(folder), names(tmp_path)) == (["b"], ["folder"])
 
 
 def write_for_a_while(path, seed, until):
