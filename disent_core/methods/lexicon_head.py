@@ -31,6 +31,8 @@ from disent_core.training.needs import SIDES
 
 EMBED_BLOCK = 1024
 """Texts that are embedded at once."""
+Held = tuple[Float[Tensor, "sides pairs part"], Int[Tensor, " mated"]]
+"""Templates, half of the meaning, that the contrast of a text and its mate must not move, and `MatedBatch.mate_of`."""
 
 
 # --- pairs and their mates --------------------------------------------------------------------------------
@@ -189,13 +191,9 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         self,
         meaning: Float[Tensor, "sides pairs dim"],
         texts: Int[Tensor, "pairs sides"],
-        held: tuple[Float[Tensor, "sides pairs part"], Int[Tensor, " mated"]] | None = None,
+        held: Held | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the mean contrast of each text with its translation, among the candidates of the settings.
-
-        `held` has templates, half of the meaning, which the contrast of a text and its mate does not move, and the
-        places of the mates (`MatedBatch.mate_of`).
-        """
+        """Return the mean contrast of each text with its translation, among the candidates of the settings."""
         if self.config.candidates == "all_languages":
             return self.one_pool(meaning, texts, self.config.temperature, held)
         left, right = meaning.unbind(0)
@@ -211,7 +209,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         right: Float[Tensor, "pairs dim"],
         texts: Int[Tensor, "pairs 2"],
         temperature: float,
-        held: tuple[Float[Tensor, "2 pairs part"], Int[Tensor, " mated"]] | None = None,
+        held: Held | None = None,
     ) -> Float[Tensor, ""]:
         """Return the mean softmax loss of both directions; pairs that share a text are no negatives of each other."""
         cosines = affine(left, right, right.new_zeros(len(right)), self.precision)
@@ -227,7 +225,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         vectors: Float[Tensor, "sides groups dim"],
         texts: Int[Tensor, "groups sides"],
         temperature: float,
-        held: tuple[Float[Tensor, "sides groups part"], Int[Tensor, " mated"]] | None = None,
+        held: Held | None = None,
     ) -> Float[Tensor, ""]:
         """Return the mean `one_pool_softmax`; groups that share a text are no negatives of each other."""
         flat = vectors.flatten(0, 1)
