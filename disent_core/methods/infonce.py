@@ -83,5 +83,11 @@ FINE_TUNED = FineTunedMethod(
     },
     tasks="disent_core.methods.infonce_head:tasks",
     embeddings=("meaning",),
+    space={
+        "learning_rate": (5e-5, 1e-4, 2e-4, 5e-4),
+        "weight_decay": (0.0, 0.01, 0.1),
+        "batch_size": (64, 128, 256, 512),
+        "temperature": (0.02, 0.05, 0.1),
+    },
     ranks_dev_pairs=True,
 )
