@@ -22,9 +22,9 @@
 
     disent.train("requests.csv", "my_model")                      # a model of your own, from translations
 
-Models and searches by them need numpy alone, indexes on disk the extra `cli`, heads, their runs and `disent.train` the
-extra `train`, and SQL the extra `lineage`. `disent materialize` makes the results of a run; nothing here
-changes them. Heavy libraries are imported when they are first needed. Errors about data or configuration are
+Static models, and searches with them, need only numpy. Indexes on disk need the extra `cli`; heads, runs and
+`disent.train` need `train`; SQL needs `lineage`. `disent materialize` makes the results of a run; nothing here changes
+them. Heavy libraries are imported on first use. Errors about data or configuration are
 `disent_core.errors.DisentError`; an unknown name is a `ValueError` that lists the known names.
 """
 
@@ -38,7 +38,7 @@ from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
 from disent.training import Measured, Trained, train
 
-# As in `disent_assets`: OpenMP reads it when torch is loaded, which nothing above does.
+# As in `disent_assets`: OpenMP reads this when torch is loaded, and nothing above loads torch.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __all__ = [
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> str:
-    """Return `__version__`, which is looked up when somebody asks."""
+    """Return `__version__`, looked up on first access."""
     if name == "__version__":
         from disent_core import version
 

@@ -1,10 +1,10 @@
-"""Classify texts by the embeddings of a model: labels of some texts in, labels of others out, in any of its languages.
+"""Classify texts by their embeddings: fit on labelled texts, predict the labels of others in any language of the model.
 
     classifier = disent.Classifier(model).fit(["wake me up at nine", "play some jazz"], ["alarm", "music"])
     classifier.predict(["weck mich um neun"])
 
-It keeps scikit-learn's conventions for estimators without importing scikit-learn: `clone`, `cross_val_score`,
-`GridSearchCV` and `Pipeline` take it, with lists of texts for X.
+`Classifier` follows scikit-learn's conventions for estimators without importing scikit-learn: it works with `clone`,
+`cross_val_score`, `GridSearchCV` and `Pipeline`, with lists of texts as X.
 """
 
 import os
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from disent_core.classifier import Fitted
 
 _PROBES = ("wake me up at nine", "play some jazz", "weck mich um neun", "明日の天気は")
-"""Texts whose vectors tell whether a model without a fingerprint is the same."""
-_SAME = 0.999  # cosine of vectors of a text by one model on two machines, at least
+"""Texts whose vectors show whether a model without a fingerprint is still the same."""
+_SAME = 0.999  # least cosine between a text's vectors from one model on two machines
 
 
 class Classifier:
     """Multinomial logistic regression over the vectors of a model, scaled to norm 1.
 
-    Parameters are kept as they are given and checked by `fit`.
+    Parameters are stored as given; `fit` checks them.
 
     Args:
         model: a `disent.Model`, the path of a head, any object with `encode(list of texts) -> float [texts, dim]`, such
             as a SentenceTransformer, or a function of a list of texts that returns such an array.
         embedding: name of the embedding, the second argument of `encode`; None: the model's default.
         C: inverse of the strength of the penalty on the weights, as in scikit-learn's LogisticRegression.
-        unknown: label of a text that is of none of the classes, of the same type as the labels; None: every text gets
-            the likeliest of the classes. A text is unknown if its nearness, the highest probability times the cosine
-            of the nearest text of `fit`, is below `threshold_`.
-        refused: share of texts of known classes that may be called unknown. `fit` holds out one text of five in turn,
-            and the threshold is the nearness below which this share of them lies.
+        unknown: label for texts that belong to no class, of the same type as the labels; None: every text gets its
+            likeliest class. A text is unknown if its nearness (the highest class probability times the cosine of the
+            nearest text of `fit`) is below `threshold_`.
+        refused: share of texts of known classes that may be called unknown. `fit` holds out each fifth of the texts in
+            turn and sets the threshold so that this share of the texts falls below it.
 
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
-        threshold_: see `unknown`; None without it.
+        threshold_: see `unknown`; None if `unknown` is None.
         model_: the model, loaded.
     """
 
@@ -88,7 +88,7 @@ class Classifier:
             EncoderError: if the model gives no finite vector for a text.
 
         Warns:
-            FewExamplesWarning: if the texts are too few for `unknown`: fewer than 20, or than 4 a label in the mean.
+            FewExamplesWarning: if there are too few texts for `unknown`: fewer than 20, or than 4 per label on average.
         """
         from disent_core.classifier import fitted
 
@@ -110,7 +110,7 @@ class Classifier:
         return self
 
     def predict(self, texts: Iterable[str]) -> "np.ndarray":
-        """Return the label of each text, [texts]; `unknown` for one that is of none of the classes.
+        """Return the label of each text, [texts]; `unknown` for a text that belongs to no class.
 
         Raises:
             ValueError, EncoderError: as `fit`; also before `fit`.
@@ -132,7 +132,7 @@ class Classifier:
         return self.judge(texts)[0]
 
     def judge(self, texts: Iterable[str]) -> "tuple[np.ndarray, np.ndarray | None]":
-        """Return the probability of each of `classes_`, and the nearness of each text, which the threshold bounds.
+        """Return the probability of each of `classes_`, and the nearness of each text, compared with `threshold_`.
 
         Returns:
             Probabilities, float64 [texts, classes]; nearness, float64 [texts], None without a threshold.
@@ -165,13 +165,13 @@ class Classifier:
     # --- files ---
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted classifier to a folder, which names its model by a path from there, and has no copy of it.
+        """Write the fitted classifier to a folder, with the relative path of its model rather than a copy.
 
-        A folder with a classifier is replaced as a whole.
+        An earlier classifier in the folder is replaced as a whole.
 
         Raises:
             ValueError: before `fit`.
-            TrainingError: if something else lies there.
+            TrainingError: if the folder has anything else.
         """
         from disent_core.classifier import write_classifier
 
@@ -193,11 +193,11 @@ class Classifier:
         """Load a classifier that `save` wrote.
 
         Args:
-            folder: where it lies.
-            model: as for `Classifier`; None: the model that it was fitted on, where it was, seen from the folder.
+            folder: the folder that `save` wrote.
+            model: as for `Classifier`; None: the model it was fitted on, at its place relative to the folder.
 
         Raises:
-            TrainingError: if there is no classifier, or its model is not there or is another one.
+            TrainingError: if there is no classifier, or its model is missing or is a different one.
             DamagedError: if its files are not as they were written.
         """
 
@@ -247,7 +247,7 @@ class Classifier:
         return self
 
     def __sklearn_clone__(self) -> "Classifier":
-        """Return one that is not fitted, with the same model: a copy of a model would take its memory again."""
+        """Return an unfitted classifier that shares the model: a copy of the model would double the memory."""
         return type(self)(**self.get_params())
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -307,11 +307,11 @@ def _texts(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             problem = f"text {number} of {len(listed)} is {'None' if text is None else f'a {type(text).__name__}'}"
             raise ValueError(f"{problem}; a text is a str")
-    return [str(text) for text in listed]  # of NumPy's, Python's
+    return [str(text) for text in listed]  # NumPy strings become Python's
 
 
 def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int, ...], np.ndarray]":
-    """Return the labels, each once and in order, and the number of the label of each text."""
+    """Return the sorted distinct labels, and for each text the index of its label."""
     import numpy as np
 
     listed = [label.item() if isinstance(label, np.generic) else label for label in labels]
@@ -334,5 +334,5 @@ def _opened(model: Any, seed: int | None = None) -> Any:
 
 
 def _identity(model: Any) -> dict[str, Any]:
-    """Return fingerprint and seed of a model, None where it has none."""
+    """Return the fingerprint and seed of a model, each None if it has none."""
     return {"fingerprint": getattr(model, "fingerprint", None) or None, "seed": getattr(model, "seed", None)}

@@ -1,4 +1,4 @@
-"""Get a model from an address: an archive that is downloaded once, checked before it is opened, and kept unpacked."""
+"""Get a model from a URL: download its archive once, check it before opening it, and keep it unpacked."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -11,15 +11,15 @@ from disent_core.errors import CorpusError, DamagedError, located
 from disent_core.static_folder import RECORD
 
 RECORDS = (RECORD, "disent_head.json")
-"""Files that mark the folder of a model: of a static one, and of a head that `disent export` wrote."""
+"""Files that mark a model's folder: a static model's, and that of a head written by `disent export`."""
 
 
 def downloaded(url: str, sha256: str | None) -> Path:
-    """Return the folder of the model in an archive, which is downloaded if no earlier call has unpacked it.
+    """Return the folder of the model in an archive; download the archive unless an earlier call has unpacked it.
 
     Raises:
-        ValueError: if there is no checksum, or the address is not one of http.
-        DamagedError: if the archive can't be downloaded, has another checksum, can't be unpacked or has no model.
+        ValueError: if there is no checksum, or the URL is neither http nor https.
+        DamagedError: if the archive can't be downloaded or unpacked, has another checksum, or has no model.
     """
     with needing_extra("cli"):  # for the locks of Windows
         from disent_core.storage.archives import ArchiveError, unpack
@@ -55,7 +55,7 @@ def downloaded(url: str, sha256: str | None) -> Path:
 
 
 def _model_in(folder: Path) -> Path:
-    """Return the folder inside that is a model, the outermost; raise LookupError unless there is one."""
+    """Return the outermost model folder inside a folder; raise LookupError unless there is exactly one."""
     of_depth: dict[int, set[Path]] = {}
     for name in RECORDS:
         for path in folder.rglob(name):

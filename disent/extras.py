@@ -1,16 +1,16 @@
-"""Name the extra of disent that installs a library which is absent."""
+"""Name the extra of disent that installs a missing library."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-DISTRIBUTION = "disent-embeddings"  # `disent` of PyPI is another project
+DISTRIBUTION = "disent-embeddings"  # `disent` on PyPI is another project
 CLI = frozenset({"annotated_types", "click", "jaxtyping", "pyarrow", "pydantic", "rich"})
-"""Modules that the extra `cli` installs: an installation without it loads static models, and has no commands."""
+"""Modules that the extra `cli` installs; without it, disent loads static models and has no commands."""
 TRAIN = CLI | {"polars", "scipy", "tokenizers", "torch", "transformers"}
-"""Modules that the extra `train` installs: an installation without it has no heads and trains none."""
-SERVE = frozenset({"jinja2", "starlette", "uvicorn"})  # modules that the extra `serve` installs beside those of `cli`
+"""Modules that the extra `train` installs; without it, disent neither loads nor trains heads."""
+SERVE = frozenset({"jinja2", "starlette", "uvicorn"})  # modules that the extra `serve` adds to those of `cli`
 LINEAGE = SERVE | {"dagster", "duckdb", "matplotlib", "sklearn"}
-"""Modules that the extra `lineage` installs beside those of `train`: an installation without it has no pipeline."""
+"""Modules that the extra `lineage` installs in addition to `train`; without it, disent has no pipeline."""
 EXTRAS = {
     "sentence_transformers": "export",
     "mteb": "mteb",
@@ -25,13 +25,13 @@ EXTRAS = {
     **dict.fromkeys(CLI, "cli"),
 }
 """The extra that installs a module."""
-_GROWING = ("cli", "serve", "train", "lineage")  # extras, each of which has more than those before it
+_GROWING = ("cli", "serve", "train", "lineage")  # extras, each a superset of those before it
 
 
 def remedy(error: ModuleNotFoundError, extra: str = "cli") -> str | None:
-    """Return what is needed and how to install it; None if no extra of disent has the module.
+    """Return which module is missing and how to install it; None if no extra of disent has the module.
 
-    `extra` is the one that the caller needs in the end: libraries are not named one after another.
+    `extra` is what the caller needs overall, so that one installation suffices rather than one per missing library.
     """
     module = (error.name or "").partition(".")[0]
     of_module = EXTRAS.get(module)
@@ -43,7 +43,7 @@ def remedy(error: ModuleNotFoundError, extra: str = "cli") -> str | None:
 
 @contextmanager
 def needing_extra(extra: str) -> Iterator[None]:
-    """Name the extra in the message of a module that is not installed."""
+    """Name the extra in the error about a module that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

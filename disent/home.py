@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 CONFIG = "disent.toml"
 _KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which no message shows"
-OWNER = "configuration.json"  # record, in a folder of results, of the configuration that made them
+OWNER = "configuration.json"  # file in a folder of results that records the configuration that made them
 _BUNDLED = Path(__file__).resolve().parents[1] / "disent_assets" / "project"
-"""In an installed package: what a checkout has beside the packages."""
+"""Copy, in an installed package, of the folders that lie beside the packages in a checkout."""
 SHARED = _BUNDLED if _BUNDLED.is_dir() else _BUNDLED.parents[1]
-"""Folder of the SQL, configurations and sample corpora that disent comes with; nothing is written here."""
+"""Folder of the SQL, configurations and sample corpora shipped with disent; nothing is written here."""
 
 
 def project_folder() -> Path:
-    """Return the working folder; the checkout, if the working folder is one of its folders without a configuration."""
+    """Return the working folder, or the checkout if the working folder lies in it and has no configuration."""
     if os.path.isfile(CONFIG) or SHARED is _BUNDLED:  # noqa: PTH113 - a folder that is gone has none: no error
         return Path.cwd()
     try:
         here = Path.cwd()
-    except OSError:  # it is gone
+    except OSError:  # the working folder is gone
         return SHARED
     return SHARED if here.is_relative_to(SHARED) else here
 
@@ -36,10 +36,10 @@ PROJECT = project_folder()  # the project when this process started
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of results; if these are in a bucket (`s3://bucket/prefix`), the folder of their local copies.
+    """Return the folder of results; for results in a bucket (`s3://bucket/prefix`), the folder of local copies.
 
     Raises:
-        ConfigError: if DISENT_HOME names an unknown user or store, or keys, or DISENT_CACHE_SIZE is not a number.
+        ConfigError: if DISENT_HOME has an unknown user or store, or has keys, or DISENT_CACHE_SIZE is not a number.
     """
     home = environment.get("DISENT_HOME") or PROJECT / "data"
     if ":" in str(home):
@@ -52,7 +52,7 @@ def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
-    """Attach a bucket to its local folder, which keeps DISENT_CACHE_SIZE gigabytes (0: any number), and return that."""
+    """Attach a bucket to its local folder, of at most DISENT_CACHE_SIZE gigabytes (0: no limit); return the folder."""
     from disent_core.storage.bucket import SCHEMES, Bucket
     from disent_core.storage.remote import LruCache, RemoteHome, attach
     from disent_core.storage.tables import fingerprint
@@ -81,12 +81,12 @@ def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of what was downloaded: copies of homes in buckets, and models."""
+    """Return the folder for downloads: copies of homes in buckets, and models."""
     return path_of("DISENT_CACHE", environment.get("DISENT_CACHE") or "~/.cache/disent")
 
 
 def open_home(home: str | Path) -> Path:
-    """Return the folder of a home that is named by its folder or its address; see `home_folder`."""
+    """Return the folder of a home, given as a folder or an address; see `home_folder`."""
     return home_folder({**os.environ, "DISENT_HOME": str(home)})
 
 
@@ -99,7 +99,7 @@ def path_of(name: str, value: str | Path) -> Path:
 
 
 def check_owner(config: "Config", home: Path) -> None:
-    """Check that a folder has the results of this configuration: its path, relative path or text is the recorded one.
+    """Check that a folder's results are of this configuration: its path, relative path or text was recorded.
 
     Raises:
         ConfigError: if the results are of another configuration.
@@ -115,7 +115,7 @@ def check_owner(config: "Config", home: Path) -> None:
 
 
 def owner_identity(config: "Config", home: Path) -> dict[str, str]:
-    """Return what identifies a configuration: its path, its path from the folder (not of a bucket), its text."""
+    """Return what identifies a configuration: its path, the path relative to `home` (not for a bucket), its text."""
     from disent_core.storage.remote import bucket_of
     from disent_core.storage.results import sha256_of
 
@@ -125,7 +125,7 @@ def owner_identity(config: "Config", home: Path) -> dict[str, str]:
 
 
 def recorded_owner(home: Path) -> dict[str, str]:
-    """Read which configuration a folder is of; empty if that is not recorded, or damaged."""
+    """Read which configuration a folder belongs to; empty if the record is missing or damaged."""
     from disent_core.storage.results import fetch
 
     try:

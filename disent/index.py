@@ -35,7 +35,7 @@ class Hit(NamedTuple):
     Attributes:
         text: in NFC.
         language: of the text, if the index knows it.
-        score: cosine of text and query, exact but for one rounding to float32.
+        score: cosine of text and query, exact up to one rounding to float32.
         row: number of the text in the index.
         text_key: of the text, as in the tables of a run.
     """
@@ -51,11 +51,11 @@ class SearchRequest(TypedDict, total=False):
     """Options of a search; pass them as keywords of `Index.search` and `Index.search_each`.
 
     Attributes:
-        language: of the queries. A head that has `languages` and `other_language` need it.
+        language: of the queries. Required by `other_language`, and by heads that have `languages`.
         other_language: leave out texts in the language of the queries.
         only_language: find only texts in this language.
         except_same_text: leave out the query itself, in any language.
-        exact: search exactly, whatever the engine; a search in some languages always does.
+        exact: search exactly, whatever the engine; a search restricted to some languages is always exact.
     """
 
     language: str | None
@@ -66,17 +66,17 @@ class SearchRequest(TypedDict, total=False):
 
 
 class Index:
-    """Texts with their vectors by one model, static or a head.
+    """Texts with their vectors from one model, either static or a head.
 
-    `Index.of` makes one in memory, `Index.build` and `disent index` make one on disk, which `Index.open` opens. A score
-    depends on the two texts alone: not on the other texts, on how they were added, or on threads.
+    `Index.of` makes one in memory; `Index.build` and `disent index` make one on disk, which `Index.open` opens. A score
+    depends only on the two texts: not on the other texts, how they were added, or the number of threads.
 
     Attributes:
-        folder: where it lies; None if it is in memory.
-        embeddings: what a search may go by, such as `meaning`, `template` and `residual`.
-        engine: what searches: `exact`, or `hnsw` or `ivf` of faiss.
-        recall: share of the ten nearest texts of exact search that the engine found when the index was made, by
-            embedding; empty for exact search.
+        folder: the folder of the index; None if it is in memory.
+        embeddings: embeddings to search by, such as `meaning`, `template` and `residual`.
+        engine: `exact`, or faiss's `hnsw` or `ivf`.
+        recall: by embedding, the share of the ten exactly nearest texts that the engine found when the index was made;
+            empty for exact search.
         texts: the text of each row.
         languages: the language of each row; None where it is not known.
     """
@@ -112,17 +112,17 @@ class Index:
         language: str | Sequence[str | None] | None = None,
         embeddings: Sequence[str] | None = None,
     ) -> "Index":
-        """Make an index in memory. With a static model numpy suffices.
+        """Make an index in memory. A static model needs only numpy.
 
         Args:
-            texts: a list, an array or any other iterable; a text may repeat. `Hit.row` counts them from 0.
-            model: of `load`, or a name or path for it; None: the model `small`.
+            texts: a list, an array or any other iterable; texts may repeat. `Hit.row` counts them from 0.
+            model: from `load`, or its name or path; None: the model `small`.
             language: of all texts, or of each.
-            embeddings: what a search may go by; None: all that the model has.
+            embeddings: embeddings to search by; None: all that the model has.
 
         Raises:
-            ValueError: if a text is no str, there are other numbers of texts and languages, or the model does not embed
-                each text by itself, or has no such embedding.
+            ValueError: if a text is not a str, the numbers of texts and languages differ, or the model does not embed
+                each text by itself or has no such embedding.
         """
         from disent_core.search.memory import MemoryIndex
 
@@ -148,11 +148,11 @@ class Index:
         device: "Device" = "auto",
         methods: Collection[str] = (),
     ) -> "Index":
-        """Open an index, which may come from anyone.
+        """Open an index. Indexes from untrusted sources are safe to open.
 
         Args:
             folder: where it lies.
-            head: its model, or the path of it, if that is no longer where it was when the index was made.
+            head: its model or the model's path, if the model has moved since the index was made.
             encoder: folder of the head's encoder, if that has moved.
             device: where queries are encoded.
             methods: as for `disent.load`: modules of your own that the head may name.
@@ -178,20 +178,20 @@ class Index:
         embeddings: Sequence[str] | None = None,
         engine: "EngineChoice | None" = None,
     ) -> "Index":
-        """Add texts to an index, or make one. Only texts that it lacks are encoded.
+        """Add texts to an index, creating it if needed. Only new texts are encoded.
 
         Args:
             folder: of the index; it may be new.
             model: of `load`.
             texts: of one language.
             language: of the texts.
-            embeddings: what a search may go by; None: what the index has already or, if it is new, all.
+            embeddings: embeddings to search by; None: those the index already has or, if it is new, all.
             engine: `exact`, `hnsw` or `ivf` (faiss), or `auto`: exact below a million texts, then `ivf` if faiss is
-                installed. None: what was chosen before or, if the index is new, `auto`.
+                installed. None: the engine chosen before or, if the index is new, `auto`.
 
         Raises:
-            ValueError: if the model does not embed each text by itself, or has no such embedding; if there is no text.
-            TableError: if the folder has something else, or an index of another head or with other embeddings.
+            ValueError: if the model does not embed each text by itself or has no such embedding, or there are no texts.
+            TableError: if the folder holds something else, or an index of another head or with other embeddings.
             ModuleNotFoundError: if the extra `cli` is not installed, or `train` for a head, or `faiss` for the engine.
             CorpusError: if a text is blank, too long or has reserved characters.
         """
@@ -215,10 +215,10 @@ class Index:
 
     @cached_property
     def model(self) -> "AnyModel":
-        """The model that made the index, loaded when it is first used.
+        """The model that made the index, loaded on first use.
 
         Raises:
-            TrainingError: if the model is not where it was, or is another one now.
+            TrainingError: if the model has moved, or is no longer the same one.
             EncoderError: if its encoder can't be loaded.
         """
         if self.folder is None:
@@ -240,18 +240,18 @@ class Index:
         Args:
             texts: a query, or a list of queries of one language.
             by: `shape` (or `template`), `values` (or `residual`) or `meaning`; the name of any other embedding of
-                `embeddings`. None: the meaning, or the first embedding that there is.
+                `embeddings`. None: the meaning or, without it, the first embedding.
             k: hits per query; fewer if the index has fewer.
             **request: `language`, `other_language`, `only_language`, `except_same_text` and `exact`; see
                 `SearchRequest`.
 
         Returns:
-            The hits of a query, the highest score first, equal ones by row; for a list of queries a list of these.
+            The hits of a query, by descending score, ties by row; for a list of queries, a list of these.
 
         Raises:
             ValueError: if the index has no such embedding, a query is blank, or a language is missing.
             TrainingError, EncoderError: as `model`.
-            TableError: if texts were added since the index was opened, and a file that is needed is gone.
+            TableError: if texts were added since the index was opened and a required file is gone.
             DamagedError: if a file of the index is missing or damaged.
         """
         name = self._embedding(by)
@@ -270,7 +270,7 @@ class Index:
             **request: as in `search`.
 
         Returns:
-            For each name in `by` the hits of each query, as `search` returns them.
+            Maps each name in `by` to the hits of each query, as `search` returns them.
 
         Raises:
             ValueError, TypeError: as `search`.
@@ -301,10 +301,10 @@ class Index:
 
     @cached_property
     def noise(self) -> Mapping[str, float]:
-        """The cosine that a hit has to exceed to match, by embedding: 95 of 100 texts of random letters do not.
+        """The cosine that a hit must exceed to match, by embedding: 95 % of texts of random letters do not exceed it.
 
-        `shape` and `values` find it too. An index on disk has it, unless texts were added by a version that did not
-        measure it, or it was stopped.
+        `shape` and `values` are keys too. An index on disk stores it, unless texts were added by a version that did not
+        measure it, or measuring it was interrupted.
         """
         if (known := self._stored.noise) is not None:
             return ByEmbedding(known)
@@ -323,7 +323,7 @@ class Index:
 
         Args:
             by: as in `search`.
-            rows: numbers of the texts, as in `Hit.row`.
+            rows: row numbers of the texts, as in `Hit.row`.
 
         Raises:
             ValueError: if the index has no such embedding.
@@ -338,7 +338,7 @@ class Index:
         return self._stored.units(name, chosen)
 
     def _language_filter(self, request: SearchRequest) -> "Callable[[str | None], bool] | None":
-        """Return whether texts of a language are searched; None if all are."""
+        """Return a predicate for the languages to search; None if all are searched."""
         language, only = request.get("language"), request.get("only_language")
         others = request.get("other_language", False)
         if others and language is None:
@@ -395,7 +395,7 @@ def search(
     model: "AnyModel | str | Path | None" = None,
     **request: Unpack[SearchRequest],
 ) -> list[Hit] | list[list[Hit]]:
-    """Find, among texts, those that are nearest to a query: of the same shape, the same values or the same meaning.
+    """Find the texts nearest to a query, by shape, values or meaning.
 
     To search the same texts again, make an index of them once: `Index.of(among, model)`.
 
@@ -425,7 +425,7 @@ def _small() -> "StaticModel":
 
 
 class _Loading(TypedDict, total=False):
-    """How a head is loaded, as `load` takes it."""
+    """Options of `load` for heads."""
 
     encoder: str | Path | None
     device: "Device"
@@ -433,12 +433,12 @@ class _Loading(TypedDict, total=False):
 
 
 def needed_languages(model: "AnyModel") -> tuple[str, ...] | None:
-    """Return the languages of which one has to be named with a text; None if a text's language does not matter."""
+    """Return the languages from which a text's must be named; None if a text's language does not matter."""
     return model.languages if isinstance(model, Model) else None
 
 
 def encoded(model: "AnyModel", texts: Sequence[str], language: str | None) -> "dict[str, np.ndarray]":
-    """Embed texts of one language, which is named to a model that needs it."""
+    """Embed texts of one language; pass the language only to a model that needs it."""
     if needed_languages(model) is None:
         return model.encode_all(texts)
     return cast(Model, model).encode_all(texts, language=language)
@@ -458,12 +458,12 @@ def _encoded_by_language(
 
 
 def is_without_slots(index: Index) -> bool:
-    """Whether the model of an index has no shape and no values, since its training texts had no slots."""
+    """Whether the model of an index has neither shape nor values because its training texts had no slots."""
     if not index.embeddings or {*ALIASES.values()} & {*index.embeddings}:
         return False
     try:
         model = index.model
-    except (DisentError, ModuleNotFoundError):  # the index is searched without it, or says then what is wrong with it
+    except (DisentError, ModuleNotFoundError):  # the search does without the model, or reports its error later
         return False
     if isinstance(model, Model):
         return model.embeddings != model._head.method.embeddings
@@ -471,7 +471,7 @@ def is_without_slots(index: Index) -> bool:
 
 
 def index_model(folder: Path, **options: Unpack[_Loading]) -> "AnyModel":
-    """Load the model that made an index, whose texts may be damaged; the model `small` if there is no index yet."""
+    """Load the model that made an index, or `small` if there is no index yet; the index's texts may be damaged."""
     from disent_core.search.contents import read_contents
 
     contents = read_contents(folder)
@@ -481,7 +481,7 @@ def index_model(folder: Path, **options: Unpack[_Loading]) -> "AnyModel":
 def _model(
     folder: Path, record: "HeadRecord", model: "str | Path | AnyModel | None", **options: Unpack[_Loading]
 ) -> "AnyModel":
-    """Load the model of an index, if it is not loaded yet, and check that it is the one."""
+    """Load the model of an index unless it is loaded already, and check that it is the one that made the index."""
     what = "head" if record.encoder else "model"
     if model is None:
         model = recorded_model(folder, record.places, () if record.encoder else (record.name,))
@@ -497,23 +497,23 @@ def _model(
 
 
 def add(folder: Path, model: "AnyModel", texts: "Iterable[Text]", **options: Any) -> "Added":
-    """Add texts to an index, or make one; options are those of `disent_core.search.build.add_texts`."""
+    """Add texts to an index, creating it if needed; options are those of `disent_core.search.build.add_texts`."""
     from disent_core.search.build import add_texts
 
     names = require_vectors(model, options.get("embeddings"))
-    if options.get("embeddings") is not None:  # otherwise those that the index has
+    if options.get("embeddings") is not None:  # otherwise keep those that the index has
         options["embeddings"] = names
     record = head_record(model, folder)
     return add_texts(folder, record, lambda block, language: encoded(model, block, language), texts, **options)
 
 
 def chosen_embeddings(model: "AnyModel", name: str | None) -> list[str]:
-    """Return the embeddings that a command names: one, `all`, or by default the meaning or the first."""
+    """Return the embeddings that a command asks for: the named one, `all`, or by default the meaning or the first."""
     return require_vectors(model, None if name == "all" else [name])
 
 
 def require_vectors(model: "AnyModel", embeddings: Sequence[str | None] | None) -> list[str]:
-    """Return the embeddings that are meant, None all of them; the vector of a text must not depend on other texts."""
+    """Return the requested embeddings (None: all); reject a model whose vector of a text depends on other texts."""
     if isinstance(model, Model):
         method = model.description["name"]
         if not model.embeddings:

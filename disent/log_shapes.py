@@ -21,17 +21,17 @@ def shapes(
     """Group texts of one or several languages by their shape, as patterns with proposed slots.
 
     Args:
-        texts: of a log; repeated ones count.
+        texts: the texts of a log; repeated texts count.
         model: what `load` returns, or a name or path for it; None: the model `small`.
-        earlier: texts of an earlier log, to tell new shapes from known ones; both are grouped together.
-        threshold: mean cosine of shapes from which on wordings are of one group; None: 0.7.
+        earlier: texts of an earlier log, to tell new shapes from known ones; both logs are grouped together.
+        threshold: least mean cosine of shapes at which wordings share a group; None: 0.7.
         show_progress: show on stderr how many texts are encoded, and the time left.
 
     Returns:
         The groups, the largest first; see `disent_core.shapes`.
 
     Raises:
-        ValueError: if the model has no shape, a text is no string, or the threshold is out of range.
+        ValueError: if the model has no shape, a text is not a string, or the threshold is out of range.
     """
     from disent.model import load
     from disent_core.shapes import THRESHOLD, shapes

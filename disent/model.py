@@ -1,4 +1,4 @@
-"""Load a model, static or a trained head, and embed texts with it, without the run that trained it."""
+"""Load a static model or a trained head, and embed texts with it, without the run that trained it."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from disent_core.lineage.saved_heads import SavedHead
     from disent_core.static_model import StaticModel
 
-_BLOCK_TEXTS = 4_096  # texts that are encoded at once, which bounds the memory of their token states
+_BLOCK_TEXTS = 4_096  # texts encoded at once; bounds the memory of their token states
 
 
 MODELS = Path(__file__).with_name("models")
-"""Folder of the models that are part of disent, a folder each."""
+"""Folder of the models bundled with disent, one folder each."""
 ENTRY_POINTS = "disent.models"
-"""Group of the entry points by which wheels bring models: a name, and the package that is the model's folder."""
+"""Entry point group by which wheels provide models: the name, and the package that is the model's folder."""
 SMALL = "small"
 """Name of the model that `load()` opens."""
 
 
 class ModelInfo(NamedTuple):
-    """What `models` says of an installed model.
+    """An installed model, as `models` lists it.
 
     Attributes:
         name: `disent.load(name)` opens it.
@@ -51,10 +51,10 @@ class ModelInfo(NamedTuple):
 
 
 def models() -> list[ModelInfo]:
-    """Return the models that are installed: those of disent, and those of wheels such as `disent-massive`.
+    """Return the installed models: those bundled with disent, and those of wheels such as `disent-massive`.
 
     Raises:
-        DamagedError: if the record of one can't be read.
+        DamagedError: if a model's record can't be read.
     """
     from disent_core.static_folder import read_header
 
@@ -68,7 +68,7 @@ def models() -> list[ModelInfo]:
 
 
 def shipped_models() -> dict[str, Path]:
-    """Return the folders of the models that are installed, by name; no package of a model is imported."""
+    """Return the folders of the installed models by name, without importing any model's package."""
     from importlib.metadata import entry_points
     from importlib.util import find_spec
 
@@ -84,9 +84,9 @@ def shipped_models() -> dict[str, Path]:
 
 
 def recorded_model(folder: Path, places: Iterable[str], names: Iterable[str]) -> Path | str | None:
-    """Return the model that a record in `folder` names: a path from there, or a model that disent comes with.
+    """Return the model that a record in `folder` names: a path relative to it, or an installed model's name.
 
-    The record may come from anyone: absolute paths are not followed. None if there is no such model.
+    The record is untrusted, so absolute paths are not followed. Return None if there is no such model.
     """
     near = (folder / place for place in places if not Path(place).anchor)
     if path := next(filter(os.path.exists, near), None):
@@ -121,29 +121,29 @@ def load(
     encoder: str | Path | None = None,
     methods: Collection[str] = (),
 ) -> "Model | StaticModel":
-    """Load a static model, which needs numpy alone, or a trained head together with its encoder (extra `train`).
+    """Load a static model, which needs only numpy, or a trained head with its encoder, which needs the extra `train`.
 
     Args:
-        path: name of an installed model (`models` lists them), or folder of a static model; file of a head,
-            `data/heads/ENCODER/METHOD/PAIR.safetensors`, or a folder that `save` or `disent export` wrote. The folder
-            gives the vectors of the head to the bit; or the address of an archive of a folder, `https://HOST/x.tar.gz`.
-            None: the model `small`. It may come from anyone: it runs no code.
-        sha256: of the archive at an address, 64 hexadecimal digits; without it nothing is downloaded. The archive is
-            unpacked once, below DISENT_CACHE (`~/.cache/disent`).
-        seed: of a head's training, one of `Model.seeds`; None: the first. Seeds are never averaged: their spaces
-            differ.
+        path: name of an installed model (see `models`); folder of a static model; file of a head,
+            `data/heads/ENCODER/METHOD/PAIR.safetensors`; folder that `save` or `disent export` wrote, which gives the
+            head's vectors to the bit; or URL of an archive of such a folder, `https://HOST/x.tar.gz`. None: the model
+            `small`. A file from an untrusted source is safe to load: it runs no code.
+        sha256: of the archive at a URL, 64 hexadecimal digits; nothing is downloaded without it. The archive is
+            unpacked once, in DISENT_CACHE (`~/.cache/disent`).
+        seed: of a head's training, one of `Model.seeds`; None: the first. Vectors are never averaged over seeds: their
+            spaces differ.
         device: of a head: `cpu`, `cuda`, or `auto` for a GPU where there is one.
-        encoder: folder of a head's encoder, if that is neither where it was nor in a folder beside the head's file.
+        encoder: folder of a head's encoder, if it has moved and is not in a folder beside the head's file.
         methods: modules of your own, as `my_package.rotation:METHOD`, that a head may name as its method or as the kind
-            of its encoder. A head that names another module is refused, and the module is not imported. A name on
-            the hub, `org/model`, allows to download that encoder; else the hub's local cache must have it.
+            of its encoder. A head that names any other module is rejected, and the module is not imported. A name on
+            the hub, `org/model`, allows that encoder to be downloaded; otherwise it must be in the hub's local cache.
 
     Raises:
-        ValueError: if there is no model of that name, the head has no such seed, an encoder is named for a folder,
-            which has its own, or an address comes without a checksum, or a path with one.
-        TrainingError: if there is no head there, it does not say what encoder it has, or it names a module.
-        DamagedError: if it is not as it was written, or an address does not give an archive of a model.
-        EncoderError: if its encoder is not there, or is not the one that it was trained on.
+        ValueError: if there is no model of that name, the head has no such seed, an encoder is named for a folder
+            (which has its own), a URL comes without a checksum, or a path comes with one.
+        TrainingError: if there is no head there, or it does not name its encoder, or names a disallowed module.
+        DamagedError: if the model's files are damaged, or a URL does not lead to an archive of a model.
+        EncoderError: if the head's encoder is missing, or is not the one it was trained on.
         ModuleNotFoundError: if it is a head and a library for it is not installed; the message names the extra.
     """
     if isinstance(path, str) and "://" in path:
@@ -174,24 +174,24 @@ _OTHERS = {
     "classifier.json": ("a classifier", "Open it with disent.Classifier.load"),
     "index.json": ("an index of texts", "Open it with disent.Index.open"),
 }
-"""What other folders of disent are, by a file that they have, and what opens them."""
+"""Other kinds of folders that disent writes, by the file that marks them: what they are, and what opens them."""
 
 
 def require_model(path: Path) -> None:
-    """Reject a folder of another kind with a message that names it."""
+    """Reject a folder of another kind; the message says which kind it is."""
     for name, (what, remedy) in _OTHERS.items():
         if (path / name).is_file():
             raise TrainingError(located(path, None, f"this is {what}, not a model", remedy))
 
 
 def static_folder(path: str | Path | None) -> Path | None:
-    """Return the folder of the static model that is meant; None if a head is meant."""
+    """Return the folder of the static model that `path` names; None if it names a head."""
     from disent_core.static_folder import is_static
 
     name = SMALL if path is None else path
     if name in (of_disent := _models_of_disent()):
         return of_disent[str(name)]
-    shipped = shipped_models()  # which reads the metadata of all packages that are installed
+    shipped = shipped_models()  # slow: reads the metadata of all installed packages
     if name in shipped:
         return shipped[str(name)]
     if path is None:
@@ -226,7 +226,7 @@ def load_head(
                 return Model(open_head(path, device=device, encoder=moved, allowed=methods), seed)
             from disent_core.export.saved_folder import open_folder
     except ModuleNotFoundError:
-        if not path.exists():  # a remedy that installs gigabytes would not help
+        if not path.exists():  # installing gigabytes would not help
             raise no_model(path) from None
         raise
     if encoder is not None:
@@ -237,14 +237,14 @@ def load_head(
 class Model:
     """A head and its encoder: texts in, embeddings out. `load` and `Run.head` return one.
 
-    A text has the same vector to the bit alone and among any others, unless the method takes away the mean of the texts
-    (`centered` with source `test`, `projection` with center `test`).
+    A text's vector is the same to the bit whether it is encoded alone or with others, unless the method subtracts the
+    mean of the texts (`centered` with source `test`, `projection` with center `test`).
 
     Attributes:
-        embeddings: names of the embeddings that it has, such as `meaning`, `template` and `residual`; none if the
-            method tags slots. A head that was trained on texts without slots has no template and no residual.
-        languages: languages of which one has to be named with the texts; None if a text's language does not matter.
-            `description["languages"]` has those that it was trained on, which a static model calls `languages`.
+        embeddings: names of its embeddings, such as `meaning`, `template` and `residual`; empty if the method tags
+            slots. A head that was trained on texts without slots has no template and no residual.
+        languages: languages from which the texts' must be named; None if a text's language does not matter.
+            `description["languages"]` has the languages of the training, which a static model calls `languages`.
         seeds: training seeds; empty if the method is deterministic.
         seed: the one in use.
         description: what was trained, on what, with what settings.
@@ -266,7 +266,7 @@ class Model:
         self.fingerprint: str = head.content
         path = head.path
         self.path: Path | None = path.parent if path is not None and path.suffix != ".safetensors" else path
-        # A head that subtracts the mean of the very texts has to see all of them at once.
+        # A head that subtracts the mean of the texts it encodes has to see all of them at once.
         self.is_of_one_text: bool = not head.method.is_transductive(head.settings)
 
     def __repr__(self) -> str:
@@ -275,24 +275,24 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The `embeddings`, as static models call them."""
+        """Same as `embeddings`; the name that static models use."""
         return self.embeddings
 
     @property
     def dim(self) -> int:
-        """Dimensions of what `encode` gives without the name of an embedding; the first call encodes a text."""
+        """Dimensions of the default embedding of `encode`; the first access encodes a text."""
         return self._widths[self._embedding(None)]
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens of a text that its encoder reads; the rest is cut. None if there is no such limit."""
+        """Most tokens of a text that the encoder reads; longer texts are cut. None if there is no limit."""
         if not self._head.method.reads_encoder:
             return None
         return getattr(self._head.encoder_config, "max_length", None)
 
     @property
     def device(self) -> str:
-        """Where it computes, `cpu` or `cuda`."""
+        """Device that the model runs on, `cpu` or `cuda`."""
         return self._head.device
 
     def encode(
@@ -311,23 +311,23 @@ class Model:
 
         Args:
             texts: one text, or several as a list, an array or any other iterable.
-            name: one of `embeddings`, or `shape` for the template and `values` for the residual; None: the meaning, or
-                the first that there is.
+            name: one of `embeddings`, or `shape` for the template and `values` for the residual; None: the meaning or,
+                without it, the first.
             embedding: the same as `name`.
-            language: of all of them; only a head that has `languages` needs it.
-            normalize: return unit vectors. The default differs from that of static models: without it the vectors are
-                those that the head has learned, that commands write and that a run measures. Cosines are the same.
-            batch_size: texts that are encoded at once, which bounds the memory of their token states. A head that is
-                not `is_of_one_text` encodes all at once.
-            show_progress: show on stderr how many are done, and the time left.
+            language: of all the texts; needed only by a head that has `languages`.
+            normalize: return unit vectors. Unlike with static models, the default is False: vectors are as the head has
+                learned them, as commands write them and as a run measures them. Cosines are the same.
+            batch_size: texts encoded at once; bounds the memory of their token states. A head without `is_of_one_text`
+                encodes all texts at once.
+            show_progress: show on stderr how many texts are done, and the time left.
             progress: earlier name of `show_progress`.
 
         Returns:
             float32 [dim] for one text, [texts, dim] for several, in order.
 
         Raises:
-            ValueError: if the head has no such embedding, needs a language or has not seen this one, a text is no str
-                or has half of a surrogate pair.
+            ValueError: if the head has no such embedding, needs a language or was not trained on the given one, or a
+                text is not a str or has a lone surrogate.
             EncoderError: if a text can't be encoded.
         """
         chosen = self._embedding(asked_name(name, embedding))
@@ -350,10 +350,10 @@ class Model:
         show_progress: bool = False,
         progress: bool = False,
     ) -> "dict[str, np.ndarray]":
-        """Embed texts by every embedding; the encoder runs once.
+        """Embed texts by every embedding, running the encoder once.
 
         Args:
-            texts: as in `encode`, but not one text.
+            texts: as in `encode`, but not a single str.
             language: as in `encode`.
             normalize: as in `encode`.
             batch_size: as in `encode`.
@@ -383,14 +383,14 @@ class Model:
         embedding: str | None = None,
         language: str | None = None,
     ) -> "np.ndarray":
-        """Compare all rows with all rows: cosines, or the late interaction of a method such as `bertscore`.
+        """Compare every pair of rows, by cosine or by the late interaction of a method such as `bertscore`.
 
         Args:
             left: vectors [n, dim], or n texts.
             right: vectors [m, dim], or m texts.
-            name: the embedding of the texts, as in `encode`; vectors alone have none to choose from.
+            name: the embedding of the texts, as in `encode`; not allowed if both sides are vectors.
             embedding: the same as `name`.
-            language: of the texts; only a head that has `languages` needs it.
+            language: of the texts; needed only by a head that has `languages`.
 
         Returns:
             float32 [n, m]; a single text or vector counts as n = 1.
@@ -421,7 +421,7 @@ class Model:
 
         Args:
             sentences: the words of each, `[["wake", "me"], ["play", "jazz"]]`.
-            language: of all of them, one of `languages`.
+            language: of all sentences, one of `languages`.
             seed: of the training, one of `seeds`; None: the one in use.
 
         Returns:
@@ -429,7 +429,7 @@ class Model:
 
         Raises:
             ValueError: if the head does not have the language or seed, the method embeds and does not tag, or a
-                sentence is no list of words.
+                sentence is not a list of words.
         """
         if self.embeddings:
             raise ValueError(f"{self._head.method.name} embeds texts and does not tag; call encode()")
@@ -446,19 +446,19 @@ class Model:
         onnx: bool = False,
         licence: str | None = None,
     ) -> "Exported":
-        """Write the head with its encoder as a folder that `SentenceTransformer(folder)` loads without disent.
+        """Write the head and its encoder to a folder that `SentenceTransformer(folder)` loads without disent.
 
         Args:
             folder: a folder that does not exist yet.
-            embeddings: which of its embeddings; None: all that modules of sentence-transformers compute exactly.
+            embeddings: embeddings to write; None: all that modules of sentence-transformers compute exactly.
             onnx: also write them as one ONNX graph, `disent.onnx`.
-            licence: of the weights, such as `CC-BY-4.0`, for the card.
+            licence: of the weights, such as `CC-BY-4.0`, for the model card.
 
         Returns:
-            What was written; `routes.steps` has the names that `encode(texts, task=...)` takes.
+            What was written; `routes.steps` has the names that `encode(texts, task=...)` accepts.
 
         Raises:
-            TrainingError: if the head, or one of the embeddings, can't be exported, or not as a graph, or the folder
+            TrainingError: if the head or one of the embeddings can't be exported, or not as a graph, or the folder
                 exists.
             ValueError: if the head has no such embedding.
             ModuleNotFoundError: if the extra `export`, or `onnx` for `onnx`, is not installed.
@@ -503,7 +503,7 @@ class Model:
 
     @cached_property
     def _widths(self) -> dict[str, int]:
-        """Dimensions of each embedding, by those of a text."""
+        """Dimensions of each embedding, measured by encoding a text."""
         vectors = self._encoded(["a"], self.languages[0] if self.languages else None, self.seed)
         return {name: rows.shape[1] for name, rows in vectors.items()}
 
@@ -532,6 +532,6 @@ class Model:
         return language
 
     def _refuse_untagged(self, language: str | None) -> None:
-        """Reject a language that a tagger lacks: it may have fewer than its pair."""
+        """Reject a language that a tagger lacks: a tagger may have fewer languages than its pair."""
         if not self.embeddings and language is not None and language not in (self.languages or ()):
             raise ValueError(f"this head tags {', '.join(self.languages or ())} only, not {language!r}")

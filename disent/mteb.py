@@ -8,7 +8,7 @@
     evaluate(model, tasks(run, ["en", "de"]), "data/mteb")       # every embedding; mteb's own result files
     mteb.evaluate(DisentEncoder(model, "template"), mteb.get_tasks(...))  # any task of mteb, with its data
 
-`pip install 'disent-embeddings[mteb]'`. docs/mteb.md says which tasks there are.
+`pip install 'disent-embeddings[mteb]'`. docs/mteb.md lists the tasks.
 """
 
 # pyright: reportMissingImports=false
@@ -31,12 +31,12 @@ __all__ = ["DisentEncoder", "evaluate", "tasks"]
 
 
 def tasks(run: "Run", languages: Collection[str] = (), names: Sequence[str] = ()) -> "list[AbsTask]":
-    """Tasks of mteb with their data from the tables of a run: official ones where it has their texts, and disent's own.
+    """Return mteb tasks with data from a run's tables: official tasks whose texts it has, and disent's own.
 
     Args:
         run: its corpora must have been materialised.
-        languages: only what all of whose languages are among these; empty: all of the configuration.
-        names: only these tasks, as mteb names them; empty: all.
+        languages: only tasks whose languages are all among these; empty: all languages of the configuration.
+        names: only these tasks, by their names in mteb; empty: all.
 
     Raises:
         TableError: if a table that a task reads does not exist.
@@ -50,19 +50,19 @@ def tasks(run: "Run", languages: Collection[str] = (), names: Sequence[str] = ()
 def evaluate(
     model: "Model", tasks: "Sequence[AbsTask]", folder: str | Path, embeddings: Sequence[str] | None = None
 ) -> "dict[str, list[TaskResult]]":
-    """Measure a head with mteb; a result that is in the folder and has not changed is not measured again.
+    """Measure a head with mteb; an unchanged result in the folder is not measured again.
 
     Args:
         model: the head.
         tasks: of `tasks`, or any of mteb.
         folder: of the result files, which `mteb.ResultCache(folder)` and `[mteb.results]` of a configuration read.
-        embeddings: which of its embeddings; None: all.
+        embeddings: the head's embeddings to measure; None: all.
 
     Returns:
-        Embedding -> mteb's result of each task.
+        Maps each embedding to mteb's result of each task.
 
     Raises:
-        ValueError: if the head has no such embedding, or needs the language of a text and a task does not say it.
+        ValueError: if the head has no such embedding, or needs the language of a text and a task does not name it.
     """
     from disent_core.mteb_bridge.run import evaluate
 

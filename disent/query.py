@@ -1,4 +1,4 @@
-"""Query a DuckDB warehouse that can neither be changed by a query nor reach other files."""
+"""Query a DuckDB warehouse; a query can neither change it nor read other files."""
 
 import errno
 import os
@@ -22,8 +22,8 @@ except ModuleNotFoundError as error:
     message = "the warehouse needs DuckDB: pip install 'disent-embeddings[lineage]'"
     raise ModuleNotFoundError(message, name="duckdb") from error
 
-ANSWER_BYTES = 256 << 20  # size of the largest answer of a query that has a limit
-BATCH = 2048  # rows that are read at once
+ANSWER_BYTES = 256 << 20  # largest answer of a query with a limit
+BATCH = 2048  # rows read at once
 
 NO_EXTENSIONS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
@@ -40,14 +40,14 @@ _RECORDED = (ASSET_STATE, STEP_COSTS)
 """Tables that steps and commands write beside the warehouse, newer than those in it."""
 _COMMENT = re.compile(r"--[^\n]*")
 _LISTING = re.compile(r"\s*(show\b|describe\W*$)", re.IGNORECASE)
-"""A statement that lists relations, in which a table and what shadows it would be two."""
+"""A statement that lists relations, which would list a shadowed table twice."""
 
 FOLDER = "warehouse_folder"
-"""Variable of DuckDB: where the warehouse lies, for a program that opens one which was moved or copied."""
+"""DuckDB variable with the warehouse's folder, for programs that open a moved or copied warehouse."""
 
 
 def files_folder(database: Path) -> Path:
-    """Return the folder of the files that the views of a warehouse read."""
+    """Return the folder of the files that a warehouse's views read."""
     return database.with_name("warehouse.files")
 
 
@@ -58,16 +58,16 @@ def no_warehouse(database: Path) -> TableError:
 
 
 def query(database: Path, sql: str, *, limit: int | None = None, seconds: float | None = None) -> pa.Table:
-    """Answer one query, which can neither change the warehouse nor reach another file or the network.
+    """Run one query, which can neither change the warehouse nor access other files or the network.
 
     Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files, DuckDB lets
-    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory beside its answer.
+    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory besides its answer.
 
     Args:
         database: the warehouse.
         sql: the query.
-        limit: an answer with more rows, or of more than 256 MB, is an error; None: it may have any size.
-        seconds: a query that takes longer is stopped; None: it may take any time.
+        limit: an answer with more rows, or larger than 256 MB, is an error; None: no limit.
+        seconds: a query that takes longer is stopped; None: no limit.
 
     Raises:
         TableError: if the warehouse is missing or damaged.
@@ -75,11 +75,11 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
     """
     if not fetch(database).is_file():
         raise no_warehouse(database)
-    # All connections of a process to a path share one open file, even after the file was replaced. A new in-memory
+    # All connections of a process to a path share one open file, even after the file is replaced. A new in-memory
     # instance that attaches the path opens the file again.
     with storage_errors(database), duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:
         attach_warehouse(connection, database)
-        # Tables of the file, and of its views, are shadowed by what steps and commands have recorded since.
+        # What steps and commands have recorded since shadows the tables in the file, and for its views too.
         for key in () if _LISTING.match(_COMMENT.sub("", sql)) else _RECORDED:
             path = table_path(database.parent, *key)
             if fetch(path).is_file():
@@ -89,7 +89,7 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
         if (folder := files_folder(database)).is_dir():
             connection.execute(f"set variable {FOLDER} = {text_literal(str(database.parent.absolute()))}")
             connection.execute(f"set allowed_directories = [{text_literal(str(folder.absolute()))}]")
-        # `main` comes first of all schemas, so that a query may name a relation without its schema.
+        # `main` comes first among the schemas, so that a query can name a relation without its schema.
         listed = (
             "select schema_name from duckdb_schemas() where database_name = 'warehouse' and not internal order by all"
         )
@@ -110,7 +110,7 @@ def attach_warehouse(connection: duckdb.DuckDBPyConnection, database: Path) -> N
     """Attach a warehouse read-only as `warehouse`.
 
     DuckDB opens the path twice, for the header and for the blocks. A rebuild that replaces the file in between would
-    give it the header of one file and the blocks of another, so the file is attached until it was the same throughout.
+    mix the header of one file with the blocks of another, so attach again until the file stayed the same throughout.
     """
     path = text_literal(str(database.absolute()))
     while True:
@@ -129,8 +129,8 @@ def attach_warehouse(connection: duckdb.DuckDBPyConnection, database: Path) -> N
 
 
 def hide_bar(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let no query draw a bar: commands show their own progress, and programs read answers."""
-    with suppress(duckdb.InvalidInputException):  # a kernel of Jupyter without ipywidgets, where DuckDB draws none
+    """Disable DuckDB's progress bar: commands show their own progress, and programs read answers."""
+    with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets, where DuckDB has no bar
         connection.execute("set enable_progress_bar = false")
 
 
@@ -151,7 +151,7 @@ def _interruptible(
             remedy = "Ask for less, or allow it more time (--timeout)"
             raise DisentError(f"query: it took more than {seconds:g} s and was stopped. {remedy}") from error
         finally:
-            while not running.done():  # an interrupt before the query starts is lost, so it is repeated
+            while not running.done():  # repeated, because an interrupt before the query starts is lost
                 connection.interrupt()
                 wait([running], timeout=0.1)
 
@@ -175,7 +175,7 @@ def _collected(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
 
 
 def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Reject every statement but queries. A pivot is several statements, so its first word decides."""
+    """Reject every statement that is not a query. A pivot parses as several statements, so its first word decides."""
     kinds = {duckdb.StatementType.SELECT: "", duckdb.StatementType.MULTI: r"\s*(pivot|from|\(|select|with)\b"}
     statements = connection.extract_statements(sql)
     if not statements:
@@ -189,7 +189,7 @@ def _require_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 @contextmanager
 def _missing_files(database: Path) -> Iterator[None]:
-    """Name the remedy if a file of a view is missing, in a TableError instead of the error of DuckDB."""
+    """Raise a TableError with the remedy, instead of DuckDB's error, if a file of a view is missing."""
     try:
         yield
     except (duckdb.IOException, duckdb.PermissionException) as error:
@@ -205,9 +205,9 @@ def _missing_files(database: Path) -> Iterator[None]:
 
 
 def plain_times(schema: pa.Schema, source: str) -> str:
-    """Return the query of all rows of a source with times as TIMESTAMP in UTC.
+    """Return a query for all rows of a source, with times as TIMESTAMP in UTC.
 
-    Python reads a TIMESTAMPTZ of DuckDB only where pytz is installed, and its cast depends on the session's time zone.
+    Python reads DuckDB's TIMESTAMPTZ only if pytz is installed, and casting it depends on the session's time zone.
     """
     times = [field.name for field in schema if pa.types.is_timestamp(field.type)]
     plain = ", ".join(f"make_timestamp(epoch_us({time})) as {time}" for time in times)
@@ -215,18 +215,18 @@ def plain_times(schema: pa.Schema, source: str) -> str:
 
 
 def file_literal(path: Path) -> str:
-    """Return the SQL literal of a path, with quotes doubled and `*`, `?` and `[` escaped."""
+    """Return a path as a SQL literal, with quotes doubled and `*`, `?` and `[` escaped."""
     return text_literal(re.sub(r"[*?[]", r"[\g<0>]", str(path.absolute())))
 
 
 def text_literal(text: str) -> str:
-    """Return the SQL literal of a text."""
+    """Return a text as a SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 @contextmanager
 def one_line(origin: str) -> Iterator[None]:
-    """Turn an error of DuckDB into one line that begins with its origin."""
+    """Turn a DuckDB error into one line that begins with its origin."""
     try:
         yield
     except duckdb.Error as error:
@@ -238,7 +238,7 @@ _OF_DISK = (duckdb.IOException, duckdb.FatalException, duckdb.InternalException)
 
 
 def _raise_disk_error(error: duckdb.Error) -> None:
-    """Raise the error of the operating system if DuckDB's disk is full or fails."""
+    """Raise an OSError if DuckDB failed because the disk is full or broken."""
     for number in (errno.ENOSPC, errno.EIO):
         if isinstance(error, _OF_DISK) and os.strerror(number) in str(error):
             raise OSError(number, str(error)) from error

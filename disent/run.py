@@ -24,11 +24,11 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
 
     Args:
         config: the TOML file, or the folder of its `disent.toml`.
-        home: folder of results, or an address such as `s3://bucket/prefix`. None: the one of the command line,
-            `DISENT_HOME` or `data` in the project.
+        home: folder of results, or an address such as `s3://bucket/prefix`. None: as for commands, `DISENT_HOME` or
+            `data` in the project.
 
     Raises:
-        ConfigError: if the configuration can't be read, or the folder has the results of another; the message names
+        ConfigError: if the configuration can't be read, or the folder has results of another one; the message names
             file, line and key.
     """
     from disent.home import check_owner, home_folder, open_home
@@ -52,7 +52,7 @@ class HeadName(NamedTuple):
 
 
 class Run:
-    """The results of a configuration; `open` returns one."""
+    """The results of a configuration, as `open` returns them."""
 
     def __init__(self, workspace: "Workspace") -> None:
         self._workspace = workspace
@@ -92,7 +92,7 @@ class Run:
 
         Raises:
             ValueError: if the configuration has no such method, encoder or pair.
-            TrainingError: if the head has not been trained, or with other settings; the message says how to train it.
+            TrainingError: if the head was not trained, or with other settings; the message says how to train it.
         """
         from disent_core.lineage.head_spec import head_run, require_trained
         from disent_core.lineage.run_heads import RunHead
@@ -111,8 +111,8 @@ class Run:
         """Read a table of the run, with all partitions concatenated.
 
         Args:
-            name: of the table, `"metrics"`; its stage may come before it, and the first parts of a partition after it:
-                `"corpora", "utterances", "massive", "en"` is one file. `"history.metrics"` is the history.
+            name: of the table, `"metrics"`, optionally preceded by its stage and followed by the first parts of a
+                partition; `"corpora", "utterances", "massive", "en"` is one file. `"history.metrics"` is the history.
 
         Raises:
             ValueError: if there is no such table or partition.
@@ -129,7 +129,7 @@ class Run:
             return pl.DataFrame(read_stored(self._workspace, name))
 
     def metrics(self, *, task: str | None = None, method: str | None = None) -> "pl.DataFrame":
-        """Read the table `metrics`: every number of every method with its 95 % interval.
+        """Read the table `metrics`: every result of every method, with its 95 % interval.
 
         The row whose `seed` is null is the mean over seeds.
 
@@ -147,7 +147,7 @@ class Run:
         return self.table("metrics").filter(*filters)
 
     def sql(self, query: str) -> "pl.DataFrame":
-        """Query the warehouse, as `disent sql` does. A query can neither change data nor read other files.
+        """Query the warehouse, as `disent sql` does. A query can't change data or read other files.
 
         Args:
             query: a `select` (or `from ...`) in DuckDB's SQL; `show tables` lists tables and views.
@@ -165,7 +165,7 @@ class Run:
 
     @contextmanager
     def _missing_results(self) -> Iterator[None]:
-        """Name the folder of results in the error of a missing result: it may be that of another configuration."""
+        """Add the folder of results to the error about a missing result: it may belong to another configuration."""
         try:
             yield
         except DamagedError:
@@ -178,8 +178,8 @@ class Run:
 class Head(Model):
     """A method on an encoder and a pair, trained or not; opened by `Run.head`.
 
-    For the texts of a task it gives the vectors that evaluation measures, to the bit with one thread. Texts that the
-    run has encoded in `language` are looked up; others are encoded on demand and not stored.
+    For a task's texts, vectors equal those that evaluation measures, to the bit with one thread. Texts that the run has
+    encoded in `language` are looked up; others are encoded on demand and not stored.
 
     Attributes:
         name: method, encoder and pair.
@@ -196,13 +196,13 @@ class Head(Model):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What the configuration names of the head: its method, encoder kind, and the encoder's name on the hub."""
+        """Names in the configuration that the head uses: method, encoder kind, and the encoder's name on the hub."""
         from disent_core.lineage.run_heads import modules_of
 
         return modules_of(self._head.workspace, self.name.encoder, self._head.configured)
 
     def embed(self, texts: Sequence[str], *, language: str, seed: int | None = None) -> "dict[str, np.ndarray]":
-        """Earlier name of `encode_all`; `seed` is one of `seeds`, None the first."""
+        """Earlier name of `encode_all`; `seed` is one of `seeds`, or None for the first."""
         return self._encoded(texts, language, self._seed(seed))
 
     def save(
@@ -227,7 +227,7 @@ class Head(Model):
 
 
 def _choice(what: str, name: str | None, choices: Iterable[str]) -> str:
-    """Return the name if it is known, or the only known name if none is given."""
+    """Return the name if it is among the choices, or the only choice if no name is given."""
     from disent_core.config.toml_lines import nearest
 
     names = list(choices)

@@ -2,10 +2,10 @@
 
     trained = disent.train("requests.csv", "my_model")
     trained.model.encode(["wake me up at nine"], "values")
-    print(trained)                                     # what it finds, beside other models
+    print(trained)                                     # its accuracy, beside other models
 
-The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...), as docs/corpora.md has it. Slots in brackets,
-`wake me up at [time : nine]`, teach the model shape and values; without them it has a meaning alone.
+The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...); see docs/corpora.md. Slots in brackets, as in
+`wake me up at [time : nine]`, teach the model shape and values; without slots it learns only meaning.
 """
 
 import json
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 METHOD, NAME = "facet_static", "data"
 STEPS, SMALLEST_PASS = 300, 32
-"""Optimiser steps that a training takes at least, by more passes over a small table, and least steps of a pass."""
-SURE = 30  # texts below which a measure is noted as unsure
+"""Least optimiser steps of a training, reached on a small table by more passes, and least steps of a pass."""
+SURE = 30  # a measure on fewer texts is marked as uncertain
 log = logging.getLogger("disent.training")
 
 CONFIGURATION = """\
@@ -74,10 +74,10 @@ class Measured(NamedTuple):
 
     Attributes:
         model: `untrained` (hashed words), `trained`, or the name of a model that disent comes with.
-        measure: `translation` (accuracy at 1 among the texts of the other language), or `label` (accuracy of labels
-            that a classifier has learned from texts of another language), or of a table with slots `shape` and
-            `values` (accuracy at 1 as of the tasks `same_template_retrieval` and `value_retrieval`), and the same by
-            the part that should not find it, `shape by values` and `values by shape`.
+        measure: `translation` (accuracy at 1 among the texts of the other language); `label` (accuracy of a classifier
+            that learned the labels from texts of another language); for a table with slots also `shape` and `values`
+            (accuracy at 1, as in the tasks `same_template_retrieval` and `value_retrieval`), and the same by the part
+            that should not find it, `shape by values` and `values by shape`.
         of: `en-de`: from English to German; `en`: among texts in English.
         value: between 0 and 1.
         low, high: its 95 % interval over texts (Wilson).
@@ -95,14 +95,14 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Trained:
-    """What `train` has made.
+    """What `train` returns.
 
     Attributes:
         model: the static model.
         folder: where it lies; `disent.load` opens it.
-        measured: of this model and others.
-        counts: of each language but the pivot, how many of its texts are translations, in the splits `train`, `dev`
-            (where the settings were fixed) and `test` (where it is measured).
+        measured: measures of this model and others.
+        counts: for each language except the pivot, how many of its texts are translations, in the splits `train`, `dev`
+            (on which the settings were fixed) and `test` (on which the model is measured).
     """
 
     model: "StaticModel"
@@ -112,7 +112,7 @@ class Trained:
 
     @property
     def has_shape(self) -> bool:
-        """Whether the table has slots, from which the model has learned shape and values."""
+        """Whether the model has learned shape and values, from a table with slots."""
         return "template" in self.model.names
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ class Trained:
 
 
 def _counted(counts: dict[str, dict[str, int]]) -> str:
-    """Return the translations of each language by split in a line."""
+    """Return one line with the number of translations of each language by split."""
     of_language = (f"{code} {', '.join(f'{n} {split}' for split, n in of.items())}" for code, of in counts.items())
     return f"translations: {'; '.join(of_language)}"
 
@@ -152,23 +152,23 @@ def train(
     licence: str | None = None,
     overwrite: bool = False,
 ) -> Trained:
-    """Train a static model on a table, write it, and measure it beside untrained words and the model `small`.
+    """Train a static model on a table, write it, and measure it, untrained words and the model `small`.
 
-    With `extend` the languages of the table that a model lacks are added to it, in seconds, by their translations into
-    one that it has. Its other rows stay to the bit, slots are not read, and it is measured beside the model as it was.
+    With `extend`, add the table's new languages to a model, in seconds, by their translations into a language it has.
+    Its other rows stay the same to the bit, slots are not read, and it is measured beside the unextended model.
 
     Args:
         data: CSV, TSV, JSONL or Parquet file, or a folder of such files, with texts of at least two languages. Rows
             without a split are drawn, 80 % for training and 10 % for the measures.
         folder: a new folder, or with `overwrite` one of an earlier model.
-        extend: a static model, or a name or folder of one.
+        extend: a static model, or its name or folder.
         seed: of the training.
-        bits: of a weight, 4 or 8; a model that is extended keeps its own.
-        licence: of the weights, such as `CC-BY-4.0`, for the card; None: not stated, or that of the model to extend.
+        bits: of a weight, 4 or 8; an extended model keeps its own.
+        licence: of the weights, such as `CC-BY-4.0`, for the card; None: not stated, or that of the extended model.
         overwrite: replace the model in the folder.
 
     Raises:
-        ValueError: if the folder has a model already, or other files, or can't be made.
+        ValueError: if the folder already has a model or other files, or can't be created.
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[train]'`.
@@ -189,7 +189,7 @@ def train(
         if target.exists() and any(target.iterdir()) and not (overwrite and is_static(target)):
             remedy = "Name a new one, or overwrite it (--overwrite)" if is_static(target) else "Name a new one"
             raise ValueError(f"{target} has {'a model' if is_static(target) else 'other files'} already. {remedy}")
-        try:  # what can't be written is said before the training, not after it
+        try:  # fail before the training, not after it
             target.absolute().parent.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryDirectory(dir=target.absolute().parent).cleanup()
         except OSError as error:
@@ -231,7 +231,7 @@ def _make(needed: "Sequence[Step]") -> None:
 
 
 def _translations(tables: "dict[str, pa.Table]", pivot: str) -> dict[str, dict[str, int]]:
-    """Count the texts of each other language that are translations of the pivot's, by split."""
+    """Count the texts of each language except the pivot that are translations of the pivot's texts, by split."""
     import pyarrow.compute as pc
 
     counts: dict[str, dict[str, int]] = {}
@@ -260,7 +260,7 @@ def _extended(
     counts: dict[str, dict[str, int]],
     licence: str | None,
 ) -> Trained:
-    """Add the languages of a table that a model lacks, write it, and measure it beside the model as it was."""
+    """Add a table's new languages to a model, write it, and measure it beside the model as it was."""
     from disent_core.export.added_language import AddedLanguageConfig, with_language
     from disent_core.static_model import StaticModel
 
@@ -306,12 +306,12 @@ def _keyed(table: "pa.Table") -> list[list[str]]:
 
 
 def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
-    """Return the configuration that trains on a table, which `disent init --from` writes too.
+    """Return the text of a configuration that trains on a table; `disent init --from` writes the same.
 
     Args:
         data: the table.
         seed: of the training.
-        path: of the table as the configuration names it; None: the absolute path.
+        path: of the table, as written in the configuration; None: the absolute path.
 
     Raises:
         CorpusError: if the table can't be read, or has one language only.
@@ -354,7 +354,7 @@ def _tables(workspace: "Workspace", key: "Key") -> "dict[str, pa.Table]":
 
 
 def _others(trained: "StaticModel") -> "dict[str, StaticModel]":
-    """Return the words of a model before the training, and the model `small` where it is installed."""
+    """Return the model before training (hashed words only) and, if it is installed, the model `small`."""
     import numpy as np
 
     from disent_core.static_model import StaticModel
@@ -373,11 +373,11 @@ def _measured(
     compared: "dict[str, StaticModel]",
     pairs: "Mapping[str, pa.Table] | None" = None,
 ) -> list[Measured]:
-    """Measure models on the pairs of a language with each other one, and their parts on the template pairs."""
+    """Measure models on the pairs of the pivot with each other language, and their parts on the template pairs."""
     from disent_core.static_model import UnseenTextWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenTextWarning)  # that they lack languages is what is measured
+        warnings.simplefilter("ignore", UnseenTextWarning)  # missing languages are part of the measure
         of_languages = [
             row
             for name, model in compared.items()
@@ -401,7 +401,7 @@ def _split(table: "pa.Table", split: str) -> "pa.Table":
 def translation(
     name: str, model: "StaticModel", tables: "dict[str, pa.Table]", languages: tuple[str, str]
 ) -> Iterator[Measured]:
-    """Yield the accuracy at 1 of translations of the test split among its texts of the other language."""
+    """Yield the accuracy at 1 of finding a test text's translation among the test texts of the other language."""
     import numpy as np
 
     from disent_core.evaluation.metrics.ranking import first_is_gold, nearest
@@ -420,7 +420,7 @@ def translation(
 def _label(
     name: str, model: "StaticModel", tables: "dict[str, pa.Table]", languages: tuple[str, str]
 ) -> Iterator[Measured]:
-    """Yield the accuracy of labels in one language that a classifier has learned from texts of another."""
+    """Yield the accuracy on one language of a classifier that learned labels from texts of another."""
     import numpy as np
 
     from disent.classifier import Classifier
@@ -439,9 +439,9 @@ def _label(
 def of_parts(
     tables: "dict[str, pa.Table]", pairs: "Mapping[str, pa.Table]", compared: "dict[str, StaticModel]"
 ) -> Iterator[Measured]:
-    """Yield how often the nearest text of the test split by shape or by values has the same, where texts have slots.
+    """Yield how often a test text's nearest neighbour by shape (or values) has the same shape (or values), given slots.
 
-    Either part is also asked for what the other one should find alone.
+    Each part is also measured on what only the other part should find.
     """
     from disent_core.embedding_names import ALIASES
     from disent_core.evaluation.contract import EvaluationConfig, Inputs
@@ -461,7 +461,7 @@ def of_parts(
 
 
 def scored(name: str, measure: str, problem: "Problem", model: "StaticModel", embedding: str) -> Measured:
-    """Return the share of a problem's texts that an embedding of a model gets right."""
+    """Return the share of a problem's texts that a model's embedding gets right."""
     vectors = {role: model.encode(texts.texts or (), embedding) for role, texts in problem.texts.items()}
     right = cast("np.ndarray", problem.score(vectors)[0].items)
     return _proportion(name, measure, (problem.evaluated_on,), right)

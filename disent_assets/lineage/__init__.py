@@ -1,1 +1,1 @@
-"""Make Dagster assets of the steps that `disent_core.lineage.steps` lists, and refresh them; nothing here computes."""
+"""Turn the steps in `disent_core.lineage.steps` into Dagster assets, and refresh them; nothing here computes."""

@@ -1,4 +1,4 @@
-"""Find the lines of code that the UI opens in an editor for an asset, without loading their modules."""
+"""Find the code that the UI opens in an editor for an asset, without loading its modules."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ def code_references(places: Sequence[str]) -> dg.CodeReferencesMetadataValue:
 
 
 def file_reference(path: Path) -> dg.CodeReferencesMetadataValue:
-    """Return the beginning of a file."""
+    """Return a reference to the beginning of a file."""
     with _beta():
         reference = dg.LocalFileCodeReference(file_path=str(path.absolute()), line_number=1, label=path.name)
         return dg.CodeReferencesMetadataValue(code_references=[reference])
@@ -26,7 +26,7 @@ def file_reference(path: Path) -> dg.CodeReferencesMetadataValue:
 
 @contextmanager
 def _beta() -> Iterator[None]:
-    """Leave out Dagster's warning of each reference that these classes may change."""
+    """Suppress Dagster's warnings that these classes may change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         yield
@@ -44,7 +44,7 @@ def _reference(place: str) -> dg.LocalFileCodeReference | None:
 
 
 def _defined(line: str) -> Sequence[str]:
-    """Return the names that a line at the top level of a module defines."""
+    """Return the names defined by a top-level line of a module."""
     words = line.replace("(", " ").replace(":", " ").replace(",", " ").replace("[", " ").split()
     if words[:1] in (["def"], ["class"]):
         return words[1:2]

@@ -1,9 +1,9 @@
 """Compute a version of each language and each language pair from the published files of the corpora, and cache it.
 
-A version is a content hash. It is computed again only if a file has changed: an unchanged corpus costs one `stat` a
-file. Like git's index, a record holds the stamp of each file: path, size, modification and change time, inode. A file
-that is rewritten at the same size within one tick of the clock keeps its stamp. So a hash is recorded only if the files
-had not changed for `SETTLED` when hashing began; younger files are hashed every time.
+A version is a content hash, recomputed only if a file has changed: an unchanged corpus costs one `stat` per file. Like
+git's index, a record has the stamp of each file: path, size, modification and change time, inode. A file rewritten with
+the same size within one tick of the clock keeps its stamp. So a hash is recorded only if the files had not changed for
+`SETTLED` when hashing began; younger files are hashed every time.
 """
 
 import json
@@ -30,20 +30,20 @@ from disent_core.storage.tables import fingerprint
 
 log = logging.getLogger(__name__)
 
-CODE_VERSION = "2"  # part of every record: raise it if a reader computes its hash differently
+CODE_VERSION = "2"  # part of every record: change it if a reader computes its hash differently
 SETTLED = 2_000_000_000
 """Nanoseconds; the coarsest clock of the file systems in use is FAT's, which ticks every two seconds."""
-MAX_FILES = 100_000  # nothing is recorded of a folder with more files
+MAX_FILES = 100_000  # a folder with more files is not recorded
 
 
 def are_settled(stats: FileStats, now: int) -> bool:
-    """Return whether every change after `now`, in nanoseconds, must change a stamp."""
+    """Return whether any change after `now`, in nanoseconds, must change a stamp."""
     latest = (max(modified, changed) for _, _, modified, changed, _ in stats)
     return len(stats) <= MAX_FILES and all(moment + SETTLED < now for moment in latest)
 
 
 class Observer:
-    """Hashes the corpora once: takes a hash from the record if no file has changed, and computes it otherwise.
+    """Hashes the corpora once: takes a hash from the record if no file has changed, or else computes it.
 
     If the record, a JSON file, is missing or damaged, everything is hashed. The clock gives nanoseconds since 1970.
     """
@@ -57,7 +57,7 @@ class Observer:
     def hash_of(self, path: Path, name: object, read: Callable[[], str]) -> str | None:
         """Return the hash that `read` computes from a file or folder; None if it can't.
 
-        `name` distinguishes several hashes of one path, and tells of changes outside it.
+        `name` distinguishes several hashes of one path, and reflects changes outside it.
         """
         if path not in self.stats:
             self.stats[path] = file_stats(path)
@@ -93,12 +93,12 @@ def _read(record: Path) -> dict[str, tuple[str, str | None]]:
 
 
 READ_BY = {FILES: UTTERANCES, PAIR_FILES: SENTENCE_PAIRS, MTEB_FILES: MTEB_RESULTS}
-"""The table that is read from published files."""
+"""The table read from each source of published files."""
 
 
 @dataclass(frozen=True)
 class CorpusVersions:
-    """Versions of the published files: by partition, which partitions can't be read, and whether all were hashed."""
+    """Versions of the published files by partition, the unreadable partitions, and whether all were hashed."""
 
     versions: dict[str, str]
     unreadable: tuple[str, ...]
@@ -106,14 +106,14 @@ class CorpusVersions:
 
     @property
     def check(self) -> CheckResult:
-        """The result of the check of a source."""
+        """The result of a source's check."""
         return READABLE.result(not self.unreadable, unreadable=list(self.unreadable), read=len(self.versions))
 
 
 def read_source(workspace: Workspace, source: Source, *, seconds: float = math.inf) -> CorpusVersions:
-    """Return the version of every partition of a source: the hash of what is read from its files.
+    """Return the version of every partition of a source, the hash of what is read from its files.
 
-    After so many seconds of hashing it stops; the next call continues from there, as the workspace caches the hashes.
+    Stop after `seconds` of hashing; the next call continues from there, since the workspace caches the hashes.
     """
     observer, until = Observer(record_of(workspace, source.key)), time.monotonic() + seconds
     by_name: dict[str, str | None] = {}
@@ -129,7 +129,7 @@ def read_source(workspace: Workspace, source: Source, *, seconds: float = math.i
 
 
 def read_sources(workspace: Workspace, *, seconds: float = math.inf) -> dict[Key, CorpusVersions]:
-    """Return the versions of all published files, by asset; arguments as `read_source`."""
+    """Return the versions of all published files, by asset; arguments as in `read_source`."""
     return {source.key: read_source(workspace, source, seconds=seconds) for source in sources(workspace.config)}
 
 

@@ -1,6 +1,6 @@
-"""Place the lineage into a Dagster project with other assets: under a prefix, in the instance of that project.
+"""Embed the lineage in a Dagster project with other assets: under a prefix, in that project's instance.
 
-What belongs here: what differs there. What does not: what the assets are, and how they are refreshed.
+Belongs here: what differs in such a project. Does not: what the assets are, and how they are refreshed.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,10 @@ from disent_core.storage.tables import fingerprint
 
 
 def hosted(workspace: Workspace, pool: str | None = None, workers: int = 1) -> dg.Definitions:
-    """Return the assets of a workspace, jobs that refresh them and sum up a week, and what starts these once it is on.
+    """Return a workspace's assets, jobs that refresh them and sum up a week, and their sensor and schedules (off).
 
-    Names of jobs, the sensor, schedules, steps, groups and the pool begin with the prefix of the workspace. The
-    steps that take the accelerator are in `pool`, by default `gpu` after the prefix; `workers` steps of a refresh run
-    at once.
+    Names of jobs, the sensor, schedules, steps, groups and the pool begin with the workspace's prefix. Steps that take
+    the accelerator are in `pool`, by default `gpu` with the prefix; `workers` steps of a refresh run at once.
     """
     load = partial(hosted_assets, pool=pool)
     assets = load(workspace)
@@ -54,7 +53,7 @@ def hosted_assets(workspace: Workspace, pool: str | None = None) -> dg.Definitio
 
 
 def _hosted(asset: dg.AssetsDefinition, workspace: Workspace, pool: str | None) -> dg.AssetsDefinition:
-    """Return the same asset under the prefix; its step first claims the folder of results for its configuration."""
+    """Return the asset under the prefix; its step first claims the folder of results for its configuration."""
     prefix, function = workspace.prefix, step_function(asset)
 
     @dg.multi_asset(
@@ -85,7 +84,7 @@ def _spec(spec: dg.AssetSpec, prefix: Key) -> dg.AssetSpec:
         key=_under(prefix, spec.key),
         deps=[dg.AssetDep(_under(prefix, dep.asset_key), partition_mapping=dep.partition_mapping) for dep in spec.deps],
         group_name=group_name(spec.key.path, prefix),
-        freshness_policy=None,  # it holds if the refresh at night is switched on
+        freshness_policy=None,  # it would hold only with the nightly refresh on
     )
 
 

@@ -1,4 +1,4 @@
-"""Build an asset from a step: where it runs, its spec, its checks, and the function that Dagster calls."""
+"""Build an asset from a step: its place, spec and checks, and the function that Dagster calls."""
 
 import json
 import math
@@ -35,20 +35,20 @@ from disent_core.lineage.step import Node, Output, Read, Source, Step
 from disent_core.lineage.workspace import Workspace
 from disent_core.storage.tables import SCHEMAS, fingerprint
 
-GPU_POOL = "gpu"  # pool of the steps that use the accelerator; `dagster.yaml` limits how many of them run at once
+GPU_POOL = "gpu"  # pool of steps that use the accelerator; `dagster.yaml` limits how many run at once
 GPU_DRIVERS = ("nvidia*", "nvhost-gpu", "kfd", "dxg")
-"""Device files of GPUs under Linux: of CUDA, of CUDA on Jetson, of ROCm, and of both under Windows."""
+"""Device files of GPUs on Linux: CUDA, CUDA on Jetson, ROCm, and both under Windows."""
 
 
 @dataclass(frozen=True)
 class Place:
     device: str  # `cpu`, or `cuda` if it takes the accelerator of this machine
     pool: str | None  # limits how many of its kind run at once on one machine; a cluster counts GPUs itself
-    tags: Mapping[str, Any]  # what it asks of Ray and of Kubernetes
+    tags: Mapping[str, Any]  # requests to Ray and Kubernetes
 
 
 def on_device(config: Config, memory: float) -> Place:
-    """Return the place of a step that uses the accelerator, if there is one, with so many GB of memory."""
+    """Return the place of a step that uses the accelerator, if there is one, and needs `memory` GB."""
     gpus, factor = step_share()
     may_use, has = config.experiment.device != "cpu", device_pool(config) is not None
     pool = GPU_POOL if has and is_local() else None
@@ -56,13 +56,13 @@ def on_device(config: Config, memory: float) -> Place:
 
 
 def device_pool(config: Config) -> str | None:
-    """Return the pool of steps that take the whole accelerator; None on a CPU, where steps can run side by side."""
+    """Return the pool of steps that take the whole accelerator; None on a CPU, where steps can run in parallel."""
     return GPU_POOL if config.experiment.device != "cpu" and _has_gpu() else None
 
 
 @cache
 def _has_gpu() -> bool:
-    """Return whether torch can use a GPU; torch, which loads for a second, is asked only if Linux has a driver."""
+    """Return whether torch can use a GPU; torch takes a second to load, so ask it only if Linux has a driver."""
     if sys.platform == "linux" and not any(any(Path("/dev").glob(pattern)) for pattern in GPU_DRIVERS):
         return False
     import torch
@@ -71,11 +71,11 @@ def _has_gpu() -> bool:
 
 
 def _tags(gpus: float, memory: float) -> dict[str, Any]:
-    """Return what a step asks of Ray and Kubernetes: a processor, memory in GB, and maybe a GPU or a share of one.
+    """Return a step's requests to Ray and Kubernetes: a processor, memory in GB, and maybe a GPU or a share of one.
 
-    Ray starts an entry point that asks for nothing on the head, hence the processor. Kubernetes shares no GPU. A Job
-    never starts a second pod: Dagster would take the end of that one for the end of the step
-    (https://github.com/dagster-io/dagster/issues/33755). Dagster's own retries begin it anew.
+    Ray starts entry points without requests on the head node, hence the processor. Kubernetes does not share GPUs. A
+    Job never starts a second pod: Dagster would take its end for the end of the step
+    (https://github.com/dagster-io/dagster/issues/33755). Dagster's own retries restart the step.
     """
     asked = {"cpu": "1", "memory": f"{math.ceil(memory * 1024)}Mi"}
     limits: dict[str, str] = {"memory": asked["memory"]}
@@ -96,12 +96,12 @@ def _tags(gpus: float, memory: float) -> dict[str, Any]:
 
 OWNERS = ["team:disent"]
 LOST_PROCESS = dg.RetryPolicy(max_retries=4, delay=20, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-"""A step whose process or store was lost, with its machine for instance, runs again. It waits, as an executor notices a
-lost machine late and may send the next attempt there too. `user_errors` keeps every other failure from being
-repeated."""
+"""A step whose process or store was lost, for instance with its machine, runs again. It waits first, since an executor
+notices a lost machine late and may send the next attempt there too. `user_errors` prevents retries of any other
+failure."""
 
 Show = Callable[[str, StepResult], Mapping[str, Any]]
-"""Returns metadata of a result beside its figures, such as pictures."""
+"""Returns metadata of a result in addition to its figures, such as pictures."""
 
 
 def step_asset(
@@ -112,9 +112,9 @@ def step_asset(
 ) -> dg.AssetsDefinition:
     """Return the assets that a step makes.
 
-    The configuration of the workspace must be that of the run, and its records get what the step reads, makes and
-    takes; without a workspace nothing is checked or recorded. `inside` returns the events of external assets that are
-    parts of what the step has made.
+    The workspace must have the run's configuration, and its records get the step's inputs, outputs and cost; without a
+    workspace, nothing is checked or recorded. `inside` returns the events of external assets that are parts of the
+    step's output.
     """
     on_processor = Place("cpu", None, _tags(0.0, step.memory * step_share()[1]))
     place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor
@@ -156,7 +156,7 @@ def step_asset(
                 failed[step.key, name] = failure.description or ""
                 continue
             if name == partition:
-                yield from results  # Dagster reports them, for this partition alone
+                yield from results  # Dagster reports them, for this partition only
                 continue
             for event in events_of(results, name):
                 context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
@@ -170,7 +170,7 @@ def step_asset(
 
 
 def source_asset(workspace: Workspace, source: Source) -> dg.AssetsDefinition:
-    """Return an observed asset of published files; its data version is the hash of the content of each partition."""
+    """Return an observed asset of published files; a partition's data version is the hash of its content."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*observable_source_asset.*")
     key = dg.AssetKey([*workspace.prefix, *source.key])
 
@@ -190,7 +190,7 @@ def source_asset(workspace: Workspace, source: Source) -> dg.AssetsDefinition:
 
 
 def source_checks(workspace: Workspace, source: Source) -> dg.AssetChecksDefinition:
-    """Return the checks of published files; run by themselves, they read the files."""
+    """Return the checks of published files; when run on their own, they read the files."""
     key = dg.AssetKey([*workspace.prefix, *source.key])
 
     @dg.multi_asset_check(
@@ -230,7 +230,7 @@ def _spec(step: Step, output: Output) -> dg.AssetSpec:
 
 
 def _dep(read: Read) -> dg.AssetDep:
-    """Return a dependency; without a mapping, a partition depends on the partition of the same key, or else on all."""
+    """Return a dependency; without a mapping, a partition depends on the one with the same key, or else on all."""
     if read.dependents is None:
         return dg.AssetDep(list(read.key))
     mapping = {name: set(dependents) for name, dependents in read.dependents.items()}
@@ -249,10 +249,10 @@ def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[
 
 
 def group_name(key: Sequence[str], prefix: Sequence[str] = ()) -> str:
-    """Return the stage of an asset as its group; an encoder has a group of its own in each stage: `heads_scratch`.
+    """Return the group of an asset: its stage or, for each encoder's assets, stage and encoder: `heads_scratch`.
 
-    The graph cuts the middle of long names and leaves their first six characters, so the stage comes first and the
-    prefix of the workspace last, and `wh` stands for the stage of a table or view of the warehouse: `wh_main`.
+    The graph cuts the middle of long names after six characters, so the stage comes first and the workspace's prefix
+    last, and `wh` is the stage of warehouse tables and views: `wh_main`.
     """
     stage, *others = key[:-1]
     return _OTHER_CHARACTER.sub("_", "_".join(["wh" if stage == "warehouse" and others else stage, *others, *prefix]))
@@ -292,7 +292,7 @@ def step_name(key: Sequence[str]) -> str:
 
 
 def prefixed_name(prefix: Sequence[str], name: str) -> str:
-    """Return the name of a group, step, job or the like: no two workspaces of a Dagster project share one."""
+    """Return the name of a group, step, job or the like, unique among the workspaces of a Dagster project."""
     return step_name([*prefix, name]) if prefix else name
 
 

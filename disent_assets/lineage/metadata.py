@@ -1,6 +1,6 @@
-"""Turn the results of steps into what the UI shows: data version, row counts, checks, pictures.
+"""Turn results of steps into what the UI shows: data version, row counts, checks, pictures.
 
-What belongs here: how results are shown. What does not: how they are computed.
+Belongs here: how results are shown. Does not: how they are computed.
 """
 
 import logging
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("disent_core.results")  # below the logger that Dagster shows: see dagster.yaml
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&-])")
-INLINE = 1000  # characters from which the UI hides Markdown behind a click
+INLINE = 1000  # characters from which on the UI hides Markdown behind a click
 
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turn errors into failures of Dagster; one about data, configuration or a full device is a line without traceback.
+    """Turn errors into Dagster failures; those about data, configuration or a full device become a line, no traceback.
 
-    Few are retried: `factory.LOST_PROCESS` begins a step again that has lost its process, its store or the database of
-    events. The same data or the same bug would fail again.
+    Few are retried: `factory.LOST_PROCESS` restarts a step that has lost its process, its store or the event database.
+    The same data or the same bug would fail again.
     """
     try:
         yield
@@ -51,7 +51,7 @@ def materialized(
 ) -> dg.MaterializeResult:
     """Return the result of a step as Dagster records it; the data version is the hash of the content.
 
-    A page shows metadata in this order: what is shown of the result, such as pictures, is on its first screen.
+    Pages show metadata in this order, so that displays such as pictures are on the first screen.
     """
     if result.summary:
         log.info("%s: %s", "/".join(key), result.summary)
@@ -65,7 +65,7 @@ def materialized(
             **{name: value for name, value in figures.items() if name not in tables},
             MADE: not result.is_reused,
             **({} if result.rows is None else {"dagster/partition_row_count": result.rows}),
-            **tables,  # long, so they stand last
+            **tables,  # long, so last
         },
         check_results=[check_result(key, outcome) for outcome in result.checks],
     )
@@ -94,14 +94,14 @@ def markdown_table(title: str, header: Sequence[str], rows: Sequence[Sequence[st
 
 
 def literal(text: str) -> str:
-    """Return the text as Markdown that shows every character as it is."""
+    """Return the text as Markdown that shows every character literally."""
     return _MARKDOWN.sub(r"\\\1", text)
 
 
 def check_spec(
     key: Sequence[str], check: Check, partitions: dg.PartitionsDefinition | None = None
 ) -> dg.AssetCheckSpec:
-    """Return a check of an asset as Dagster lists it."""
+    """Return Dagster's spec of an asset's check."""
     return dg.AssetCheckSpec(
         check.name,
         asset=list(key),
@@ -126,11 +126,11 @@ def check_result(key: Sequence[str], outcome: CheckResult) -> dg.AssetCheckResul
 def pictures(
     plots: Path, made_of: str, drawings: Mapping[Path, Callable[[], "Figure | None"]]
 ) -> dict[str, dg.MetadataValue]:
-    """Return pictures by the names of their files; a picture is drawn again unless its file was drawn from `made_of`.
+    """Return pictures by file name; a picture is redrawn unless its file was drawn from `made_of`.
 
-    The fingerprint `made_of` is stored in the file. So a run that was killed between its results and their pictures
-    leaves no outdated picture that passes for a new one. If there is nothing to draw, the file is removed.
-    `web/server.py` serves the folder of all pictures, `plots`.
+    The fingerprint `made_of` is stored in the file, so that a run killed between results and pictures leaves no
+    outdated picture that passes for a new one. If there is nothing to draw, the file is removed. `web/server.py` serves
+    the folder of all pictures, `plots`.
     """
     shown: dict[str, dg.MetadataValue] = {}
     for path, draw in drawings.items():
@@ -143,12 +143,12 @@ def pictures(
                 continue
             drawn = png(figure, made_of)
             _write(small, preview(drawn))
-            _write(path, drawn)  # last, because it tells that both are of this result
+            _write(path, drawn)  # last, because it marks both as being of this result
         elif open_result(small) is None:
             _write(small, preview(fetch(path).read_bytes()))
         shown[path.stem] = _linked(plots, path, small)
     if shown:
-        shown["pictures"] = dg.MetadataValue.path(str(next(iter(drawings)).parent))  # for those who have no server
+        shown["pictures"] = dg.MetadataValue.path(str(next(iter(drawings)).parent))  # for users without the server
     return shown
 
 
@@ -158,16 +158,16 @@ def _write(path: Path, picture: bytes) -> None:
 
 
 def is_served(value: Any) -> bool:
-    """Return whether metadata shows a picture that only the web server of disent gives."""
+    """Return whether metadata shows a picture that only disent's web server can serve."""
     return isinstance(value, dg.MarkdownMetadataValue) and "](/pictures/" in (value.md_str or "")
 
 
 def _linked(plots: Path, path: Path, small: Path) -> dg.MetadataValue:
-    """Return Markdown that shows the small picture, and opens the full one at a click.
+    """Return Markdown that shows the small picture and opens the full one on a click.
 
-    The UI shows Markdown of under 1,000 characters without a click, and scales no picture: hence two files.
+    The UI shows Markdown under 1,000 characters without a click, and does not scale pictures: hence two files.
     """
-    version = sha256_of(path)[:8]  # without it, the browser shows the old one
+    version = sha256_of(path)[:8]  # otherwise the browser shows the old picture
     names = (quote(file.relative_to(plots).as_posix()) for file in (path, small))
     address = value("DISENT_PICTURES").rstrip("/")
     full, inline = (f"{address}/{name}?v={version}" for name in names)

@@ -47,11 +47,11 @@ from disent_core.storage.tables import fingerprint
 Load = Callable[[Workspace], dg.Definitions]
 REFRESH = "refresh"  # name of the job
 STEP = "make_what_is_stale"  # name of its only step
-COMMAND = "user"  # tag of a run: the command that started it. The UI shows it in the column *Launched by*
-OF_JOB = {f"{HIDDEN}_refresh": "job"}  # tag of the job's runs; `dagster.yaml` lets one of them run at a time
-NUMBER = "disent/refresh"  # tag of a run that changed numbers: the number of its refresh, as in the table `runs`
-OF_RUN = "disent/run"  # tag of the runs of single steps: the run that asked for them
-OF_STEPS = {COMMAND: REFRESH}  # tag of the runs that make results by themselves
+COMMAND = "user"  # run tag: the command that started it, which the UI shows in the column *Launched by*
+OF_JOB = {f"{HIDDEN}_refresh": "job"}  # tag of the job's runs; `dagster.yaml` allows one at a time
+NUMBER = "disent/refresh"  # tag of a run that changed numbers: its refresh number, as in the table `runs`
+OF_RUN = "disent/run"  # tag of single steps' runs: the run that requested them
+OF_STEPS = {COMMAND: REFRESH}  # tag of runs that make results themselves
 
 
 class Extent(dg.Config):
@@ -85,10 +85,10 @@ def refresh_job(
         assets: of the workspace.
         workspace: to run in.
         workers: as for `run_steps`.
-        submits: whether they run elsewhere, each in a run of its own; this job then only waits for them.
-        pool: of the accelerator, if the steps take it; by default that of the profile.
-        report: receives what happens, beside the log of the run.
-        ended: receives what came of the steps.
+        submits: whether steps run elsewhere, each in its own run; this job then only waits for them.
+        pool: the accelerator's pool, if the steps take it; by default the profile's.
+        report: receives events, in addition to the log of the run.
+        ended: receives the steps' outcomes.
     """
     of_device = None if submits or device_pool(workspace.config) is None else pool or device_pool(workspace.config)
 
@@ -111,14 +111,14 @@ def refresh_job(
         before = newest_refresh(read_build(workspace))
         result = run_steps(load, workspace, steps, runs, states, workers=workers, report=log, submitted_by=elsewhere)
         if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
-            # Nothing is reported that Dagster knows. This tells the freshness policy that all was looked at.
+            # Only news is reported to Dagster. This tells the freshness policy that everything was checked.
             log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
         if (number := newest_refresh(read_build(workspace))) != before:
             context.instance.add_run_tags(context.run_id, {NUMBER: str(number)})
             context.log.info("this is refresh %s: disent diff shows which numbers it has changed", number)
         states = find_states(workspace)
         update_states(workspace, record_states(workspace, states))
-        log_news(context, list(state_events(workspace)))  # also if the step of the warehouse has failed or not run
+        log_news(context, list(state_events(workspace)))  # even if the warehouse step failed or did not run
         chosen = [("/".join(key), run.partition) for run in runs for key in run.outputs]
         by_output = {"/".join(output): step for step in steps_in(workspace) for output in step.outputs}
         result.stale_inputs = stale_inputs(states, lambda asset, name: by_output[asset].parents(name), chosen)
@@ -134,7 +134,7 @@ def refresh_job(
 
     @dg.job(
         name=prefixed_name(workspace.prefix, REFRESH),
-        tags=OF_STEPS if report else {**OF_JOB, **OF_STEPS},  # a command takes no place in the queue
+        tags=OF_STEPS if report else {**OF_JOB, **OF_STEPS},  # a command takes no slot in the queue
         executor_def=dg.in_process_executor if submits else None,
         description="Makes what is stale or missing, like `disent materialize`; its log has what every step made.",
     )
@@ -154,14 +154,14 @@ def run_command(
     workers: int | None,
     report: Report,
 ) -> Result:
-    """Run the job in this process on a selection as for `plan`; return what came of its steps, also if some failed.
+    """Run the job in this process on a selection, as in `plan`; return the steps' outcomes, even if some failed.
 
-    The UI shows the name of the command; other arguments as for `refresh_job`.
+    The UI shows the command's name; other arguments as in `refresh_job`.
     """
     results: list[Result] = []
     assets, submits = load(workspace), not is_local()
     languages = _languages(workspace, partition)
-    runs = plan(steps_of(workspace, assets), selections, partition, languages)  # an error of the selection makes no run
+    runs = plan(steps_of(workspace, assets), selections, partition, languages)  # an invalid selection creates no run
     if selections:
         _check_inputs(workspace, runs, selections, partition)
     job = refresh_job(load, assets, workspace, workers=workers, submits=submits, report=report, ended=results.append)
@@ -179,7 +179,7 @@ def run_command(
 
 
 def _languages(workspace: Workspace, partition: str | None) -> tuple[str, ...]:
-    """Return the languages of a partition that is a training set."""
+    """Return the languages of a partition if it is a training set."""
     config = workspace.config
     return config.languages_of(partition) if partition in config.training_sets else ()
 
@@ -187,7 +187,7 @@ def _languages(workspace: Workspace, partition: str | None) -> tuple[str, ...]:
 def _check_inputs(
     workspace: Workspace, runs: Sequence[StepRun], selections: Sequence[str], partition: str | None
 ) -> None:
-    """Refuse a selection whose steps read what is neither there nor selected, before any step takes its time."""
+    """Reject a selection with steps whose inputs neither exist nor are selected, before any step runs."""
     chosen = dict.fromkeys((run.key, run.partition) for run in runs)
     if lacking := missing_input(find_states(workspace, {}), steps_in(workspace), chosen.keys()):
         missing, reader = map(name_of, lacking)
@@ -200,14 +200,14 @@ _WORD = re.compile(r"[\w/:*\"]+")
 
 
 def with_upstream(selections: Sequence[str], partition: str | None) -> str:
-    """Return the command that makes a selection, and all that it is made from."""
+    """Return the command that makes a selection and everything it is made from."""
     bare = (selection.lstrip("+") for selection in selections)
     upstream = (f"+{selection}" if _WORD.fullmatch(selection) else f"+({selection})" for selection in bare)
     return shlex.join(("disent", "materialize", *upstream, *(("--partition", partition) if partition else ())))
 
 
 def due(runs: list[StepRun], states: list[State]) -> list[StepRun]:
-    """Return the steps with an asset that is not fresh, or depends on one that is not."""
+    """Return the steps with an asset that is not fresh, or depends on one that is not fresh."""
     open_ = {(state.asset, state.partition) for state in states if not state.is_settled}
     return [run for run in runs if any(("/".join(key), run.partition) in open_ for key in run.outputs)]
 
@@ -215,17 +215,17 @@ def due(runs: list[StepRun], states: list[State]) -> list[StepRun]:
 # --- sensors and schedule ---------------------------------------------------------------------------------------------
 
 LOOK_SECONDS, LOOK_EVERY_SECONDS = 20, 5
-"""Limit of hashing in one tick of the sensor (Dagster ends a tick after a minute), and the time between two ticks."""
+"""Seconds of hashing allowed in a sensor tick (Dagster ends a tick after a minute), and seconds between ticks."""
 RELOAD_EVERY_SECONDS = 15
-LOAD_SECONDS = 40  # limit of loading changed code in another process, to see whether it can be loaded
+LOAD_SECONDS = 40  # limit of test-loading changed code in another process
 NIGHTLY = "0 3 * * *"  # at 03:00 UTC
 RELOAD = """mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $name) { __typename } }"""
-BACKFILL = "dagster/backfill"  # tag of the runs that the UI starts for several assets or partitions
+BACKFILL = "dagster/backfill"  # tag of runs that the UI starts for several assets or partitions
 REQUESTED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 
 
 def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Definitions:
-    """Return the assets of a workspace, the job that refreshes them, and what starts it."""
+    """Return the assets of a workspace, the job that refreshes them, and the sensor and schedule that start it."""
     assets = load(workspace)
     elsewhere = settings.profile != "local"
     refresh = refresh_job(load, assets, workspace, workers=settings.workers, submits=elsewhere)
@@ -246,7 +246,7 @@ def _alerts(workspace: Workspace, address: str, ui: str | None) -> list[dg.Senso
 
 
 def definitions_signature(assets: dg.Definitions) -> str:
-    """Return the fingerprint of what is to be made: every asset with its partitions and the version of its code."""
+    """Return the fingerprint of what to make: every asset with its partitions and code version."""
     graph = assets.resolve_asset_graph()
     nodes = [(node, node.partitions_def) for node in map(graph.get, sorted(graph.get_all_asset_keys()))]
     return fingerprint(
@@ -260,13 +260,13 @@ def definitions_signature(assets: dg.Definitions) -> str:
 def look_sensor(
     workspace: Workspace, refresh: dg.JobDefinition, loaded: str, keys: Sequence[dg.AssetKey] | None = None
 ) -> dg.SensorDefinition:
-    """Return the sensor that starts one refresh after a change of what the workspace is made from.
+    """Return the sensor that starts a refresh after a change in what the workspace is made from.
 
     Args:
-        workspace: whose published files are looked at.
+        workspace: workspace whose published files are watched.
         refresh: the job that it starts.
         loaded: fingerprint of the assets.
-        keys: of the assets, in an instance with other assets; there, somebody has to start the sensor.
+        keys: of the assets, in an instance with other assets, where the sensor must be started by hand.
     """
 
     @dg.sensor(
@@ -281,7 +281,7 @@ def look_sensor(
         by_key = read_sources(workspace, seconds=LOOK_SECONDS)
         events = observe(workspace, context.instance, by_key)
         by_hand = newest_by_hand(context.instance, keys) or (context.cursor or "").partition(" ")[0]
-        # Whatever changes while a refresh runs is not in its cursor, so the next tick after it asks for another.
+        # Changes during a refresh are not in its cursor, so the next tick after it requests another.
         contents = [(key, sorted(read.versions.items()), read.unreadable) for key, read in by_key.items()]
         seen = f"{by_hand} {fingerprint(loaded, contents)}"
         is_due = bool(context.instance.get_runs(dg.RunsFilter(job_name=refresh.name, statuses=REQUESTED), limit=1))
@@ -295,16 +295,16 @@ def look_sensor(
 
 
 def has_backfill(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> bool:
-    """Return whether a run of a backfill of these assets (None: all) waits or goes on."""
+    """Return whether a backfill run of these assets (None: all) is waiting or in progress."""
     open_ = instance.get_runs(dg.RunsFilter(statuses=[*REQUESTED, dg.DagsterRunStatus.STARTED]))
     of_backfill = [run.asset_selection for run in open_ if BACKFILL in run.tags]
     return any(keys is None or selection is None or selection & set(keys) for selection in of_backfill)
 
 
 def newest_by_hand(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey] | None) -> str:
-    """Return the run that made the newest result of these assets (None: all); empty if it is a refresh, or goes on.
+    """Return the run that made the newest result of these assets (None: all); empty if a refresh, or in progress.
 
-    What depends on a result that was made by hand may be stale.
+    Whatever depends on a result made by hand may be stale.
     """
     log = instance.event_log_storage
     if keys is None:
@@ -337,13 +337,13 @@ def _reason_to_wait(
 
 
 def _is_busy(workspace: Workspace) -> bool:
-    """Return whether a refresh or a command has opened the results; the system notices if it is killed."""
+    """Return whether a refresh or a command has the results open; a killed one does not count."""
     lock = workspace.home / "dagster" / "processes.lock"
     return lock.is_file() and is_shared(lock)
 
 
 def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts: bool = True) -> dg.ScheduleDefinition:
-    """Return the schedule of a refresh that looks at everything; unless it `starts`, somebody has to start it."""
+    """Return the schedule of a refresh that checks everything; unless it `starts`, it must be started by hand."""
     return dg.ScheduleDefinition(
         name=prefixed_name(workspace.prefix, "refresh_at_night"),
         job=refresh,
@@ -374,7 +374,7 @@ def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.Senso
         state = _file_state(workspace, code)
         if state is not None and state == context.cursor:
             return dg.SkipReason("Nothing has changed.")
-        # The cursor of a reload has what was seen before it: what is edited during the reload differs from that.
+        # A reload's cursor has the state before it, so edits during the reload differ from it.
         is_edited = code != loaded or any(max(stat[2:4]) > LOADED_AT for stat in code)
         if is_edited:
             reason, is_done = _reload_code(ui) if state else ("The code was just edited; waits a moment.", False)
@@ -386,9 +386,9 @@ def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.Senso
 
 
 def _loaded_sources() -> list[Path]:
-    """Return the files of all modules that this process has loaded: the versions of steps are declared in them.
+    """Return the files of all loaded modules, which declare the versions of steps.
 
-    What only computes is loaded by the process of a step, and needs no reload.
+    Code that only computes is loaded in a step's process, and needs no reload.
     """
     return sorted({Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))})
 
@@ -398,10 +398,9 @@ def _stats(paths: Sequence[Path]) -> FileStats:
 
 
 def _file_state(workspace: Workspace, code: FileStats) -> str | None:
-    """Return the fingerprint of the loaded configuration and of the stats of its files and of the code.
+    """Return the fingerprint of the loaded configuration, and of the stats of its files and the code.
 
-    None while they are too young: stats of files that were just written do not show every change, see
-    `corpus_versions`.
+    None while files are too young: stats of files just written may miss changes, see `corpus_versions`.
     """
     config = workspace.config
     stats = [*_stats([config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]), *code]
@@ -409,7 +408,7 @@ def _file_state(workspace: Workspace, code: FileStats) -> str | None:
 
 
 def _reload_code(ui: str | None) -> tuple[str, bool]:
-    """Reload changed code, unless it has errors; returns as `_reload_if_changed`. It is not tried twice."""
+    """Reload changed code, unless it has errors; return as `_reload_if_changed`. Do not try the same code twice."""
     if error := load_error():
         return f"The last code stays: {error}", True
     return _reload("code", ui)
@@ -426,9 +425,9 @@ def load_error() -> str | None:
 
 
 def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:
-    """Reload a changed configuration; returns the message for the UI, and whether nothing is left to do.
+    """Reload a changed configuration; return the message for the UI, and whether nothing is left to do.
 
-    A configuration with errors is not loaded: a code location that fails to load has no sensor that could repair it.
+    A configuration with errors is not loaded: a code location that fails to load has no sensor to recover it.
     """
     try:
         config = load_config(workspace.config.path)
@@ -442,7 +441,7 @@ def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tupl
 
 
 def _reload(changed: str, ui: str | None) -> tuple[str, bool]:
-    """Ask the web server to load the code location again; returns the message for the UI, and whether it does."""
+    """Ask the web server to reload the code location; return the message for the UI, and whether it does."""
     query = json.dumps({"query": RELOAD, "variables": {"name": LOCATION}}).encode()
     with suppress(URLError, TimeoutError, ConnectionError):
         if ui is not None:

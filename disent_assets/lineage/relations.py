@@ -1,7 +1,7 @@
-"""Show each table and view of the warehouse as an asset: what it is, its columns and where they come from, its checks.
+"""Show each table and view of the warehouse as an asset: its description, columns, column lineage and checks.
 
-The step of the warehouse makes all of them at once and reports them; Dagster takes them for assets that something else
-makes. What belongs here: what Dagster shows of a relation. What does not: how it is built.
+The warehouse step makes all of them at once and reports them; to Dagster they are external assets. Belongs here: what
+Dagster shows of a relation. Does not: how it is built.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -39,7 +39,7 @@ KEY_IS_UNIQUE = Check("key_is_unique", "No two rows have the same key.", blockin
 HAS_ROWS = Check("has_rows", "It has rows.", blocking=False)
 _INPUTS = "inputs."
 _FIGURES = ("main.headline", "main.leaderboard", "main.best")
-"""Relations that say of each figure whether it is stale, beside `main.metrics`."""
+"""Relations, besides `main.metrics`, that mark stale figures."""
 
 
 def relation_key(name: str) -> Key:
@@ -66,9 +66,9 @@ def _column_sources() -> Mapping[str, Mapping[str, list[tuple[str, str]]]]:
 
 @cache
 def _checks() -> Mapping[str, tuple[Check, ...]]:
-    """Return the checks of each relation: of its key, or of its rows, and those of `sql/checks` that name it first.
+    """Return the checks of each relation: of its key or rows, and those in `sql/checks` that name it first.
 
-    What shows figures also has the check whether they are current.
+    Relations with figures also have the check that these are current.
     """
     of_database = warehouse_checks()
     checks = {relation.name: [KEY_IS_UNIQUE if relation.key else HAS_ROWS] for relation in shown_relations()}
@@ -83,7 +83,7 @@ def _checks() -> Mapping[str, tuple[Check, ...]]:
 
 
 def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
-    """Return the spec of each relation of the database that a step makes."""
+    """Return the spec of each relation in the database made by a step."""
     names = {relation.name for relation in shown_relations()}
     return [
         dg.AssetSpec(
@@ -106,7 +106,7 @@ def relation_specs(workspace: Workspace, database: Step) -> list[dg.AssetSpec]:
 
 
 def _code_reference(relation: Relation) -> dict[str, dg.CodeReferencesMetadataValue]:
-    """Return the file of its query; the tables of `sql/published` have none."""
+    """Return a reference to the file of its query; tables of `sql/published` have none."""
     schema, name = relation.name.split(".")
     path = SQL / f"{relation.kind}s" / ("" if schema == "main" else schema) / f"{name}.sql"
     return {"dagster/code_references": file_reference(path)} if path.is_file() else {}
@@ -119,14 +119,14 @@ def _description(relation: Relation) -> str:
 
 
 def _deps(relation: Relation, names: Set[str], database: Step) -> list[Key]:
-    """Return the relations that it reads; if it reads none, the database and the assets from which it is loaded."""
+    """Return the relations that it reads or, if none, the database and the assets that it is loaded from."""
     read = sorted(relation.reads & names)
     loaded = {read.key for read in database.reads if f"{_INPUTS}{read.key[-1]}" in relation.reads}
     return [relation_key(name) for name in read] if read else [DATABASE, *sorted(loaded)]
 
 
 def relation_checks(workspace: Workspace) -> dg.AssetChecksDefinition:
-    """Return the checks of all relations; run by themselves, they repeat the outcomes of the last build."""
+    """Return the checks of all relations; when run on their own, they repeat the outcomes of the last build."""
 
     @dg.multi_asset_check(
         name=prefixed_name(workspace.prefix, "check_relations"),
@@ -153,9 +153,9 @@ def _under(workspace: Workspace, key: Key) -> dg.AssetKey:
 
 
 def relation_events(workspace: Workspace) -> Iterator[Event]:
-    """Yield what the last build has made of each relation, and the outcomes of its checks.
+    """Yield the last build's result for each relation, and the outcomes of its checks.
 
-    The data version of a relation is a hash of its rows, so what depends on one is not stale because another changed.
+    A relation's data version is a hash of its rows, so its dependents are not stale when another relation changes.
     """
     last = read_build(workspace)
     stages = {f"{_INPUTS}{output.key[-1]}": output.key for step in steps_in(workspace) for output in step.made}
@@ -175,7 +175,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
 
 
 def state_events(workspace: Workspace) -> Iterator[Event]:
-    """Yield whether the figures of the warehouse are current, after its states were replaced without a build."""
+    """Yield checks of whether the warehouse's figures are current, after its states were replaced without a build."""
     if (outcome := read_build(workspace).get("checks", {}).get(OF_STATES)) is None:
         return
     check = warehouse_checks()[OF_STATES]
@@ -205,7 +205,7 @@ def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSc
 
 
 def _column_lineage(workspace: Workspace, name: str, stages: Mapping[str, Key]) -> dg.TableColumnLineage:
-    """Return what the columns of a relation are computed from; `stages` has the keys of the inputs that are assets."""
+    """Return the sources of a relation's columns; `stages` has the keys of the inputs that are assets."""
     deps = {
         column: [
             dg.TableColumnDep(_under(workspace, stages.get(relation) or relation_key(relation)), source)

@@ -1,4 +1,4 @@
-"""Choose what the UI shows of a result beside its figures: pictures, and tables of the warehouse."""
+"""Choose what the UI shows of a result in addition to its figures: pictures, and tables of the warehouse."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SEARCH = "disent index TEXTS.txt INDEX --head {head} && disent serve INDEX"
 Draw = Callable[[Mapping[str, Any], str], "Figure | None"]
-MOST_PANELS = 6  # panels of a picture in the UI; the report has all
+MOST_PANELS = 6  # most panels of a picture in the UI; the report has all
 LARGEST_CHANGES = """
 select method, encoder, task, evaluated_on, metric, value_before, value, coalesce(stands, false) as stands, change
 from changes
@@ -43,7 +43,7 @@ limit 10"""
 
 
 def show_of(workspace: Workspace, step: Step) -> Show | None:
-    """Return what shows the results of a step; None if its figures are all."""
+    """Return the function that shows a step's results; None if only figures are shown."""
     if step.key == DATABASE:
         return lambda _, result: {
             **_best_methods(workspace),
@@ -59,7 +59,7 @@ def show_of(workspace: Workspace, step: Step) -> Show | None:
 def show_head(
     workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, trained: "TrainedHead"
 ) -> dict[str, dg.MetadataValue]:
-    """Return the path of the weights and the training curve; if it embeds, its clouds, and how to search with it."""
+    """Return the path of the weights and the training curve; for an embedding head also its plots and how to search."""
     run = trained.run
     is_searched = method.method.embeddings and not method.method.is_transductive(method.settings)
     head = f"{run.name}@{run.encoder}:{training_set}"
@@ -77,7 +77,7 @@ def show_head(
 
 
 def draw_tsne(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> None:
-    """Draw the clouds of a head by t-SNE, which takes seconds a panel, unless they are drawn."""
+    """Draw a head's t-SNE plots, which take seconds per panel, unless they exist."""
     described = describe_head(workspace.head(encoder, method.name, training_set))
     if described is not None and method.method.embeddings:
         run = head_spec.head_run(workspace, encoder, method, training_set)
@@ -118,7 +118,7 @@ def show_metrics(
 def show_export(
     workspace: Workspace, encoder: str, method: MethodConfig, training_set: str, _: StepResult
 ) -> dict[str, dg.MetadataValue]:
-    """Return the folder, and how it is loaded."""
+    """Return the folder, and how to load it."""
     folder = workspace.export(encoder, method.name, training_set)
     return {"folder": dg.MetadataValue.path(str(folder)), "load": dg.MetadataValue.text(f'disent.load("{folder}")')}
 

@@ -1,6 +1,6 @@
 """Sum up a week of refreshes, and write the report, as assets: made by hand, or once a week by a schedule.
 
-They are no steps of the lineage: their content depends on the day, so no refresh makes them. Dagster shows them as out
+They are not steps of the lineage: their content depends on the day, so no refresh makes them. Dagster shows them as out
 of date when the warehouse is newer.
 """
 
@@ -25,7 +25,7 @@ from disent_core.storage.results import write_text_result
 from disent_core.storage.tables import fingerprint
 
 WEEKLY = "weekly_summary"  # name of the asset, of the job that makes both, and of its schedule
-MONDAYS = "0 6 * * 1"  # at 06:00 UTC, after the refresh at night
+MONDAYS = "0 6 * * 1"  # at 06:00 UTC, after the nightly refresh
 DAYS = 7
 _OF_JOB = "Sums up the last seven days of refreshes, and writes the report."
 Rows = Sequence[Mapping[str, Any]]
@@ -77,7 +77,7 @@ def weekly_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
 
 
 def each_week(workspace: Workspace, assets: Sequence[dg.AssetsDefinition]) -> dg.Definitions:
-    """Return the summary and the report with the job and the schedule of both; somebody has to start the schedule."""
+    """Return the summary and the report with their job and schedule; the schedule must be started by hand."""
     job = dg.define_asset_job(prefixed_name(workspace.prefix, WEEKLY), assets, description=_OF_JOB, tags=OF_STEPS)
     name = prefixed_name(workspace.prefix, "each_week")
     schedule = dg.ScheduleDefinition(name=name, job=job, cron_schedule=MONDAYS)  # off until it is started
@@ -85,7 +85,7 @@ def each_week(workspace: Workspace, assets: Sequence[dg.AssetsDefinition]) -> dg
 
 
 def _failed_runs(instance: dg.DagsterInstance, workspace: Workspace, since: datetime) -> int:
-    """Return how many runs have failed; under a prefix only those of its assets, beside which there are others."""
+    """Return how many runs have failed; under a prefix, count only runs of this workspace's assets."""
     runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], created_after=since))
     prefix = list(workspace.prefix)
     jobs = {prefixed_name(workspace.prefix, name) for name in (REFRESH, WEEKLY)}
@@ -98,7 +98,7 @@ def _failed_runs(instance: dg.DagsterInstance, workspace: Workspace, since: date
 
 
 def summed_up(workspace: Workspace, since: datetime, failed_runs: int) -> dict[str, Any]:
-    """Return what has changed since a time as metadata of the asset, and write it as Markdown."""
+    """Return the changes since a time as metadata of the asset, and write them as Markdown."""
     from disent.query import query
 
     def rows(sql: str) -> Rows:

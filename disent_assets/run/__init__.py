@@ -1,1 +1,1 @@
-"""Run steps, and know which are stale."""
+"""Run steps, and determine which are stale."""

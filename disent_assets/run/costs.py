@@ -1,4 +1,4 @@
-"""Measure the seconds, processor seconds and memory of a step, and make the table of all costs."""
+"""Measure the wall-clock time, processor time and memory of a step, and make the table of all costs."""
 
 import os
 import re
@@ -21,26 +21,26 @@ from disent_core.storage.schemas import STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table, refresh_table, rows_table
 
 RESET_PEAK = Path("/proc/self/clear_refs")
-"""Linux forgets the highest memory of a process so far when a 5 is written to it."""
+"""Writing 5 here makes Linux reset the peak memory of the process."""
 STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
 class StepCost:
-    seconds: float  # of the clock
-    processor_seconds: float  # of all threads of its process, and of processes that it started and that ended
-    # Bytes of its process while it ran; None where only the most since the start of the process is known.
+    seconds: float  # wall-clock time
+    processor_seconds: float  # of all threads of its process, and of its ended child processes
+    # Peak bytes of its process while it ran; None if only the peak since the process started is known.
     peak_memory: int | None
 
     @property
     def metadata(self) -> dict[str, float]:
-        """As the page of the asset shows it."""
+        """The cost, as shown on the asset's page."""
         peak = {} if self.peak_memory is None else {"peak_memory_megabytes": round(self.peak_memory / 1e6)}
         return {"seconds": round(self.seconds, 3), "processor_seconds": round(self.processor_seconds, 3), **peak}
 
 
 class Meter:
-    """Measures this process from its creation on; one step at a time runs in a process."""
+    """Measures this process from its creation on; a process runs one step at a time."""
 
     def __init__(self) -> None:
         try:
@@ -63,7 +63,7 @@ def _processor_seconds() -> float:
 
 
 def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Table:
-    """Read a table by stage, name and partition; without rows if nothing was recorded yet, or it is damaged."""
+    """Read a table by stage, name and partition; without rows if nothing is recorded yet, or it is damaged."""
     schema, path = SCHEMAS[table[1]], workspace.table(*table)
     try:
         rows = none_if_damaged(lambda: read_table(path, schema))
@@ -73,14 +73,14 @@ def read_run_table(workspace: Workspace, table: tuple[str, str, str]) -> pa.Tabl
 
 
 def refresh_run_table(workspace: Workspace, table: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the rows of a table, unless it has them."""
+    """Write the rows of a table, unless it already has them."""
     name = table[1]
     make = partial(rows_table, rows, name)
     refresh_table(workspace.table(*table), SCHEMAS[name], inputs=fingerprint(rows), make=make)
 
 
 def recorded_cost(cost: StepCost, made: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """Return what the record of a step has of its cost; `made` is the metadata of its first asset."""
+    """Return the costs for a step's record; `made` is the metadata of its first asset."""
     return {
         "made_at": datetime.now(UTC).isoformat(),
         "processor_seconds": cost.processor_seconds,
@@ -93,7 +93,7 @@ def recorded_cost(cost: StepCost, made: Mapping[str, Any], device: str) -> dict[
 
 
 def cost_rows(records: Records) -> list[dict[str, Any]]:
-    """Return the costs of all steps from their records, and from the last table where a record has none."""
+    """Return the costs of all steps, from their records or, where a record has none, from the last table."""
     last = {(row["asset"], row["partition"]): row for row in read_run_table(records.workspace, STEP_COSTS).to_pylist()}
     rows = []
     for step, partition in ((of, name) for of in records.steps for name in of.names):
@@ -102,7 +102,7 @@ def cost_rows(records: Records) -> list[dict[str, Any]]:
             made_at = datetime.fromisoformat(record.cost["made_at"])
             cost = {**record.cost, "made_at": made_at, "seconds": record.seconds}
             rows.append({"asset": asset, "partition": partition, **parts(step.key), **cost})
-        elif (asset, partition) in last:  # of a version that wrote every row at once
+        elif (asset, partition) in last:  # written by a version that wrote all rows at once
             rows.append(last[asset, partition])
     return rows
 

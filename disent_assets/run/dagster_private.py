@@ -1,4 +1,4 @@
-"""Use what is not public of Dagster. `tests/assets/test_dagster_private.py` says what we rely on."""
+"""Use non-public parts of Dagster. `tests/assets/test_dagster_private.py` tests what we rely on."""
 
 import asyncio
 import logging
@@ -26,10 +26,10 @@ QUEUE_DAEMON = "QUEUED_RUN_COORDINATOR"  # type of the daemon that starts queued
 
 
 def prepare_runs(instance: dg.DagsterInstance, job: str) -> None:
-    """Let the runs that this process starts have an origin, and let nothing copy the output of their steps.
+    """Give the runs that this process starts an origin, and stop the copying of their steps' output.
 
-    Runs with the origin of the code location are on the page Timeline. Steps print nothing, Dagster would start four
-    processes a run to copy it, and a progress bar would not reach the terminal.
+    Runs with the code location's origin appear on the page Timeline. Steps print nothing, yet Dagster would start four
+    processes per run to copy it, and a progress bar would not reach the terminal.
     """
     create = type(instance).create_run_for_job
     instance.create_run_for_job = partial(create, instance, remote_job_origin=RemoteJobOrigin(ORIGIN, job))
@@ -37,14 +37,14 @@ def prepare_runs(instance: dg.DagsterInstance, job: str) -> None:
 
 
 def step_function(asset: dg.AssetsDefinition) -> Any:
-    """Return the function that was decorated, which takes the context."""
+    """Return the decorated function, which takes the context."""
     function: Any = asset.op.compute_fn
     return function.decorated_fn if function.has_context_arg() else lambda _: function.decorated_fn()
 
 
 @contextmanager
 def code_locations(instance: dg.DagsterInstance, file: Path) -> Iterator[Any]:
-    """Load the code locations of a `workspace.yaml`; their present state is a new request context of the result."""
+    """Load the code locations of a `workspace.yaml`; a new request context of the result has their current state."""
     from dagster._core.workspace.context import WorkspaceProcessContext
     from dagster._core.workspace.load_target import WorkspaceFileTarget
 
@@ -72,7 +72,7 @@ def submit(
 
 
 def is_daemon_alive(instance: dg.DagsterInstance, daemon: str) -> bool:
-    """Return whether a daemon of Dagster has given a sign of life lately."""
+    """Return whether a Dagster daemon has had a recent heartbeat."""
     from dagster._daemon.controller import get_daemon_statuses
 
     return bool(get_daemon_statuses(instance, [daemon])[daemon].healthy)

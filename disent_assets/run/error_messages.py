@@ -1,4 +1,4 @@
-"""Describe why a step failed in one line: what the command line and the status show instead of a traceback."""
+"""Describe in one line why a step failed, as the command line and the status show instead of a traceback."""
 
 import re
 import sysconfig
@@ -23,10 +23,10 @@ _LESS_MEMORY = "Lower batch_size of the method (batch_tokens of the encoder), or
 
 
 def description_of(error: Exception) -> str:
-    """Return the message of an error; one that is not about data, configuration or memory names its line of code."""
+    """Return an error's message, with its line of code unless the error is about data, configuration or memory."""
     if isinstance(error, DisentError):
         return with_asset(str(error))
-    if type(error).__name__ == "OutOfMemoryError":  # of torch, which is loaded only where something computes
+    if type(error).__name__ == "OutOfMemoryError":  # torch's; torch is loaded only by what computes
         return f"out of GPU memory ({str(error).split('. ')[0]}). {_LESS_MEMORY}, or set device to 'cpu'"
     innermost = list(causes(error))[-1]
     if (line := shortage(innermost, _LESS_MEMORY)) is not None:
@@ -39,20 +39,20 @@ def description_of(error: Exception) -> str:
 
 
 def failure_of(error: Exception) -> str:
-    """Return the message of an error that a step has raised."""
+    """Return the message of an error raised by a step."""
     is_described = isinstance(error, dg.Failure) and error.description
     return str(error.description) if is_described else description_of(error)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Return an error and its causes, the innermost last."""
+    """Yield an error and its causes, innermost last."""
     while error is not None:
         yield error
         error = error.__cause__
 
 
 def failure_of_steps(failed: Mapping[Node, str]) -> dg.Failure:
-    """Return the failure of a run whose steps have failed so; an alert takes the list from its metadata."""
+    """Return the failure of a run with these failed steps; alerts read the list from its metadata."""
     listed = [{"step": name_of(node), "partition": node[1], "error": error} for node, error in failed.items()]
     lines = [f"{name_of(node)}: {error}" for node, error in failed.items()]
     return dg.Failure("\n".join(lines), metadata={"failed": dg.MetadataValue.json(listed)}, allow_retries=False)
@@ -74,7 +74,7 @@ def failure_text(event: dg.DagsterEvent) -> str:
 
 
 def with_asset(message: str) -> str:
-    """Name the asset and the command that makes it, if the message is about an input that has not been made."""
+    """Add the asset and the command that makes it to a message about an input that has not been made."""
     if (lacking := _LACKING.fullmatch(message)) is None:
         return message
     stage = lacking["stage"] or "heads"
@@ -84,7 +84,7 @@ def with_asset(message: str) -> str:
 
 
 def place_of(error: BaseException) -> str | None:
-    """Return file, line and function of the innermost frame that is not of a library, or else of the innermost."""
+    """Return file, line and function of the innermost frame outside libraries, or else of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return None
@@ -99,7 +99,7 @@ def _is_of_library(file: str) -> bool:
 
 
 def failed_checks(results: Iterable[dg.MaterializeResult], severity: dg.AssetCheckSeverity) -> list[str]:
-    """Return the failed checks of a severity, each with its asset, condition and figures."""
+    """Return the failed checks of this severity, each with its asset, condition and figures."""
     checks = [check for result in results for check in result.check_results or ()]
     return [_check_text(check) for check in checks if not check.passed and check.severity == severity]
 

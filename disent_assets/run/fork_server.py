@@ -1,4 +1,4 @@
-"""Imported first in the process that workers are forked from: it ends with the command, and its workers with it."""
+"""Imported first in the process that workers are forked from; it ends with the command, and so do its workers."""
 
 import sys
 from types import TracebackType
@@ -9,7 +9,7 @@ _shown = sys.excepthook
 
 
 def _silent_if_it_cannot_fork(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print no traceback where the system starts no process: the command says that a worker could not start."""
+    """Suppress the traceback if no process can be started: the command reports that a worker could not start."""
     if not isinstance(error, BlockingIOError):
         _shown(kind, error, trace)
 

@@ -1,4 +1,4 @@
-"""Pair the steps of the lineage with their assets, and plan those of a selection: what each of them waits for."""
+"""Pair the steps of the lineage with their assets, and plan a selection: which steps each step waits for."""
 
 import difflib
 import re
@@ -26,12 +26,12 @@ from disent_core.registry import nearest
 
 BUILD = "disent_assets.warehouse.build:build_warehouse"
 command: ContextVar[tuple[str, datetime | None]] = ContextVar("command", default=("", None))
-"""Dagster's id of the run that this process works for, and when its command began."""
+"""Dagster's id of the run that this process works for, and the start of its command."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AssetStep(Step):
-    """A step with the asset that Dagster materialises; the keys of the asset may begin with a prefix."""
+    """A step with the asset that Dagster materialises; the asset's keys may have a prefix."""
 
     asset: dg.AssetsDefinition
 
@@ -47,7 +47,7 @@ class AssetStep(Step):
 
 
 _STEPS: dict[int, tuple[Workspace, tuple[Step, ...]]] = {}
-"""The steps of the workspaces of this process; each holds its workspace, so that no other gets its id."""
+"""The steps of this process's workspaces by id; each entry keeps its workspace alive, so that no id is reused."""
 
 
 def steps_in(workspace: Workspace) -> tuple[Step, ...]:
@@ -66,13 +66,13 @@ def states_in(records: Records, **known: Collection[Any]) -> list[State]:
 
 
 def _make_warehouse(workspace: Workspace) -> StepResult:
-    """Build the warehouse with the states at the end of its step, of the published files as last observed."""
+    """Build the warehouse with the states at the end of its step, using published files as last observed."""
     records = Records(workspace, steps_in(workspace))
     return refresh_warehouse(workspace, *_run(), states_in(records, made={DATABASE}), cost_rows(records))
 
 
 def _run() -> tuple[str, datetime | None]:
-    """Return Dagster's id of the run, and when its command began, if that is known."""
+    """Return Dagster's id of the run, and the start of its command, if known."""
     if (of_command := command.get())[0]:
         return of_command
     try:
@@ -85,7 +85,7 @@ def _run() -> tuple[str, datetime | None]:
 def steps_of(
     workspace: Workspace, definitions: dg.Definitions, declared: Iterable[Step] | None = None
 ) -> list[AssetStep]:
-    """Return the steps with their assets, upstream first: `declared`, by default those of the workspace."""
+    """Return the `declared` steps (by default those of the workspace) with their assets, upstream first."""
     assets = (asset for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition))
     by_key = {tuple(key.path[len(workspace.prefix) :]): asset for asset in assets for key in asset.keys}
     return [
@@ -96,7 +96,7 @@ def steps_of(
 
 STAGES = ("corpora", "negatives", "targets", "embeddings", "heads", "evaluation", "exports", "warehouse")
 _STAGE = re.compile(rf"(?<![\w/:\"*])(?:group:)?\"?((?:{'|'.join(STAGES)})(?:/[\w.-]+)*)\"?(?![\w/*\"])")
-"""A stage, or the beginning of the names of its assets: `heads`, `heads/minilm`, `heads/minilm/facet_head`."""
+"""A stage, or a prefix of its assets' names: `heads`, `heads/minilm`, `heads/minilm/facet_head`."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class StepRun:
     key: Key
     outputs: tuple[Key, ...]
     partition: Partition = None
-    after: frozenset[str] = frozenset()  # names of what it waits for; a name that is not in the plan is done
+    after: frozenset[str] = frozenset()  # names of steps it waits for; a name that is not in the plan is done
     uses_device: bool = False  # whether it takes the whole accelerator, if there is one
 
     @property
@@ -123,10 +123,10 @@ def plan(
     partition: str | None = None,
     languages: Sequence[str] = (),
 ) -> list[StepRun]:
-    """Return what materialises the selections (names of stages, or Dagster's syntax; none: everything), upstream first.
+    """Return the steps that materialise selections (stages, or Dagster's syntax; none: everything), upstream first.
 
-    With a partition, only that and what it is made from, as a pair is from its languages. `languages` are those of a
-    named training set.
+    With a partition, only that and what it is made from, such as a pair's languages. `languages` are those of a named
+    training set.
     """
     selected = {step.key for step in steps}
     if selections:
@@ -145,7 +145,7 @@ def plan(
 
 
 def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
-    """Return the assets of a selection; a stage, or the beginning of names, stands for all its assets."""
+    """Return the assets of a selection; a stage, or a prefix of names, selects all its assets."""
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     text = _STAGE.sub(r'(key:"\1" or key:"\1/*")', selection)
     try:
@@ -162,7 +162,7 @@ def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
 
 
 def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:
-    """Return every step and partition with those that it depends on."""
+    """Map every step and partition to those that it depends on."""
     step_of = {output: step.key for step in steps for output in step.outputs}
     return {
         (step.key, partition): {(step_of[key], name) for key, name in step.parents(partition) if key in step_of}
@@ -174,9 +174,9 @@ def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:
 def _made_for(
     partition: str, languages: Sequence[str], upstream: Mapping[Node, set[Node]], selected: Collection[Key]
 ) -> set[Node]:
-    """Return the selected steps of a partition and of its languages, and the partitions that they are made from.
+    """Return the selected steps of a partition and its languages, and the partitions that they are made from.
 
-    What has no partitions, such as an encoder that is pretrained on every language, counts only if it is selected.
+    Steps without partitions, such as an encoder pretrained on all languages, count only if selected.
     """
     known = sorted({name for _, name in upstream if name is not None})
     if partition not in known:
@@ -185,7 +185,7 @@ def _made_for(
         raise ValueError(f"there is no partition {partition!r}{meant} The partitions are {', '.join(known)}")
     parts = {partition, *partition.replace("+", "-").split("-"), *languages}
     around = _with_upstream({node for node in upstream if node[1] == partition}, upstream, selected)
-    # Not all of `around`: the metrics of a pair are made from texts of others, which nobody asked for with `targets`.
+    # Not all of `around`: a pair's metrics are made from texts of others, which `targets` did not ask for.
     return _with_upstream({node for node in around if node[0] in selected and node[1] in parts}, upstream, selected)
 
 
@@ -199,7 +199,7 @@ def _with_upstream(nodes: Iterable[Node], upstream: Mapping[Node, set[Node]], se
 
 
 def _runs(steps: Sequence[AssetStep], upstream: Mapping[Node, set[Node]], chosen: Collection[Node]) -> list[StepRun]:
-    """Return the chosen nodes, upstream first; they wait for each other also by way of nodes that are not chosen."""
+    """Return the chosen nodes, upstream first; they also wait for each other through nodes that are not chosen."""
     by_key = {step.key: step for step in steps}
     runs: list[StepRun] = []
     waits_for: dict[Node, frozenset[str]] = {}

@@ -1,4 +1,4 @@
-"""Show what a run of many steps is doing: live in a terminal, as plain lines in a file, as events of Dagster."""
+"""Show the progress of a run of many steps: live in a terminal, as plain lines in a file, as Dagster events."""
 
 import logging
 import re
@@ -21,31 +21,31 @@ from disent_core.progress import seconds_left
 from disent_core.storage.tables import fingerprint
 from disent_core.text import printable
 
-LINE_EVERY = 30.0  # seconds between two lines of one step, where the output is no terminal
+LINE_EVERY = 30.0  # seconds between lines of one step, if the output is not a terminal
 _TITLE = re.compile(r"^[^:]*: (?=\d+ )")
 
 
 class Done:
-    """How much of a run is done, in seconds that were expected.
+    """How much of a run is done, in expected seconds.
 
-    A running step has done the share that follows from the time left that it says, or that of its expected time, and
-    nine tenths at most.
+    The share done of a running step follows from the time left that it logs, or else from its expected time, and is at
+    most nine tenths.
     """
 
     def __init__(self, seconds: Mapping[str, float], workers: int) -> None:
         self.seconds, self.workers = seconds, workers
         self.total = sum(seconds.values())
-        self.running: dict[str, float] = {}  # when they began
-        self.ends: dict[str, float] = {}  # of running steps, as their lines say
+        self.running: dict[str, float] = {}  # start times
+        self.ends: dict[str, float] = {}  # end times of running steps, from their log lines
         self.ended: set[str] = set()
-        self.first: float | None = None  # when the first step began: Dagster's start tells nothing of the speed
+        self.first: float | None = None  # start of the first step: Dagster's own start does not measure speed
 
     def begin(self, step: StepRun, now: float) -> None:
         self.running[step.name] = now
         self.first = now if self.first is None else self.first
 
     def hear(self, step: StepRun, text: str, now: float) -> None:
-        """Note the time left that a line of a step says."""
+        """Record the time left, if a step's log line has it."""
         if (left := seconds_left(text)) is not None:
             self.ends[step.name] = now + left
 
@@ -54,7 +54,7 @@ class Done:
         self.ended.add(step.name)
 
     def done(self, now: float) -> float:
-        """Return the expected seconds of what has ended, and of their shares of the running steps."""
+        """Return the expected seconds of ended steps, plus those of the finished shares of running steps."""
         return sum(self.seconds[name] * self._share(name, now) for name in (*self.ended, *self.running))
 
     def _share(self, name: str, now: float) -> float:
@@ -65,9 +65,9 @@ class Done:
         return min(0.9, (now - began) / max(whole, 1e-3))
 
     def left(self, now: float) -> float:
-        """Return the seconds until the end, at the speed so far: expected seconds per second."""
+        """Return the seconds left at the speed so far (expected seconds per second)."""
         done = self.done(now)
-        prior = 0.03 * self.total  # the expected speed counts as much as this part of the run
+        prior = 0.03 * self.total  # the expected speed has the weight of this part of the run
         passed = 0.0 if self.first is None else now - self.first
         speed = (done + prior) / (passed + prior / self.workers) if self.total else 1.0
         return max(self.total - done, 0.0) / speed
@@ -79,7 +79,7 @@ class Done:
 
 
 class Shown(Report):
-    """Follows the steps of a run; the subclasses show it. `check` is called often, and may raise to stop the run."""
+    """Follows the steps of a run; subclasses show them. `check` is called often, and may raise to stop the run."""
 
     def __init__(self, check: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.monotonic) -> None:
         self.check, self.clock, self.started = check, clock, clock()
@@ -107,10 +107,10 @@ class Shown(Report):
         self.check()
 
     def close(self) -> None:
-        """Remove what is not to stay."""
+        """Remove what should not stay on screen."""
 
     def is_new_warning(self, level: int, text: str) -> bool:
-        """Return whether a line is a warning that no step has logged before; several steps may read one file."""
+        """Return whether a line is a warning not logged before by any step: several steps may read one file."""
         is_new = level >= logging.WARNING and text not in self.warned
         self.warned |= {text} if is_new else set()
         return is_new
@@ -125,7 +125,7 @@ class Shown(Report):
 
 
 class Lines(Shown):
-    """Plain lines: one when a step begins and ends, and one now and then while it goes on."""
+    """Plain lines: one when a step begins and ends, and occasional ones in between."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class Lines(Shown):
 
 
 class Display(Shown):
-    """A line for each running step and one for the whole, which stay below the log lines of the terminal."""
+    """A line for each running step and one for the whole run, kept below the terminal's log lines."""
 
     def __init__(
         self, check: Callable[[], None], console: Console, clock: Callable[[], float] = time.monotonic
@@ -214,7 +214,7 @@ class Display(Shown):
 
 
 def new_progress(check: Callable[[], None], *, every_line: bool) -> Shown:
-    """Return the progress that fits the standard error output, or plain lines with every line of the library."""
+    """Return the progress display that fits stderr or, with `every_line`, plain lines with all log lines."""
     if every_line or not sys.stderr.isatty():
         return Lines(check, sys.stderr, every=0.0 if every_line else LINE_EVERY)
     return Display(check, Console(stderr=True))
@@ -230,11 +230,11 @@ def duration(seconds: float) -> str:
 
 # --- the log of a run of Dagster --------------------------------------------------------------------------------------
 
-REUSED_AT_ONCE = 25  # steps that were up to date in one line of the log
+REUSED_AT_ONCE = 25  # up-to-date steps in one line of the log
 
 
 class RunLog(Shown):
-    """Writes what happens into the log of a run, and what steps made as its events; `shown` receives everything too."""
+    """Writes the log of a run, and the steps' results as its events; also forwards everything to `shown`."""
 
     def __init__(
         self,
@@ -301,12 +301,12 @@ class RunLog(Shown):
                 is_known = not is_news and self._known(event.asset_key, step.partition) == tags[DATA_VERSION]
                 if not is_known:
                     self.context.log_event(event._replace(tags={**tags, **dict(self._tags(event.asset_key, step))}))
-            elif not is_known:  # the checks of an asset stand after it
+            elif not is_known:  # an asset is followed by its checks
                 self.context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
         log_news(self.context, [event for event in events if event.asset_key not in keys])
 
     def _known(self, key: dg.AssetKey, partition: str | None) -> str | None:
-        """Return the data version that Dagster has recorded last."""
+        """Return the data version that Dagster recorded last."""
         instance, kind = self.context.instance, dg.DagsterEventType.ASSET_MATERIALIZATION
         if key not in self.known:
             if partition is None:
@@ -319,7 +319,7 @@ class RunLog(Shown):
         return self.known[key].get(partition)
 
     def _tags(self, key: dg.AssetKey, step: StepRun) -> Iterator[tuple[str, str]]:
-        """Return the tags by which Dagster finds out what is stale: versions of the code and the inputs."""
+        """Return the tags from which Dagster determines staleness: versions of the code and the inputs."""
         spec = self.steps[step.key].asset.specs_by_key[key]
         yield "dagster/data_version_is_user_provided", "true"
         if spec.code_version:

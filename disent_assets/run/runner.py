@@ -1,4 +1,4 @@
-"""Run the steps of a plan, independent ones side by side; past a failure, go on with what does not depend on it."""
+"""Run the steps of a plan, independent ones in parallel; after a failure, continue with what does not depend on it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,18 +16,18 @@ from disent_core.lineage.workspace import Workspace
 from disent_core.methods.spec import usable_cores
 from disent_core.storage.remote import LOOK_SECONDS, looking
 
-AT_ONCE = 16  # steps that are submitted at once, by default
-STARTING_WORKERS = 6.0  # seconds of processor time that starting two workers takes, which one process does not need
-LOOK = 0.05  # seconds of looking at the files of a step that is fresh
+AT_ONCE = 16  # default number of steps submitted at once
+STARTING_WORKERS = 6.0  # processor seconds to start two workers, which a single process saves
+LOOK = 0.05  # seconds to check the files of a fresh step
 FIRST_TIME = {"embeddings": 15.0, "heads": 15.0, "evaluation": 3.0, "exports": 15.0, "warehouse": 5.0}
-"""Seconds that a step of a stage is expected to take before it has ever made something; 1 in other stages."""
+"""Expected seconds of a stage's step that has never made anything; 1 for other stages."""
 
 
 class Report:
-    """Receives what happens during a run; this one ignores it."""
+    """Receives the events of a run; this base class ignores them."""
 
     def start(self, steps: Sequence[StepRun], seconds: Mapping[str, float], workers: int) -> None:
-        """So many workers begin to run these steps, whose expected durations are given by name."""
+        """`workers` workers begin to run these steps; `seconds` has the expected durations by name."""
 
     def begin(self, step: StepRun) -> None:
         """A step begins."""
@@ -36,18 +36,18 @@ class Report:
         """A step has ended."""
 
     def block(self, step: StepRun) -> None:
-        """A step can't be run, because something that it needs has failed."""
+        """A step can't run because something that it needs has failed."""
 
     def log(self, step: StepRun, level: int, text: str) -> None:
         """A step logs a line."""
 
     def tick(self) -> None:
-        """Called often, and after every step. What it raises stops the run."""
+        """Called often, and after every step. Raising an exception stops the run."""
 
 
 @dataclass
 class Result:
-    """What came of all steps; those that can't be run are `blocked`."""
+    """Outcomes of all steps; those that can't run are `blocked`."""
 
     outcomes: dict[StepRun, Outcome] = field(default_factory=dict)
     blocked: list[StepRun] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def warnings(self) -> dict[str, list[StepRun]]:
-        """The checks that failed but stop nothing, each with its steps."""
+        """The failed checks that do not stop anything, each with its steps."""
         warnings: dict[str, list[StepRun]] = {}
         for step, outcome in self.outcomes.items():
             for text in outcome.warnings:
@@ -86,9 +86,9 @@ def run_steps(
     report: Report | None = None,
     submitted_by: tuple[dg.DagsterInstance, Mapping[str, str]] | None = None,
 ) -> Result:
-    """Run steps in the order that their dependencies allow, up to `workers` at once.
+    """Run steps in dependency order, up to `workers` at once.
 
-    One worker runs them in this process; so does any number if at most one can change, for the others are looked at.
+    A single worker is this process, as it is for any number if at most one step can change: others are only checked.
 
     Args:
         load: makes the definitions of a workspace, in the workers.
@@ -96,13 +96,13 @@ def run_steps(
         steps: of the lineage.
         runs: the plan, or a part of it.
         states: the states of all partitions before.
-        workers: None for one a core, or one if more would save less than they cost, and for `AT_ONCE` submitted ones.
+        workers: None: one per core, or one if more would not pay off; for submitted steps, `AT_ONCE`.
         report: receives what happens.
-        submitted_by: instance and tags of the runs, if the steps run elsewhere, wherever the profile has them run.
+        submitted_by: instance and tags of the runs, if the profile runs the steps elsewhere.
     """
     report, by_key = report or Report(), {step.key: step for step in steps}
     fresh = fresh_runs(runs, states)
-    settled: set[str] = set()  # nothing can change a fresh step that depends on settled ones only
+    settled: set[str] = set()  # a fresh step that depends only on settled ones can't change
     names = {run.name for run in runs}
     for run in runs:
         settled |= {run.name} if run in fresh and run.after & names <= settled else set()
@@ -115,7 +115,7 @@ def run_steps(
         one_thread()
     executor: Executor
     if submitted_by:
-        from disent_assets.run.submitted import Submitted  # loads what local runs need not
+        from disent_assets.run.submitted import Submitted  # loads what local runs don't need
 
         executor = Submitted(workspace, by_key, *submitted_by, count, report.log, seconds)
     elif count > 1:
@@ -137,7 +137,7 @@ def _ended(schedule: "Schedule", executor: Executor, report: Report) -> Iterator
         if not schedule.running:
             return
         for step, outcome in executor.ended():
-            report.tick()  # a step that was interrupted is no failure
+            report.tick()  # an interrupted step is not a failure
             yield step, outcome
             for blocked in schedule.end(step, outcome):
                 report.block(blocked)
@@ -155,7 +155,7 @@ def fresh_runs(runs: Sequence[StepRun], states: Sequence[State]) -> set[StepRun]
 
 
 def recorded_seconds(workspace: Workspace) -> dict[str, float]:
-    """Return how long steps took when they last made something, by name."""
+    """Return, by name, the seconds that steps took when they last made something."""
     nodes = [(step.key, name) for step in steps_in(workspace) for name in step.partitions or [None]]
     with looking(workspace.home, LOOK_SECONDS):
         records = {node: read_record(workspace, *node) for node in nodes}
@@ -165,13 +165,13 @@ def recorded_seconds(workspace: Workspace) -> dict[str, float]:
 def expected_seconds(
     runs: Sequence[StepRun], recorded: Mapping[str, float], settled: Collection[str] = ()
 ) -> dict[str, float]:
-    """Return how long each step takes, by name: as long as the last time, or what is usual in its stage."""
+    """Return each step's expected seconds by name: those of the last time, or the default of its stage."""
     usual = {run.name: FIRST_TIME.get(run.key[0], 1.0) for run in runs}
     return {name: LOOK if name in settled else recorded.get(name, seconds) for name, seconds in usual.items()}
 
 
 def worthwhile_workers(seconds: Mapping[str, float]) -> int:
-    """Return one worker for each core, or one if those would take longer to start than they save."""
+    """Return one worker per core, or one if starting more would take longer than they save."""
     cores = usable_cores() if HAS_WORKERS else 1
     return cores if sum(seconds.values()) * (1 - 1 / cores) > STARTING_WORKERS else 1
 
@@ -180,10 +180,10 @@ def worthwhile_workers(seconds: Mapping[str, float]) -> int:
 
 
 class Schedule:
-    """The order of steps: what can run now, and what can't any more.
+    """The order of steps: which can run now, and which no longer can.
 
-    A step of a partition needs everything that it depends on. A step without partitions gathers: it runs with what
-    there is, unless everything that it depends on has failed. If the disk fails, nothing else begins.
+    A step of a partition needs all its dependencies. A step without partitions gathers: it runs with what exists,
+    unless all its dependencies have failed. If the disk fails, nothing else begins.
     """
 
     def __init__(self, steps: Sequence[StepRun], fresh: set[StepRun], seconds: Mapping[str, float]) -> None:
@@ -208,12 +208,12 @@ class Schedule:
         return way
 
     def next(self) -> StepRun | None:
-        """Begin the step with the longest chain ahead of it; return None if no step can begin."""
+        """Begin and return the step with the longest chain ahead of it; None if no step can begin."""
         is_taken = any(step.uses_device for step in self.running)
         ready = [step for step, open in self.open.items() if not open and not (is_taken and step.uses_device)]
         if not ready:
             return None
-        step = max(ready, key=lambda step: self.way[step])  # of equals the first, as in the plan
+        step = max(ready, key=lambda step: self.way[step])  # ties: the first in the plan
         del self.open[step]
         self.running.add(step)
         return step

@@ -1,4 +1,4 @@
-"""Find the state of every partition of a workspace, record it as a table, and show it."""
+"""Determine the state of every partition of a workspace, record it as a table, and show it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from disent_core.storage.tables import SCHEMAS, fingerprint, write_table
 def observe(
     workspace: Workspace, instance: dg.DagsterInstance, versions: Mapping[Key, CorpusVersions]
 ) -> list[dg.AssetObservation | dg.AssetCheckEvaluation]:
-    """Record the present versions of the published files; return what Dagster has to be told."""
+    """Record the current versions of the published files; return the events to report to Dagster."""
     if all(read.is_complete for read in versions.values()):
         write_published(workspace, observed_contents(versions))
     events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
@@ -43,7 +43,7 @@ def observe(
 
 
 def forget_versions(workspace: Workspace) -> None:
-    """Let every published file be read again, also those that have not been touched."""
+    """Make every published file be read again, even unmodified ones."""
     for source in READ_BY:
         record_of(workspace, source).unlink(missing_ok=True)
 
@@ -53,7 +53,7 @@ def observed_contents(versions: Mapping[Key, CorpusVersions]) -> dict[str, str]:
 
 
 def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | None = None) -> list[State]:
-    """Return the state of every partition of every asset, upstream first; `versions` if files have been read."""
+    """Return the state of every partition of every asset, upstream first; `versions` if files were just read."""
     read = read_sources(workspace) if versions is None else versions
     unreadable = {(READ_BY[key], name) for key, of_files in read.items() for name in of_files.unreadable}
     with looking(workspace.home, seconds=0.0):
@@ -62,7 +62,7 @@ def find_states(workspace: Workspace, versions: Mapping[Key, CorpusVersions] | N
 
 
 def record_states(workspace: Workspace, states: Sequence[State]) -> pa.Table:
-    """Write the tables of states and costs, which `disent sql` shows in place of the warehouse's; return the states."""
+    """Write the tables of states and costs, which `disent sql` shows instead of the warehouse's; return the states."""
     with looking(workspace.home, LOOK_SECONDS):
         refresh_run_table(workspace, STEP_COSTS, cost_rows(Records(workspace, steps_in(workspace))))
         with sole_maker(workspace.table(*ASSET_STATE)):
@@ -75,7 +75,7 @@ def record_states(workspace: Workspace, states: Sequence[State]) -> pa.Table:
 def summary(states: Iterable[State], *, show_all: bool) -> str:
     """Return one line for each partition that is not fresh (with `show_all`, for every partition), and the counts.
 
-    What an earlier version of disent has made, and nobody has looked at since, is one line.
+    Results of an earlier version of disent that have not been checked since share one line.
     """
     counts: Counter[str] = Counter()
     lines, waiting, not_recorded = [], 0, 0

@@ -1,4 +1,4 @@
-"""Run one step on one partition in this process, and record what it read, made and took."""
+"""Run one step on one partition in this process, and record its inputs, outputs and cost."""
 
 import ctypes
 import sys
@@ -22,13 +22,13 @@ from disent_core.errors import ConfigError, StorageError, located
 from disent_core.lineage.state import Records, StepRecord, name_of, read_record, write_record
 from disent_core.lineage.workspace import Key, Workspace
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # numbers of parameters in malloc.h
-KEPT = 512 << 20  # bytes; a single piece of more than half of them is still handed back at once
-CONFIG_TAG = "disent/config"  # tag of a run: the fingerprint of the configuration with which its step was submitted
-FURTHER_TAG = "disent/further_partitions"  # tag of a run: a JSON list of partitions beside that of `dagster/partition`
-DATA_VERSION = "dagster/data_version"  # tag of the events of Dagster
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameter numbers in malloc.h
+KEPT = 512 << 20  # bytes; a single block of more than half of them is still returned at once
+CONFIG_TAG = "disent/config"  # run tag: fingerprint of the configuration its step was submitted with
+FURTHER_TAG = "disent/further_partitions"  # run tag: JSON list of partitions besides `dagster/partition`
+DATA_VERSION = "dagster/data_version"  # tag of Dagster's events
 _REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
-MADE = "recomputed"  # key in the metadata of each result of a step
+MADE = "recomputed"  # metadata key of each result of a step
 Make = Callable[[str], Iterable[dg.MaterializeResult]]
 Event = dg.AssetMaterialization | dg.AssetCheckEvaluation
 
@@ -43,7 +43,7 @@ def make_recorded(
     records, name = Records(workspace, steps_in(workspace)), partition or None
     step = records.step_of[key]
     last = records.of(step, name)
-    # Read before anything is made: what changes meanwhile counts as a change.
+    # Read before anything is made, so that changes meanwhile count as changes.
     record = replace(last or StepRecord("", {}), version=step.version, reads=records.reads(step, name), error=None)
     meter = Meter()
     try:
@@ -69,7 +69,7 @@ def make_recorded(
 
 
 def record_failure(workspace: Workspace, run: StepRun, failure: str) -> None:
-    """Record that a step failed, unless it has done so: its process may have been killed."""
+    """Record that a step failed, unless the step has done so itself: its process may have been killed."""
     records = Records(workspace, steps_in(workspace))
     if (step := records.step_of.get(run.key)) is None:
         return
@@ -82,7 +82,7 @@ def record_failure(workspace: Workspace, run: StepRun, failure: str) -> None:
 
 
 def is_made(result: dg.MaterializeResult) -> bool:
-    """Return whether the step has computed this result, and not found it up to date."""
+    """Return whether the step computed this result instead of finding it up to date."""
     return bool((result.metadata or {}).get(MADE))
 
 
@@ -96,10 +96,10 @@ def _first_line(text: str) -> str:
 
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """Let malloc keep freed memory inside, and return it to the system at the end; only glibc can.
+    """Make malloc keep freed memory inside this block, and return it to the system at the end (glibc only).
 
-    By default large pieces are returned at once. A training frees and allocates the same tensors in every batch, and
-    then every page of them is mapped and filled with zeros again.
+    By default, large blocks are returned at once. Training frees and allocates the same tensors in every batch, so
+    every page of them would be mapped and zeroed again.
     """
     if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "mallopt"):
         yield
@@ -116,14 +116,14 @@ def freed_memory_kept() -> Iterator[None]:
 
 
 def configuration_tag(config: Config) -> dict[str, str]:
-    """Return the tag; equal for equal configurations, also where links lead to the file by another path."""
+    """Return the tag, equal for equal configurations even if links lead to the file by another path."""
     return {CONFIG_TAG: signature(replace(config, path=Path(config.path.name)))[:12]}
 
 
 def check_configuration(config: Config, tags: Mapping[str, str]) -> None:
-    """Check that the process of a step has loaded the configuration with which the step was submitted.
+    """Check that a step's process has loaded the configuration the step was submitted with.
 
-    A run that was not submitted by disent, as one that the web page has started, has no tag.
+    A run not submitted by disent, such as one started in the web UI, has no tag.
     """
     submitted = tags.get(CONFIG_TAG)
     if submitted is not None and submitted != (loaded := configuration_tag(config)[CONFIG_TAG]):
@@ -136,24 +136,24 @@ def check_configuration(config: Config, tags: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a step."""
+    """Outcome of a step."""
 
     made: int = 0  # tables that were made
     reused: int = 0  # tables that were up to date
     encoded: int = 0  # texts that were encoded
     steps: int = 0  # optimiser steps that were trained
     changed: bool = False  # whether any content differs from what was recorded before
-    is_news: bool = False  # whether Dagster has to be told
-    # The materialisation of every asset, each before the evaluations of its checks.
+    is_news: bool = False  # whether to report to Dagster
+    # The materialisation of every asset, each followed by the evaluations of its checks.
     events: Sequence[Event] = field(default=(), repr=False)
-    warnings: tuple[str, ...] = ()  # the checks that failed but stop nothing
+    warnings: tuple[str, ...] = ()  # failed checks that do not stop anything
     failure: str | None = None
     traceback: str | None = None
     is_of_disk: bool = False  # whether the disk failed or is full, so that other steps would fail too
 
 
 def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Outcome:
-    """Make the assets of a step by their function; a failure is part of the outcome."""
+    """Make the assets of a step with their function; a failure becomes part of the outcome."""
     before = read_record(workspace, step.key, partition)
     has_partitions, run_without_tags = partition is not None, dg.DagsterRun("disent")
     logged: list[Event] = []
@@ -161,7 +161,7 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
         partition_key=partition,
         has_partition_key=has_partitions,
         run=run_without_tags,
-        instance=None,  # whoever takes the outcome reports it
+        instance=None,  # the receiver of the outcome reports it
         log_event=logged.append,
     )
     try:
@@ -187,7 +187,7 @@ def compute(workspace: Workspace, step: AssetStep, partition: str | None) -> Out
 def events_of(
     results: Iterable[dg.MaterializeResult], partition: str | None, key: Sequence[str] = ()
 ) -> Iterator[Event]:
-    """Yield the materialisation of every asset, and the evaluations of its checks; `key` is of a result without one."""
+    """Yield each asset's materialisation and its checks' evaluations; `key` is for results without one."""
     for result in results:
         asset, tags = dg.AssetKey.from_coercible(result.asset_key or list(key)), {DATA_VERSION: version_of(result)}
         yield dg.AssetMaterialization(asset, metadata=result.metadata, partition=partition, tags=tags)
@@ -195,7 +195,7 @@ def events_of(
 
 
 def evaluation(key: dg.AssetKey, check: dg.AssetCheckResult, partition: str | None = None) -> dg.AssetCheckEvaluation:
-    """Return the event that tells the outcome of a check."""
+    """Return the event with the outcome of a check."""
     assert check.check_name is not None
     return dg.AssetCheckEvaluation(
         asset_key=key,
@@ -215,9 +215,9 @@ def log_news(context: Any, events: Sequence[Event]) -> None:
 
 
 def news(instance: dg.DagsterInstance, events: Sequence[Event]) -> Iterator[Event]:
-    """Yield the events of assets whose content, or the outcome of whose checks, Dagster does not know yet.
+    """Yield the events of assets whose content or check outcomes are new to Dagster.
 
-    Each event takes a commit to its database, and most relations of a warehouse stay the same.
+    Each event costs a commit to its database, and most relations of a warehouse stay the same.
     """
     made = [event.asset_key for event in events if isinstance(event, dg.AssetMaterialization)]
     checks = {event.asset_check_key: event for event in events if isinstance(event, dg.AssetCheckEvaluation)}

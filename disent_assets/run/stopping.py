@@ -1,7 +1,7 @@
-"""Stop a command at a signal: within a second, and at once at a second signal.
+"""Stop a command on a signal: within a second, and immediately on a second signal.
 
-Dagster replaces the handlers of signals while it runs a step, and forgets a signal that arrives at a wrong moment.
-The operating system's wake-up descriptor is told of every signal whatever the handlers do, so a thread reads that.
+Dagster replaces signal handlers while it runs a step, and loses a signal that arrives at the wrong moment. The wake-up
+descriptor receives every signal whatever the handlers do, so a thread reads that.
 """
 
 import logging
@@ -20,29 +20,29 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(BaseException):
-    """The command is to stop; no `except Exception` may catch it."""
+    """Raised to stop the command; not an Exception, so that `except Exception` does not catch it."""
 
 
 class Stop:
-    """The signal that has arrived, if one has; `farewell` is called when the command stops, whichever way."""
+    """The signal that has arrived, if any; `farewell` is called when the command stops, in whatever way."""
 
     def __init__(self, farewell: Callable[[], None]) -> None:
         self.signal: int | None = None
         self._farewell, self._lock = farewell, threading.Lock()
 
     def arrive(self, number: int, _: object) -> None:
-        """A signal has arrived in the main thread; a second one is for the thread that watches."""
+        """Handle a signal in the main thread; a second signal is for the watching thread."""
         if self.signal is None:
             self.signal = number
             raise Stopped
 
     def check(self) -> None:
-        """Raise `Stopped` if a signal has arrived that was forgotten."""
+        """Raise `Stopped` if a signal arrived and was lost."""
         if self.signal is not None:
             raise Stopped
 
     def watch(self, arrivals: socket.socket) -> None:
-        """Read the numbers of signals; end the process if it does not end by itself, or at the second signal."""
+        """Read signal numbers; end the process if it does not end by itself, or on a second signal."""
         is_second = False
         with arrivals:
             while numbers := arrivals.recv(64):
@@ -56,7 +56,7 @@ class Stop:
                     late.start()
 
     def end(self) -> None:
-        """End the process at once, since an interpreter that loaded torch takes a second to end.
+        """End the process immediately, since an interpreter with torch takes a second to exit.
 
         Workers are killed; the next command ends their runs.
         """
@@ -71,19 +71,19 @@ class Stop:
 
 
 def kill(worker: BaseProcess) -> None:
-    """Kill a worker, with the processes of its group if it has one of its own."""
+    """Kill a worker, with its process group if it has its own."""
     if worker.pid is not None and hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):  # it has none, or has ended
+        with suppress(ProcessLookupError, PermissionError):  # it has no group, or has ended
             os.killpg(worker.pid, signal.SIGKILL)
     worker.kill()
 
 
 @contextmanager
 def swallowed_silently() -> Iterator[None]:
-    """Print nothing of a stop that Python swallows, because the signal arrived while it deleted an object.
+    """Suppress output about a stop that Python swallows because the signal arrived while an object was deleted.
 
-    What swallowed it is stopped all the same: a command by the thread that watches, a worker by its command.
-    SQLAlchemy logs a stop that arrives while it closes a connection, and raises it.
+    The process is stopped all the same: a command by its watching thread, a worker by its command. SQLAlchemy logs and
+    raises a stop that arrives while it closes a connection.
     """
     shown, pool = sys.unraisablehook, logging.getLogger("sqlalchemy.pool")
     level = pool.level
@@ -103,9 +103,9 @@ def swallowed_silently() -> Iterator[None]:
 
 @contextmanager
 def stoppable(farewell: Callable[[], None]) -> Iterator[Stop]:
-    """Let SIGINT and SIGTERM end what is inside: with exit code 130 or 143, after the farewell.
+    """Let SIGINT and SIGTERM end the block with exit code 130 or 143, after the farewell.
 
-    In another thread than the main one, signals are left alone.
+    Outside the main thread, do not handle signals.
     """
     stop = Stop(farewell)
     if threading.current_thread() is not threading.main_thread():
@@ -120,7 +120,7 @@ def stoppable(farewell: Callable[[], None]) -> Iterator[Stop]:
         with swallowed_silently():
             yield stop
     finally:
-        if stop.signal is not None:  # whatever was raised: it comes from the stop
+        if stop.signal is not None:  # whatever was raised is due to the stop
             stop.end()
         signal.set_wakeup_fd(before)
         for number, handler in handlers.items():

@@ -1,7 +1,7 @@
-"""Run steps elsewhere: they are submitted as runs of Dagster, whose launchers and executors find machines for them.
+"""Run steps elsewhere: submit them as Dagster runs, whose launchers and executors find machines.
 
-Executors run the steps of runs, so this profile has a run for each step, beside the run that submits them. A run takes
-seconds to start, on a busy cluster half a minute: partitions of one asset that take less share runs.
+Executors run the steps of runs, so each step has its own run, besides the run that submits them. A run takes seconds to
+start, on a busy cluster half a minute, so partitions of one asset that take less time share runs.
 """
 
 import json
@@ -28,21 +28,21 @@ from disent_core.lineage.state import StepRecord, read_record
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import result_exists
 
-SHORT_SECONDS, RUN_SECONDS = 15.0, 30.0  # expected of a step that shares a run, and of all steps of a run
+SHORT_SECONDS, RUN_SECONDS = 15.0, 30.0  # longest expected time of a step that shares a run, and of all steps of a run
 
 
 @dataclass
 class _Run:
-    """A run that was submitted, with the records of its steps before; those of several differ in partition."""
+    """A submitted run, with its steps' previous records; several steps differ only in partition."""
 
     steps: list[StepRun]
     before: list[StepRecord | None]
-    latest: StepRun  # that it works at, as far as its events tell
+    latest: StepRun  # the step it is working on, according to its events
     cursor: str | None = None
 
 
 class Submitted:
-    """Submits steps and follows their runs, which go on where they are if this process is killed.
+    """Submits steps and follows their runs, which continue if this process is killed.
 
     A fresh step is submitted only if its files are gone.
     """
@@ -58,11 +58,11 @@ class Submitted:
         seconds: Mapping[str, float],
     ) -> None:
         self.workspace, self.steps, self.instance, self.count, self.log = workspace, steps, instance, count, log
-        self.seconds = dict(seconds)  # that steps are expected to take, by name; others get a run each
+        self.seconds = dict(seconds)  # expected times of steps by name; other steps get a run each
         self.tags = {**home_tag(instance), **NOT_REPEATED, **configuration_tag(workspace.config), **tags}
         queues = isinstance(instance.run_coordinator, dg.QueuedRunCoordinator)
         if queues and not dagster_private.is_daemon_alive(instance, dagster_private.QUEUE_DAEMON):
-            # A `dagster.yaml` of the profile `local` has a queue from which no daemon takes runs.
+            # With the profile `local`, `dagster.yaml` has a queue that no daemon serves.
             problem = "it was made for the profile local: runs would wait for a daemon of Dagster, and none is alive"
             file = Path(instance.root_directory, "dagster.yaml")
             raise DisentError(located(file, None, problem, "Delete it, and this profile writes its own"))
@@ -77,7 +77,7 @@ class Submitted:
         return len(self.runs) + sum(waiting) < self.count
 
     def _share(self, step: StepRun) -> float:
-        """Return what part of a run a step takes."""
+        """Return the share of a run that a step takes."""
         seconds = self.seconds.get(step.name, RUN_SECONDS)
         can_share = step.partition is not None and not step.uses_device and seconds < SHORT_SECONDS
         return seconds / RUN_SECONDS if can_share else 1.0
@@ -97,7 +97,7 @@ class Submitted:
         while self.waiting and len(self.runs) < self.count:
             steps = self.waiting.pop(0)
             before = [self._record(step) for step in steps]
-            run = retried(self._submit)(steps)  # a run missing from the database is not tracked
+            run = retried(self._submit)(steps)  # a run missing in the database is not tracked
             self.runs[run] = _Run(steps, before, steps[0])
 
     def _submit(self, steps: Sequence[StepRun]) -> str:
@@ -146,7 +146,7 @@ class Submitted:
                 followed.latest = after.get(event.partition, followed.latest)
 
     def _outcomes(self, run: dg.DagsterRun, followed: _Run) -> list[tuple[StepRun, Outcome]]:
-        """Return what came of the steps; those of several that a lost run has not reached are submitted alone."""
+        """Return the steps' outcomes; steps that a lost run of several has not reached are submitted separately."""
         events = [entry.dagster_event for entry in self.instance.all_logs(run.run_id) if entry.dagster_event]
         outcomes, shares = [], len(followed.steps) > 1
         for step, before in zip(followed.steps, followed.before, strict=True):
@@ -174,9 +174,9 @@ class Submitted:
             event.materialization
             for event in events
             if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION
-            and MADE in event.materialization.metadata  # relations, which the warehouse reports too, are no results
+            and MADE in event.materialization.metadata  # relations, which the warehouse also reports, are not results
         ]
-        made = {event.asset_key: event for event in reversed(reported)}.values()  # a second attempt looks at it again
+        made = {event.asset_key: event for event in reversed(reported)}.values()  # a second attempt reports it again
         checks = [event for event in events if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION]
         evaluated = [event.asset_check_evaluation_data for event in checks]
         warned = [check for check in evaluated if not check.passed and check.severity == dg.AssetCheckSeverity.WARN]
@@ -195,7 +195,7 @@ class Submitted:
         return by_step or "\n".join(failures) or (messages[-1] if messages else "its run was ended")
 
     def close(self) -> None:
-        """Cancel what runs, and end the code server if this process has started it."""
+        """Cancel running runs, and end the code server if this process started it."""
         for run in list(self.runs):
             with suppress(*database_errors()):
                 self.instance.run_coordinator.cancel_run(run)
@@ -203,7 +203,7 @@ class Submitted:
 
 
 def _is_of(event: dg.DagsterEvent, step: StepRun) -> bool:
-    """Return whether an event of a run of several steps is of this one, or of the whole run."""
+    """Return whether an event of a run of several steps is about this step or the whole run."""
     if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
         return event.asset_check_evaluation_data.partition == step.partition
     return event.partition == step.partition or event.event_type != dg.DagsterEventType.ASSET_MATERIALIZATION

@@ -42,19 +42,19 @@ PRELOADED = [
     "disent_core.methods.families.frozen", "disent_core.negatives.nearest", "disent_core.targets.aligned_pairs",
     "matplotlib.figure", "scipy.special", "transformers",
 ]  # fmt: skip
-"""Imported once, before workers are forked. Importing torch starts no thread, but calling it may."""
+"""Imported once, before workers are forked. Importing torch starts no threads, but calling it may."""
 READY = "ready"
 NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
 HAS_WORKERS = hasattr(os, "fork")
 NO_FORK = "several workers need Linux or macOS; `--workers 1` works here"
-SECONDS_TO_STOP = 0.7  # time that workers have to remove what they were writing before they are killed
+SECONDS_TO_STOP = 0.7  # time for workers to remove what they were writing before they are killed
 
 Load = Callable[[Workspace], dg.Definitions]
-Log = Callable[[StepRun, int, str], None]  # called with the step that logs, the level and the text
+Log = Callable[[StepRun, int, str], None]  # called with the logging step, the level and the text
 
 
 class Executor(Protocol):
-    """Runs steps; `ended` waits until at least one step has ended, or for a short while."""
+    """Runs steps; `ended` waits until at least one step has ended, or briefly."""
 
     def is_free(self) -> bool: ...
     def start(self, step: StepRun, *, is_fresh: bool) -> None: ...
@@ -88,7 +88,7 @@ class ThisProcess:
 
 @contextmanager
 def logged(log: Callable[[int, str], None]) -> Iterator[None]:
-    """Hand the log lines of the library to a function instead of its handlers."""
+    """Pass the library's log lines to a function instead of its handlers."""
     library = logging.getLogger("disent_core")
     before = library.level, library.propagate, library.handlers
     library.handlers, library.propagate = [_Handler(log)], False
@@ -113,11 +113,11 @@ class _Handler(logging.Handler):
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker has to know."""
+    """What a worker needs to know."""
 
     load: Load  # makes the definitions of a workspace
     path: Path  # file of the configuration
-    signature: str | None  # hash of that file, which must be the same for all processes
+    signature: str | None  # hash of that file, which must be equal in all processes
     address: str  # of the folder of results, as in DISENT_HOME
     prefix: Key  # of the keys of its assets
     command: tuple[str, datetime | None]  # id of the run, and when its command began
@@ -176,7 +176,7 @@ class Processes:
         process = self.context.Process(target=_serve, args=(of_worker, self.work))
         try:
             process.start()
-        except (EOFError, ConnectionError) as error:  # the process that it is forked from has died
+        except (EOFError, ConnectionError) as error:  # the process it is forked from has died
             raise DisentError(NOT_STARTED) from error
         of_worker.close()
         return _Worker(process, cast(Connection, connection))
@@ -209,7 +209,7 @@ class Processes:
                     self.log(step, *message)
 
     def _replaced(self, worker: _Worker) -> Iterator[tuple[StepRun, Outcome]]:
-        """Replace a worker that has died; its step has failed."""
+        """Replace a dead worker, and yield its step as failed."""
         worker.process.join()
         if not worker.is_ready:
             raise DisentError(NOT_STARTED)
@@ -221,7 +221,7 @@ class Processes:
         for worker in self.workers:
             if worker.step is not None:
                 worker.process.terminate()
-            worker.connection.close()  # an idle worker ends when its connection does
+            worker.connection.close()  # an idle worker ends with its connection
         until = time.monotonic() + SECONDS_TO_STOP
         for worker in self.workers:
             worker.process.join(max(0.0, until - time.monotonic()))
@@ -230,7 +230,7 @@ class Processes:
 
 
 def how_ended(code: int | None) -> str:
-    if code in (-signal.SIGKILL, -signal.SIGABRT):  # the second by a library that can't allocate
+    if code in (-signal.SIGKILL, -signal.SIGABRT):  # SIGABRT comes from a library that can't allocate
         return "its process was killed; if the memory was full, start again with fewer --workers"
     if code == -signal.SIGBUS:
         return "its process could not read a mapped file to its end; the file was shortened, or the disk fails"
@@ -242,8 +242,8 @@ def how_ended(code: int | None) -> str:
 
 def _serve(connection: Connection, work: Work) -> None:
     """Run the steps that arrive until the connection ends."""
-    os.setpgid(0, 0)  # the terminal sends Ctrl-C to the group of the command, which then ends its workers
-    _end_at_signals(signal.SIG_DFL)  # while it loads, there is nothing to remove
+    os.setpgid(0, 0)  # the terminal sends Ctrl-C to the command's group; the command then ends its workers
+    _end_at_signals(signal.SIG_DFL)  # nothing to remove while it loads
     end_with_parent()
     one_thread()
     sending = threading.Lock()
@@ -255,7 +255,7 @@ def _serve(connection: Connection, work: Work) -> None:
     try:
         workspace = work.workspace()
         if (bucket := bucket_of(workspace.home)) is not None:
-            bucket.patience.has_answered = True  # to the command, which has planned these steps
+            bucket.patience.has_answered = True  # it has answered the command, which planned these steps
         steps = {step.key: step for step in steps_of(workspace, work.load(workspace))}
         command.set(work.command)
         with suppress(EOFError, ConnectionResetError), swallowed_silently():
@@ -276,7 +276,7 @@ def _end_at_signals(handler: Callable[[int, object], NoReturn] | signal.Handlers
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """End this process without a traceback, after it has removed what it was writing."""
+    """End this process without a traceback, after removing what it was writing."""
     raise SystemExit(128 + number)
 
 

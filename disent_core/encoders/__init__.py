@@ -1,9 +1,9 @@
-"""Frozen encoders, texts to vectors: what an encoder is (`contract`), its kinds, and what they compute with.
+"""Frozen encoders, from texts to vectors: the interface (`contract`), the kinds, and what they compute with.
 
 To add a kind, add a module to `kinds` with a subclass of `contract.EncoderConfig`, and a line in `ENCODER_KINDS`. A
 kind outside the library needs no line: the configuration names its class, `kind = "my_package.my_kind:MyConfig"`.
 
-A configured encoder is loaded when texts are encoded (`LazyEncoder`); a saved head describes it by its settings.
+A configured encoder is loaded when texts are encoded (`LazyEncoder`); a saved head stores the encoder's settings.
 """
 
 import os
@@ -35,16 +35,16 @@ def encoder_kind(name: str) -> type[EncoderConfig]:
 
 
 def name_of_kind(settings: EncoderConfig) -> str:
-    """Return the kind of an encoder as the configuration names it."""
+    """Return an encoder's kind, as named in the configuration."""
     address = f"{type(settings).__module__}:{type(settings).__name__}"
     return next((name for name, registered in ENCODER_KINDS.items() if registered == address), address)
 
 
 @dataclass(frozen=True)
 class LazyEncoder:
-    """An encoder that is identified by its settings and files, and loaded only when texts are encoded.
+    """An encoder identified by its settings and files, and loaded only when texts are encoded.
 
-    `folder` is where its model lies if the lineage makes it; other models lie where their own settings say.
+    `folder` has its model if the lineage makes it; other models are where their settings point.
     """
 
     config: EncoderConfig
@@ -68,9 +68,9 @@ class LazyEncoder:
 
 
 def describe_config(config: EncoderConfig, folder: Path) -> dict[str, Any]:
-    """Return settings that `lineage.head_records.encoder_of` reads, for a file in `folder`.
+    """Return an encoder's settings for a file in `folder`, as `lineage.head_records.encoder_of` reads them.
 
-    The path of a model is relative to the folder, so that both can be moved together; one in a package stays as it is.
+    The model's path is made relative to the folder, so that both can be moved together; a package path is unchanged.
     """
     settings = {"kind": name_of_kind(config), **asdict(config)}
     path: str | None = settings.get("path")

@@ -1,4 +1,4 @@
-"""Load and save model and tokeniser of a checkpoint, and refuse missing weights."""
+"""Load and save the model and tokeniser of a checkpoint, and reject missing weights."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from disent_core.text import parsed_json, settings_within
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence transformers' progress bars and load report; this module checks what the report would say."""
+    """Silence transformers' progress bars and load report; this module makes the checks of that report."""
     from transformers.utils import logging
 
     verbosity, had_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -43,12 +43,12 @@ _FEW_NUMBERS = 1 << 24  # 64 MB
 
 
 def _check_config(folder: Path) -> None:
-    """Reject what transformers would load from elsewhere, as code, or build for hours before it looks at weights."""
+    """Reject a config that would load from elsewhere, run code, or be built for hours before weights are read."""
     path = folder / "config.json"
     try:
         config = parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return  # transformers says what is wrong
+        return  # transformers reports the problem
     for key, value in settings_within(config):
         if "attn_implementation" in key and "/" in str(value):  # a kernel of the hub
             raise EncoderError(located(path, None, f"{key} names code, {quoted(value)}", "Remove it"))
@@ -57,9 +57,9 @@ def _check_config(folder: Path) -> None:
 
 
 def _require_weights(folder: Path) -> None:
-    """Reject a config.json that asks for far more numbers than the files have: transformers allocates what is missing.
+    """Reject a config.json with far more weights than the files have: transformers would allocate the missing ones.
 
-    The model is built without memory. Numbers that the files may lack are a pooler's, tied weights and buffers.
+    The model is built without memory. The files may lack a pooler, tied weights and buffers.
     """
     from transformers import AutoConfig, AutoModel
 
@@ -120,8 +120,8 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
 def round_weights(model: nn.Module, device: str) -> None:
     """Round the weights to bfloat16, in place.
 
-    Buffers, such as the frequencies of rotary positions, stay as they are. So do layer norms on a CPU, which computes
-    them as fast that way: the angle to vectors in float32 is a fifth smaller.
+    Buffers, such as the frequencies of rotary positions, are unchanged. So are layer norms on a CPU, where this costs
+    no time and makes the angle to float32 vectors a fifth smaller.
     """
     for part in model.modules():
         if type(part) is not nn.LayerNorm or device != "cpu":
@@ -137,12 +137,12 @@ class DensePooler(nn.Module):
         self.linear = nn.Linear(width, width, bias=bias)
 
     def forward(self, hidden: Float[Tensor, "rows length dim"]) -> Float[Tensor, "rows dim"]:
-        """Return one vector of norm 1 a text."""
+        """Return one vector of norm 1 per text."""
         return F.normalize(torch.tanh(self.linear(hidden[:, 0])).float(), dim=-1)
 
 
 def load_dense(folder: Path, width: int) -> DensePooler:
-    """Load the layer in `2_Dense` of a folder that sentence-transformers has saved."""
+    """Load the layer in `2_Dense` of a folder saved by sentence-transformers."""
     dense_folder = folder / DENSE
     try:
         settings = json.loads((dense_folder / "config.json").read_text(encoding="utf-8"))
@@ -171,7 +171,7 @@ def save_dense(pooler: DensePooler, folder: Path) -> None:
 
 
 def save_model(model: Any, tokeniser: Any, folder: Path, records: Mapping[str, str]) -> None:
-    """Write a transformers model with its tokeniser and texts by file name, completely or not at all."""
+    """Write a transformers model, its tokeniser and text files (`records`, by name), completely or not at all."""
     with quiet_transformers(), write_folder(folder) as beside:
         model.save_pretrained(beside)
         tokeniser.save_pretrained(beside)
@@ -199,14 +199,14 @@ def load_tokeniser(folder: Path) -> Any:
 
 
 def longest_input(model: Any, tokeniser: Any) -> int:
-    """Return the largest number of tokens with positions. RoBERTa's positions start after that of padding."""
+    """Return the largest number of tokens that have positions. RoBERTa's positions start after the padding position."""
     positions = getattr(model.config, "max_position_embeddings", None) or tokeniser.model_max_length
     first = getattr(getattr(getattr(model, "embeddings", None), "position_embeddings", None), "padding_idx", None)
     return min(tokeniser.model_max_length, positions - (0 if first is None else first + 1))
 
 
 def check_length(model: Any, tokeniser: Any, max_length: int, folder: Path) -> None:
-    """Refuse to read more tokens of a text than the model has positions for."""
+    """Reject a `max_length` greater than the model's number of positions."""
     if (longest := longest_input(model, tokeniser)) < max_length:
         problem = f"max_length is {max_length} and the model reads {longest} tokens"
         raise EncoderError(located(folder, None, problem, "Lower max_length"))

@@ -21,18 +21,18 @@ Pooling = Literal["cls", "mean", "pooler", "cls_dense_norm"]
 """How token states become a sentence vector, see `kinds.huggingface.HuggingFaceConfig`."""
 Layer = Annotated[int, Ge(-1_000), Le(1_000)]
 Layers = Layer | Annotated[tuple[Layer, ...], DISTINCT, NOT_EMPTY]
-"""The layer whose states are read, or several, side by side; see `kinds.huggingface.HuggingFaceConfig`."""
-IN_DOMAIN = "in-domain"  # what an encoder saw that was made from training splits of the corpora that are measured
-PACKAGE_PREFIX = "package:"  # begins the path of a folder inside an installed Python package
+"""The layer whose states are read, or several, concatenated; see `kinds.huggingface.HuggingFaceConfig`."""
+IN_DOMAIN = "in-domain"  # `encoder_saw` of encoders trained on training splits of the measured corpora
+PACKAGE_PREFIX = "package:"  # prefix of the path of a folder inside an installed Python package
 
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """Some of the texts, in the order in which the encoder computes them.
+    """Some of the texts, in the order in which the encoder processes them.
 
-    `indices` are positions in the sequence given to `encode`. `states` holds the token states of these texts
-    one after another, `lengths[i]` rows for text i; special tokens are included, padding and hidden subwords never.
-    `truncated` counts the texts that were longer than the encoder reads.
+    `indices` are positions in the sequence given to `encode`. `states` holds the concatenated token states of these
+    texts, `lengths[i]` rows for text i, with special tokens but without padding and hidden subwords. `truncated` counts
+    texts longer than the encoder reads.
     """
 
     indices: Int[np.ndarray, " texts"]
@@ -44,7 +44,7 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class EncoderFiles:
-    """A frozen encoder on disk, for a method that fine-tunes it: its model and how states become a sentence vector.
+    """A frozen encoder on disk, for a method that fine-tunes it: its model, and how states become a sentence vector.
 
     `prefix` is put before every text, but not before the words that a tagger reads.
     """
@@ -74,7 +74,7 @@ class Encoder(Protocol):
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         """Encode every text once, in batches; token states only if `states` is true.
 
-        A text that can't be encoded, or whose vector is not finite, is an EncoderError.
+        Raise EncoderError for a text that can't be encoded, or whose vector is not finite.
         """
         ...
 
@@ -110,7 +110,7 @@ class EncoderConfig(Settings):
         raise NotImplementedError
 
     def load(self, folder: Path, language: str, device: Device) -> Encoder:
-        """Load the encoder, ready to encode texts of this language, which is empty where it is not known."""
+        """Load the encoder, ready to encode texts of this language (empty if unknown)."""
         raise NotImplementedError
 
     def files(self, folder: Path) -> EncoderFiles:
@@ -118,11 +118,11 @@ class EncoderConfig(Settings):
         raise EncoderError(f"encoder {self.name!r} has no model to tune. Leave out methods that tune the encoder")
 
     def saved(self, folder: Path) -> "EncoderConfig":
-        """Return the settings that open the encoder without the lineage; a saved head has them."""
+        """Return the settings that open the encoder without the lineage, for a saved head."""
         return self
 
     def known_keys(self, language: str) -> pa.StringArray | None:
-        """Return the keys of the texts that have a vector already; None if the encoder can encode any text."""
+        """Return the keys of the texts that already have a vector; None if the encoder can encode any text."""
         return None
 
     def resolved(self, folder: Path) -> "EncoderConfig":
@@ -137,14 +137,14 @@ class EncoderConfig(Settings):
         return iter(())
 
     def has_seen(self, config: Any) -> str | None:
-        """Return what the encoder was trained on, for the column `encoder_saw`; None if that is not known.
+        """Return what the encoder was trained on, for the column `encoder_saw`; None if unknown.
 
-        "bitext" is translations, `IN_DOMAIN` training splits of the utterances that are measured.
+        "bitext" means translations, `IN_DOMAIN` training splits of the measured utterances.
         """
         return getattr(self, "saw", None)
 
     def is_base_of_heads(self, config: Any) -> bool:
-        """Return whether heads may be trained on it: not if it has learned the translations that they learn."""
+        """Return whether heads may be trained on it: not if it has learned the same translations as they would."""
         return self.has_seen(config) != IN_DOMAIN
 
     def steps(self, config: Any) -> Sequence["EncoderStep"]:
@@ -157,7 +157,7 @@ class EncoderConfig(Settings):
 
 @runtime_checkable
 class EncoderInputs(Protocol):
-    """What the lineage offers to the steps that make an encoder."""
+    """What the lineage provides to the steps that make an encoder."""
 
     @property
     def config(self) -> Any:
@@ -182,13 +182,13 @@ class EncoderInputs(Protocol):
         ...
 
     def vectors(self, encoder: str, language: str, texts: TextColumn) -> tuple[int, Float[np.ndarray, "texts dim"]]:
-        """Return how many texts had to be encoded, and the vectors of all, which are stored as its embeddings."""
+        """Return how many texts had to be encoded, and the vectors of all texts, stored as the encoder's embeddings."""
         ...
 
 
 @dataclass(frozen=True)
 class EncoderReport:
-    """What a step that makes an encoder has done: the fields of a `lineage.result.StepResult`."""
+    """Result of a step that makes an encoder: the fields of a `lineage.result.StepResult`."""
 
     content: str
     is_reused: bool
@@ -204,11 +204,11 @@ class EncoderStep:
     part: str = "encoder"  # what is made: `encoder`, or a name of its own
     description: str  # what is made, for the UI
     version: str  # fingerprint of the code and settings that determine the result
-    tables: tuple[str, ...]  # tables of the stage `corpora` that are read, all partitions
+    tables: tuple[str, ...]  # tables of the stage `corpora` that are read, with all partitions
     after: tuple[tuple[str, str, str], ...] = ()  # keys of other steps of encoders whose results are read
-    is_training: bool = True  # whether it trains a model, for hours where data are large
-    # What makes it unless it exists, as `module:FUNCTION`, which is imported when the step runs: a function of the
-    # settings and an `EncoderInputs` that returns an `EncoderReport`.
+    is_training: bool = True  # whether it trains a model, which takes hours on large data
+    # Function, as `module:FUNCTION`, that makes it unless it exists; imported when the step runs. It takes the settings
+    # and an `EncoderInputs`, and returns an `EncoderReport`.
     make: str
 
     @property
@@ -222,7 +222,7 @@ def encoder_key(encoder: str, part: str = "encoder") -> tuple[str, str, str]:
 
 
 def not_made_yet(path: Path, encoder: str, part: str = "encoder") -> EncoderError:
-    """Return the error for a model that a step of the lineage has not made yet."""
+    """Return the error for a model that its lineage step has not made yet."""
     key = encoder_key(encoder, part)
     remedy = f"Materialise the asset {'/'.join(key)} first"
     return EncoderError(located(path, None, f"{key[-1]} is not made yet", remedy))

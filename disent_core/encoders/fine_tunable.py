@@ -1,4 +1,4 @@
-"""Modules that fine-tuning trains: a transformers model with gradients, or a small map over its frozen vectors."""
+"""Modules trained by fine-tuning: a transformers model with gradients, or a small map over its frozen vectors."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from disent_core.settings import Precision
 log = logging.getLogger(__name__)
 
 _GROUP = {"cpu": 32, "cuda": 512}
-"""Texts of similar length that are run together: in larger groups, padding would be wasted work."""
+"""Texts of similar length that run together; larger groups would waste work on padding."""
 _BLOCK = 4_096
 
 
@@ -48,7 +48,7 @@ class VectorMap(nn.Module):
 
 
 class TunableEncoder(nn.Module):
-    """A transformers model whose weights are trained; its vectors are pooled like those of the frozen encoder.
+    """A transformers model with trainable weights; vectors are pooled as in the frozen encoder.
 
     Args:
         files: the model, its pooling, layer and longest input.
@@ -57,8 +57,8 @@ class TunableEncoder(nn.Module):
         train_embeddings: whether the token embeddings are trained too. They are most of a multilingual model's
             weights, and a step of Adam updates all of them.
         dropout: whether the model's dropout is on in training mode.
-        recompute: keep the vectors of texts but none of the states behind them, which the gradient computes again,
-            a group of texts at a time. Batches are then as large as a loss wants them: memory holds one group.
+        recompute: keep the texts' vectors but not the states behind them; the backward pass recomputes these, a group
+            of texts at a time. Memory then holds one group, however large the batch.
     """
 
     def __init__(
@@ -84,26 +84,26 @@ class TunableEncoder(nn.Module):
         self.dim = states_width(self.model, files.layer)
 
     def train(self, mode: bool = True) -> "TunableEncoder":
-        """Set training mode, in which the model's dropout may stay off."""
+        """Set training mode; the model's dropout may stay off."""
         super().train(mode)
         self.model.train(mode and self.dropout)
         return self
 
     def prepare(self, texts: Sequence[str]) -> TokenisedTexts:
-        """Return the texts as `forward` reads them; logs a warning about texts that are cut."""
+        """Return the texts as `forward` reads them, and log a warning about truncated texts."""
         tokens = self._tokenise([self.files.prefix + text for text in texts])
         if cut := int(tokens.truncated.sum()):
             log.warning("%d of %d texts are longer than %d tokens and were cut", cut, len(texts), self.files.max_length)
         return tokens
 
     def forward(self, inputs: TokenisedTexts, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return the vectors of some of the texts; texts of similar length are run together."""
+        """Return the vectors of some of the texts; texts of similar length run together."""
         rows, run = rows.cpu(), self._run
         order = torch.from_numpy(inputs.lengths)[rows].argsort(stable=True)
         with arithmetic(self.device, self.precision):  # one context, so each weight is cast once
             if self.recompute and torch.is_grad_enabled():
                 # Gradient caching (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
-                # The second pass draws the dropout of the first, so that the gradient is that of the whole batch.
+                # The second pass repeats the dropout of the first, so that the gradient is that of the whole batch.
                 run = partial(checkpoint, self._run, use_reentrant=False)
             groups = [run(inputs, group) for group in rows[order].split(_GROUP[self.device])]
         return torch.cat(groups)[order.argsort().to(self.device)]
@@ -117,7 +117,7 @@ class TunableEncoder(nn.Module):
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> Float[Tensor, "texts dim"]:
-        """Return the vectors of texts, without dropout, each the same to the bit whatever the others are."""
+        """Return the vectors of texts without dropout; each is the same to the bit whatever the other texts."""
         self.eval()
         tokens, vectors = self.prepare(texts), torch.empty(len(texts), self.dim)
         progress, done = Progress(log, len(texts), "texts embedded"), 0
@@ -147,7 +147,7 @@ Source = VectorMap | TunableEncoder
 
 @torch.no_grad()
 def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-    """Return the vectors of many texts, in order, without dropout; logs progress if it takes long."""
+    """Return the vectors of many texts, in order, without dropout; log progress if it takes long."""
     source.eval()
     progress = Progress(log, len(rows), "texts embedded")
     blocks, done = [torch.zeros(0, source.dim, device=next(source.parameters()).device)], 0
@@ -159,7 +159,7 @@ def embed_all(source: Source, inputs: Any, rows: Int[Tensor, " rows"]) -> Float[
 
 
 def check_origin(path: Path, description: Mapping[str, Any], files: EncoderFiles) -> None:
-    """Refuse an encoder other than that from which the weights were fine-tuned: they would fit it, and mean nothing."""
+    """Reject an encoder other than the one the weights were fine-tuned from: they would fit but be meaningless."""
     stored = description.get("encoder_fingerprint", files.fingerprint)
     if stored != files.fingerprint:
         problem = f"these weights were tuned from another encoder, {stored[:12]}, not {files.fingerprint[:12]}"

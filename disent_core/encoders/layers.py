@@ -1,7 +1,7 @@
-"""Run a transformer up to the highest layer that is read, for the states of one or several layers; and its attention.
+"""Run a transformer up to the highest layer that is read, for the states of one or more layers, and set its attention.
 
-`use_attention` gives a model one of two: `disent_exact`, which is in float32 on a CPU and the same to the bit for a
-text wherever it stands in the batch, or the faster `disent_batched`, which is equal up to the last bits.
+`use_attention` sets one of two implementations: `disent_exact`, which is in float32 on a CPU and the same to the bit
+for a text wherever it is in the batch, or the faster `disent_batched`, which is equal up to the last bits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ Visible = Bool[Tensor, "rows length"]  # which positions tokens attend to
 def run_model(
     model: Any, ids: Int[Tensor, "rows length"], visible: Visible | None, *, layer: Layers
 ) -> tuple[States, Tensor | None]:
-    """Return the states of a layer, or of several side by side, and the output of the model's own pooler.
+    """Return the states of one layer, or of several concatenated, and the output of the model's own pooler.
 
-    The pooler reads the last layer: without that, its output is None. Layer k is the input of block k, so the blocks
-    from the highest layer on are not run. `visible` of None stands for all positions.
+    The pooler reads the last layer; if that is not run, its output is None. Layer k is the input of block k, so blocks
+    from the highest layer on are not run. `visible` None means all positions.
     """
     mask, blocks = None if visible is None else visible.long(), list(block_list(model) or ())
     layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
@@ -55,7 +55,7 @@ def _listed(layer: Layers) -> tuple[int, ...]:
 
 
 def block_list(model: Any) -> nn.ModuleList | None:
-    """Return the blocks of the transformer in order; None for an architecture that does not have them as a list."""
+    """Return the blocks of the transformer in order; None for an architecture without a list of blocks."""
     if not isinstance(model, nn.Module):
         return None
     count = model.config.num_hidden_layers
@@ -64,11 +64,11 @@ def block_list(model: Any) -> nn.ModuleList | None:
 
 
 class _StopError(Exception):
-    """Raised when all watched blocks have their inputs: nothing behind them needs to run."""
+    """Raised when all watched blocks have their inputs, so that nothing after them needs to run."""
 
 
 def _inputs_of(blocks: Sequence[nn.Module], model: nn.Module, ids: Tensor, mask: Tensor | None) -> list[Tensor]:
-    """Run the model until all of these blocks have their inputs, and return those."""
+    """Run the model until all of these blocks have their inputs, and return the inputs."""
     inputs: dict[nn.Module, Tensor] = {}
 
     def watched(block: nn.Module, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ _SHORT, _ALIGNED = 32, 16  # tokens below which a text is short; float32 numbers
 
 
 def use_attention(model: Any, *, batched: bool = False) -> None:
-    """Let a transformers model whose attention is torch's compute it by `_exact`, or by `_batched`."""
+    """Make a transformers model that uses torch's attention compute it with `_exact`, or with `_batched`."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
@@ -105,10 +105,10 @@ def use_attention(model: Any, *, batched: bool = False) -> None:
 def _exact(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **named: Any) -> Any:
     """Compute what `sdpa_attention_forward` of transformers computes; short texts on one thread.
 
-    Each thread of torch's attention on the CPU has a buffer of its own, whose alignment depends on the width of the
-    batch, and the rounding of a product depends on alignment. From 32 tokens on all buffers are aligned. Training
-    needs no such care, nor does a graph that is traced. Attention in bfloat16 is slower there than in float32, twice
-    for a few tokens, and rounds more: a model with weights in bfloat16 has it in float32.
+    In torch's attention on the CPU, each thread has a buffer whose alignment depends on the batch's width, and the
+    rounding of a product depends on alignment. From 32 tokens on, all buffers are aligned. Training and traced graphs
+    need no such care. On the CPU, attention in bfloat16 is slower than in float32 (half as fast for a few tokens) and
+    rounds more, so a model with bfloat16 weights computes it in float32.
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -140,10 +140,10 @@ def _one_thread(needed: bool) -> Iterator[None]:
 
 
 def _batched(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **named: Any) -> Any:
-    """Compute what `_exact` computes, up to the last bits; of short texts without padding in two products in all.
+    """Compute what `_exact` computes, up to the last bits; short texts without padding take two products in total.
 
-    torch's attention takes two products for each head of each text, and its softmax is slow on rows that do not fill
-    the registers of the processor. Here keys are padded to such rows, which also aligns every matrix.
+    torch's attention takes two products per head and text, and its softmax is slow on rows that do not fill the
+    processor's registers. Here keys are padded to fill them, which also aligns every matrix.
     """
     width, dim = query.shape[-2:]
     is_causal = getattr(module, "is_causal", True) if named.get("is_causal") is None else named["is_causal"]

@@ -1,4 +1,4 @@
-"""Convert stored texts to token ids, with the model's own mask token; marked subwords are masked or hidden."""
+"""Convert stored texts to token ids, using the model's mask token; marked subwords are masked or hidden."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ class TokenisedTexts:
     """Token ids of texts, concatenated: text i has `ids[offsets[i] : offsets[i + 1]]`.
 
     `hidden` marks subwords that stay in the text but that no token may attend to. `truncated` marks the texts that were
-    cut.
+    truncated.
     """
 
     ids: Int[np.ndarray, " tokens"]
@@ -55,7 +55,7 @@ def joined_tokens(parts: Sequence[TokenisedTexts]) -> TokenisedTexts:
 def ids_of(
     tokeniser: "Tokenizer", texts: Iterable[list[str] | list[tuple[str, str]]], *, add_special_tokens: bool = True
 ) -> tuple[Int32[np.ndarray, " tokens"], Int[np.ndarray, " texts"]]:
-    """Return the token ids of texts or pairs, which come in blocks, one after another, and how many each has."""
+    """Return the concatenated token ids of texts or pairs, which come in blocks, and the number of ids of each."""
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for block in texts:
         encodings = tokeniser.encode_batch_fast(block, add_special_tokens=add_special_tokens)
@@ -65,15 +65,15 @@ def ids_of(
 
 
 def equal_runs(rows: Int[np.ndarray, " rows"], *values: np.ndarray) -> list[Int[np.ndarray, " run"]]:
-    """Split rows, which are sorted by some values of theirs, where one of the values changes."""
+    """Split rows, sorted by `values`, wherever one of the values changes."""
     changes = np.any([np.diff(value[rows]) != 0 for value in values], axis=0)
     return np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else []
 
 
 def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
-    """Return the width to which each text is padded: its length up to 16, and beyond that at most an eighth more.
+    """Return the padded width of each text: its length up to 16, and at most an eighth more beyond that.
 
-    It depends on the text alone, so that the shape of a product does too, and there are few widths.
+    Widths depend only on the text, so that product shapes do too, and there are few of them.
     """
     lengths = np.maximum(lengths, 1)
     # Lengths of 2^k to 2^(k+1) tokens are rounded up to multiples of 2^(k-3).
@@ -82,10 +82,10 @@ def padded_widths(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts
 
 
 def parse_marks(stored: str, mask_token: str) -> tuple[str, list[Span], list[Span]]:
-    """Return the text with the model's mask token for marks, and the spans to mask and to hide, in characters."""
+    """Return the text with marks replaced by the model's mask token, and the character spans to mask and to hide."""
     clean, mark, start = "", "", 0
     spans: dict[str, list[Span]] = {opening: [] for opening in _CLOSING}
-    for piece in _SPECIAL.split(stored):  # texts and marks in turn
+    for piece in _SPECIAL.split(stored):  # alternating texts and marks
         if piece not in text.MARKERS:
             clean += mask_token if piece == text.MASK else piece
         elif not mark and piece in _CLOSING:
@@ -105,9 +105,9 @@ def _unpaired(stored: str) -> EncoderError:
 
 
 class TextTokeniser:
-    """A fast tokeniser of stored texts: a copy of the model's, whose saved padding and truncation are ignored.
+    """A fast tokeniser for stored texts: a copy of the model's, ignoring its saved padding and truncation.
 
-    `mask_token` is the model's, if it has one; of a text `max_length` tokens are kept, special tokens included.
+    `mask_token` is the model's, if it has one; texts are cut to `max_length` tokens, special tokens included.
     """
 
     def __init__(self, tokeniser: "Tokenizer", mask_token: str | None, max_length: int) -> None:
@@ -126,7 +126,7 @@ class TextTokeniser:
         # The tokeniser is faster without offsets, which only texts with spans need.
         try:
             encodings = self._tokeniser.encode_batch_fast(plain)
-        except BaseException as error:  # the library has no class of its own, and a forged file makes it panic
+        except BaseException as error:  # the library has no exception class, and a forged file makes it panic
             if not is_failure(error):
                 raise
             problem = f"the encoder's tokeniser can't read these texts ({' '.join(str(error).split())})"
@@ -166,7 +166,7 @@ def _inside(
 
 
 def one_ahead(calls: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-    """Yield what the calls return, in order, and run each in a thread while the result before it is used."""
+    """Yield the results of the calls, in order; run each in a thread while the previous result is in use."""
     upcoming = None
     with ThreadPoolExecutor(1) as thread:
         for call in calls:

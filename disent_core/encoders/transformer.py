@@ -31,27 +31,27 @@ log = logging.getLogger(__name__)
 
 _WINDOW_TEXTS = 65_536
 BATCH_TOKENS = {"cpu": 256, "cuda": 16_384}
-_CALIBRATION = (32, 16)  # texts and tokens of each by which int8 is calibrated
+_CALIBRATION = (32, 16)  # texts, and tokens per text, for the calibration of int8
 
 
 _Shape = tuple[int, int, bool]
-"""Rows and width of a batch, and whether all its positions are visible, for which another kernel runs."""
+"""Rows and width of a batch, and whether all its positions are visible, which selects another kernel."""
 _Rows = Int[np.ndarray, " rows"]
 _Computed = tuple[Float[Tensor, "rows dim"], Float[Tensor, "tokens dim"] | None, _Rows]
 """Vectors, token states and visible lengths of a batch."""
 _Launched = tuple[_Computed, torch.cuda.Event | None]
-"""A batch on its way to the CPU, where it has arrived from a GPU once the event has happened."""
+"""A batch on its way to the CPU; from a GPU, it has arrived once the event has completed."""
 
 
 def load(config: HuggingFaceConfig, device: Device = "auto") -> "HuggingFaceEncoder":
-    """Load a model; in int8 it stays on the CPU, unless a GPU is asked for, which is refused."""
+    """Load a model; int8 runs on the CPU, and a request for a GPU is rejected."""
     folder = model_folder(config.path, config.id, config.revision)
     on_cpu = config.precision == "int8" and device == "auto"
     return HuggingFaceEncoder(config, folder, "cpu" if on_cpu else resolve_device(device))
 
 
 def resolve_device(device: Device) -> str:
-    """Return `cpu` or `cuda`; `auto` is a GPU where there is one."""
+    """Return `cpu` or `cuda`; `auto` is the GPU if there is one."""
     if device not in get_args(Device):
         raise EncoderError(f"device is {device!r}. Set device to 'auto', 'cpu' or 'cuda'")
     if device == "cuda" and not torch.cuda.is_available():
@@ -60,7 +60,7 @@ def resolve_device(device: Device) -> str:
 
 
 class _Run(NamedTuple):
-    """What a model computes for a batch."""
+    """Output of a model for a batch."""
 
     hidden: States
     vectors: Float[Tensor, "rows dim"]
@@ -70,10 +70,10 @@ class _Run(NamedTuple):
 class HuggingFaceEncoder:
     """An `Encoder` over a transformers model; make one with `load`.
 
-    The rounding of a matrix product depends on its shape. So the shape of a text's batch depends on the text alone
-    (`batch_shapes`): a text has the same vector and states to the bit, whatever is encoded with it, on the same device
-    with the same number of threads. On a CPU few texts get a smaller batch of a shape whose first results were equal to
-    the bit to those of the full shape, as most processors' are: a text alone takes a sixth of the time. Only if a GPU
+    The rounding of a matrix product depends on its shape. So the shape of a text's batch depends only on the text
+    (`batch_shapes`): its vector and states are the same to the bit, whatever is encoded with it, on the same device
+    with the same number of threads. On a CPU, few texts get a smaller batch, of a shape whose first results equalled
+    those of the full shape to the bit, as on most processors: a single text takes a sixth of the time. Only if a GPU
     runs out of memory are later batches smaller, and last bits may differ; set `batch_tokens` to the value in the
     warning to make them equal again.
     """
@@ -97,9 +97,9 @@ class HuggingFaceEncoder:
             use_onednn(self._model, BATCH_TOKENS["cpu"], torch.float32)
         self._tokenise = TextTokeniser(tokeniser.backend_tokenizer, tokeniser.mask_token, config.max_length)
         self._pad = tokeniser.pad_token_id or 0
-        self._vocabulary: int | None = getattr(model.config, "vocab_size", None)  # tokens that the model knows
+        self._vocabulary: int | None = getattr(model.config, "vocab_size", None)  # number of known tokens
         self._budget = config.batch_tokens or BATCH_TOKENS[device]
-        self._has_equal_bits: dict[_Shape, bool] = {}  # smaller shapes that have been compared with the full one
+        self._has_equal_bits: dict[_Shape, bool] = {}  # smaller shapes compared with the full one
         self.name, self.dim = config.name, states_width(model, config.layer)
         self.vector_dtype: FloatName = config.vector_dtype
         self.states_dtype: StatesName = config.states_dtype
@@ -110,7 +110,7 @@ class HuggingFaceEncoder:
         starts = range(0, len(texts), _WINDOW_TEXTS)
         windows = [texts[start : start + _WINDOW_TEXTS] for start in starts]
         calls = (partial(self._tokenise, [self._config.prefix + text for text in window]) for window in windows)
-        # A GPU computes a window while the CPU, which has nothing else to do, tokenises the next one.
+        # The GPU computes one window while the otherwise idle CPU tokenises the next.
         tokenised = (call() for call in calls) if self._device == "cpu" else one_ahead(calls)
         for start, window, tokens in zip(starts, windows, tokenised, strict=True):
             for batch in self._encode_window(window, tokens, states=states):
@@ -146,9 +146,9 @@ class HuggingFaceEncoder:
         return max(self._budget // width, 1)
 
     def _launch(self, tokens: TokenisedTexts, rows: _Rows, width: int, *, states: bool) -> _Launched | None:
-        """Start a batch, and its way to the CPU; None if the GPU has too little memory.
+        """Start a batch and its transfer to the CPU; None if the GPU has too little memory.
 
-        The caller makes room after the error is gone, which holds all that the batch has computed so far.
+        The caller frees memory once the error is gone, which keeps alive all that the batch has computed.
         """
         try:
             computed = self._forward(tokens, rows, width, states=states)
@@ -176,7 +176,7 @@ class HuggingFaceEncoder:
         return run.vectors[: len(rows)], kept, seen.sum(1)
 
     def _run(self, tokens: TokenisedTexts, rows: _Rows, width: int) -> _Run:
-        """Run the model on rows by the smallest shape that has the bits of the full one."""
+        """Run the model on rows with the smallest shape whose results equal the full shape's to the bit."""
         full, count = self._rows(width), 1 << (len(rows) - 1).bit_length()
         is_full = bool(padded(tokens, rows, self._pad, width)[1].all())
         while self._device == "cpu" and count < full:
@@ -193,10 +193,10 @@ class HuggingFaceEncoder:
         return self._run_filled(tokens, rows, width, full)
 
     def _run_filled(self, tokens: TokenisedTexts, rows: _Rows, width: int, count: int) -> _Run:
-        """Run the model on a batch of `count` rows: `rows`, and then the same again."""
+        """Run the model on a batch of `count` rows: `rows`, repeated."""
         ids, seen = padded(tokens, np.resize(rows, count), self._pad, width)
         visible = to_device(seen, self._device)
-        # transformers looks for a masked position, and a CPU would wait for the GPU's answer.
+        # transformers searches for a masked position, and the CPU would wait for the GPU's answer.
         is_full = self._device != "cpu" and bool(seen.all())
         ids_there = to_device(ids, self._device)
         hidden, pooled = run_model(self._model, ids_there, None if is_full else visible, layer=self._config.layer)
@@ -217,7 +217,7 @@ class HuggingFaceEncoder:
 
 
 def _round_to_int8(model: nn.Module, config: HuggingFaceConfig, device: str, vocabulary: int) -> None:
-    """Compute products in int8, for which random tokens show how large each column of the states becomes."""
+    """Compute products in int8, calibrated with random tokens that show how large each column of the states gets."""
     if device != "cpu":
         remedy = "Set precision to 'bfloat16', or device to 'cpu'"
         raise EncoderError(f"encoder {config.name!r}: int8 is for a CPU. {remedy}")
@@ -231,7 +231,7 @@ def _round_to_int8(model: nn.Module, config: HuggingFaceConfig, device: str, voc
 
 
 def to_device(array: np.ndarray, device: str) -> Tensor:
-    """Return an array as a tensor on the device; for a copy to a GPU the CPU does not wait, since memory is pinned."""
+    """Return an array as a tensor on the device; the CPU does not wait for a copy to a GPU, since memory is pinned."""
     tensor = torch.from_numpy(array)
     return (tensor.pin_memory() if device == "cuda" else tensor).to(device, non_blocking=True)
 
@@ -239,7 +239,7 @@ def to_device(array: np.ndarray, device: str) -> Tensor:
 def pool_states(
     hidden: States, pooled: Tensor | None, visible: Visible, *, pooling: Pooling
 ) -> Float[Tensor, "rows dim"]:
-    """Return one vector a text: the state at position 0, the mean over visible positions, or the pooler's output."""
+    """Return one vector per text: the state at position 0, the mean over visible positions, or the pooler's output."""
     if pooling == "cls":
         return hidden[:, 0]
     if pooling != "mean":
@@ -252,7 +252,7 @@ def pool_states(
 
 
 def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, _Rows]]:
-    """Yield groups of texts that may share a batch, and the width to which they are padded, the widest first.
+    """Yield groups of texts that may share a batch, and the width they are padded to, widest first.
 
     Widths are `padded_widths`, at most `longest`. Texts that fill the width are kept apart from those with masked
     positions: transformers runs another kernel if nothing in a batch is masked.
@@ -267,7 +267,7 @@ def batch_shapes(tokens: TokenisedTexts, longest: int) -> Iterator[tuple[int, _R
 def padded(
     tokens: TokenisedTexts, rows: _Rows, pad: int, width: int | None = None
 ) -> tuple[Int[np.ndarray, "rows length"], Bool[np.ndarray, "rows length"]]:
-    """Return ids and which positions a token may attend to, padded to `width` or else to the longest of the rows."""
+    """Return ids and a mask of the positions to attend to, padded to `width` or, without it, to the longest row."""
     steps = np.arange(tokens.lengths[rows].max() if width is None else width)
     is_token = steps < tokens.lengths[rows][:, None]
     positions = tokens.offsets[rows][:, None] + np.where(is_token, steps, 0)

@@ -1,7 +1,7 @@
 """Evaluate heads on tasks: metric rows, rankings for case studies, and the items that paired tests compare.
 
-A task is one `Task` plus one line in `contract.TASKS`; one outside the library is named in the configuration instead.
-It turns tables into problems: the texts that each role needs, and a pure function from the matrices of these roles to
+A task is a `Task` plus a line in `contract.TASKS`; a task outside the library is named in the configuration instead. It
+turns tables into problems: the texts that each role needs, and a pure function from the roles' matrices to
 measurements.
 """
 

@@ -1,9 +1,9 @@
 """Test every pair of methods on every problem, from the items that `evaluate` keeps: rows of `comparisons`.
 
-Methods with one run are tested by McNemar's test on hits and misses, and by a paired bootstrap on everything else:
-would the difference hold on other items from the same source, given these heads? Of methods with several seeds the
-seeds are resampled too: would it hold for other trainings as well? With `evaluation.intervals = "items"` seeds are
-averaged, not sampled. A *system* is a method with its training set.
+Methods with one run are compared by McNemar's test on hits and misses, and by a paired bootstrap on everything else:
+would the difference hold on other items from the same source, given these heads? If methods have several seeds, these
+are resampled too: would it also hold for other trainings? With `evaluation.intervals = "items"`, seeds are averaged,
+not sampled. A *system* is a method with its training set.
 """
 
 import logging
@@ -34,7 +34,7 @@ from disent_core.progress import Progress
 from disent_core.storage.tables import SCHEMAS, conform
 
 CODE_VERSION = "1"
-"""Raise it with every change that changes rows of `comparisons`."""
+"""Must change with every code change that changes rows of `comparisons`."""
 
 _BOOTSTRAPS = np.array(
     [
@@ -62,7 +62,7 @@ class _Problem(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _System:
-    """A trained method on a problem, with the embedding by which it is ranked."""
+    """A trained method on a problem, with the embedding it is ranked by."""
 
     method: str
     trained_on: str
@@ -72,7 +72,7 @@ class _System:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Tested:
-    """The value of each system; for each pair of systems its interval, p and the name of the test."""
+    """The value of each system, and the interval, p and test name of each pair of systems."""
 
     values: Float[np.ndarray, " systems"]
     low: Float[np.ndarray, " pairs"]
@@ -91,7 +91,7 @@ def compare(
     fingerprint: str,
     created_at: datetime,
 ) -> pa.Table:
-    """Return table `comparisons`: every pair of methods on every problem, once, in the order of their names.
+    """Return table `comparisons`: every pair of methods on every problem once, in order of their names.
 
     A problem is a data set, languages, metric and settings. A method takes part once for each `trained_on`, with the
     first embedding of `Task.ranked` that it has. Two systems are compared if they have the same training set, or if
@@ -107,11 +107,11 @@ def compare(
 
     `p_holm` is corrected over a family: all pairs on all problems of a task, data set, encoder, metric and correction
     for hubs. Other settings do not separate families, because they hold facts of each language (the size of its pool).
-    What can't be compared is left out and logged: a metric of several columns without a statistic, methods with
-    different numbers of items.
+    Comparisons that are impossible are left out and logged: a metric of several columns without a statistic, or methods
+    with different numbers of items.
 
-    Outcomes hold whole families; those of tasks and embeddings that are not in `ranked` (`Task.ranked` by task) are
-    left out. `samples` and `seed` are of the bootstrap, `fingerprint` is of all inputs.
+    Outcomes must contain whole families; tasks and embeddings that are not in `ranked` (`Task.ranked` by task) are left
+    out. `samples` and `seed` are the bootstrap's, `fingerprint` is of all inputs.
     """
     problems = _items_by_problem(outcomes, ranked)
     progress = Progress(log, len(problems), "problems compared")
@@ -166,7 +166,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
 
 
 def _comparable(problem: _Problem, methods: _Methods, ranked: Sequence[str]) -> Iterator[list[_System]]:
-    """Yield groups of systems, by name, with the same shape of items; none if the metric has no statistic."""
+    """Yield groups of systems, sorted by name, whose items have the same shape; none if the metric has no statistic."""
     groups: dict[tuple[int, ...], list[_System]] = {}
     for (method, trained_on), embeddings in sorted(methods.items()):
         embedding = min(embeddings, key=list(ranked).index)
@@ -189,7 +189,7 @@ def _comparable(problem: _Problem, methods: _Methods, ranked: Sequence[str]) -> 
 
 
 def _fair_pairs(systems: Sequence[_System]) -> _Pairs:
-    """Return the indices of every two systems with the same training set, or of which one is untrained."""
+    """Return the indices of all pairs of systems with the same training set, or with one untrained system."""
     trained_on = np.array([system.trained_on for system in systems])
     # systems x systems; the upper triangle has each pair once.
     is_fair = (trained_on[:, None] == trained_on) | (trained_on[:, None] == "") | (trained_on == "")
@@ -227,7 +227,7 @@ def _hits_tested(systems: Sequence[_System], pairs: _Pairs) -> _Tested:
     from scipy.special import ndtri
 
     runs = np.array([len(system.items) for system in systems])
-    scale = math.lcm(*runs.tolist())  # hits in units of 1 / scale are whole numbers, whose sums of squares are exact
+    scale = math.lcm(*runs.tolist())  # in units of 1 / scale, hits are whole numbers with exact sums of squares
     hits = np.stack([system.items.sum(axis=(0, 2)) * (scale // len(system.items)) for system in systems])
     p, once = mcnemar(hits), np.flatnonzero(runs == 1)
     p[np.ix_(once, once)] = mcnemar_exact(hits[once] / scale)
@@ -246,7 +246,7 @@ def _hits_tested(systems: Sequence[_System], pairs: _Pairs) -> _Tested:
 def _bootstrapped(
     systems: Sequence[_System], pairs: _Pairs, statistic: Statistic, *, samples: int, seed: int, over: Intervals
 ) -> _Tested:
-    """Resample the items of all runs of all systems at once, then average over runs, or over draws of them."""
+    """Resample the items of all runs of all systems at once, then average over runs or over draws of runs."""
     first, second = pairs
     items = [system.items[..., 0] if statistic is mean_of_items else system.items for system in systems]
     counts = np.array([len(runs) for runs in items])

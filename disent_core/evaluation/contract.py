@@ -1,7 +1,7 @@
-"""Define the contract between methods and tasks: a task asks for texts by role and scores the matrices it gets.
+"""Define the interface between methods and tasks: a task asks for texts by role and scores the resulting matrices.
 
-A task never sees a method, and a method never sees a task. Any method that embeds the texts of a problem can be
-scored on it. So methods x tasks is a loop (`runner.evaluate`) and not a list of combinations.
+A task never sees a method, and a method never sees a task. Any method that embeds a problem's texts can be scored on
+it, so methods x tasks is a loop (`runner.evaluate`), not a list of combinations.
 """
 
 import json
@@ -52,7 +52,7 @@ TASKS: Mapping[str, str] = {
     "value_retrieval": "disent_core.evaluation.tasks.monolingual_retrieval:VALUES",
     "paraphrase_retrieval": "disent_core.evaluation.tasks.monolingual_retrieval:PARAPHRASES",
 }
-"""Module of each task, or `module:ATTRIBUTE`, by its name; imported when the task is asked for."""
+"""Module of each task, or `module:ATTRIBUTE`, by name; imported when the task is requested."""
 
 READABLE: Mapping[str, str] = {
     "utterances": "corpora",
@@ -62,7 +62,7 @@ READABLE: Mapping[str, str] = {
     "sentence_pairs": "corpora",
     "code_switched_pairs": "targets",
 }
-"""Tables that a task may read, with the stage that makes them."""
+"""Tables that a task may read, and the stage that makes each."""
 
 PAIRED = frozenset({"sentence_pairs", "code_switched_pairs"})
 """Tables with a partition for every language pair; the others have one for every language."""
@@ -70,15 +70,15 @@ PAIRED = frozenset({"sentence_pairs", "code_switched_pairs"})
 Ties = Literal["lowest", "worst"]
 Hubness = Literal["none", "train_bias", "csls", "dual_softmax"]
 SearchBackend = Literal["exact", "hnsw", "ivf"]
-"""What searches for nearest neighbours: exactly, or with faiss, which may miss some (`metrics.approximate_search`)."""
+"""How to search for nearest neighbours: exactly, or with faiss, which may miss some (`metrics.approximate_search`)."""
 Setting = str | int | float | bool | None
 
 TRANSDUCTIVE: tuple[Hubness, ...] = ("csls", "dual_softmax")
-"""Corrections for which the answer to one query depends on the others."""
+"""Corrections with which the answer to a query depends on the other queries."""
 
 
 def hubness_of(settings: str) -> str:
-    """Return the correction for hubs in the settings of a metric row: `none`, `csls (transductive)`, ..."""
+    """Return the hubness correction in a metric row's settings: `none`, `csls (transductive)`, ..."""
     name = json.loads(settings).get("hubness", "none")
     return f"{name} (transductive)" if name in TRANSDUCTIVE else name
 
@@ -153,9 +153,9 @@ class EvaluationConfig(Settings):
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts of one language, by address (`text.text_key`), one per row of the matrix that is asked for.
+    """Texts of one language by key (`text.text_key`), one per row of the requested matrix.
 
-    `texts` are the texts themselves, for methods that run an encoder of their own. Problems with the same
+    `texts` has the texts themselves, for methods that run an encoder of their own. Problems with the same
     texts in the same order share one embedding, keyed by `address`.
     """
 
@@ -189,11 +189,11 @@ class Texts:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What one corpus offers a task: `tables[table, partition]`, where the partition is a language or a pair.
+    """A task's inputs from one corpus: `tables[table, partition]`, where the partition is a language or a pair.
 
-    Of a corpus of sentence pairs `languages` are those of source and target, twice the same where it is one. Of
-    utterances `parallel` tells whether equal ids are translations: of every utterance, of some, or never. The training
-    split of sentence pairs of which `trains` is false is not embedded.
+    For sentence pairs, `languages` are those of source and target, repeated if there is only one. For utterances,
+    `parallel` is whether equal ids are translations: for all utterances, for some, or never. If `trains` is false, the
+    training split of the sentence pairs is not embedded.
     """
 
     corpus: str
@@ -214,7 +214,7 @@ class Inputs:
 
 @runtime_checkable
 class LateInteraction(Protocol):
-    """An embedding that is not a matrix and has its own similarity of two texts instead of the cosine.
+    """An embedding that is not a matrix, with its own similarity of two texts instead of the cosine.
 
     Both sides of a comparison have the same class.
     """
@@ -228,7 +228,7 @@ class LateInteraction(Protocol):
         ...
 
     def identities(self) -> np.ndarray:
-        """Return one value per text; it is equal for texts whose embeddings are equal to the bit."""
+        """Return one value per text, equal for texts whose embeddings are equal to the bit."""
         ...
 
     def similarity(self, pool: Any) -> Float32[np.ndarray, "queries pool"]:
@@ -256,7 +256,7 @@ class Problem(ABC):
         dataset: name of the corpus.
         evaluated_on: `en-de` has queries in en and the pool in de; `de` is one language.
         texts: by role, for instance `query` and `pool`, or `train` and `test`.
-        settings: what else tells this problem from another of its task; goes into the metric rows.
+        settings: whatever else distinguishes this problem from others of its task; stored in the metric rows.
         embeddings: names of the embeddings it applies to; None: all embeddings of a method.
         takes_late_interaction: whether `score` takes a `LateInteraction` as well; a class attribute.
     """
@@ -280,11 +280,11 @@ class Problem(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelProblem(ABC):
-    """One evaluation set of sentences whose words are to be tagged; what is not said here is as in `Problem`.
+    """One evaluation set of sentences whose words are to be tagged; other attributes are as in `Problem`.
 
     Attributes:
         evaluated_on: the language.
-        sentences: their words.
+        sentences: the words of each sentence.
     """
 
     task: str
@@ -303,16 +303,16 @@ class Task:
     """A kind of evaluation.
 
     Attributes:
-        name: in metrics and leaderboards; of a task of the library as in `TASKS`.
-        scope: whether its inputs are those of a language pair, of one language, now one, now the other (`both`), or of
-            all languages of a training set, where they are at least three. A corpus of sentence pairs gives inputs of
-            each of its pairs to all tasks but those of a set.
-        tables: names of the tables it reads, of `READABLE`; of a corpus, those that its kind has.
-        problems: from inputs to problems; none where the corpus has nothing for this task.
-        kinds: of the corpora that it is for.
-        ranked: embeddings by which a method enters the leaderboard, the first of them that it has.
-        lower_is_better: of every metric of the task.
-        code_version: changes with every change that changes results.
+        name: in metrics and leaderboards; for the library's tasks, as in `TASKS`.
+        scope: whether its inputs are of a language pair, of one language, of either (`both`), or of all languages of a
+            training set, if there are at least three. A corpus of sentence pairs gives inputs of each of its pairs to
+            all tasks except those of a set.
+        tables: names of the tables it reads, from `READABLE`; of these, a corpus provides those that its kind has.
+        problems: function from inputs to problems; none if the corpus has nothing for this task.
+        kinds: kinds of corpora that it applies to.
+        ranked: embeddings for the leaderboard; a method is ranked by the first of them that it has.
+        lower_is_better: applies to every metric of the task.
+        code_version: must change with every change that changes results.
     """
 
     name: str
@@ -330,14 +330,14 @@ class Task:
             raise ValueError(f"task {self.name!r} reads tables {unreadable}; a task can read {', '.join(READABLE)}")
 
     def partitions(self, kind: Kind, languages: Sequence[str]) -> list[tuple[str, str]]:
-        """Return the keys of `Inputs.tables` that the task needs for these languages of a corpus of that kind."""
+        """Return the keys of `Inputs.tables` that the task needs for these languages of a corpus of this kind."""
         is_paired = KINDS[kind] == "sentence_pairs"
         parts = ["-".join(languages)] if is_paired else list(dict.fromkeys(languages))
         return [(name, part) for name in self.tables if (name in PAIRED) == is_paired for part in parts]
 
 
 def task(name: str) -> Task:
-    """Return the task of that name, of the library or, as `module` or `module:ATTRIBUTE`, of a user's package."""
+    """Return the task of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package."""
     loaded = find("task", name, TASKS, "TASK")
     if not isinstance(loaded, Task):
         remedy = "export an instance of disent_core.evaluation.Task"

@@ -1,4 +1,4 @@
-"""Define what a task returns: a number with its items, from which intervals and paired tests are computed."""
+"""Define the result of a task: a number with its items, from which intervals and paired tests are computed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 def mean_of_items(samples: Float[np.ndarray, "samples n"]) -> Float[np.ndarray, " samples"]:
-    """Return the statistic of accuracy, MAP and every other mean over items."""
+    """Return the mean over items, the statistic of metrics such as accuracy and MAP."""
     return samples.mean(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ranking:
-    """Best candidates of each query, best first: `indices` into `candidate_ids`, scores, and whether they are gold."""
+    """Best candidates of each query, best first: `indices` into `candidate_ids`, scores, and which are gold."""
 
     query_ids: pa.Array
     candidate_ids: pa.Array
@@ -37,7 +37,7 @@ class Measurement:
         n: number of items.
         items: what `statistic` needs of each item (one score, or columns such as prediction and gold); None if the
             metric is not a function of independent items, and so has no interval.
-        statistic: from samples of items to the metric.
+        statistic: function from samples of items to the metric.
         ci_low: lower end of the 95 % interval; `intervals.aggregate` sets it.
         ci_high: upper end of the interval.
         ranking: of a retrieval task, for case studies.

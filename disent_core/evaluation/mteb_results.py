@@ -1,8 +1,8 @@
 """Read result files of mteb (https://github.com/embeddings-benchmark/mteb) as rows; mteb itself is not needed.
 
 A file is `MODEL/REVISION/TASK.json`, or `MODEL/REVISION/experiments/EXPERIMENT/TASK.json` where a model has several
-embeddings or settings; `model_meta.json` beside it says which. So are those in the folder of `mteb.ResultCache` and in
-the repository `embeddings-benchmark/results`.
+embeddings or settings; `model_meta.json` beside it names them. The folder of `mteb.ResultCache` and the repository
+`embeddings-benchmark/results` have this layout.
 """
 
 import json
@@ -20,9 +20,9 @@ from disent_core.errors import TableError, located, quoted
 from disent_core.settings import LARGEST_RECORD
 
 PREFIX = "Disent"
-"""Prefix of the names of tasks of mteb that are made from the tasks here: `DisentTemplateRetrieval`."""
+"""Name prefix of mteb tasks made from the tasks here: `DisentTemplateRetrieval`."""
 OURS = "disent/"
-"""Prefix of the names of models of mteb that are heads of disent."""
+"""Name prefix of mteb models that are heads of disent."""
 _META = "model_meta.json"
 _LONGEST = 1_000  # characters of a name
 _AGAIN = "Copy the file again, or run mteb again"
@@ -30,11 +30,11 @@ _AGAIN = "Copy the file again, or run mteb again"
 
 @dataclass(frozen=True)
 class Twin:
-    """What a task of mteb is called here."""
+    """The name here of a task of mteb."""
 
-    task: str  # that measures the same; that of mteb if there is none
+    task: str  # our task that measures the same; mteb's name if there is none
     dataset: str  # its name in published figures
-    metrics: Mapping[str, str] = field(default_factory=dict)  # names here of the metrics that are defined alike
+    metrics: Mapping[str, str] = field(default_factory=dict)  # our names of the metrics with the same definition
 
 
 _CORRELATION = {"cosine_pearson": "pearson", "cosine_spearman": "spearman"}
@@ -47,7 +47,7 @@ TWINS: Mapping[str, Twin] = {
     "MassiveIntentClassification": Twin("MassiveIntentClassification", "massive"),
     "MassiveScenarioClassification": Twin("MassiveScenarioClassification", "massive"),
 }
-"""Official tasks of mteb that are read. `MassiveIntentClassification` has no twin: its classifier is another one."""
+"""Official mteb tasks that are read. `MassiveIntentClassification` has no twin: its classifier is a different one."""
 
 
 def result_files(folder: Path, also: Collection[str] = ()) -> list[Path]:
@@ -69,7 +69,7 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def read_results(path: Path, source: str) -> list[dict[str, Any]]:
-    """Return rows of one result file in the schema `mteb_results`, one a number; calibration (`nauc_*`) is left out."""
+    """Return the rows of a result file in the schema `mteb_results`, one per number, without `nauc_*` (calibration)."""
     result, model = _parsed(path), _model(path)
     if "mteb_dataset_name" in result:
         convert = 'mteb.results.TaskResult.from_disk(Path("FILE")).to_disk(Path("FILE"))'
@@ -108,7 +108,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise _no_result(path, f"it has more than {LARGEST_RECORD:,} bytes")
     try:
         parsed = json.loads(read_bytes(path))
-        json.dumps(parsed, ensure_ascii=False).encode()  # half a surrogate pair can't be stored
+        json.dumps(parsed, ensure_ascii=False).encode()  # a lone surrogate can't be stored
     except (ValueError, RecursionError) as error:
         raise TableError(located(path, None, f"this is no JSON ({error})", _AGAIN)) from error
     if not isinstance(parsed, dict):
@@ -121,7 +121,7 @@ def _no_result(path: Path, fault: str) -> TableError:
 
 
 def _text(path: Path, values: Mapping[str, Any], key: str, default: str) -> str:
-    """Return a short text of an object; `default` if it has none."""
+    """Return a short string from an object; `default` if it has none."""
     value = values.get(key)
     if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST):
         raise _no_result(path, f"{key} is {quoted(value)}, and not a text of at most {_LONGEST:,} characters")
@@ -129,7 +129,7 @@ def _text(path: Path, values: Mapping[str, Any], key: str, default: str) -> str:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    """Return the columns that say which model and embedding a file is of; of a head of disent as in `metrics`."""
+    """Return the columns that identify a file's model and embedding; for a head of disent, as in `metrics`."""
     revision, experiment = path.parent, ""
     if revision.parent.name == "experiments":
         revision, experiment = revision.parent.parent, revision.name
@@ -156,11 +156,11 @@ def _model(path: Path) -> dict[str, Any]:
 
 
 def twin_of(name: str, *, is_ours: bool) -> Twin:
-    """Return what a task of mteb is called here; one without a twin keeps its name, for task and data."""
+    """Return an mteb task's twin here; without one, the task and its data set keep mteb's name."""
     twin = TWINS.get(name, Twin(name, name))
     if name.startswith(PREFIX):
         words = re.sub("(?<!^)(?=[A-Z])", "_", name.removeprefix(PREFIX)).lower()
-        # What mteb calls accuracy of a retrieval is a recall.
+        # mteb's "accuracy" of a retrieval is a recall.
         probe = {} if "retrieval" in words else {"accuracy": "accuracy"}
         twin = Twin(words, "", {"hit_rate_at_1": "accuracy_at_1", **_CORRELATION, **probe})
     if is_ours and _CORRELATION.items() <= twin.metrics.items():
@@ -170,7 +170,7 @@ def twin_of(name: str, *, is_ours: bool) -> Twin:
 
 
 def _place(twin: Twin, subset: str) -> dict[str, str]:
-    """Return data set and direction: `deu-eng` of Tatoeba is `de-en`; subsets of our own tasks name both."""
+    """Return data set and direction: Tatoeba's `deu-eng` is `de-en`; subsets of our own tasks name both."""
     if not twin.dataset:
         dataset, _, evaluated_on = subset.partition(":")
         return {"dataset": dataset, "evaluated_on": evaluated_on}
@@ -198,7 +198,7 @@ def _scores(path: Path, result: Mapping[str, Any]) -> Iterator[tuple[str, Mappin
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number, else None."""
+    """Return the value if it is a finite number, else None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -208,7 +208,7 @@ def _number(value: object) -> float | None:
 
 
 def _time(seconds: object) -> datetime | None:
-    """Return when a result was made; None if the file does not say."""
+    """Return the time a result was made; None if the file does not have it."""
     number = _number(seconds)
     try:
         return None if number is None else datetime.fromtimestamp(number, UTC)

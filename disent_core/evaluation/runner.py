@@ -40,7 +40,7 @@ class Evaluated:
     """One row for each query and rank of a retrieval task."""
     outcomes: pa.Table
     """One row per metric and seed (null: untrained) with the items of the metric, flattened: `columns` values per item.
-    float32 holds hits and counts exactly; a correlation recomputed from it is the same to 1e-6."""
+    float32 is exact for hits and counts; a correlation recomputed from it agrees to 1e-6."""
 
 
 def evaluate(
@@ -127,7 +127,7 @@ def _scored(
 
 
 class _EmbeddingCache:
-    """Embeddings of one seed, kept from the first problem that uses them to the last."""
+    """Embeddings of one seed, kept from their first use by a problem to their last."""
 
     def __init__(self, problems: Sequence[Problem], embed: Embed | None, seed: int | None) -> None:
         self.embed, self.seed = embed, seed
@@ -135,7 +135,7 @@ class _EmbeddingCache:
         self.uses = Counter(address for problem in problems for address in _addresses(problem))
 
     def matrices(self, problem: Problem) -> Iterator[tuple[str, dict[str, Embedded]]]:
-        """Yield matrices by role for each embedding that all roles have and the problem can score, in their order."""
+        """Yield, in order, for each embedding that all roles have and the problem can score, the matrices by role."""
         assert self.embed is not None
         for texts in problem.texts.values():
             if texts.address not in self.embedded:
@@ -175,7 +175,7 @@ def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -
 def _rows(
     by_seed: Sequence[Sequence[Measurement]], seeds: Sequence[int] | None, config: EvaluationConfig
 ) -> Iterator[dict[str, object]]:
-    """Yield the row of the mean over seeds of each metric, then one row per seed."""
+    """Yield each metric's row for the mean over seeds, then its rows for each seed."""
     for measurements in zip(*by_seed, strict=True):
         yield _row(measurements, None, config)
         for seed, measurement in zip(seeds or (), measurements, strict=seeds is not None):

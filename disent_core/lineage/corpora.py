@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CODE_VERSION = "1"
 READ_ATTEMPTS = 3
-"""How often a corpus is read while its files change around the one that is read."""
+"""Attempts to read a corpus whose files change meanwhile."""
 
 ARCHIVES = Check("archives_have_their_size", "Every archive is as large as the configuration says.", False)
 UNIQUE_UTTERANCES = Check("ids_are_unique", "No utterance id occurs twice in a corpus and language.", True)
@@ -42,18 +42,18 @@ SPLITS_APART = Check("no_sentence_is_in_two_splits", "No training sentence is al
 
 
 def remote_corpora(config: Config) -> list[CorpusConfig]:
-    """Return the corpora that the configuration gives by URL."""
+    """Return the corpora given by URL in the configuration."""
     return [corpus for corpus in config.corpora if corpus.url]
 
 
 def due(workspace: Workspace) -> list[str]:
-    """Return the names of the corpora to download; one that the user has put at its `path` is not replaced."""
+    """Return the names of the corpora to download; a corpus that the user has put at its `path` is not replaced."""
     remote = remote_corpora(workspace.config)
     return [corpus.name for corpus in remote if corpus.path is None or not workspace.corpus_path(corpus.name).exists()]
 
 
 def download(workspace: Workspace) -> StepResult:
-    """Download the archives that are given by URL and are not on disk yet."""
+    """Download the archives given by URL that are not on disk yet."""
     sizes = {}
     absent = due(workspace)
     for corpus in remote_corpora(workspace.config):
@@ -71,7 +71,7 @@ def download(workspace: Workspace) -> StepResult:
 
 
 def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
-    """Return the path of a corpus; one with a URL is downloaded unless this machine has it, as another may instead."""
+    """Return the path of a corpus; fetch one given by URL unless this machine already has it."""
     path = workspace.corpus_path(corpus.name)
     is_shared = corpus.path is None and remote_of(workspace.tables) is not None  # then another may have a newer one
     if corpus.url is not None and (is_shared or not path.exists()):
@@ -107,7 +107,7 @@ def _refresh(
 ) -> StepResult:
     """Read a language, or a pair, of every corpus."""
     tables = [_refresh_corpus(workspace, key, corpus, part) for corpus in corpora]
-    # Faults of the published files that were read around, also by runs before.
+    # Tolerated faults of the published files, including those found by earlier runs.
     faults = [fault for table in tables for fault in row_errors_of(table.info)]
     checks = check([workspace.table(*key, corpus.name, part) for corpus in corpora])
     return result_of(tables, figures={"faults_of_files": faults} if faults else {}, checks=checks)
@@ -127,7 +127,7 @@ def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: 
         return _prepared(read_unchanged(), corpus, part)
 
     def read_unchanged() -> pa.Table:
-        """Read while no file changes: a table must be of the content whose hash is recorded with it."""
+        """Read while no file changes: a table must match the content hash recorded with it."""
         known = before
         for _ in range(READ_ATTEMPTS):
             table = read()
@@ -147,13 +147,13 @@ def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: 
 
 
 def _of_rows(corpus: CorpusConfig) -> tuple[object, ...]:
-    """Return what determines the rows beside the published files: the selection, and the version of the reader."""
+    """Return what determines the rows besides the published files: the selection and the reader's version."""
     selection = (corpus.limit, corpus.shares) if corpus.limit or corpus.shares else ()
     return (*selection, *code_version(corpus.format))
 
 
 def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
-    """Check the rows of a language or pair, and select those that the settings of the corpus ask for."""
+    """Check the rows of a language or pair, and select those requested by the corpus's settings."""
     from disent_core.corpora.rows import check_rows, draw_splits, limited
 
     remedy = "Correct its files" if corpus.format in READERS else f'Mend the reader "{corpus.format}"'
@@ -179,7 +179,7 @@ def _check_utterances(paths: Sequence[Path]) -> list[CheckResult]:
 
 @contextmanager
 def naming_files(workspace: Workspace, corpus: str) -> Iterator[None]:
-    """Name the path of a corpus in errors that its languages do not fit together."""
+    """Add the path of a corpus to errors about languages that do not fit together."""
     try:
         yield
     except AlignmentError as error:
@@ -215,7 +215,7 @@ def _check_pairs(paths: Sequence[Path]) -> list[CheckResult]:
 
 
 def _in_two_splits(rows: "pl.DataFrame", side: str) -> int:
-    """Count the training sentences that another split of the same corpus has."""
+    """Count the training sentences that also occur in another split of the same corpus."""
     import polars as pl
 
     is_train = pl.col("split") == "train"
@@ -231,7 +231,7 @@ def published_name(config: Config, corpus: CorpusConfig, part: str) -> str:
 
 
 def published_hash(workspace: Workspace, corpus: CorpusConfig, part: str) -> str:
-    """Return the hash of the lines from which a language, or a pair, of a corpus is read."""
+    """Return the hash of the lines that a language or pair of a corpus is read from."""
     of_format = pair_reader(corpus.format) if corpus.is_of_pairs else reader(corpus.format)
     return of_format.content_hash(workspace.corpus_path(corpus.name), published_name(workspace.config, corpus, part))
 

@@ -40,7 +40,7 @@ SOURCES = {
     TEMPLATES: ["source_text", "target_text"],
     TRAINED: ["source_text", "target_text"],
 }
-"""Tables of a language whose texts are encoded, with the columns that are read."""
+"""Tables of a language whose texts are encoded, and the columns read from each."""
 FINITE = Check("training_did_not_diverge", "The loss and every other figure of the training is a finite number.", True)
 ALL_ENCODED = Check("every_text_is_encoded", "Every text that a later stage reads is encoded.", True)
 
@@ -111,7 +111,7 @@ class EncoderWorkspace:
 
 
 def encoder_steps(config: Config, encoder: str) -> Sequence[EncoderStep]:
-    """Return the steps that make an encoder; none if it is made elsewhere."""
+    """Return the steps that make an encoder; none if it comes from elsewhere."""
     return config.encoders[encoder].steps(config)
 
 
@@ -154,12 +154,12 @@ def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, p
         embedding_store.lacks(plan.keys, states=False).any() or embedding_store.lacks(with_states, states=True).any()
     ):
         return {"encoded": 0, "reused": len(plan)}
-    if lazy.config.reads_one_language:  # from files, which each worker would read whole
+    if lazy.config.reads_one_language:  # from files that each worker would read whole
         report = embedding_store.add(lazy.load(language), plan)
     else:
         from disent_core.encoders.transformer import resolve_device  # loads torch
 
-        lazy = replace(lazy, device=resolve_device(lazy.device))  # of every shard the same: another has other bits
+        lazy = replace(lazy, device=resolve_device(lazy.device))  # the same for all shards, for equal bits
         load = partial(lazy.load, language)
         report = embedding_store.add_in_shards(load, plan, on_gpu=lazy.device == "cuda")
     return {
@@ -201,7 +201,7 @@ def text_plan(workspace: Workspace, encoder: str, language: str) -> Texts:
 
 
 def _paths(workspace: Workspace, language: str) -> dict[Key, list[Path]]:
-    """Return the files of the language of each of `SOURCES`."""
+    """Return the language's files for each of `SOURCES`."""
     return {
         key: [
             workspace.table(*key, corpus.name, language)
@@ -214,7 +214,7 @@ def _paths(workspace: Workspace, language: str) -> dict[Key, list[Path]]:
 def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
     """Yield keys and texts of the language in all sentence pairs and code-switched sentences.
 
-    The training split of a corpus that no head trains on is left out, because nothing reads it.
+    Leave out the training split of a corpus that no head trains on, because nothing reads it.
     """
     config = workspace.config
     for corpus in (corpus for corpus in config.corpora if corpus.is_of_pairs):
@@ -238,7 +238,7 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.nd
 
 
 def _texts_of_mates(workspace: Workspace, encoder: str, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
-    """Yield keys and texts of the language in the parallel mates of train, if a method of the encoder reads them."""
+    """Yield keys and texts of the language in the training mates, if a method of the encoder reads them."""
     for path in _mates_of(workspace, encoder, language):
         mates = read_table(path, SCHEMAS["parallel_mates"])
         mates = mates.filter(pc.equal(mates["split"], "train"))
@@ -259,7 +259,7 @@ def _mates_of(workspace: Workspace, encoder: str, language: str) -> list[Path]:
 def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Table:
     """Return the distinct texts that an encoder has to embed: `text_key`, `language`, `text`.
 
-    The tables up to the targets must exist. `only_missing` leaves out texts that the files of imported vectors have.
+    The tables up to the targets must exist. `only_missing` leaves out texts that imported vectors have already.
     """
     if encoder not in workspace.config.encoders:
         raise ValueError(f"unknown encoder {encoder!r}; choose one of {', '.join(workspace.config.encoders)}")
@@ -315,7 +315,7 @@ def texts_to_encode(
 ) -> Texts:
     """Return distinct texts of one language that methods with these needs read, in training and in every task.
 
-    Tables are those of all corpora, of `masked` utterances those that heads train on: only training reads these.
+    Tables are of all corpora; `masked` only of those that heads train on, because only training reads it.
     `sentence_pairs` are keys and texts.
     """
     plain = [*sentence_pairs, *((keys_array(table["text_key"]), table["text"]) for table in utterances)]

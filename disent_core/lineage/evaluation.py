@@ -1,4 +1,4 @@
-"""Stage `evaluation`: measure methods on tasks and compare every two methods of an encoder.
+"""Stage `evaluation`: measure methods on tasks, and compare all pairs of an encoder's methods.
 
 Metric rows, rankings and outcomes have one file for each method, encoder and training set.
 """
@@ -47,7 +47,7 @@ def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, tr
     paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in names}
     inputs = evaluation_inputs.provenance(workspace, encoder, method, training_set).inputs
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
-    with sole_maker(paths["metrics"].with_suffix("")):  # one lock for all three: one measurement makes them
+    with sole_maker(paths["metrics"].with_suffix("")):  # one lock for all three, because one measurement makes them
         refreshed = {
             name: refresh_table(
                 paths[name], SCHEMAS[name], inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
@@ -91,11 +91,11 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
 
 
 class Embedder:
-    """Embeds stored texts with one method; returns nothing for a language that the method can't embed."""
+    """Embeds stored texts with one method; returns nothing for languages that the method can't embed."""
 
     def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
         self.trained = trained
-        # Cached by language: opening a file verifies all of it, and a step asks hundreds of times.
+        # Cached by language: opening a file verifies all of it, and a step does so hundreds of times.
         self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
 
     def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, Embedded]:
@@ -106,7 +106,7 @@ class Embedder:
 
 
 def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:
-    """Return a labeller for the languages and corpora of its training: other corpora have other tags."""
+    """Return a labeller for the languages and corpora it was trained on: other corpora have other tags."""
 
     def label(problem: LabelProblem, seed: int | None) -> list[list[str]] | None:
         language = problem.evaluated_on
@@ -139,10 +139,10 @@ def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Sc
 
 
 def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
-    """Test every two measured methods of an encoder against each other, unless that is up to date.
+    """Test all pairs of measured methods of an encoder, unless the tests are up to date.
 
-    The content of the result covers the metrics and training curves too: what collects all results of an encoder has
-    to depend on this step alone.
+    The content of the result also covers metrics and training curves, so that whatever collects all results of an
+    encoder need only depend on this step.
     """
     config = workspace.config
     measured = [

@@ -1,4 +1,4 @@
-"""Stage `evaluation`: what each method is measured on, and what metrics and comparisons are made from.
+"""Stage `evaluation`: what each method is measured on, and the inputs of metrics and comparisons.
 
 `evaluation` computes them.
 """
@@ -26,7 +26,7 @@ from disent_core.storage.tables import content_of, fingerprint, read_info
 
 CODE_VERSION = "2"
 TABLES = ("outcomes", "rankings", "metrics")
-"""Tables that the step of a method writes. Metrics come last: while they are old, the step is not done."""
+"""Tables written by a method's step. Metrics come last: until they are new, the step is not done."""
 IN_INTERVAL = Check("values_lie_in_their_interval", "ci_low <= value <= ci_high.", True)
 PROBABILITIES = Check("p_values_are_probabilities", "0 <= p_value <= p_holm <= 1.", True)
 
@@ -41,7 +41,7 @@ def task_names(config: Config) -> tuple[str, ...]:
 
 
 def ranked_by(config: Config) -> dict[str, tuple[str, ...]]:
-    """Return the embeddings by which each task ranks methods."""
+    """Return the embeddings that each task ranks methods by."""
     return {configured.name: configured.ranked for configured in tasks_of(config)}
 
 
@@ -51,8 +51,8 @@ def version(config: Config) -> str:
 
 
 def _measure_version(config: Config) -> tuple[object, ...]:
-    # The text of the settings is hashed. It lacks what came later, so that numbers of before are up to date where that
-    # has its default.
+    # The text of the settings is hashed. It omits later settings, so that earlier numbers stay up to date while those
+    # have their defaults.
     evaluation = config.evaluation
     later: list[object] = [] if evaluation.hubness == ("none",) else [evaluation.hubness]
     if evaluation.heldout_search != "exact" and any(task.name == "heldout_retrieval" for task in tasks_of(config)):
@@ -73,7 +73,7 @@ def comparisons_version(config: Config) -> str:
 
 
 def intervals_version(config: Config) -> list[object]:
-    """Return what the versions hold of `evaluation.intervals`: nothing where only items are resampled, as before it."""
+    """Return the versions' part for `evaluation.intervals`: empty if only items are resampled, as before it existed."""
     intervals = config.evaluation.intervals
     return [] if intervals == "items" else [{"intervals": intervals}]
 
@@ -83,7 +83,7 @@ def intervals_version(config: Config) -> list[object]:
 
 @dataclass(frozen=True)
 class Scope:
-    """A language, a pair of languages, or the three and more of a training set, of a corpus."""
+    """A language, a pair of languages, or three or more languages of a training set, in a corpus."""
 
     corpus: str
     kind: Kind
@@ -95,12 +95,12 @@ class Scope:
     def has(self, task: Task) -> bool:
         scope = ("language", "pair", "set")[min(len(self.languages), 3) - 1]
         scopes = ("language", "pair") if task.scope == "both" else (task.scope,)
-        # A corpus of sentence pairs gives the inputs of each of its pairs to every other task than those of sets.
+        # A corpus of sentence pairs gives the inputs of each of its pairs to every task except those of sets.
         is_given = scope in scopes or (self.is_of_sentence_pairs and task.scope != "set")
         return self.kind in task.kinds and is_given
 
     def partitions(self, tasks: Sequence[Task]) -> list[tuple[str, str]]:
-        """Return table and partition of everything that the tasks read of the scope."""
+        """Return table and partition of everything that the tasks read on the scope."""
         parts = (part for task in tasks if self.has(task) for part in task.partitions(self.kind, self.languages))
         return list(dict.fromkeys(parts))
 
@@ -117,19 +117,19 @@ class Scope:
 
 
 class Scopes:
-    """The scopes of a configuration. Build it once to ask for many training sets: what they share is kept."""
+    """The scopes of a configuration. Build it once for many training sets: what they share is cached."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        # Scope -> the first of the training sets that has it.
+        # Scope -> the first training set that has it.
         self._first = cache(lambda names: {scope: name for name in reversed(names) for scope in self._seen(name)})
 
     def of(self, method: MethodConfig, training_set: str) -> list[Scope]:
         """Return the scopes on which the method is measured with the training set.
 
         A trained method is measured on the languages and pairs of the training set, and with `evaluation.unseen` on
-        all others too. An untrained method is the same for every training set, so each scope is measured once: with
-        the first training set that has it, or else with the first of all.
+        all others too. An untrained method is the same for every training set, so each scope is measured once: with the
+        first training set that has it, or else with the very first.
         """
         seen, training_sets = list(dict.fromkeys(self._seen(training_set))), self.config.training_sets_of(method)
         if method.method.is_trained:
@@ -139,7 +139,7 @@ class Scopes:
         return [scope for scope in seen if first[scope] == training_set] + [s for s in others if s not in first]
 
     def measured(self, method: MethodConfig) -> Iterator[tuple[Scope, Sequence[str]]]:
-        """Yield scopes, each with training sets of the method that it is measured with; a scope may come again."""
+        """Yield scopes, each with the method's training sets it is measured with; a scope may be repeated."""
         training_sets = self.config.training_sets_of(method)
         if method.method.is_trained and self.config.evaluation.unseen:
             yield from ((scope, training_sets) for scope in self.all)
@@ -183,7 +183,7 @@ class Scopes:
 
     @cached_property
     def _of_sentence_pairs(self) -> dict[Scope, int]:
-        """Every corpus and pair of sentences, with its place among them."""
+        """The scope of every corpus and sentence pair, with its position among them."""
         scopes = (
             Scope(
                 corpus.name,
@@ -200,7 +200,7 @@ class Scopes:
 
     @cached_property
     def _between(self) -> dict[tuple[str, ...], list[Scope]]:
-        """The same by source and target."""
+        """The scopes of sentence pairs by source and target."""
         scopes: dict[tuple[str, ...], list[Scope]] = defaultdict(list)
         for scope in self._of_sentence_pairs:
             scopes[scope.languages].append(scope)
@@ -208,7 +208,7 @@ class Scopes:
 
 
 def parts_made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the tables that the configuration makes: without word lists nothing is code-switched."""
+    """Keep only tables that the configuration makes: without word lists nothing is code-switched."""
     has_words = config.targets.code_switching.dictionaries is not None
     return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
 
@@ -225,7 +225,7 @@ def _sources(workspace: Workspace, method: MethodConfig, training_set: str) -> l
 
 
 def evaluation_sets(workspace: Workspace, encoder: str, training_set: str) -> StepResult:
-    """State what the tasks read to measure the methods of an encoder."""
+    """Return the gate's result: what the tasks read to measure the methods of an encoder."""
     config = workspace.config
     methods = [method for method in config.methods_of(encoder) if training_set in config.training_sets_of(method)]
     read = []

@@ -1,4 +1,4 @@
-"""Check the record of a head, which may come from anyone, before anything that it names is imported, built or opened.
+"""Check the untrusted record of a head before anything that it names is imported, built or opened.
 
 The record is the description in the file of a head, or `disent_head.json` of an exported folder. It may name parts of
 disent; other modules are imported only if the caller allows them by name.
@@ -31,7 +31,7 @@ _AGAIN = "Copy it again, or make it again with this version of disent"
 
 @dataclass(frozen=True, kw_only=True)
 class _OfSeed:
-    """What differs between the seeds of a head that tags."""
+    """What differs between the seeds of a tagging head."""
 
     __pydantic_config__ = STRICT
     classes: Languages = field(default_factory=list)
@@ -40,7 +40,7 @@ class _OfSeed:
 
 @dataclass(frozen=True, kw_only=True)
 class _Description:
-    """The keys of a description by which a head is opened; others are not read."""
+    """The keys of a description that are read to open a head."""
 
     __pydantic_config__ = STRICT
     name: Text
@@ -68,7 +68,7 @@ class _Weight:
 
 @dataclass(frozen=True, kw_only=True)
 class _Probes:
-    """Texts, or sentences as lists of words, and what the head gave for them."""
+    """Texts, or sentences as lists of words, and the head's outputs for them."""
 
     __pydantic_config__ = STRICT
     texts: list[str] | list[list[str]]
@@ -92,7 +92,7 @@ class _Folder:
 
 
 def read_folder_record(path: Path) -> dict[str, Any]:
-    """Read the record of an exported folder as JSON; ValueError or OSError if it is none."""
+    """Read the record of an exported folder as JSON; raise ValueError or OSError if there is none."""
     if not path.is_file() or path.stat().st_size > LARGEST_RECORD:
         raise ValueError("it is not a file, or it is too large")
     record = parsed_json(path.read_text(encoding="utf-8"))
@@ -136,12 +136,12 @@ def encoder_of(path: Path, described: Mapping[str, Any], folder: Path, allowed: 
 
 
 def encoder_inside(path: Path, described: Mapping[str, Any] | None) -> HuggingFaceConfig:
-    """Return the settings of the encoder of an exported folder, which lies in that folder and nowhere else."""
+    """Return the settings of an exported folder's encoder, which must lie inside that folder."""
     described = described or {}
     places = {name: described.get(name) for name in ("kind", "path", "id", "revision")}
     if places != {"kind": "huggingface", "path": ".", "id": None, "revision": None}:
         raise _refused(path, f"encoder: it is {quoted(places)}, and not the one in this folder")
-    if is_there(adapter := path.with_name("adapter_config.json")):  # it names another model, which would be loaded
+    if is_there(adapter := path.with_name("adapter_config.json")):  # it would make another model be loaded
         raise DamagedError(located(adapter, None, "an exported folder has no adapter", _AGAIN))
     config = encoder_of(path, described, path.parent.resolve(), ())
     assert isinstance(config, HuggingFaceConfig)
@@ -149,7 +149,7 @@ def encoder_inside(path: Path, described: Mapping[str, Any] | None) -> HuggingFa
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file or a folder; no disk takes some names, for which the system raises an error."""
+    """Whether a file or folder exists; False for names that the system rejects with an error."""
     try:
         return path.exists()
     except OSError:
@@ -157,7 +157,7 @@ def is_there(path: Path) -> bool:
 
 
 def require_inside(folder: Path) -> None:
-    """Reject symbolic links that lead out of a folder; those of the hub's cache lead to its `blobs`."""
+    """Reject symbolic links that point outside a folder; those in the hub's cache may point to its `blobs`."""
     inside = [folder.resolve()]
     if folder.absolute().parent.name == "snapshots":
         inside.append(folder.absolute().parents[1].resolve() / "blobs")
@@ -174,14 +174,14 @@ def _target(link: Path) -> Path:
 
 
 def _require_known(path: Path, what: str, name: object, known: Collection[str], allowed: Collection[str]) -> None:
-    """Reject a module that is no part of disent and that the caller has not allowed; nothing is imported."""
+    """Reject a module that is not part of disent and not allowed by the caller; nothing is imported."""
     if not isinstance(name, str) or (name not in known and _full(name) not in map(_full, listed(allowed))):
         problem = f"its {what} is {quoted(name)}, which is no part of disent, so it was not imported"
         raise TrainingError(located(path, None, problem, f"If you trust that module, name {quoted(name)} as methods="))
 
 
 def listed(allowed: Collection[str]) -> Collection[str]:
-    """Return what a caller allows, which may be a single name."""
+    """Return the names that a caller allows; a single name is accepted too."""
     return [allowed] if isinstance(allowed, str) else allowed
 
 
@@ -189,11 +189,11 @@ def _full(reference: str) -> str:
     return reference if ":" in reference else f"{reference}:METHOD"
 
 
-_adapter = cache(TypeAdapter)  # takes 7 ms to make for each class of records
+_adapter = cache(TypeAdapter)  # creating one takes 7 ms per record class
 
 
 def _validated(path: Path, kind: type[Record], values: Any) -> Record:
-    """Return an instance of a class of dataclasses, from values of JSON."""
+    """Return an instance of a dataclass, validated from JSON values."""
     try:
         return _adapter(kind).validate_json(json.dumps(values))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Stage `heads`: what a head is, where it lies and what it is trained on. `heads` trains it."""
+"""Stage `heads`: a head's identity, location and training data. `heads` trains it."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -56,7 +56,7 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
 
 
 def _corpora(config: Config, method: MethodConfig, trained_on: str) -> tuple[Mapping[str, Any], ...]:
-    """Return name and licence of each corpus that a head trains on."""
+    """Return the name and licence of each corpus that a head trains on."""
     corpora = [
         corpus for language in config.languages_of(trained_on) for corpus in config.trained_corpora(method, language)
     ]
@@ -73,7 +73,7 @@ def head_files(workspace: Workspace, run: HeadSpec) -> HeadFiles:
 
 
 def require_trained(workspace: Workspace, run: HeadSpec) -> None:
-    """Check that the head is on disk and was trained as `run` says; its training texts are not compared."""
+    """Check that the head is on disk and was trained as specified by `run`; training texts are not compared."""
     if not run.method.is_trained:
         return
     described = describe_head(head_files(workspace, run).weights)
@@ -96,7 +96,7 @@ def trained_methods(config: Config, encoder: str) -> list[MethodConfig]:
 
 
 def without_mates(workspace: Workspace) -> list[str]:
-    """Describe which heads of the configuration lack mates to learn templates from, as far as the tables are made."""
+    """Describe which heads of the configuration lack mates to learn templates from, in tables that exist already."""
     config = workspace.config
     methods: dict[str, list[str]] = {}
     for name in config.experiment.methods:
@@ -115,7 +115,7 @@ def without_mates(workspace: Workspace) -> list[str]:
 
 
 def training_data(workspace: Workspace, encoder: str, training_set: str) -> StepResult:
-    """State what the heads of an encoder read of a training set; texts of the test split do not change it."""
+    """Return the gate's result: what an encoder's heads read of a training set; test texts do not change it."""
     config = workspace.config
     methods = [m for m in trained_methods(config, encoder) if training_set in config.training_sets_of(m)]
     needs_mates = any(Need.PARALLEL_MATES in method.needs for method in methods)
@@ -140,7 +140,7 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
 
 
 def ranked_by_pair(config: Config, methods: Iterable[MethodConfig], training_sets: Iterable[str]) -> tuple[str, ...]:
-    """Return what heads on these training sets have in their fingerprints because they are trained on a mixture."""
+    """Return what heads on these training sets add to their fingerprints because of training on a mixture."""
     is_mixture = any(map(config.is_mixture, training_sets))
     versions = (mixture_version(method.method, method.settings, is_mixture) for method in methods)
     return next(filter(None, versions), ())

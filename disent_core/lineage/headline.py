@@ -1,4 +1,4 @@
-"""Choose the few figures of a method that the UI plots over training sets, and list one of every task in a table.
+"""Choose the few figures of a method that the UI plots over training sets, and tabulate one per task.
 
 The names of the figures do not contain the languages, so that a plot has a point for each training set.
 """
@@ -13,9 +13,9 @@ from disent_core.evaluation.contract import hubness_of, task
 Row = Mapping[str, Any]
 
 RETRIEVAL = ("crosslingual_retrieval", "tatoeba_retrieval", "heldout_retrieval", "code_switched_retrieval")
-"""Tasks that find translations; the first that a method was measured on has its figures shown."""
+"""Tasks that find translations; figures are shown for the first that a method was measured on."""
 LANGUAGE = "language"
-"""The embedding by which finding a translation is a leak."""
+"""Embedding with which finding a translation is a leak."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Figure:
     where: Sequence[str]
     """Languages, or pairs, on which the task was measured."""
     embedding: str | None = None
-    """None stands for the embedding by which the task ranks the method."""
+    """None: the embedding that the task ranks the method by."""
 
 
 def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Return the figures that there are.
+    """Return the available figures.
 
-    `rows` are those of `metrics`, of one method; those of single seeds are left out. `pairs` are of languages, that the
+    `rows` are one method's rows of `metrics`; rows of single seeds are ignored. `pairs` are the language pairs the
     method was trained on.
     """
     chosen = _figures(rows, pairs)
@@ -43,7 +43,7 @@ def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str,
 
 
 def result_line(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> str:
-    """Return the first figure in words, of each language or direction with its interval; arguments as `headline`."""
+    """Return the first figure in words, for each language or direction, with intervals; arguments as in `headline`."""
     chosen = _figures(rows, pairs)
     first = [*chosen.pop("accuracy_at_1"), *chosen.pop("accuracy_at_1_reverse")]
     shown = first or next(filter(None, chosen.values()), [])
@@ -80,7 +80,7 @@ def _means(rows: Iterable[Row]) -> list[Row]:
 
 
 def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
-    """Return the rows of a figure, all of the first corpus of the first task that has any."""
+    """Return the rows of a figure, all from the first corpus of the first task that has any."""
     for name in figure.tasks:
         of_task = [row for row in rows if (row["task"], row["metric"]) == (name, figure.metric)]
         measured = [row["embedding"] for row in of_task]
@@ -92,10 +92,10 @@ def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
 
 
 def table(rows: Iterable[Row], ranked: Mapping[str, Sequence[str]]) -> list[dict[str, str | float]]:
-    """Return one number of every task, corpus and language or direction of a method.
+    """Return one number for every task, corpus and language or direction of a method.
 
-    It is the first metric, by the embedding that the task prefers of those by which it ranks methods, see `ranked`.
-    A table of the UI is neither sorted nor scaled, so it has three columns; the view `headline` has all.
+    It is the first metric, for the task's preferred embedding in `ranked`. UI tables are neither sorted nor scaled, so
+    this one has three columns; the view `headline` has all.
     """
 
     def preference(row: Row) -> int:

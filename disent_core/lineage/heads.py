@@ -1,4 +1,4 @@
-"""Stage `heads`: train a method on aligned pairs and embeddings to weights of every seed and a training curve."""
+"""Stage `heads`: train a method on aligned pairs and embeddings, for weights of every seed and a training curve."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from disent_core.training.data import TrainingData, text_features
 from disent_core.training.needs import SIDES, Need, training_fingerprint
 
 PLOTTED = {"total": "dev_loss", "dev_accuracy_at_1": "dev_accuracy_at_1", "accuracy_at_1": "dev_accuracy_at_1"}
-"""Terms of dev that the UI plots over training sets, with their names there."""
+"""Terms on dev that the UI plots over training sets, with their names in the UI."""
 SHOWN_TEXTS = 400
 """Texts of each language in the pictures of embeddings."""
 SHOWN_EMBEDDINGS = ("sentence", "meaning", "language")
@@ -73,7 +73,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
 def head_and_data(
     workspace: Workspace, encoder: str, method: MethodConfig, trained_on: str
 ) -> tuple[HeadSpec, Callable[[], TrainingData]]:
-    """Return what is trained, and what opens the data that it is trained on."""
+    """Return the head to train, and a function that opens its training data."""
     config, needs, paired = workspace.config, method.needs, not method.method.labels
     aligned = _of_set(workspace, ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
     mates = [_of_set(workspace, MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
@@ -105,8 +105,8 @@ def head_and_data(
 
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the seeds whose best epoch is the last one, if the method may stop early."""
-    # Rows are ordered by epoch, so that the last best epoch stays.
+    """Return the seeds whose best epoch is the last, if the method may stop early."""
+    # Rows are ordered by epoch, so the last best epoch wins.
     best_epochs = {row["seed"]: row["epoch"] for row in best}
     last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
     may_stop_early = method.method.may_stop_early(method.settings)
@@ -114,9 +114,9 @@ def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str
 
 
 def _of_dev(best: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return dev loss and retrieval at the epochs that were kept, and every term in a table, as means over seeds."""
+    """Return dev loss and retrieval at the kept epochs, and a table of every term, as means over seeds."""
     by_term: dict[str, dict[int, float]] = {}
-    for row in best:  # the last best epoch of a seed is the one that was kept
+    for row in best:  # the last best epoch of a seed is the one kept
         by_term.setdefault(row["term"], {})[row["seed"]] = row["value"]
     means = {term: sum(values.values()) / len(values) for term, values in by_term.items()}
     plotted = {name: means[term] for term, name in PLOTTED.items() if term in means}
@@ -142,7 +142,7 @@ def dev_embeddings(
     aligned = _of_set(workspace, ALIGNED, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     head = load_head(workspace, run.encoder, method, run.trained_on, "cpu")
-    assert isinstance(head, TrainedMethod)  # only methods that embed are drawn
+    assert isinstance(head, TrainedMethod)  # only embedding methods are plotted
     text_of = _texts(workspace, method, run.trained_on) if Need.UTTERANCES in method.needs else None
     points = {}
     for language in workspace.config.languages_of(run.trained_on):
@@ -156,7 +156,7 @@ def dev_embeddings(
 
 
 def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, language: str, dev: pa.Table) -> list[str]:
-    """Return the keys of the dev texts of a language: of pairs, or of utterances in a training set of one language."""
+    """Return the keys of a language's dev texts: from pairs, or from utterances in a monolingual training set."""
     if training_set != language:
         columns = [dev.filter(pc.equal(dev[f"{side}_language"], language))[f"{side}_key"] for side in SIDES]
     else:

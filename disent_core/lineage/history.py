@@ -1,8 +1,8 @@
-"""Keep the history of all metrics: each refresh adds a file with the rows that are new, and no file ever changes.
+"""Keep the history of all metrics: each refresh adds a file with its new rows, and files never change.
 
 `tables/warehouse/history/000007-000007.parquet` has the rows of refresh 7. Refreshes are numbered, because clocks can
 be set back. When there are 64 such files, they become one, `000001-000064.parquet`. A file whose numbers lie within
-those of another was left by a kill between the two steps; it is ignored, and removed by the next refresh.
+those of another was left by a kill during that merge; it is ignored, and removed by the next refresh.
 """
 
 import json
@@ -34,7 +34,7 @@ KEY = (*SUBJECT, "seed", "problem")
 MEASURED = ("value", "ci_low", "ci_high", "n")
 ORIGIN = ("code", "data", "weights", "vectors")
 COUNTS = ("pool_size", "pool_duplicates", "source_distractors", "target_distractors", "replaced_share")
-"""Settings of a metric that follow from the data: a number stays the same one if an edit of a corpus changes them."""
+"""Settings of a metric that follow from the data: a number keeps its identity if an edit of a corpus changes them."""
 EVENTS = ("new", "changed", "confirmed", "ended")
 BEGAN = "began_at"
 MERGED_FILES = 64
@@ -58,16 +58,16 @@ class HistoryFile(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """The rows of all refreshes of a run in their order, and the names of the files that have them and never change."""
+    """The rows of all refreshes of a run, in order, and the names of the immutable files that have them."""
 
     rows: pa.Table
     files: tuple[str, ...]
     damaged: int
-    """Number of files that were set aside and still lie there."""
+    """Number of damaged files that were set aside and still exist."""
 
 
 def history_files(workspace: Workspace) -> list[HistoryFile]:
-    """Return the files of the history, in the order of refreshes, without those that others contain."""
+    """Return the files of the history, in order of refreshes, without files contained in others."""
     files: list[HistoryFile] = []
     for file in sorted(_files(workspace, damaged=False), key=lambda file: (file.first, -file.last)):
         if not files or file.last > files[-1].last:
@@ -86,7 +86,7 @@ def _files(workspace: Workspace, *, damaged: bool) -> list[HistoryFile]:
 def read_history(workspace: Workspace) -> History:
     """Read the whole history; a damaged file is set aside and logged.
 
-    Another process may merge files meanwhile, so files are listed again until all of them have been read.
+    Another process may merge files meanwhile, so files are listed again until all have been read.
     """
     tables: dict[Path, pa.Table] = {}
     while not tables.keys() >= set(paths := [file.path for file in history_files(workspace)]):
@@ -98,7 +98,7 @@ def read_history(workspace: Workspace) -> History:
 
 
 def _rows_of(table: pa.Table, path: Path) -> pa.Table:
-    """Return the rows of a file; older ones do not say when their refresh began, nor test what has changed."""
+    """Return the rows of a file; older files lack the start of their refresh and the tests of changes."""
     for field in SCHEMA:
         if field.nullable and field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -106,7 +106,7 @@ def _rows_of(table: pa.Table, path: Path) -> pa.Table:
 
 
 def append(workspace: Workspace, rows: pa.Table, *, inputs: str) -> None:
-    """Write the `new_rows` of a refresh as one file, unless there are none, and keep the items of its numbers.
+    """Write the `new_rows` of a refresh as one file, unless there are none, and keep the items of their numbers.
 
     The caller holds the warehouse's lock.
     """
@@ -114,12 +114,12 @@ def append(workspace: Workspace, rows: pa.Table, *, inputs: str) -> None:
         refresh = rows["refresh"][0].as_py()
         write_table(_path(workspace, refresh, refresh), rows, SCHEMA, inputs=inputs)
     keep_items(workspace)
-    if not _files(workspace, damaged=True):  # else a file may be put back, which must not pass for a leftover
+    if not _files(workspace, damaged=True):  # otherwise a file that is put back later could pass for a leftover
         _merge(workspace)
 
 
 def _merge(workspace: Workspace) -> None:
-    """Merge the files of single refreshes if there are too many, and remove files that others contain."""
+    """Merge the files of single refreshes if there are too many, and remove files contained in others."""
     single = [file for file in history_files(workspace) if file.first == file.last]
     if len(single) >= MERGED_FILES:
         rows = pa.concat_tables([_rows_of(read_parquet(file.path, _LOST), file.path) for file in single])
@@ -145,10 +145,10 @@ def new_rows(
     began_at: datetime | None = None,
     run_id: str,
 ) -> pa.Table:
-    """Return the rows that a refresh adds to the history of those before; see `events` for what they are.
+    """Return the rows that a refresh adds to the history; see `events` for their kinds.
 
-    `metrics` are all present rows, `began_at` is when the command began that it is a part of, if that is known, and
-    `run_id` is Dagster's.
+    `metrics` has all current rows, `began_at` is the start of the command that runs the refresh, if known, and `run_id`
+    is Dagster's.
     """
     added = events(pl.DataFrame(history.rows), pl.DataFrame(metrics))
     known = [*_files(workspace, damaged=False), *_files(workspace, damaged=True)]
@@ -177,10 +177,10 @@ def new_rows(
 
 
 def events(history: pl.DataFrame, metrics: pl.DataFrame) -> pl.DataFrame:
-    """Compare the present metrics with the last row of each number.
+    """Compare the current metrics with the last row of each number.
 
-    A number is `new`, `changed` (its value, interval or n), `confirmed` (made from other inputs, and the same) or
-    `ended` (gone, so it has no value). A number that was made again from equal inputs is left out.
+    A number is `new`, `changed` (its value, interval or n), `confirmed` (the same from other inputs) or `ended` (gone,
+    without a value). A number made again from equal inputs is left out.
     """
     columns = [*KEY, "settings", *MEASURED, "fingerprint"]
     last = history.unique(KEY, keep="last", maintain_order=True).select(columns)
@@ -222,9 +222,9 @@ def _with_problems(metrics: pl.DataFrame) -> pl.DataFrame:
 
 
 def _origins(workspace: Workspace, methods: Iterable[tuple[str, str]]) -> Mapping[str, Provenance]:
-    """Return what the present metrics of methods (encoder and name) are made from, by their fingerprint.
+    """Return, by fingerprint, what the current metrics of methods (encoder and name) are made from.
 
-    A row that older code or data made has another fingerprint, so its origin stays unknown.
+    A row made from older code or data has another fingerprint, so its origin is unknown.
     """
     config, content = workspace.config, cache(content_of)
     origins: dict[str, Provenance] = {}
@@ -235,7 +235,7 @@ def _origins(workspace: Workspace, methods: Iterable[tuple[str, str]]) -> Mappin
         for training_set in config.training_sets_of(method):
             try:
                 origin = provenance(workspace, encoder, method, training_set, content)
-            except (DisentError, OSError):  # a file that it was made from is gone
+            except (DisentError, OSError):  # an input file is gone
                 continue
             origins[origin.inputs] = origin
     return origins

@@ -1,7 +1,7 @@
-"""Test what a refresh changes: the items of each number, beside those that it had at the refresh before.
+"""Test the changes of a refresh: compare each number's items with those from the previous refresh.
 
-Outcomes are replaced whenever a method is measured again. So each refresh keeps those of the numbers that rank methods
-in `tables/warehouse/items_before`, a file for each of `evaluation/outcomes`.
+Outcomes are replaced whenever a method is measured again. So each refresh keeps the outcomes of the numbers that rank
+methods in `tables/warehouse/items_before`, one file for each of `evaluation/outcomes`.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ from disent_core.storage.schemas import SUBJECT
 from disent_core.storage.tables import SCHEMAS, read_info, read_table, write_table
 
 OTHER_TEXTS, UNKNOWN = "none: other texts", "none: items unknown"
-"""What stands in place of the name of a test."""
+"""Values in place of a test's name."""
 _SCHEMA = SCHEMAS["outcomes"]
 _NUMBER = ["task", "dataset", "encoder", "evaluated_on", "embedding", "metric", "settings"]
 _TESTED = {"difference_low": pl.Float64, "difference_high": pl.Float64, "p_value": pl.Float64, "test": pl.String}
 
 
 def keep_items(workspace: Workspace) -> None:
-    """Keep the items as they are now for the next refresh; what has not changed is not written.
+    """Keep the current items for the next refresh; unchanged files are not written.
 
     The caller holds the warehouse's lock.
     """
@@ -45,7 +45,7 @@ def with_tests(workspace: Workspace, history: pa.Table, added: pl.DataFrame) -> 
     """Return the rows that a refresh adds to the history, with a paired test of each changed number that ranks methods.
 
     Before and after are tested like two methods (`comparisons.compare`), and p is corrected by Holm over the refresh.
-    Their items have to be of the same texts: as many, from tables with the same content.
+    Their items must be of the same texts: equal in number, from tables with the same content.
     """
     key, same = [*SUBJECT, "seed", "problem"], ["data", "n", "settings"]
     before = pl.DataFrame(history).unique(key, keep="last", maintain_order=True).select(*key, *same, "fingerprint")
@@ -71,7 +71,7 @@ def with_tests(workspace: Workspace, history: pa.Table, added: pl.DataFrame) -> 
 def _compared(workspace: Workspace, numbers: pl.DataFrame, path: Path, kept: Path) -> pl.DataFrame:
     """Return the tests of numbers of one method with one training set, by `row`."""
     config = workspace.config.evaluation
-    # `compare` takes one embedding of a system, and compares systems with the same training set.
+    # `compare` takes one embedding per system, and compares systems with the same training set.
     sides = [
         _read(file)
         .join(numbers, on=_NUMBER, how="semi")
@@ -92,7 +92,7 @@ def _compared(workspace: Workspace, numbers: pl.DataFrame, path: Path, kept: Pat
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path, str]]:
-    """Yield the outcomes of each method, where their items are kept, and the fingerprint of what they are made from."""
+    """Yield each method's outcomes file, the file that keeps its items, and the fingerprint of its inputs."""
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):
@@ -109,7 +109,7 @@ def _inputs(path: Path) -> str | None:
 
 
 def _is_ranked(workspace: Workspace) -> pl.Expr:
-    """Return whether methods are ranked by a number: by its embedding, without a correction for hubs."""
+    """Return whether a number ranks methods: it has a ranking embedding and no hubness correction."""
     by = pl.any_horizontal(
         (pl.col("task") == task) & pl.col("embedding").is_in(names)
         for task, names in ranked_by(workspace.config).items()

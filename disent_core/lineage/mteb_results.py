@@ -26,7 +26,7 @@ def mteb_files(workspace: Workspace, source: str) -> list[Path]:
 
 
 def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a result file and of the description of its model beside it."""
+    """Return the SHA-256 of a result file together with the description of its model beside it."""
     meta = path.with_name("model_meta.json")
     return fingerprint(
         [sha256(read_bytes(file)).hexdigest() for file in (path, meta) if file == path or file.is_file()]
@@ -34,7 +34,7 @@ def file_hash(path: Path) -> str:
 
 
 def refresh_mteb_results(workspace: Workspace, source: str) -> StepResult:
-    """Make `mteb_results` of a configured folder, unless it is up to date; rows of deleted files go."""
+    """Make `mteb_results` of a configured folder, unless up to date; drop rows of deleted files."""
     files = mteb_files(workspace, source)
     folder = workspace.config.resolve(workspace.config.mteb.results[source])
     contents = [(path.relative_to(folder).as_posix(), file_hash(path)) for path in files]

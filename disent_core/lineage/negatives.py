@@ -1,6 +1,6 @@
-"""Stage `negatives`: select from the utterances of a language the pool of those that resemble no other.
+"""Stage `negatives`: select the pool of a language's utterances that resemble no other.
 
-The scores of all utterances are stored beside the pool, so that the next run can update them.
+All utterances' scores are stored beside the pool, so that the next run can update them.
 """
 
 import pyarrow as pa

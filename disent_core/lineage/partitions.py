@@ -1,7 +1,7 @@
-"""Derive which partitions of a step are made from which partitions of what it reads.
+"""Derive which partitions of a step are made from which partitions of its inputs.
 
-A mapping has for each partition of what is read those that depend on it. Encoders and methods are no partitions: each
-is part of a key, because it has dependencies of its own. Seeds are rows.
+A mapping lists, for each partition of an input, the partitions that depend on it. Encoders and methods are not
+partitions: they are parts of keys, because each has its own dependencies. Seeds are rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from disent_core.lineage.step import Dependents
 
 
 def training_sets(config: Config, methods: Sequence[MethodConfig] | None = None) -> tuple[str, ...]:
-    """Return the training sets of the methods, in the order of the configuration; without methods all of them."""
+    """Return the training sets of the methods, in the order of the configuration; None: all training sets."""
     if methods is None:
         return config.training_sets
     distinct = dict.fromkeys(method.pairs for method in methods)  # few, however many methods there are
@@ -25,7 +25,7 @@ def training_sets(config: Config, methods: Sequence[MethodConfig] | None = None)
 def same_training_set(
     config: Config, methods: Sequence[MethodConfig], read: Sequence[MethodConfig] | None = None
 ) -> Dependents | None:
-    """Map a training set of the methods to itself; None if `read`, or all methods, have the same ones: the default."""
+    """Map a training set of the methods to itself; None (the default) if `read`, or all methods, have the same sets."""
     dependents = training_sets(config, methods)
     return None if dependents == training_sets(config, read) else {name: {name} for name in dependents}
 
@@ -33,7 +33,7 @@ def same_training_set(
 def language_to_training_sets(
     config: Config, methods: Sequence[MethodConfig] | None = None, *, languages: Sequence[str] | None = None
 ) -> Dependents:
-    """Map a language to the training sets, of the methods, that it is part of."""
+    """Map a language to the methods' training sets that it is part of."""
     dependents: dict[str, set[str]] = {language: set() for language in languages or config.languages}
     for training_set in training_sets(config, methods):
         for language in config.languages_of(training_set):
@@ -59,7 +59,7 @@ def evaluated(config: Config, methods: Sequence[MethodConfig], tasks: Sequence[T
     """
     dependents: dict[str, dict[str, set[str]]] = {"languages": {}}
     scopes, parts_of = Scopes(config), cache(lambda scope: scope.partitions(tasks))
-    # Methods that are alike in this are measured on the same.
+    # Methods that agree in this are measured on the same partitions.
     distinct = {(method.method.is_trained, config.training_sets_of(method)): method for method in methods}
     for method in distinct.values():
         for scope, names in scopes.measured(method):

@@ -9,7 +9,7 @@ from disent_core.storage.tables import RefreshResult, fingerprint
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that a table must meet before anything is built on it; `description` is a sentence that states it."""
+    """A condition that a table must meet before anything is built on it; `description` states it in a sentence."""
 
     name: str
     description: str
@@ -20,13 +20,13 @@ class Check:
         return CheckResult(self, bool(passed), figures)
 
     def result_of_rows(self, figures: Mapping[str, Any]) -> "CheckResult":
-        """Return the result of a condition that `rows` of the table do not meet."""
+        """Return the result of a check that counts violations: it passes if `rows` in `figures` is 0."""
         return self.result(figures["rows"] == 0, **figures)
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Whether a check passed, and the figures that show it."""
+    """Whether a check passed, and the figures behind it."""
 
     check: Check
     passed: bool
@@ -49,7 +49,7 @@ class StepResult:
     Attributes:
         rows: number of rows of the tables that it made; None if it made no table.
         content: fingerprint of everything that it made. While it stays the same, nothing downstream is stale.
-        is_reused: whether everything was up to date and nothing was computed.
+        is_reused: whether everything was already up to date, so nothing was computed.
         figures: further counts, times and values, by name.
         checks: results of the checks of the step.
         summary: one line for the log, or empty.
@@ -81,7 +81,7 @@ GATE_HAS_ROWS = Check("every_table_has_rows", "Every table that is read has rows
 def gate_result(
     encoder: str, read: Iterable[tuple[Sequence[str], int, str]], *, may_be_empty: Collection[str] = ()
 ) -> StepResult:
-    """Return the result of a gate: a step that makes nothing, whose content is a fingerprint of what it reads.
+    """Return the result of a gate, a step that makes nothing and whose content is a fingerprint of its inputs.
 
     `encoder` is the fingerprint of the model, `read` has stage, table and partition of each file, its number of rows
     and the fingerprint of its content.

@@ -29,7 +29,7 @@ from disent_core.training.needs import Need
 
 
 def modules_of(workspace: Workspace, encoder: str, configured: MethodConfig) -> tuple[str, ...]:
-    """Return what the configuration names of a head: its method, encoder kind, and the encoder's name on the hub."""
+    """Return the names in a head's configuration: its method, encoder kind, and the encoder's name on the hub."""
     config = lazy_encoder(workspace, encoder).saved_config
     identifier: str | None = getattr(config, "id", None)
     return configured.base, name_of_kind(config), *([identifier] if identifier else [])
@@ -37,7 +37,7 @@ def modules_of(workspace: Workspace, encoder: str, configured: MethodConfig) -> 
 
 @dataclass(frozen=True)
 class RunHead:
-    """A method on an encoder and a training set of a run; what it offers is as in `saved_heads.SavedHead`."""
+    """A method on an encoder and a training set of a run, with the interface of `saved_heads.SavedHead`."""
 
     workspace: Workspace
     configured: MethodConfig
@@ -60,7 +60,7 @@ class RunHead:
 
     @cached_property
     def description(self) -> Mapping[str, Any]:
-        """What was trained; of an untrained method its names."""
+        """What was trained; for an untrained method, its names."""
         if self.method.is_trained:
             return self._described()[0]
         run = head_run(self.workspace, self.encoder, self.configured, self.trained_on)
@@ -85,7 +85,7 @@ class RunHead:
         return load_head(self.workspace, self.encoder, self.configured, self.trained_on, self.device)
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """Return what it reads of each text, in order; nothing is looked up if the language is empty, not known.
+        """Return what the head reads of each text, in order; nothing is looked up if the language is unknown (empty).
 
         A text that the run has encoded is looked up. Any other text is encoded on demand and not stored. The model is
         loaded with the first such text.
@@ -97,7 +97,7 @@ class RunHead:
         missing = {key: text for key, text, stored in zip(keys, texts, is_stored, strict=True) if not stored}
         parts = [tables] if tables is not None and is_stored.any() else []
         if missing:
-            # A model encodes all languages; imported vectors have files for each.
+            # A model encodes all languages; imported vectors have separate files for each.
             encoder = self._loaded(language if self.encoder_config.reads_one_language else "")
             parts.append(encoded_tables(encoder, missing, states=self._reads_states))
         return text_features(keys, *parts, language=language, texts=list(texts))
@@ -106,7 +106,7 @@ class RunHead:
     def _reads_states(self) -> bool:
         return Need.TOKEN_STATES in self.configured.needs
 
-    # Cached: opening a file verifies all of it, and a model takes seconds to load.
+    # Cached, because opening a file verifies all of it and a model takes seconds to load.
     @cached_property
     def _loaded(self) -> Callable[[str], Encoder]:
         return cache(lazy_encoder(self.workspace, self.encoder).load)

@@ -1,4 +1,4 @@
-"""Open a head from its file alone: its description says what method and encoder it has."""
+"""Open a head from its file alone; the description in it names the method and the encoder."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ _AGAIN = "Train it again with this version of disent"
 
 @dataclass(frozen=True)
 class SavedHead:
-    """A head on disk, with all that is needed to apply it. Weights and encoder are read when they are first used."""
+    """A head on disk, with everything needed to apply it. Weights and encoder are read on first use."""
 
     path: Path
     description: Mapping[str, Any]
-    """What was trained, on what, with what settings; see `methods.spec`."""
+    """Method, training data and settings; see `methods.spec`."""
     content: str
     """Fingerprint of its weights."""
     method: Method[Any]
@@ -57,7 +57,7 @@ class SavedHead:
         return encoder
 
     def features(self, texts: Sequence[str], language: str) -> TextFeatures:
-        """Encode texts to what the head reads of each, in order."""
+        """Encode texts into what the head reads, in order."""
         if not self.method.reads_encoder:
             return words_alone(texts, language)
         states = Need.TOKEN_STATES in self.method.needs_of(self.settings)
@@ -71,7 +71,7 @@ def open_head(
 
     `encoder` is the folder of its encoder, if that has moved; `allowed` are modules of the user that the file may name.
     """
-    # Without a manifest the file is a copy or somebody else's, which must not be quarantined as a damaged head.
+    # Without a manifest the file is a copy or somebody else's, and must not be quarantined as a damaged head.
     described = describe_head(path) if has_manifest(path) else describe_copy(path)
     if described is None:
         raise no_model(path)
@@ -125,7 +125,7 @@ def _encoder(
 
 
 def _difference(source: LazyEncoder, wanted: str) -> str | None:
-    """Return why an encoder is not the one with a fingerprint; None if it is."""
+    """Return why an encoder does not have the wanted fingerprint; None if it does."""
     try:
         is_other = source.fingerprint != wanted
     except EncoderError as error:
@@ -134,5 +134,5 @@ def _difference(source: LazyEncoder, wanted: str) -> str | None:
 
 
 def _first(error: EncoderError) -> str:
-    """Return what is wrong, without the remedy."""
+    """Return the problem in an error's message, without the remedy."""
     return str(error).rstrip(".").partition(". ")[0]

@@ -1,4 +1,4 @@
-"""Stage `evaluation`: the trials of a search of settings (`[settings_search]`), and the best trial of each method."""
+"""Stage `evaluation`: the trials of a settings search (`[settings_search]`), and each method's best trial."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) 
 
 
 def choose(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with `is_chosen`: of each method the trial of the highest score, the first of equal ones."""
+    """Return the rows with `is_chosen`, true for each method's trial with the highest score (the first of ties)."""
     best: dict[str, tuple[float, int]] = {}
     for row in rows:
         best[row["method"]] = max(best.get(row["method"], (float("-inf"), 0)), (row["score"], -row["trial"]))

@@ -1,7 +1,7 @@
-"""Record what every step read and made, and compute from these records what is fresh, stale, missing or failed.
+"""Record what every step read and made, and derive from these records what is fresh, stale, missing or failed.
 
 A record is a small file for each step and partition. A partition is fresh if its files exist, its step still has the
-recorded version, and everything that it read still has the recorded content.
+recorded version, and all its inputs still have the recorded content.
 """
 
 import json
@@ -15,7 +15,7 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.results import fetch_all, none_if_damaged, read_result, result_exists, write_text_result
 
 PUBLISHED = "published"
-"""Name of the record of the published files' content."""
+"""Name of the record with the content of the published files."""
 NOT_RECORDED = "an earlier version of disent has made it; 'disent materialize' looks at it and makes only what differs"
 
 
@@ -31,10 +31,10 @@ class StepRecord:
 
     Attributes:
         version: of the step.
-        reads: content of everything that it read, by name; None for what did not exist.
-        contents: content hash of every output, by name; that of the last success if it failed.
-        seconds: that it took when it last made something.
-        cost: further columns of `step_costs` of that time.
+        reads: content of all its inputs, by name; None for inputs that did not exist.
+        contents: content hash of every output, by name; from the last success if it failed.
+        seconds: duration when it last made something.
+        cost: other columns of `step_costs` from that time.
         error: why it failed, if it did.
     """
 
@@ -51,7 +51,7 @@ class StepRecord:
 
 
 def name_of(node: Node) -> str:
-    """Return the name of an asset and its partition, as messages show it."""
+    """Return the name of an asset and its partition, as shown in messages."""
     key, partition = node
     return f"{'/'.join(key)} [{partition}]" if partition else "/".join(key)
 
@@ -61,7 +61,7 @@ def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRec
     recorded = _read(_record_path(workspace, key, partition))
     try:
         return None if recorded is None else StepRecord(**recorded)
-    except TypeError:  # of another version
+    except TypeError:  # written by another version
         return None
 
 
@@ -74,7 +74,7 @@ def _record_path(workspace: Workspace, key: Key, partition: Partition) -> Path:
 
 
 def read_published(workspace: Workspace) -> dict[str, str]:
-    """Read the content of the published files, by name, as it was last observed."""
+    """Read the last observed content of the published files, by name."""
     return _read(workspace.record(PUBLISHED)) or {}
 
 
@@ -99,7 +99,7 @@ def _write(path: Path, recorded: Mapping[str, Any]) -> None:
 class Records:
     """The records of a workspace, each read once.
 
-    `published` has the content of the published files by name; by default, as it was last observed.
+    `published` has the content of the published files by name; by default, as last observed.
     """
 
     def __init__(self, workspace: Workspace, steps: Iterable[Step], published: Mapping[str, str] | None = None) -> None:
@@ -115,14 +115,14 @@ class Records:
         return self._records[node]
 
     def content(self, node: Node) -> str | None:
-        """Return the content of an asset as it is recorded; None if it has not been made."""
+        """Return the recorded content of an asset; None if it has not been made."""
         if (step := self.step_of.get(node[0])) is None:
             return self.published.get(name_of(node))
         record = self.of(step, node[1])
         return record.contents.get("/".join(node[0])) if record else None
 
     def reads(self, step: Step, partition: Partition) -> dict[str, str | None]:
-        """Return what a step would read now."""
+        """Return the current content of a step's inputs."""
         return {name_of(parent): self.content(parent) for parent in step.parents(partition)}
 
     def causes(self, step: Step, partition: Partition, record: StepRecord) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _asset(name: str) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """The state of one partition of an asset; `is_settled` if it and everything upstream of it are fresh."""
+    """The state of one partition of an asset; `is_settled` if it and everything upstream are fresh."""
 
     asset: str
     partition: Partition
@@ -167,8 +167,8 @@ def states(
 ) -> Iterator[State]:
     """Yield the state of every partition of every asset; `steps` come upstream first.
 
-    The published files of `unreadable` partitions can't be read; steps of the keys `not_due` have nothing to make, and
-    those of `made` count as made just now.
+    The published files of `unreadable` partitions can't be read; steps with keys in `not_due` have nothing to make, and
+    those with keys in `made` count as just made.
     """
     by_node: dict[Node, State] = {}
     steps = list(steps)
@@ -210,9 +210,9 @@ def _status(
 def missing_input(
     all_states: Iterable[State], steps: Iterable[Step], chosen: Collection[Node]
 ) -> tuple[Node, Node] | None:
-    """Return the first of the chosen steps that can't be made, after something that it reads and that is missing.
+    """Return the first missing input of a chosen step, and that step, which therefore can't be made.
 
-    `chosen` has steps by their first output. A step without files is not made itself: what it reads counts instead.
+    `chosen` has steps by their first output. A step without files makes nothing: its inputs count instead.
     """
     missing = {(state.asset, state.partition) for state in all_states if state.status == "missing"}
     step_of = {output: step for step in steps for output in step.outputs}
@@ -233,7 +233,7 @@ def stale_inputs(
     parents: Callable[[str, Partition], Iterable[Node]],
     chosen: Iterable[tuple[str, Partition]],
 ) -> list[State]:
-    """Return what is not fresh, is not chosen itself, and is read on the way to what is chosen; upstream first."""
+    """Return what is neither fresh nor chosen but upstream of what is chosen, upstream first."""
     open_ = {(state.asset, state.partition): state for state in all_states if not state.is_settled}
     made = set(chosen)
     due = [name for name in made if name in open_]

@@ -1,4 +1,4 @@
-"""Define a step of the lineage: what it makes, from what, into which files, and where it computes."""
+"""Define a step of the lineage: its outputs, inputs, files, and where it computes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,19 +15,19 @@ Partition = str | None
 Node = tuple[Key, Partition]
 """An asset and one of its partitions."""
 Dependents = Mapping[str, Iterable[str]]
-"""Partition of what is read -> the partitions that are made from it."""
+"""Partition of an input -> the partitions made from it."""
 Make = Callable[[str], Sequence[StepResult]]
-"""Makes a partition (empty if there are none) unless it is up to date; returns a result for each output."""
+"""Function that makes a partition (empty if there are none) unless up to date, and returns each output's result."""
 
 SMALL, TABLES, COMPUTING, FINE_TUNING = 2, 4, 8, 16
-"""GB of memory of a step that makes nothing, makes tables, encodes, trains a head or measures, trains an encoder."""
+"""GB of memory of a step that makes nothing; makes tables; encodes, trains a head or measures; trains an encoder."""
 
 READABLE = Check("files_can_be_read", "Every language, pair or folder can be read from the files.", False)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Files that come from elsewhere, with a partition for each language, language pair or folder."""
+    """Files from elsewhere, with a partition for each language, language pair or folder."""
 
     key: Key
     description: str
@@ -41,12 +41,12 @@ class Read:
 
     key: Key
     dependents: Dependents | None = None
-    """None if a partition depends on that of the same name, or on all where the two have other partitions."""
+    """None if a partition depends on the one of the same name or, if the two have different partitions, on all."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a step makes: the file or folder `path`, if it has files, and its `relation` in the warehouse, if any."""
+    """An output of a step: its file or folder `path`, if any, and its `relation` in the warehouse, if any."""
 
     key: Key
     description: str
@@ -58,20 +58,20 @@ class Output:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Step:
-    """What is made at once: one asset, or several.
+    """What makes one asset, or several at once.
 
     Attributes:
         version: fingerprint of the code and settings that determine the outputs.
-        tables: of a partition (empty if there are none) returns the paths of its tables by name, the main one first.
-        stored: of a partition returns the paths that must exist, if they are not those of the main table.
+        tables: function from a partition (empty if none) to the paths of its tables by name, the main one first.
+        stored: function from a partition to the paths that must exist, if not those of the main table.
         checks: of each output.
-        code: what does the work, as `module:FUNCTION`, for whoever wants to read it.
-        kinds: formats and programs that a user interface shows.
+        code: function that does the work, as `module:FUNCTION`, for readers.
+        kinds: formats and programs to show in a user interface.
         on_device: whether it computes on the accelerator, if there is one.
-        memory: GB that it takes.
-        takes_part: whether it is made of what there is, also if something that it reads is missing.
-        method: whose head or metrics it makes.
-        parent_partitions: partitions of everything that it reads, see `linked`.
+        memory: GB that it needs.
+        takes_part: whether it is made from what exists, even if some inputs are missing.
+        method: method whose head or metrics it makes.
+        parent_partitions: partitions of all its inputs, see `linked`.
     """
 
     made: tuple[Output, ...]
@@ -97,17 +97,17 @@ class Step:
 
     @property
     def key(self) -> Key:
-        """Key of its first output, by which it is named."""
+        """Key of its first output, which names the step."""
         return self.made[0].key
 
     @property
     def names(self) -> Sequence[Partition]:
-        """Its partitions, or None as the only one."""
+        """Its partitions, or a single None."""
         return [None] if self.partitions is None else self.partitions
 
     @property
     def encoder(self) -> str:
-        """Name of the encoder that it belongs to, if it belongs to one."""
+        """Name of the encoder that it belongs to, if any."""
         return self.key[1] if len(self.key) > 2 else ""
 
     def files(self, partition: Partition) -> list[Path]:
@@ -129,7 +129,7 @@ class Step:
 
     @cached_property
     def _inverted(self) -> dict[Key, dict[str, list[str]]]:
-        """For what is read by a mapping: partition of the step -> those that it is made from."""
+        """For inputs with a mapping: partition of the step -> partitions that it is made from."""
         inverted: dict[Key, dict[str, list[str]]] = {}
         for read in self.reads:
             of_key = inverted.setdefault(read.key, {})
@@ -140,7 +140,7 @@ class Step:
 
 
 def linked(steps: Iterable[Step], sources: Iterable[Source] = ()) -> tuple[Step, ...]:
-    """Return the steps, each with the partitions of everything that it reads."""
+    """Return the steps, each with the partitions of all its inputs."""
     listed = list(steps)
     known: dict[Key, tuple[str, ...] | None] = {source.key: source.partitions for source in sources}
     known |= {key: step.partitions for step in listed for key in step.outputs}

@@ -1,4 +1,4 @@
-"""List the steps of the lineage, all of them, upstream first."""
+"""List all steps of the lineage, upstream first."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ MTEB_FILES: Key = ("evaluation", "mteb_files")
 DATABASE: Key = ("warehouse", "database")
 GATE_VERSION = "1"
 GATE: Mapping[str, Any] = {"checks": (GATE_HAS_ROWS,), "kinds": frozenset({"python"}), "memory": SMALL}
-"""Of a step that makes nothing: its content is a fingerprint of what the steps behind it read."""
+"""Settings of a step that makes nothing: its content is a fingerprint of what the steps after it read."""
 
 
 EXPORT = "disent_core.export.step:refresh_export"
@@ -53,7 +53,7 @@ SAME_OUTPUT = Check("gives_the_output_of_its_head", "Loaded by its library, it g
 
 @dataclass(frozen=True)
 class Warehouse:
-    """How the last step computes, which another package supplies: version, checks, `make`, and `code` as of `Step`."""
+    """The last step's implementation, from another package: version, checks, `make`, and `code` as in `Step`."""
 
     version: str
     checks: tuple[Check, ...]
@@ -62,7 +62,7 @@ class Warehouse:
 
 
 def steps(workspace: Workspace, warehouse: Warehouse | None = None) -> tuple[Step, ...]:
-    """Return the steps of a configuration, upstream first; the database is one if it is known how it is built."""
+    """Return the steps of a configuration, upstream first; the last builds the database, if `warehouse` is given."""
     listed = [step for stage in STAGES for step in stage(workspace)]
     listed += [] if warehouse is None else [_database(workspace, warehouse)]
     return linked(listed, sources(workspace.config))
@@ -230,7 +230,7 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
 
 
 def _of_named_sets(version: str, config: Config) -> str:
-    """Return the version of a step of training sets: a named one may come to stand for other pairs."""
+    """Return the version of a step of training sets, since a named set may come to have other pairs."""
     meaning = config.meaning_of(config.training_sets)
     return fingerprint(version, meaning) if meaning else version
 
@@ -248,9 +248,9 @@ def _table(
     corpora_of: Callable[[str], Iterable[CorpusConfig]] | None = None,
     **details: Any,
 ) -> Step:
-    """Return the step of a table with a file for every partition, or for every corpus of it if `corpora_of` is given.
+    """Return the step of a table with a file per partition, or per corpus of a partition if `corpora_of` is given.
 
-    By default a partition is a language, and is made from its utterances.
+    By default, a partition is a language and is made from its utterances.
     """
 
     def paths(part: str) -> list[Path]:
@@ -285,7 +285,7 @@ COLUMNS = {
     VECTORS: pa.schema([("text_key", pa.string()), ("vector", pa.list_(pa.float32()))]),
     STATES: pa.schema([("text_key", pa.string()), ("states", pa.list_(pa.list_(pa.float32())))]),
 }
-"""Columns as the UI shows them; dimension and precision are those of the encoder, which is not loaded for it."""
+"""Columns for the UI; dimension and precision depend on the encoder, which is not loaded for this."""
 
 
 def _embeddings(workspace: Workspace) -> Iterator[Step]:
@@ -358,7 +358,7 @@ def _encoded(workspace: Workspace, name: str) -> Step:
 
 
 def _embedded(workspace: Workspace, table: str, encoder: str, language: str) -> list[Path]:
-    """Return any file of the embeddings of a language, or a path that does not exist if there is none."""
+    """Return any one file of a language's embeddings, or a path that does not exist if there is none."""
     absent = workspace.embeddings / table / encoder / language
     return list_results(absent.parent, f"*/{language}/part-*.parquet")[:1] or [absent]
 
@@ -375,9 +375,9 @@ def _heads(workspace: Workspace) -> Iterator[Step]:
 
 
 def _training_data(workspace: Workspace, encoder: str, methods: Sequence[MethodConfig]) -> Step:
-    """Return the gate: the only step of the group that reads other groups, and the one parent of every head.
+    """Return the gate, the only step of the group that reads other groups, and the only parent of every head.
 
-    So the group can be materialised for one training set, whichever training sets its methods have.
+    So the group can be materialised for one training set, whatever training sets its methods have.
     """
     config, needs = workspace.config, frozenset().union(*(method.needs for method in methods))
     names = training_sets(config, methods)
@@ -497,7 +497,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
         evaluation.version(config)[:12],
         measure,
         path=workspace.tables / "evaluation" / "metrics" / encoder / method.name,
-        relation="main.metrics",  # whose page has the columns: here they would stand above the result
+        relation="main.metrics",  # whose page has the columns; here they would precede the result
         reads=(Read(tables.evaluation_sets_key(encoder), of_all), *of_head),
         partitions=training_sets(config, [method]),
         tables=files,
@@ -592,7 +592,7 @@ def _database(workspace: Workspace, warehouse: Warehouse) -> Step:
     loaded += [SENTENCE_PAIRS] if config.pair_names else []
     loaded += [SWITCHED] if _has_switched(config) else []
     loaded += [tables.MTEB_RESULTS] if config.mteb.results else []
-    # The comparisons of an encoder stand for its metrics and training curves too.
+    # An encoder's comparisons also represent its metrics and training curves.
     loaded += [tables.comparisons_key(encoder) for encoder in config.encoders]
     loaded += [tables.settings_search_key(encoder) for encoder in config.encoders if config.trials_of(encoder)]
     return _step(

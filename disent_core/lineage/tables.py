@@ -1,4 +1,4 @@
-"""List and read the tables of a run by name: the files that the configuration declares, and those that exist."""
+"""List and read the tables of a run by name: the files declared by the configuration, and those that exist."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
 def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     """Read the existing partitions of a table, concatenated.
 
-    The stage may come before the name of the table, and the first parts of a partition after it.
+    The table's name may be preceded by the stage, and followed by the first parts of a partition.
     """
     declared = declared_tables(workspace)
     stages = {_parts(workspace, path)[0] for paths in declared.values() for path in paths}
@@ -69,7 +69,7 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
         for partition in step.partitions or [""]:
             for name, paths in step.tables(partition).items():
                 declared[name] += paths
-    for key in OF_PAIRS:  # corpus by corpus, though a partition has the files of several
+    for key in OF_PAIRS:  # per corpus, though a partition has the files of several
         pairs = ((corpus, "-".join(pair)) for corpus, of in workspace.config.sentence_pairs.items() for pair in of)
         order = {workspace.table(*key, *part): index for index, part in enumerate(pairs)}
         declared[key[1]].sort(key=order.__getitem__)
@@ -110,7 +110,7 @@ def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
 
 
 def _encoders(config: Config) -> list[dict[str, str | None]]:
-    """Return the rows of `encoders`. The paths of models are left out: they are of one machine."""
+    """Return the rows of `encoders`, without the models' paths, which are specific to a machine."""
     rows = []
     for name, settings in config.encoders.items():
         values = {key: value for key, value in asdict(settings).items() if key != "path"}

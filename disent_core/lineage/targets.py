@@ -55,7 +55,7 @@ HAS_ALIGNED = Check("pairs_have_texts", "There are texts in both languages of th
 
 @dataclass(frozen=True)
 class LanguageTarget:
-    """A table that is made from the utterances of one corpus and language."""
+    """A table made from the utterances of one corpus and language."""
 
     settings: Callable[[TargetsConfig], object]
     """The part of the configuration that the table depends on."""
@@ -65,7 +65,7 @@ class LanguageTarget:
     key: tuple[str, ...]
     """Columns that no two rows share."""
     filled: Check
-    """That it has the rows that it should have."""
+    """Check that it has the expected rows."""
 
 
 _TARGET = ("corpus", "language", "source_utterance_id", "target_text")
@@ -232,7 +232,7 @@ def _refresh_set(
     within: tuple[str, ...],
     filled: Check,
 ) -> StepResult:
-    """Make a table of a training set of the parts, of which there may be none, unless it is up to date."""
+    """Make a training set's table from its parts (possibly none), unless it is up to date."""
     schema = SCHEMAS[key[1]]
     path = workspace.table(*key, training_set)
     make = lambda: pa.concat_tables([schema.empty_table(), *parts()])  # noqa: E731
@@ -242,7 +242,7 @@ def _refresh_set(
 
 
 def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str, str]]:
-    """Yield corpus and two languages of every part of a training set that comes from utterances."""
+    """Yield the corpus and the two languages of every part of a training set that comes from utterances."""
     for left, right in workspace.config.pair_languages[training_set]:
         for corpus in workspace.config.corpora_of_pair(left, right, training=True):
             yield corpus.name, left, right

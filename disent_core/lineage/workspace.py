@@ -1,7 +1,7 @@
-"""Locate everything that a run reads and writes: the keys of its assets, its folder of results, and the paths in it.
+"""Locate everything a run reads and writes: the keys of its assets, its folder of results, and the paths in it.
 
 The last part of the key of an asset says what the asset is, because the graph of the UI shows only that part. Tables,
-their folders and SQL have names of their own, without the encoder and the kind of asset.
+their folders and SQL use other names, without the encoder and the kind of asset.
 """
 
 from dataclasses import dataclass
@@ -81,9 +81,9 @@ class Workspace:
     config: Config
     home: Path
     prefix: Key = ()
-    """How the keys of its assets begin, in a Dagster project with other assets."""
+    """Prefix of its assets' keys, in a Dagster project with other assets."""
     shard_backend: ShardBackend = INLINE
-    """Where the shards of a step are computed; no result depends on it."""
+    """Where a step's shards are computed; results do not depend on it."""
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
         return table_path(self.home, stage, table, *partition)
@@ -121,7 +121,7 @@ class Workspace:
         return self.table("evaluation", "comparisons", encoder)
 
     def settings_search(self, encoder: str) -> Path:
-        """Return the table of trials of the search of settings on an encoder."""
+        """Return the table of trials of the settings search on an encoder."""
         return self.table("evaluation", "settings_search", encoder)
 
     @property
@@ -133,7 +133,7 @@ class Workspace:
         return self._file("plots", *of, f"{name}.png")
 
     def encoder(self, encoder: str, part: str = "encoder") -> Path:
-        """Return the folder of a model that steps of the encoder make."""
+        """Return the folder of a model made by the encoder's steps."""
         return self._file("encoders" if part == "encoder" else f"{part}_encoders", encoder)
 
     def corpus_path(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Loss functions: tensors in, one value a pair or a batch out; no weights and no state."""
+"""Loss functions: tensors in, one value per pair or batch out; no weights and no state."""
 
 from typing import Literal
 

@@ -33,7 +33,7 @@ def center_distance(vectors: Rows, centers: Rows) -> Values:
 def class_means(
     vectors: Rows, labels: Int[Tensor, " batch"], classes: int
 ) -> tuple[Float[Tensor, "classes dim"], Float[Tensor, " classes"]]:
-    """Mean of the rows of each class (zero for an empty class), and the number of its rows.
+    """Mean of each class's rows (zero for an empty class), and its number of rows.
 
     >>> vectors = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
     >>> means, counts = class_means(vectors, torch.tensor([0, 0, 1]), 3)
@@ -126,12 +126,12 @@ def one_pool_softmax(
 ) -> Float[Tensor, "sides groups"]:
     """Cross-entropy, in nats, of picking a translation of a text among the texts of all languages, its own included.
 
-    A group has a text on each side, all translations of each other. The negatives of a text are the texts of all other
-    groups on all sides, without groups that are `excluded`; its other translations are neither. Mean over translations.
+    A group has a text on each side, all translations of each other. A text's negatives are the texts of all other
+    groups on all sides, except `excluded` groups, and never its other translations. Mean over translations.
 
     Args:
         cosines: of the text of each side and group with that of each side and group.
-        excluded: groups that are no negatives of each other, because they share a text; the diagonal does not count.
+        excluded: groups that are not negatives of each other because they share a text; the diagonal is ignored.
         temperature: divisor of the cosines.
 
     >>> texts = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(2, 1)  # two groups, the same vectors on both sides

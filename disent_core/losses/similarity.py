@@ -14,11 +14,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Rows = Float[Tensor, "batch dim"]
-"""Vectors, one a row."""
+"""Vectors, one per row."""
 Values = Float[Tensor, " batch"]
-"""One value a row."""
+"""One value per row."""
 _TINY = 1e-8
-"""A row of a smaller norm counts as zero."""
+"""Rows of smaller norm count as zero."""
 
 
 def cosine(left: Rows, right: Rows) -> Values:
@@ -169,7 +169,7 @@ def mean_pairwise_cosine(rows: Rows, members: Float[Tensor, "batch groups"], *, 
 class _Cosines(torch.autograd.Function):
     """Cosines with a hand-written gradient: norms are computed once per matrix, the gradient needs few passes.
 
-    torch's automatic gradient takes five times as many. A leading dimension may count seeds.
+    torch's automatic gradient takes five times as many. A leading dimension may be that of seeds.
     """
 
     @staticmethod
@@ -209,7 +209,7 @@ class _Cosines(torch.autograd.Function):
 
 
 def norm(rows: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
-    """Norm of each row, by which cosines are divided.
+    """Norm of each row, the divisor of cosines.
 
     >>> norm(torch.tensor([[3.0, 4.0]]))
     tensor([5.])

@@ -53,7 +53,7 @@ ALIASES = {"tuned": "fine_tuned"}
 
 def method(name: str) -> "Method[Any]":
     """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package."""
-    from disent_core.methods.contract import Method  # needs more than numpy, which is all that word_rows needs
+    from disent_core.methods.contract import Method  # imported here, because word_rows needs only numpy
 
     name = ALIASES.get(name, name)
     instance = find("method", name, METHODS, "METHOD")
@@ -66,7 +66,7 @@ def method(name: str) -> "Method[Any]":
 
 
 def places(name: str) -> tuple[str, ...]:
-    """Return where a method computes and where it is declared, each as `module:ATTRIBUTE` or `module`."""
+    """Return where a method is computed and where it is declared, each as `module:ATTRIBUTE` or `module`."""
     parts = (getattr(method(name), part, None) for part in ("head", "solve", "sentence", "kind", "tasks", "trainer"))
     return (*(part for part in parts if isinstance(part, str)), METHODS.get(ALIASES.get(name, name), name))
 

@@ -47,7 +47,7 @@ def pivot_of(data: TrainingData) -> int:
 
 
 def parallel_rows(data: TrainingData, label: int, pivot: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Return rows of a language's training texts and of their translations into the pivot, on whichever side."""
+    """Return the rows of a language's training texts, on either side, and of their translations into the pivot."""
     pairs, texts, translations = data.splits["train"], [], []
     for side, other_side in (("source", "target"), ("target", "source")):
         is_pair = (pairs.language[side] == label) & (pairs.language[other_side] == pivot)
@@ -64,7 +64,7 @@ def least_squares(
 ) -> tuple[Float64[Tensor, "dim dim"], Float64[Tensor, " dim"]]:
     """Return W and b that minimise sum |x W + b - y|² + ridge |W|², by the normal equations in float64.
 
-    Of several solutions (fewer pairs than dimensions) it is the one of least norm. Only a block of rows is in memory.
+    If several do (fewer pairs than dimensions), return those of least norm. Only a block of rows is in memory at once.
     """
     # With centered x and y the bias drops out of the normal equations: (x'x + ridge I) W = x'y.
     mean_x, mean_y = mean_vector(bank, inputs), mean_vector(bank, outputs)
@@ -100,14 +100,14 @@ def rotations(data: TrainingData, config: Any) -> Solution:
         mean, pivot_mean, _, _, cross = _moments(data.vectors, *parallel_rows(data, label, pivot))
         left, _, right = torch.linalg.svd(cross)
         solution |= {f"mean.{language}": mean, f"weight.{language}": left @ right}
-        # Of several languages the pivot keeps the mean of its texts with the last one: they differ by sampling alone.
+        # With several languages, the pivot keeps the mean from the last one: its means differ only by sampling.
         solution[f"mean.{data.languages[pivot]}"] = pivot_mean
     solution[f"weight.{data.languages[pivot]}"] = torch.eye(data.dim, dtype=torch.float64)
     return solution
 
 
 def correlated_directions(data: TrainingData, config: CcaConfig) -> Solution:
-    """Return `mean.<language>` [dim] and `weight.<language>` [dim, width] of a pair of two languages."""
+    """Return `mean.<language>` [dim] and `weight.<language>` [dim, width] for the two languages of a pair."""
     if len(data.languages) != 2:
         names = ", ".join(data.languages)
         raise TrainingError(f"cca aligns two languages, not {names}. Give the method pairs instead of a mixture")

@@ -1,7 +1,7 @@
 """Define how a method is declared: the same for a frozen head, a fine-tuned encoder and a tagger.
 
-A method's module exports `METHOD`. The registry (`disent_core.methods`) names the modules of the library; the
-configuration names a module from outside itself.
+A method's module exports `METHOD`. The registry (`disent_core.methods`) lists the library's modules; the configuration
+names any other module itself.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from disent_core.settings import Settings
 from disent_core.training.needs import Need
 
 EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
-"""Names that an embedding may have, which tasks and the warehouse know."""
+"""Allowed names of embeddings, known to tasks and the warehouse."""
 
 Config = TypeVar("Config", bound=Settings)  # the settings of a method
 
@@ -24,22 +24,21 @@ class Method(Generic[Config]):
     A family of methods is a subclass; a method is an instance of it.
 
     Attributes:
-        trainer: what trains, saves and loads the family's methods: a subclass of `disent_core.methods.trainer.Trainer`,
-            or its reference `module:ATTRIBUTE`.
+        trainer: subclass of `disent_core.methods.trainer.Trainer` that trains, saves and loads the family's methods, or
+            a reference `module:ATTRIBUTE` to it.
         name: name in the registry.
-        presets: named settings, of which `paper` is the default and follows the paper, if the method is from one.
-        embeddings: names that `embed` returns, of `EMBEDDINGS`, in the order in which they are shown.
+        presets: named settings; the default, `paper`, follows the method's paper if there is one.
+        embeddings: names that `embed` returns, from `EMBEDDINGS`, in display order.
         needs: data that the method reads beyond the sentence vectors of utterances.
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
-        reads_encoder: False if it reads the words of texts alone: a head is then applied without its encoder.
-        is_trained: False if there is nothing to fit, hence no weights.
-        is_seeded: False if nothing is random: the method is then fitted once, and embeds with seed None.
-        space: values that a search of settings (`[settings_search]`) draws from, by setting.
-        transductive: a setting and its value with which the embedding of a text depends on the texts that are embedded
-            together with it.
-        ranks_dev_pairs: whether the training curve has the retrieval of translations on dev; a head's has it if its
+        reads_encoder: False if it reads only the words of texts: a head is then applied without its encoder.
+        is_trained: False if there is nothing to fit, and so no weights.
+        is_seeded: False if nothing is random: the method is then fitted once and embeds with seed None.
+        space: for each setting, the values that a settings search (`[settings_search]`) draws from.
+        transductive: setting and value that make a text's embedding depend on the texts embedded together with it.
+        ranks_dev_pairs: whether the training curve includes translation retrieval on dev; a head's curve does if its
             settings have `monitor` = `dev_retrieval`.
-        code_version: to be changed with every change of the code that changes results.
+        code_version: must change with every code change that changes results.
     """
 
     trainer: ClassVar[Any] = None
@@ -73,19 +72,19 @@ class Method(Generic[Config]):
             raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
 
     def needs_of(self, settings: Config) -> frozenset[Need]:
-        """Return the data that the method reads with these settings, which may be less than `needs`."""
+        """Return the data that the method reads with these settings: `needs` or less."""
         return self.needs - getattr(settings, "unread", frozenset())
 
     def is_transductive(self, settings: Config) -> bool:
-        """Whether the embedding of a text depends on the texts that are embedded together with it."""
+        """Whether a text's embedding depends on the texts embedded together with it."""
         return self.transductive is not None and getattr(settings, self.transductive[0]) == self.transductive[1]
 
     def may_stop_early(self, settings: Config) -> bool:
-        """Whether early stopping decides when training ends, so that a best epoch at the end is one cut short."""
+        """Whether training can stop early; if so, a best epoch at the very end means training was cut short."""
         return False
 
     def most_epochs(self, settings: Config) -> int | None:
-        """Return the largest number of epochs that training can have, if the settings say so."""
+        """Return the largest possible number of epochs, if the settings limit it."""
         return getattr(settings, "max_epochs", None)
 
     def without_warm_start(self, settings: Config) -> Config:

@@ -36,7 +36,7 @@ class DreamConfig(TrainConfig):
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:
-    """Return random texts that the sampler draws for each choice of `partner`."""
+    """Return the random texts to draw for the `partner` setting."""
     by_partner: dict[Partner, tuple[Draw, ...]] = {
         "same_language": ("partner",),
         "next_in_batch": ("next_in_batch",),

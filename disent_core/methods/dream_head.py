@@ -1,4 +1,4 @@
-"""Heads of two linear maps: DREAM, with the gradient of its losses; MEAT; and ORACLE over either or by itself."""
+"""Heads of two linear maps: DREAM, with the gradient of its losses; MEAT; and ORACLE, alone or over either."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,7 +40,7 @@ class LinearHead(Head):
         return batch | self.split(batch["role_vectors"], batch["role_vectors"])
 
     def split(self, for_meaning: Tensor, for_language: Tensor) -> Batch:
-        """Apply each map in one product: its rows are sources, targets and, if there are any, the partners of both."""
+        """Apply each map in one product. Rows are sources, targets and, if there are any, the partners of both."""
         meaning, language = self.meaning(for_meaning).unbind(0), self.language(for_language).unbind(0)
         return {
             f"{role}_{name}_vectors": rows
@@ -56,7 +56,7 @@ ROLES = (*SIDES, *(f"{side}_partner" for side in SIDES))
 
 
 def both(encoded: Batch, name: str) -> Tensor:
-    """Return values of sources, then of targets: [2 pairs, ...]."""
+    """Return the values of sources followed by those of targets: [2 pairs, ...]."""
     return torch.cat([encoded[f"{side}_{name}"] for side in SIDES])
 
 
@@ -67,10 +67,10 @@ def both(encoded: Batch, name: str) -> Tensor:
 def terms_and_gradient(
     parameters: Mapping[str, Tensor], batch: Batch, weights: Mapping[str, float], precision: Precision
 ) -> tuple[Batch, dict[str, Tensor]]:
-    """Return the five loss terms of a batch, and the gradient of their weighted sum by parameter.
+    """Return the five loss terms of a batch, and the gradient of their weighted sum for each parameter.
 
-    `DreamHead.terms` defines the loss, here for pairs whose partners are `next_in_batch`. Autograd takes half as long
-    again for the same gradient, up to rounding: it copies partners, and adds up what each term contributes to the
+    `DreamHead.terms` defines the loss, here for pairs whose partners are `next_in_batch`. Autograd takes 1.5 times as
+    long for the same gradient, up to rounding: it copies partners, and accumulates each term's contribution to the
     gradient of a matrix. A term without a weight has factor 1.
     """
     vectors, labels = batch["role_vectors"].flatten(0, 1), both(batch, "language")
@@ -117,15 +117,15 @@ def terms_and_gradient(
 class _Pairs:
     """Pairs of rows that are compared: source with target, source with its partner, target with its partner.
 
-    Rows are those of all sources, then of all targets. `left` and `right` [3 pairs] number them. Each row is in three
-    pairs: `numbers` [rows, 3] says in which, and `others` [rows, 3] with which row. `summed` are the row and those.
+    Rows are all sources, then all targets. `left` and `right` [3 pairs] index them. Each row is in three
+    pairs: `numbers` [rows, 3] has their indices, `others` [rows, 3] the other rows. `summed` has the row and those.
     """
 
     def __init__(self, partner: Int[Tensor, "2 pairs"]) -> None:
         rows = torch.arange(partner.numel(), device=partner.device).view_as(partner)
         self.left = rows[[0, 0, 1]].flatten()
         self.right = torch.cat([rows[1:], partner + rows[:, :1]]).flatten()
-        # Each row stands three times among left and right: sorted by row, the ends of its pairs lie side by side.
+        # Each row occurs three times in left and right together; sorting by row groups its occurrences.
         by_row = torch.cat([self.left, self.right]).argsort(stable=True).view(-1, 3)
         self.numbers, self.others = by_row % len(self.left), torch.cat([self.right, self.left])[by_row]
         self.summed = torch.cat([rows.view(-1, 1), self.others], dim=1)
@@ -138,7 +138,7 @@ class _PairCosines:
         self.rows, self.pairs, self.scales = rows, pairs, norm(rows).reciprocal_()
         left, right = pairs.left, pairs.right
         each = torch.arange(len(left), device=left.device)
-        # Products of rows without copies of them: autograd computes the gradient of the weights of a sum so.
+        # Products of rows without copying them, as autograd computes the gradient of a weighted sum's weights.
         dots = torch.ops.aten._embedding_bag_per_sample_weights_backward(rows, rows, right, each, left, 0, -1)
         self.values = (dots * self.scales[left] * self.scales[right]).view(3, -1)
 
@@ -181,7 +181,7 @@ class DreamHead(LinearHead):
         return encoded
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return loss terms of Section 3: each is a mean over the pairs, summed over both sides."""
+        """Return the loss terms of Section 3, each a mean over the pairs, summed over both sides."""
         terms = {"reconstruction": sum_of_means(self._reconstruction(encoded, side) for side in SIDES)}
         if "meaning" not in self.config.without:
             pair, *partners = _cosines(encoded, "meaning")
@@ -202,7 +202,7 @@ class DreamHead(LinearHead):
 
 
 def _cosines(encoded: Batch, name: str) -> tuple[Tensor, ...]:
-    """Return cosines of source and target, and of each with its partner."""
+    """Return the cosines of source with target, and of each with its partner."""
     return similarity.cosines([encoded[f"{role}_{name}_vectors"] for role in ROLES], ((0, 1), (0, 2), (1, 3)))
 
 
@@ -219,7 +219,7 @@ class MeatHead(LinearHead):
         self.adversary = "" if config.adversarial == "grad_reversal" else "discriminator"
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return the four terms: each is a mean over the pairs, summed over both sides."""
+        """Return the four loss terms, each a mean over the pairs, summed over both sides."""
         return {
             "reconstruction": sum_of_means(self._distance(encoded, side, side) for side in SIDES),
             "cross_reconstruction": sum_of_means(self._distance(encoded, *sides) for sides in (SIDES, SIDES[::-1])),
@@ -309,7 +309,7 @@ class OracleHead(Head):
 
 
 def _rows(encoded: Batch, side: str, name: str) -> Tensor:
-    """Return values of a side's texts; with `half_batch` the pairs of the batch's second half are included."""
+    """Return the values of a side's texts; with `half_batch`, include the pairs of the batch's second half."""
     rows = encoded[f"{side}_{name}"]
     if f"{side}_second_half_language" not in encoded:
         return rows

@@ -44,7 +44,7 @@ class IntentConfig(TuningConfig):
 
 
 def intent_method(name: str, tasks: str, config: type[IntentConfig], **settings: Any) -> FineTunedMethod:
-    """Return a method of this family, with its three presets; its embedding is named `sentence`."""
+    """Return a method of this family with three presets; its embedding is named `sentence`."""
     return FineTunedMethod(
         name=name,
         presets={

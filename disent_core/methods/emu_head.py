@@ -1,7 +1,7 @@
-"""Train EMU: its classifier and centers of intents, and its discriminator of languages. Train its baselines.
+"""Train EMU (intent classifier, intent centers and language discriminator) and its baselines.
 
-All fine-tune on intents: `IntentTask` has their utterances, batches and dev evaluation. A method overrides `terms`, and
-`draws` if its loss compares utterances.
+All fine-tune on intents: `IntentTask` has the utterances, the batches and the evaluation on dev. A method overrides
+`terms`, and also `draws` if its loss compares utterances.
 """
 
 from collections import Counter
@@ -33,15 +33,15 @@ class IntentData:
     """Training utterances of all languages, one language after another, then those of dev."""
 
     texts: Sequence[str]  # text of every row
-    bank: Int[Tensor, " texts"]  # row of every text in the vectors of the training data
-    labels: Int[Tensor, " texts"]  # number of each row's intent; -1 for no intent, or one that is not trained
+    bank: Int[Tensor, " texts"]  # row of each text in the training data's vectors
+    labels: Int[Tensor, " texts"]  # index of each row's intent; -1 for none, or for an intent that is not trained
     classes: int  # number of trained intents
     labelled: Int[Tensor, " labelled"]  # training rows of the training languages that have an intent
     dev_labelled: Int[Tensor, " dev"]  # dev rows of the training languages that have a trained intent
     adversarial: Sequence[Int[Tensor, " _"]]  # training rows of each adversarial language
-    # Row of each training row's translation into each adversarial language, -1 if there is none.
+    # For each training row, the row of its translation into each adversarial language; -1 if there is none.
     translations: Int[Tensor, "adversaries train"]
-    # Dev rows by language of the utterances that have an intent in every language, in one order.
+    # Dev rows by language, in the same order, of utterances that have an intent in every language.
     dev_parallel: Int[Tensor, "languages parallel"]
 
     @property
@@ -50,10 +50,10 @@ class IntentData:
 
 
 def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: Sequence[str] = ()) -> IntentData:
-    """Collect the utterances of the training data by their role.
+    """Collect the utterances of the training data by role.
 
-    Intents are read of `training` languages; none is English if it is one of the languages, else the first. Utterances
-    of `adversarial` languages are unlabelled; none is all that are not in `training`.
+    Intents are read in the `training` languages; if empty, in English or, without English, in the first language.
+    Utterances of `adversarial` languages are unlabelled; if empty, these are all languages not in `training`.
     """
     training = tuple(training) or (("en",) if "en" in data.languages else data.languages[:1])
     adversarial = tuple(adversarial) or tuple(name for name in data.languages if name not in training)
@@ -72,7 +72,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
         return of_training[labels[of_training] >= 0]
 
     def by_id(split: str, language: str) -> dict[str, int]:
-        """Return the row of each id; ids that two corpora share are left out, because they are ambiguous."""
+        """Return the row of each id, without ids that two corpora share, which are ambiguous."""
         ids = parts[split, language].ids
         is_ambiguous = {utterance_id for utterance_id, count in Counter(ids).items() if count > 1}
         pairs = zip(ids, rows[split, language].tolist(), strict=True)
@@ -107,13 +107,13 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
 
 
 Lookup = Callable[[Tensor], Tensor]
-"""From rows of texts to their vectors: computed with gradient in training, read from a matrix on dev."""
+"""Function from rows of texts to vectors: computed with gradient in training, read from a matrix on dev."""
 
 
 class IntentTask(FineTuningTask):
-    """Training of one seed on intents: the `source`, an encoder or map, and what else a loss needs.
+    """Training of one seed on intents: the `source` (an encoder or map) and whatever else the loss needs.
 
-    `inputs` are those of the source (tokens, or frozen vectors), by the rows of `data`.
+    `inputs` has the source's inputs (tokens or frozen vectors) for the rows of `data`.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class IntentTask(FineTuningTask):
         self.optimisers = {"main": Optimiser(self.main_parameters(), config.optimiser)}
 
     def build(self) -> None:
-        """Make further modules that training needs."""
+        """Create additional modules that training needs."""
 
     def main_parameters(self) -> list[nn.Parameter]:
-        """Return parameters that a step on the loss trains."""
+        """Return the parameters that a step on the loss updates."""
         return list(self.parameters())
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
@@ -138,7 +138,7 @@ class IntentTask(FineTuningTask):
         raise NotImplementedError
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """Draw further texts for each of these at random: tensors with one row for each."""
+        """Draw additional texts at random for each of these rows, as tensors with one row each."""
         return {}
 
     def batches(self, epoch: int) -> Sequence[Batch]:
@@ -162,7 +162,7 @@ class IntentTask(FineTuningTask):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
-        """Return the loss on labelled dev utterances, batched as in training, and the nearest neighbour's accuracy."""
+        """Return the loss on labelled dev utterances, batched as in training, and the nearest-neighbour accuracy."""
         self.eval()
         first = self.data.first_dev
         matrix = embed_all(self.source, self.inputs, torch.arange(first, len(self.data.texts)))
@@ -187,9 +187,9 @@ class IntentTask(FineTuningTask):
 def intent_accuracy(
     vectors: Sequence[Float[Tensor, "parallel dim"]], labels: Sequence[Int[Tensor, " parallel"]]
 ) -> float:
-    """Share of utterances whose nearest utterance in another language, except its translation, has their intent.
+    """Return the share of utterances whose nearest one in another language, except translations, has the same intent.
 
-    Nearest by cosine; mean over all ordered pairs of languages; with a single language, neighbours are in it.
+    Nearest by cosine; mean over all ordered pairs of languages. A single language is compared with itself.
     """
     unit = [F.normalize(rows, dim=-1) for rows in vectors]
     accuracies = []
@@ -203,7 +203,7 @@ def intent_accuracy(
 def intent_tasks(
     kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
 ) -> Callable[[int], IntentTask]:
-    """Return a function that makes the task of each seed; texts are tokenised, or vectors gathered, once."""
+    """Return a function that makes each seed's task; tokenise texts, or gather vectors, only once."""
     utterances = intent_data(data, config.training_languages, getattr(config, "adversarial_languages", ()))
     prepared: list[Any] = []
 
@@ -272,10 +272,10 @@ class EmuTask(IntentTask):
         return [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """Draw `labelled` and `adversarial` utterances for k updates of the discriminator and the step after them.
+        """Draw `labelled` and `adversarial` utterances for k discriminator updates and the step that follows.
 
-        Both are [rows, k + 1]. The last `labelled` one is the row itself. The `adversarial` ones of an update are of
-        one random adversarial language; -1 if an utterance has no translation.
+        Both are [rows, k + 1]. The last `labelled` utterance is the row itself. All `adversarial` utterances of an
+        update are in one random adversarial language; -1 if an utterance has no translation.
         """
         if self.discriminator is None:
             return {}
@@ -295,7 +295,7 @@ class EmuTask(IntentTask):
         }
 
     def dev_draws(self, rows: Int[Tensor, " rows"]) -> Batch:
-        """Draw nothing: the dev loss leaves the discriminator out, because it changes during training."""
+        """Draw nothing: the dev loss excludes the discriminator, which changes during training."""
         return {}
 
     def step(self, batch: Batch) -> tuple[Terms, int]:
@@ -308,7 +308,7 @@ class EmuTask(IntentTask):
         if self.discriminator is None:
             return {}
         labelled, adversarial = batch["labelled"][:, :-1], batch["adversarial"][:, :-1]
-        with torch.no_grad():  # the encoder does not move between these updates: one pass for all of them
+        with torch.no_grad():  # the encoder does not change between these updates, so one pass serves them all
             inputs = self.vectors(torch.cat([labelled.T.flatten(), adversarial.T.flatten().clamp_min(0)]))
             inputs = self._discriminated(inputs).view(2, labelled.shape[1], len(labelled), -1)
         present = (adversarial >= 0).T.to(self.device)
@@ -341,7 +341,7 @@ class EmuTask(IntentTask):
         return terms
 
     def center_loss(self, vectors: Float[Tensor, "batch dim"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
-        """Return the distance of each vector to the center of its intent, over the batch."""
+        """Return the center loss of the batch, from each vector's distance to the center of its intent."""
         config, centers = self.config, self.centers
         if config.centers == "batch":
             centers, _ = contrastive.class_means(vectors, labels, self.data.classes)
@@ -386,10 +386,10 @@ class SoftmaxTask(IntentTask):
 
 
 class ContrastiveTask(IntentTask):
-    """Each utterance with one of the same intent or of another, with probability 1/2 each."""
+    """Pair each utterance with one of the same or of another intent, with probability 1/2 each."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """Draw `partners`: one utterance for each."""
+        """Draw `partners`, one for each utterance."""
         pool = LabelPool(rows, self.data.labels)
         same, different = pool.same(rows, random), pool.different(rows, random)
         is_same = (torch.rand(len(rows), generator=random) < 0.5) & (same != rows)
@@ -403,7 +403,7 @@ class ContrastiveTask(IntentTask):
 
 
 class NPairTask(IntentTask):
-    """Each utterance with one of the same intent and some of others; the only one of an intent is its own positive."""
+    """Compare each utterance with one of its intent (itself if there is no other) and several of other intents."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
         """Draw `positives`, one for each utterance, and `negatives`."""
@@ -424,11 +424,11 @@ class NPairTask(IntentTask):
 
 
 class LabelPool:
-    """Draws of these `rows` utterances of the same or of different labels, uniformly."""
+    """Draw utterances of the same or of other labels from `rows`, uniformly."""
 
     def __init__(self, rows: Int[Tensor, " pool"], labels: Int[Tensor, " texts"]) -> None:
         self.labels, self.sorted = labels, rows[labels[rows].argsort(stable=True)]
-        # Utterances sorted by label: those of label y begin at starts[y] and are counts[y].
+        # Utterances sorted by label: label y has counts[y] of them, beginning at starts[y].
         self.counts = torch.bincount(labels[rows])
         self.starts = self.counts.cumsum(0) - self.counts
         if int((self.counts > 0).sum()) < 2:
@@ -437,7 +437,7 @@ class LabelPool:
         self.position[self.sorted] = torch.arange(len(rows))
 
     def same(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
-        """Draw another utterance of each row's label; the row itself if it is the only one."""
+        """Draw another utterance with each row's label; the row itself if there is no other."""
         label = self.labels[rows]
         drawn = self.starts[label] + _below((self.counts[label] - 1).clamp_min(1), random)
         drawn += (drawn >= self.position[rows]).long()  # skip the row itself

@@ -115,7 +115,7 @@ class FacetConfig(Settings):
 
     @property
     def reads_states(self) -> bool:
-        """Whether a part of the meaning is read off token states."""
+        """Whether a part of the meaning comes from token states."""
         return "states" not in self.without
 
     @property
@@ -128,7 +128,7 @@ class FacetConfig(Settings):
 
     @property
     def unread(self) -> frozenset[Need]:
-        """Data of the method that these settings leave out."""
+        """Needs of the method that these settings leave out."""
         of_states = {Need.TOKEN_STATES, Need.MATE_STATES} if "states" in self.without else set()
         return frozenset(of_states | ({Need.MATE_STATES, Need.PARALLEL_MATES} if "mates" in self.without else set()))
 
@@ -144,7 +144,7 @@ class FacetConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class FacetMethod(SeedBySeedMethod[FacetConfig]):
-    """The family of Facet alone, which trains one seed after another because a table of words is large."""
+    """The family of `facet` only; it trains one seed after another, because a table of words is large."""
 
     trainer: ClassVar[Any] = "disent_core.methods.facet_head:FacetTrainer"
 
@@ -210,7 +210,7 @@ class FacetFirstConfig(TrainConfig):
 
 
 def draws(config: FacetFirstConfig) -> tuple[Draw, ...]:
-    """Return slot swaps, unless no loss term uses them."""
+    """Return the slot swaps to draw; none if no loss term uses them."""
     return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
 
 

@@ -1,7 +1,7 @@
 """Train and apply Facet: two views of a text, training on translations and slot swaps, and erasure of the language.
 
-Below it are the head of its first generation, `facet_first`, and the table of hashed words `facet_static`, which is
-trained on many languages at once.
+The module also has the head of the first generation, `facet_first`, and `facet_static`, a table of hashed words trained
+on many languages at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,10 +51,10 @@ from disent_core.training.stacked import Head
 
 
 class LanguageEraser(nn.Module):
-    """x -> x - (x - centre) basis basis', where the columns of `basis` [dim, dim] that are not 0 span what is erased.
+    """x -> x - (x - centre) basis basis', where the nonzero columns of `basis` [dim, dim] span what is erased.
 
-    It changes nothing until it is fitted, and then computes nothing: in training, products with its zeros would take a
-    sixth of a step of `facet`.
+    Until fitted, it returns its input without computing anything: in training, products with zeros would take a sixth
+    of a step of `facet`.
     """
 
     centre: Float[Tensor, " dim"]
@@ -66,7 +66,7 @@ class LanguageEraser(nn.Module):
         self.register_buffer("basis", torch.zeros(dim, dim))
 
     def forward(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
-        """Return the vectors without their language; their norms change a little."""
+        """Return the vectors with the language erased; norms change slightly."""
         if not self.basis.any():
             return vectors
         return vectors - (vectors - self.centre) @ self.basis @ self.basis.T
@@ -75,10 +75,9 @@ class LanguageEraser(nn.Module):
     def fit(
         self, vectors: Float[Tensor, "texts dim"], languages: Int[Tensor, " texts"], kept_variance: float = 1.0
     ) -> None:
-        """Estimate means and variances, in float64. Every language counts the same, whatever number of texts it has.
+        """Estimate means and variances in float64. All languages have equal weight, whatever their number of texts.
 
-        `kept_variance` is the share of the variance within languages that is kept, in the directions that hold most of
-        it.
+        `kept_variance` is the share of the within-language variance to keep, in the directions of most variance.
         """
         vectors = vectors.double()
         covariance = torch.zeros(vectors.shape[1], vectors.shape[1], dtype=torch.float64)
@@ -99,11 +98,11 @@ class LanguageEraser(nn.Module):
 
 
 class FacetHead(nn.Module):
-    """Four parts of a text's meaning, each of unit norm: template and residual, off token states and off words.
+    """Four parts of a text's meaning, each of unit norm: template and residual, from token states and from words.
 
-    `units`: token states -> template and residual units; `words`: the same of hashed words, None where they are not
-    read; `language`: sentence vector -> logits of the languages; `erasers`: one for each part, and a last one for the
-    sentence vector if the meaning has it, which change nothing until `erase_language`.
+    `units`: token states -> template and residual units; `words`: hashed words -> the same, None if words are not read;
+    `language`: sentence vector -> language logits; `erasers`: one for each part, then one for the sentence vector if
+    the meaning includes it; all are identities until `erase_language`.
     """
 
     def __init__(self, dim: int, n_languages: int, config: FacetConfig, words: HashedNgramTable | None) -> None:
@@ -123,7 +122,7 @@ class FacetHead(nn.Module):
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
     def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
-        """Return template and residual of each view, in turn: unit norm, then without their language.
+        """Return the template and residual of each view in turn, normalised and then with the language erased.
 
         `text` has the `grouped_states` of the texts, `bags` their words.
         """
@@ -137,7 +136,7 @@ class FacetHead(nn.Module):
         ]
 
     def sentence(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
-        """Return the encoder's sentence vectors as a part of the meaning: unit norm, then without their language."""
+        """Return the encoder's sentence vectors as a part of the meaning: normalised, then with the language erased."""
         return self.erasers[-1](F.normalize(vectors, dim=-1))
 
     def embed(self, text: Batch, bags: NgramBags | None) -> Batch:
@@ -194,7 +193,7 @@ def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
     words = None
     if config.reads_words:
         words = HashedNgramTable.stored(path, weights, config.words_width, table_seed(seed), prefix="words.")
-    for name, value in weights.items():  # heads of code version 4 have a column for each language alone
+    for name, value in weights.items():  # heads of code version 4 have only one column per language
         if name.endswith(".basis") and value.ndim == 2:
             weights[name] = F.pad(value, (0, len(value) - value.shape[1]))
     build = partial(FacetHead, description["dim"], len(description["languages"]), config, words)
@@ -236,10 +235,10 @@ class FacetTask(MatedPairsTask):
         return self.head.parts(self.sampler.text(self.data.rows[texts]), self.data.bags.take(texts))
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
-        """Return also `language_identification` of the pairs, in nats, `reading_contrast` and `residual_repulsion`.
+        """Return the inherited terms, `language_identification` in nats, `reading_contrast` and `residual_repulsion`.
 
-        `reading_contrast` is the weighted sum of both contrasts of either view alone. `residual_repulsion` is the
-        mean over texts with mates of max(0, cosine of both residuals): all that they share is the template.
+        `reading_contrast` is the weighted sum of both contrasts, computed on each view alone. `residual_repulsion` is
+        the mean, over texts with mates, of max(0, cosine of the two residuals): mates share only the template.
         """
         count = len(batch.chosen)
         vectors = self.sampler.data.vectors.take(self.data.rows[batch.pairs[:count].flatten()])
@@ -260,7 +259,7 @@ class FacetTask(MatedPairsTask):
         return terms
 
     def views(self, embedded: Mapping[str, Float[Tensor, "*texts _"]]) -> list[dict[str, Float[Tensor, "*texts _"]]]:
-        """Return `meaning` and `template` off states alone and off words alone, of unit norm."""
+        """Return `meaning` and `template`, of unit norm, from token states alone and from words alone."""
         config = self.config
         templates = [config.template_units, config.template_words]
         meanings = [config.template_units + config.residual_units, config.template_words + config.residual_words]
@@ -281,7 +280,7 @@ class FacetTask(MatedPairsTask):
         return terms, count
 
     def erased_parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
-        """Return all that has an eraser: the parts and, if the meaning has it, the sentence vector."""
+        """Return everything that has an eraser: the parts and, if the meaning includes it, the sentence vector."""
         if not self.config.sentence_weight:
             return self.parts(texts)
         vectors = self.sampler.data.vectors.take(self.data.rows[texts])
@@ -307,8 +306,8 @@ class FacetTrainer(TaskTrainer[FacetMethod]):
     def weights(self, task: FacetTask) -> dict[str, Tensor]:
         """Erase the language and return the weights.
 
-        Half the precision of the table changes no ranking that we have seen. The erasers are fitted to what will be
-        embedded: with the rounded table, in float32.
+        Storing the table in half precision has changed no ranking that we have seen. The erasers are fitted to what
+        will be embedded: with the rounded table, in float32.
         """
         set_precision(task.head, "float32")
         words, kept = task.head.words, {}
@@ -320,7 +319,7 @@ class FacetTrainer(TaskTrainer[FacetMethod]):
         return {**task.head.state_dict(), **kept}
 
     def load(self, path: Path, config: FacetConfig, device: str, encoder: EncoderFiles | None = None) -> TrainedFacet:
-        """Read what `save` wrote; a seed's weights are read when it first embeds."""
+        """Read what `save` wrote; each seed's weights are read on its first use."""
         return TrainedFacet(path, config)
 
 
@@ -332,7 +331,7 @@ PROJECTED = 256
 def projected(
     bags: NgramBags, weighing: Int[Tensor, " some"], texts: Int[Tensor, " texts"], seed: int
 ) -> Float[Tensor, "texts dim"]:
-    """Return texts as random projections of unit norm; how rare a word or n-gram is, is counted in texts `weighing`."""
+    """Return random projections of texts, of unit norm; the texts `weighing` determine how rare a word or n-gram is."""
     words = HashedNgramTable.of_texts(bags.take(weighing), PROJECTED, seed)
     return torch.cat([F.normalize(words(bags.take(block)), dim=-1) for block in texts.split(EMBED_BLOCK)])
 
@@ -340,10 +339,9 @@ def projected(
 def neighbours_together(
     vectors: Float[Tensor, "pairs dim"], size: int, random: torch.Generator
 ) -> Int[Tensor, " pairs"]:
-    """Return a random order of all pairs, in which runs of at most `size` are of similar vectors.
+    """Return a random order of all pairs in which runs of at most `size` pairs have similar vectors.
 
-    Half of the pairs are nearer to one of two random pairs, half to the other; each half is split again until it has
-    the size.
+    Two random pairs split the rest into halves, each nearer to one of them; each half is split again down to `size`.
     """
     groups, done = [torch.randperm(len(vectors), generator=random)], list[Tensor]()
     while groups:
@@ -352,7 +350,7 @@ def neighbours_together(
             done.append(group)
             continue
         first, second = group[torch.randint(len(group), (2,), generator=random)]
-        # Rounded: equal texts must have equal values, whatever the order of summation.
+        # Rounded, so that equal texts have equal values whatever the order of summation.
         nearer = ((vectors[group] @ (vectors[first] - vectors[second])) * 2**16).round()
         groups += group[nearer.argsort(stable=True)].tensor_split(2)
     return torch.cat([done[group] for group in torch.randperm(len(done), generator=random).tolist()])
@@ -361,13 +359,13 @@ def neighbours_together(
 # --- facet_first ------------------------------------------------------------------------------------------
 
 SOURCE, TARGET, SOURCE_SWAP, TARGET_SWAP = range(4)
-"""Rows of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
+"""Indices of a batch's texts in `ROLES`. A slot swap is the same utterance with other slot values."""
 ROLES = (*SIDES, *(f"{side}_slot_swap" for side in SIDES))
 SWAPS = ((SOURCE, SOURCE_SWAP), (TARGET, TARGET_SWAP))
 
 
 class FacetFirstHead(Head):
-    """`units`: token states -> template and residual units; `language`: sentence vector -> logits of the languages."""
+    """`units`: token states -> template and residual units; `language`: sentence vector -> language logits."""
 
     def __init__(self, dim: int, n_languages: int, config: FacetFirstConfig) -> None:
         super().__init__()
@@ -390,7 +388,7 @@ class FacetFirstHead(Head):
         return side_by_side([F.normalize(part, dim=-1) for part in parts])
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return the loss terms: each is a mean over both directions, `template_contrast` also over both sides."""
+        """Return the loss terms, each averaged over both directions, and `template_contrast` also over both sides."""
         labels = torch.cat([encoded[f"{side}_language"] for side in SIDES])
         logits = self.language(encoded["role_vectors"][: len(SIDES)].flatten(0, 1))
         terms = {
@@ -432,7 +430,7 @@ class FacetFirstHead(Head):
 
 
 def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
-    """Mark for each pair the others that share a text with it: their other sides are correct too, so no negatives."""
+    """Mark, for each pair, others that share a text with it: their other sides are correct too, so not negatives."""
     same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
     return shares_a_text(torch.stack([left, right], dim=1)) & ~same_pair
 
@@ -442,10 +440,10 @@ def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -
 
 @dataclass(frozen=True)
 class LanguageGroups:
-    """Training utterances in all languages as numbers of texts, -1 where a language lacks one.
+    """Training utterances in all languages as indices of texts, -1 where a language lacks an utterance.
 
-    `utterances` [groups, languages] has the source language first; `mates` [numbers, groups, languages] has the mates,
-    each of which exists in the source language if in any.
+    `utterances` [groups, languages] has the source language first; `mates` [numbers, groups, languages] has the mates;
+    a mate in any language also exists in the source language.
     """
 
     utterances: Int[Tensor, "groups languages"]
@@ -453,7 +451,7 @@ class LanguageGroups:
 
     @classmethod
     def of(cls, data: TrainingData, bags: PairBags) -> "LanguageGroups":
-        """Group the training pairs of a mixture, all of one source language, by utterance."""
+        """Group the training pairs of a mixture by utterance; all pairs have the same source language."""
         pairs, group = data.splits["train"], data.groups["train"]
         sources = pairs.language["source"].unique()
         if len(sources) > 1:
@@ -482,9 +480,9 @@ class LanguageGroups:
 
 @dataclass(frozen=True)
 class GroupBatch:
-    """Texts of one step by side, source language first: utterances, and mates that exist on every side.
+    """Texts of one step by side, source language first: utterances, then mates that exist on every side.
 
-    `mate_of` has for each utterance the mate on its side, or itself where it has none.
+    `mate_of` has each utterance's mate on the same side, or the utterance itself if it has none.
     """
 
     utterances: Int[Tensor, "groups sides"]
@@ -495,7 +493,7 @@ class GroupBatch:
 class FacetStaticTask(LexiconTask):
     """Training of one seed: the table, and the utterances in all languages.
 
-    Rows that are not trained have norm 1 here; `unseen` scales them where texts are embedded after training.
+    Untrained rows have norm 1 here; `unseen` scales them when texts are embedded after training.
     """
 
     def __init__(self, data: PairBags, groups: LanguageGroups, config: FacetStaticConfig, seed: int) -> None:
@@ -506,7 +504,7 @@ class FacetStaticTask(LexiconTask):
         self.vectors = projected(data.bags, sources.unique(), sources, derived_seed(seed, "neighbours"))
 
     def batches(self, epoch: int) -> Sequence[GroupBatch]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the steps of an epoch: as many passes over the utterances as give each of them in every language."""
+        """Return the steps of an epoch: enough passes over the utterances to cover each of them in every language."""
         random = generator(self.seed, "epoch", epoch)
         others = self.groups.utterances.shape[1] - 1
         per_step = min(self.config.languages_per_step, others)

@@ -72,7 +72,7 @@ class FmdaConfig(AttentionConfig):
 
 
 def draws(config: FmdaConfig) -> tuple[Draw, ...]:
-    """Return negatives, unless the contrast is left out."""
+    """Return the negatives to draw; none if the contrast is left out."""
     return ("negative",) if config.has("contrast") else ()
 
 

@@ -46,7 +46,7 @@ class FmdaHead(Head):
         return {name: value.squeeze(0) for name, value in content.items()}
 
     def encode(self, batch: Batch) -> Batch:
-        """Add `meaning`, `template`, `residual` of all texts, `language` of the pairs: [roles, pairs, dim]."""
+        """Add `meaning`, `template` and `residual` of all texts, and `language` of the pairs: [roles, pairs, dim]."""
         vectors = batch["role_vectors"]
         texts = [of_role(batch, role) for role in ROLES[: len(vectors)]]
         return batch | self._content(vectors, texts) | {"language": self.language(vectors[:2])}
@@ -101,7 +101,7 @@ class FmdaHead(Head):
         return 2 * error.mean()
 
     def contrast(self, rows: Float[Tensor, "roles pairs dim"]) -> Float[Tensor, ""]:
-        """L_con: pull pairs together, push them from their negatives."""
+        """L_con: pull pairs together and push them away from their negatives."""
         if self.config.contrast == "linear":
             return similarity.linear_contrast(*rows).mean()
         if self.config.contrast == "hinge":
@@ -112,7 +112,7 @@ class FmdaHead(Head):
 # --- two stages -------------------------------------------------------------------------------------------
 
 STAGE_1 = "stage_1_"
-"""Prefix of the names of stage 1's loss terms; those of stage 2 are FMDA's."""
+"""Prefix of stage 1's loss terms; stage 2 uses FMDA's names."""
 WATCHED = ("total", "accuracy_at_1")
 """Terms that early stopping monitors, in either stage."""
 
@@ -183,6 +183,6 @@ def _first_checkpoint(checkpoint: Path) -> Path:
 
 
 def _of_stage(config: FmdaTwoStageConfig, *, is_first: bool) -> FmdaTwoStageConfig:
-    """Return the config with only one stage's loss weights, under the names of its terms."""
+    """Return the config with only one stage's loss weights, under the names of that stage's terms."""
     weights = {name: value for name, value in config.weights.items() if name.startswith(STAGE_1) == is_first}
     return replace(config, weights={name.removeprefix(STAGE_1): value for name, value in weights.items()})

@@ -42,13 +42,13 @@ class InfoNceHead(Head):
         return batch | {"meaning": self._map(batch["role_vectors"][:2])}
 
     def _map(self, vectors: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows units"]:
-        rows = F.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5  # mean square 1: their length tells nothing
+        rows = F.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5  # mean square 1: drops their length
         for number, layer in enumerate(self.layers):
             rows = layer(rows if number == 0 else F.gelu(rows))
         return rows
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return the contrast of translations; pairs that share a text are no negatives of each other."""
+        """Return the contrast of translations; pairs that share a text are not negatives of each other."""
         (source, target), (source_text, target_text) = encoded["meaning"], encoded["role_texts"][:2]
         equal = (source_text[:, None] == source_text) | (target_text[:, None] == target_text)
         return {"contrast": symmetric_softmax(source, target, equal, temperature=self.config.temperature).mean()}
@@ -56,10 +56,10 @@ class InfoNceHead(Head):
 
 @dataclass(frozen=True)
 class PairTexts:
-    """Distinct texts of the training and dev pairs; `pairs[split]` has the numbers of both sides' texts.
+    """Distinct texts of the training and dev pairs; `pairs[split]` has the indices of both sides' texts.
 
-    `rows` are the rows of the texts in the frozen embeddings, `dev_language_pair` numbers the pair of languages of each
-    dev pair.
+    `rows` are the rows of the texts in the frozen embeddings; `dev_language_pair` has the index of each dev pair's
+    language pair.
     """
 
     texts: Sequence[str]
@@ -115,7 +115,7 @@ class TranslationTask(FineTuningTask):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
-        """Return the loss on dev pairs, in order, and accuracy@1 of translation retrieval, mean of both directions."""
+        """Return the loss on dev pairs, in order, and translation retrieval's accuracy@1, averaged over directions."""
         pairs = self.data.pairs["dev"]
         vectors = embed_all(self.source, self.inputs, pairs.T.flatten()).view(2, len(pairs), -1)
         losses = [
@@ -138,15 +138,15 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
 def translation_accuracy(
     left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"], language_pair: Int[Tensor, " pairs"]
 ) -> float:
-    """Return the share of texts whose nearest text of the other side is their translation, mean of both directions.
+    """Return the share of texts whose nearest text on the other side is their translation, averaged over directions.
 
-    It is a mean over the pairs of languages, each of which has its own candidates.
+    Average over language pairs, each with its own candidates.
     """
     return accuracy_by_pair(F.normalize(left, dim=-1), F.normalize(right, dim=-1), language_pair)
 
 
 def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
-    """Return a function that makes the task of each seed; texts are tokenised once."""
+    """Return a function that makes each seed's task; tokenise texts only once."""
     texts = pair_texts(data)
     prepared: list[Any] = []
 

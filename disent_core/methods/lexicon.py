@@ -60,7 +60,7 @@ class LexiconConfig(Settings):
 
     @property
     def unread(self) -> frozenset[Need]:
-        """Data of the method that these settings leave out."""
+        """Needs of the method that these settings leave out."""
         return frozenset({Need.PARALLEL_MATES} if "parallel_mates" in self.without else ())
 
     @property
@@ -71,7 +71,7 @@ class LexiconConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LexiconMethod(SeedBySeedMethod[LexiconConfig]):
-    """A `Method` that reads texts alone."""
+    """A `Method` that reads only texts."""
 
     trainer: ClassVar[Any] = "disent_core.methods.lexicon_head:LexiconTrainer"
 
@@ -86,7 +86,7 @@ SPACE: Mapping[str, tuple[Any, ...]] = {
     "template_temperature": (0.05, 0.1, 0.2),
     "at_least": (1, 2, 3),
 }
-"""Values that a search of settings draws from."""
+"""Values that a settings search draws from."""
 
 # The best of 8 settings on dev of MASSIVE en-it, configs/massive_search.toml
 _SEARCHED = LexiconConfig(batch_size=256, epochs=10, temperature=0.1, template_temperature=0.2, at_least=1)

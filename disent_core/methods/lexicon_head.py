@@ -1,4 +1,4 @@
-"""Train `lexicon`, a table of hashed words and n-grams, on translation pairs and their mates; `facet` does that too."""
+"""Train `lexicon`, a table of hashed words and n-grams, on translation pairs and their mates; `facet` reuses this."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,9 +30,9 @@ from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.needs import SIDES
 
 EMBED_BLOCK = 1024
-"""Texts that are embedded at once."""
+"""Number of texts embedded at once."""
 Held = tuple[Float[Tensor, "sides pairs part"], Int[Tensor, " mated"]]
-"""Templates, half of the meaning, that the contrast of a text and its mate must not move, and `MatedBatch.mate_of`."""
+"""Templates (half of the meaning) that the contrast of a text and its mate must not move, and `MatedBatch.mate_of`."""
 
 
 # --- pairs and their mates --------------------------------------------------------------------------------
@@ -40,10 +40,10 @@ Held = tuple[Float[Tensor, "sides pairs part"], Int[Tensor, " mated"]]
 
 @dataclass(frozen=True)
 class PairBags:
-    """Distinct texts as bags of words; pairs and mates have the numbers of their texts, equal numbers are equal texts.
+    """Distinct texts as bags of words; pairs and mates have indices of texts, so equal indices mean equal texts.
 
-    `rows` are rows of the texts in the frozen embeddings, -1 where a text is not encoded. List i of `mates_of` has the
-    rows in `mates` of the mates of training pair i. `dev_language_pair` numbers the pair of languages of each dev pair.
+    `rows` are the rows of the texts in the frozen embeddings, -1 for a text that is not encoded. List i of `mates_of`
+    has the rows in `mates` for training pair i. `dev_language_pair` has the index of each dev pair's language pair.
     """
 
     bags: NgramBags
@@ -55,23 +55,23 @@ class PairBags:
 
     @property
     def trained(self) -> Int[Tensor, " texts"]:
-        """Numbers of the texts of training pairs and their mates."""
+        """Indices of the texts of training pairs and their mates."""
         return torch.cat([self.pairs["train"].flatten(), self.mates.flatten()]).unique()
 
     def table(self, dim: int, seed: int, at_least: int) -> HashedNgramTable:
-        """Return the table of the training texts before training, of which rows of `at_least` so many are trained."""
+        """Return the untrained table of the training texts; rows that occur in `at_least` texts will be trained."""
         return HashedNgramTable.of_texts(self.bags.take(self.trained), dim, table_seed(seed), at_least=at_least)
 
 
 def table_seed(seed: int) -> int:
-    """Return the seed of the random rows of a seed's table."""
+    """Return the seed for the random rows of a seed's table."""
     return derived_seed(seed, "table")
 
 
 def side_by_side(parts: Sequence[Float[Tensor, "*texts _"]]) -> dict[str, Float[Tensor, "*texts _"]]:
-    """Return templates side by side, residuals side by side, and all parts side by side: the `meaning`.
+    """Concatenate the templates, the residuals, and all parts, which are the `meaning`.
 
-    `parts` are the template and residual of each view of a text, in turn. If they have unit norm, so have the results,
+    `parts` are the template and residual of each view of a text, in turn. If they have unit norm, so do the results,
     and the cosine of two meanings is the mean of the cosines of their parts.
     """
     meaning = torch.cat(list(parts), dim=-1) * len(parts) ** -0.5
@@ -82,13 +82,13 @@ def side_by_side(parts: Sequence[Float[Tensor, "*texts _"]]) -> dict[str, Float[
 def in_blocks(
     embed: Callable[[Int[Tensor, " texts"]], Mapping[str, Float[Tensor, "texts _"]]], texts: Int[Tensor, " texts"]
 ) -> dict[str, Float[Tensor, "texts _"]]:
-    """Embed many texts, by their numbers, a block at a time."""
+    """Embed many texts, given by index, one block at a time."""
     blocks = [embed(block) for block in texts.split(EMBED_BLOCK)]
     return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def pair_bags(data: TrainingData, table_rows: int = TABLE_ROWS) -> PairBags:
-    """Collect the texts of all pairs and of the mates of training."""
+    """Collect the texts of all pairs and of the training mates."""
     of_pairs, number = pair_texts(data), dict[str, int]()
 
     def numbered(texts: Sequence[str]) -> Tensor:
@@ -111,10 +111,10 @@ def pair_bags(data: TrainingData, table_rows: int = TABLE_ROWS) -> PairBags:
 
 @dataclass(frozen=True)
 class MatedBatch:
-    """Pairs of one step, then some of their mates, as numbers of texts.
+    """Pairs of one step, then some of their mates, as indices of texts.
 
-    `chosen` numbers the pairs among the training pairs. `mate_of` has for each of them the row of its mate in `pairs`,
-    its own row if it has none.
+    `chosen` has the indices of the pairs among the training pairs. `mate_of` has for each pair the row in `pairs` of
+    its mate, or its own row if it has none.
     """
 
     chosen: Int[Tensor, " pairs"]
@@ -137,10 +137,10 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
 
     @abstractmethod
     def embed(self, texts: Int[Tensor, " texts"]) -> dict[str, Float[Tensor, "texts _"]]:
-        """Return `meaning` and `template` of texts, by their numbers; both have unit norm."""
+        """Return `meaning` and `template`, both of unit norm, of texts given by index."""
 
     def batches(self, epoch: int) -> Sequence[MatedBatch]:
-        """Return all training pairs, in random `order`, each with a random mate; a single last one is left out."""
+        """Return all training pairs in random `order`, each with a random mate; drop a last batch of one pair."""
         pairs, mates_of = self.data.pairs["train"], self.data.mates_of
         random = generator(self.seed, "epoch", epoch)
         order = self.order(random)
@@ -200,7 +200,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         return self.contrast(left, right, texts, self.config.temperature, held)
 
     def mean_contrast(self, sides: Iterable[tuple[Tensor, Tensor, Tensor]], temperature: float) -> Float[Tensor, ""]:
-        """Return the mean `contrast` over sides, each left and right vectors and the numbers of their texts."""
+        """Return the mean `contrast` over sides, each given as left and right vectors and their texts' indices."""
         return torch.stack([self.contrast(*side, temperature) for side in sides]).mean()
 
     def contrast(
@@ -211,7 +211,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         temperature: float,
         held: Held | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the mean softmax loss of both directions; pairs that share a text are no negatives of each other."""
+        """Return the mean softmax loss of both directions; pairs that share a text are not negatives of each other."""
         cosines = affine(left, right, right.new_zeros(len(right)), self.precision)
         if held is not None:
             source, target = held[0].unsqueeze(1)
@@ -227,7 +227,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         temperature: float,
         held: Held | None = None,
     ) -> Float[Tensor, ""]:
-        """Return the mean `one_pool_softmax`; groups that share a text are no negatives of each other."""
+        """Return the mean `one_pool_softmax`; groups that share a text are not negatives of each other."""
         flat = vectors.flatten(0, 1)
         cosines = affine(flat, flat, flat.new_zeros(len(flat)), self.precision)
         cosines = cosines.view(*vectors.shape[:2], *vectors.shape[:2])
@@ -238,7 +238,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:
-        """Return the contrast of meanings on dev pairs, in order, and their accuracy@1, mean of both directions."""
+        """Return the contrast of meanings on dev pairs, in order, and their accuracy@1, averaged over directions."""
         pairs = self.data.pairs["dev"]
         source, target = pairs.unbind(1)
         left, right = (F.normalize(in_blocks(self.embed, texts)["meaning"], dim=-1) for texts in (source, target))
@@ -257,7 +257,7 @@ def template_held(
     right: Float[Tensor, "right groups part"],
     mate_of: Int[Tensor, " mated"],
 ) -> Float[Tensor, "left groups right groups"]:
-    """Return equal cosines of meanings; between a text and its mate they have no gradient to the templates.
+    """Return the cosines unchanged, but without gradient to the templates between a text and its mate.
 
     `left` and `right` are the templates, of unit norm, which are half of the meaning. Group `mate_of[i]` has the mate
     of group i, or is i itself.
@@ -292,14 +292,14 @@ def facets(vectors: Float[Tensor, "texts dim"], config: LexiconConfig) -> dict[s
 
 
 class LexiconTrainer(TaskTrainer[LexiconMethod]):
-    """The trainer of methods that read texts alone. It computes on the CPU, where a step takes a tenth of a second."""
+    """The trainer of methods that read only texts. It runs on the CPU, where a step takes a tenth of a second."""
 
     def tasks(self, data: TrainingData, config: LexiconConfig, device: str) -> Callable[[int], LexiconTask]:
         bags = pair_bags(data, config.table_rows)
         return lambda seed: LexiconTask(bags, config, seed)
 
     def weights(self, task: LexiconTask) -> dict[str, Tensor]:
-        """Return the trained rows and their numbers; half the precision changes no ranking that we have seen."""
+        """Return the trained rows and their indices; half precision has changed no ranking that we have seen."""
         return {"known": task.words.known.int(), "table": task.words.table.half()}
 
     def load(

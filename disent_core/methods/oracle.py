@@ -27,7 +27,7 @@ _MEANING_AND_LANGUAGE = _MEANING | {"language_embedding"}
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms that a variant adds, and terms of the base that it keeps (None: all).
+    """Terms that a variant adds, and base terms that it keeps (None: all).
 
     `intra` adds the clusters; `parallel` adds 1 - cos(s_m, t_m) to them. `leakage` is the penalty on cos(x_m, x_l) of
     either side, `languages` the penalty on cos(s_l, t_l); `share` is a factor of their sum that makes it a mean.

@@ -1,4 +1,4 @@
-"""Describe a head, its files, its fingerprints and the cost of its training, without importing what computes it."""
+"""Describe a head, its files, fingerprints and training cost, without importing the code that computes it."""
 
 import json
 import os
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 NOT_HASHED = frozenset({"checkpoint_seconds"})  # settings that do not change results
 WARM_START_KEY, INITIAL_WEIGHTS = "kin", "began_with"
-"""Keys in the description of a head on disk. They keep their first names, so that earlier heads stay fresh."""
+"""Keys in the description of a head on disk. They keep their original names, so that earlier heads stay fresh."""
 ENCODER_CONFIG, METHOD_REFERENCE = "encoder_config", "reference"
 
 MATES = "mates"
 """Key in the description of a head whose method learns templates from parallel mates alone: how many it was trained on.
 
-No fingerprint has it. Heads that were trained before it was recorded lack it, and keep all of their embeddings.
+No fingerprint includes it. Heads trained before it was recorded lack it, and keep all of their embeddings.
 """
 
 
@@ -40,11 +40,11 @@ No fingerprint has it. Heads that were trained before it was recorded lack it, a
 class HeadSpec:
     """A head to train: a method with its settings, on one encoder and one language pair (or mixture).
 
-    `data_fingerprint` stands for the texts that it trains on, `encoder_fingerprint` for their vectors. `trained_on` is
-    `en-de` or the name of a training set, and `is_mixture` tells whether that has several pairs.
+    `data_fingerprint` covers the texts that it trains on, `encoder_fingerprint` their vectors. `trained_on` is `en-de`
+    or the name of a training set; `is_mixture` is whether that has several pairs.
 
-    `reference` and `encoder_config` find the method and the encoder when a head is opened without its configuration;
-    `data` has the training corpora with their licences, for its card. No result depends on these three.
+    `reference` and `encoder_config` locate the method and the encoder when a head is opened without its configuration;
+    `data` lists the training corpora with their licences, for the model card. No result depends on these three.
     """
 
     name: str
@@ -62,7 +62,7 @@ class HeadSpec:
 
     @property
     def title(self) -> str:
-        """Name of the head in messages: `dream on minilm, en-de`."""
+        """Name of the head in messages, such as `dream on minilm, en-de`."""
         return f"{self.name} on {self.encoder}, {self.trained_on}"
 
     @property
@@ -80,7 +80,7 @@ class HeadSpec:
 
     @property
     def warm_start_key(self) -> str:
-        """Fingerprint of everything but the training texts; a warm start needs an equal one."""
+        """Fingerprint of everything except the training texts; a warm start needs an equal one."""
         cold = self.method.without_warm_start(self.settings)
         return replace(self, settings=cold, data_fingerprint="").inputs
 
@@ -98,7 +98,7 @@ class HeadFiles:
 
 
 def mixture_version(method: Method[Any], settings: Settings, is_mixture: bool) -> tuple[str, ...]:
-    """Return what the fingerprints of a head have if its dev accuracy is a mean over the pairs of a mixture."""
+    """Return what a head's fingerprints include if its dev accuracy is a mean over the pairs of a mixture."""
     ranks_dev_pairs = method.ranks_dev_pairs or getattr(settings, "monitor", None) == "dev_retrieval"
     return ("dev accuracy by pair",) if ranks_dev_pairs and is_mixture else ()
 
@@ -107,8 +107,8 @@ def settings_fingerprint(settings: Settings) -> str:
     """Return the fingerprint of a method's settings, without those that don't change results.
 
     A setting at its default is left out, so that a new switch whose default keeps the behaviour retrains nothing.
-    Hence a change of a default needs a new `code_version`; not so in a method outside the library, all of whose own
-    settings count.
+    So a changed default needs a new `code_version`, except in a method outside the library: all settings that its class
+    declares count.
     """
     values, kind = asdict(settings), type(settings)
     of_user = frozenset() if kind.__module__.startswith("disent_core.") else get_annotations(kind).keys()
@@ -121,20 +121,20 @@ def settings_fingerprint(settings: Settings) -> str:
 
 
 def learns_from_mates(method: Method[Any], settings: Settings) -> bool:
-    """Whether nothing but parallel mates tells a method templates from residuals; not if it is to go without."""
+    """Whether a method learns to separate templates from residuals from parallel mates alone, with these settings."""
     needs, others = method.needs_of(settings), {Need.MASKED_TARGETS, Need.TEMPLATE_PAIRS}
     return Need.PARALLEL_MATES in needs and not others & needs and "template" in method.embeddings
 
 
 def learned(embeddings: tuple[str, ...], description: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return those of a method's embeddings that a head has learned: without mates all would be one, the meaning."""
+    """Return the embeddings of a method that a head has learned: without mates, only the meaning is distinct."""
     if description.get(MATES) != 0:
         return embeddings
     return tuple(name for name in embeddings if name not in ("template", "residual"))
 
 
 def learned_embedding(embeddings: tuple[str, ...], description: Mapping[str, Any], name: str | None) -> str:
-    """Return which of a method's embeddings is meant; ValueError if a head has none of that name, and why."""
+    """Return the requested embedding of a method; ValueError, with the reason, if a head has none of that name."""
     known = learned(embeddings, description)
     return embedding_of(name, known, "this head", had_slots=known == embeddings)
 
@@ -151,14 +151,14 @@ def describe_head(weights: Path) -> tuple[Mapping[str, Any], str] | None:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What the training of all seeds of a head took."""
+    """Cost of training all seeds of a head."""
 
-    seconds: float  # of the clock
-    processor_seconds: float | None  # of all threads; None if a kill lost them
+    seconds: float  # wall-clock time
+    processor_seconds: float | None  # of all threads; None if lost because the process was killed
     machine: str  # its processor and cores, or its GPU
 
     def beside(self, curve: pa.Table) -> pa.Table:
-        """Return the curve with the cost as a note in its manifest, which is no part of its fingerprint."""
+        """Return the curve with the cost as a note in its manifest, outside its fingerprint."""
         return curve.replace_schema_metadata({NOTES: json.dumps(asdict(self))})
 
     @classmethod
@@ -176,8 +176,8 @@ class Meter:
     def cost(self, epochs: Sequence["Epoch"], device: str) -> TrainingCost:
         """Return the cost of a training with these epochs.
 
-        The checkpoint of a killed run has the seconds of the epochs that are replayed here. Their processor seconds are
-        in proportion to those of the epochs that were computed here.
+        The checkpoint of a killed run has the seconds of epochs that are replayed here. Their processor seconds are
+        estimated in proportion to those of the epochs computed here.
         """
         seconds, processor = time.monotonic() - self.began[0], time.process_time() - self.began[1]
         replayed = sum(epoch.seconds for epoch in epochs if epoch.is_replayed)
@@ -190,7 +190,7 @@ class Meter:
 
 
 def machine(device: str) -> str:
-    """Return the name of the GPU, or of the processor with the cores that this process may use."""
+    """Return the name of the GPU, or of the processor with the number of cores that this process may use."""
     if device == "cuda":
         import torch
 
@@ -203,5 +203,5 @@ def machine(device: str) -> str:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may use; macOS and Windows do not bind processes to some."""
+    """Return the number of cores this process may use; macOS and Windows do not restrict it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Train a head, unless an up-to-date one is on disk, and write its files."""
+"""Train a head and write its files, unless an up-to-date one is on disk."""
 
 import json
 import logging
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 class TrainResult:
     """A trained head on disk.
 
-    `epochs` and `steps` count what this call computed, without what a checkpoint replayed; `seconds` are those of the
-    whole training. `is_reused`: the weights were on disk already. A finished checkpoint gives new weights with 0 steps.
-    `initial_weights` is the fingerprint of the weights that a warm start began with.
+    `epochs` and `steps` count what this call computed, excluding what a checkpoint replayed; `seconds` covers the whole
+    training. `is_reused`: the weights were already on disk. A finished checkpoint gives new weights with 0 steps.
+    `initial_weights` is the fingerprint of the weights a warm start began from.
     """
 
     content: str
@@ -48,17 +48,17 @@ class TrainResult:
 
 
 def train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], TrainingData], *, device: str) -> TrainResult:
-    """Train every seed of a head, unless one of equal inputs is on disk.
+    """Train every seed of a head, unless a head with equal inputs is on disk.
 
     An interrupted run resumes from its checkpoint. The weights are written last, so a head whose weights exist is
-    complete. If two runs want the same head, one trains it and the other waits.
+    complete. If two runs need the same head, one trains it and the other waits.
     """
     with sole_maker(files.weights):
         return _done(head, files) or _train_head(head, files, open_data, device)
 
 
 def _done(head: HeadSpec, files: HeadFiles) -> TrainResult | None:
-    """Report the head on disk, if it is complete and its inputs are those of this head."""
+    """Return the head on disk, if it is complete and has the inputs of this head."""
     stored = none_if_damaged(lambda: describe_head(files.weights))
     curve = none_if_damaged(lambda: read_info(files.curve))
     description_file = open_result(files.description)
@@ -71,7 +71,7 @@ def _done(head: HeadSpec, files: HeadFiles) -> TrainResult | None:
 
 
 def _initial_weights(head: HeadSpec, files: HeadFiles) -> str | None:
-    """Return the fingerprint of the weights that a warm start begins with; None for a cold start."""
+    """Return the fingerprint of the weights that a warm start begins from; None for a cold start."""
     if head.method.without_warm_start(head.settings) == head.settings:
         return None
     stored = none_if_damaged(lambda: describe_head(files.weights))

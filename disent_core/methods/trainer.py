@@ -1,4 +1,4 @@
-"""Define the contracts of computation: a trainer, and what it trains, which embeds texts or tags slots."""
+"""Define the interfaces of computation: a trainer, and the trained method, which embeds texts or tags slots."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class TrainedMethod(ABC):
 
     @abstractmethod
     def embed(self, features: TextFeatures, seed: int | None) -> Mapping[str, Float[np.ndarray, "texts _"] | Any]:
-        """Return one matrix per embedding name, one row a text, in order; or a late interaction of the texts."""
+        """Return by embedding name a matrix with one row per text, in order, or a late interaction of the texts."""
 
 
 class TrainedLabeller(ABC):
@@ -36,7 +36,7 @@ class TrainedLabeller(ABC):
     @property
     @abstractmethod
     def languages(self) -> Collection[str]:
-        """Languages that it was trained on."""
+        """Languages of its training."""
 
     @abstractmethod
     def label(self, sentences: Sequence[Sequence[str]], language: str, seed: int | None) -> list[list[str]]:
@@ -51,7 +51,7 @@ class Trainer(ABC, Generic[AnyMethod]):
 
     @abstractmethod
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
-        """Train every seed of the run with these settings, yielding one epoch at a time."""
+        """Train every seed of the run with these settings, and yield one epoch at a time."""
 
     @abstractmethod
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
@@ -65,5 +65,5 @@ class Trainer(ABC, Generic[AnyMethod]):
 
 
 def trainer(method: Method[Any]) -> Trainer[Any]:
-    """Return the trainer of a method; this imports what it computes with."""
+    """Return the trainer of a method; this imports the libraries it computes with."""
     return imported(method.trainer)(method)

@@ -1,8 +1,8 @@
 """Train and apply TWOSL: tune the encoder on pairs of spans, then train a filter of spans and a classifier of types.
 
-The published protocol calls the encoder twice for each candidate span. But the text of a span recurs, within a
-sentence and between them, so distinct texts are encoded once, in batches of equal length, and a batch of
-features is a gather. `token_classification` is a linear layer on the state of each word's first sub-word.
+The published protocol calls the encoder twice for each candidate span. But the texts of spans recur, within and across
+sentences, so each distinct text is encoded once, in batches of equal length, and a batch of features is a gather.
+`token_classification` is a linear layer on the state of each word's first sub-word.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN, separa
 class SpanItems:
     """Spans, sentence by sentence, short ones first. Words are counted from 0, ends are exclusive.
 
-    `masked` is the sentence with the span masked, `texts` the text of the span, `labels` its slot type or None.
+    `masked` has the sentence with the span masked, `texts` the text of the span, `labels` its slot type or None.
     """
 
     sentence: Int[np.ndarray, " items"]
@@ -81,12 +81,12 @@ def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> Spa
 
 
 def sample_nones(items: SpanItems, per_sentence: int, seed: int) -> SpanItems:
-    """Keep all slots, and at most this many random spans of each sentence that are no slot; in the order of `items`."""
+    """Keep all slots and at most `per_sentence` random non-slot spans of each sentence, in the order of `items`."""
     rank = np.random.default_rng((seed, 3)).random(len(items))
     is_none = np.array([label is None for label in items.labels], dtype=bool)
     nones = np.flatnonzero(is_none)
     order = nones[np.lexsort((rank[nones], items.sentence[nones]))]
-    # Non-slots sorted by sentence, in random order within one: keep the first `per_sentence` of each.
+    # Non-slots sorted by sentence, in random order within each: keep the first `per_sentence` of each sentence.
     first = np.searchsorted(items.sentence[order], items.sentence[order], side="left")
     kept = order[np.arange(len(order)) - first < per_sentence]
     return items.select(np.sort(np.concatenate([np.flatnonzero(~is_none), kept])))
@@ -107,11 +107,11 @@ class SpanPairs:
 def contrastive_pairs(
     labels: Sequence[str | None], *, negatives_per_positive: int, max_positive_pairs: int, seed: int
 ) -> SpanPairs:
-    """Return every pair of items of one type, and for each of them random items of another type, or of none.
+    """Return every pair of items of the same type, and for each pair random items of another type, or of none.
 
-    `labels` are the slot types of the items, None for no slot. Of 2K `negatives_per_positive` (the paper's notation),
-    K are drawn for either item of the positive pair; 1 draws one of the two items, then one negative for it. Of more
-    than `max_positive_pairs`, so many different random ones are taken.
+    `labels` are the slot types of the items, None for no slot. Of 2K `negatives_per_positive` (the paper's notation), K
+    are drawn for each item of the positive pair; 1 draws one of the two items, then one negative for it. If there are
+    more than `max_positive_pairs`, a random sample of that size is taken.
     """
     if negatives_per_positive < 1 or (negatives_per_positive % 2 and negatives_per_positive != 1):
         raise ValueError(f"negatives_per_positive must be 1 or even, not {negatives_per_positive}")
@@ -131,7 +131,7 @@ def contrastive_pairs(
 
 
 class _Groups:
-    """Items sorted into blocks of one label each, the block without a type last."""
+    """Items sorted into blocks by label, the block of items without a type last."""
 
     def __init__(self, labels: Sequence[str | None]) -> None:
         types = sorted({label for label in labels if label is not None})
@@ -145,7 +145,7 @@ class _Groups:
     def positives(
         self, at_most: int, random: np.random.Generator
     ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        # Number all pairs, type by type; `ends` are the numbers at which each type's pairs end.
+        # Number all pairs, type by type; `ends` has the number at which each type's pairs end.
         size = self.size[: self.types]
         ends = np.cumsum(size * (size - 1) // 2)
         total = int(ends[-1]) if len(ends) else 0
@@ -189,9 +189,9 @@ class Prediction(NamedTuple):
 def decode(length: int, predictions: Sequence[Prediction], *, overlap: Overlap) -> list[str]:
     """Return the tags of a sentence of `length` words from predictions that may overlap.
 
-    `greedy` keeps the most probable span first and drops those that overlap it (of equally probable ones the leftmost,
-    then the shortest first); `overwrite` writes all of them from left to right, of those that begin together the short
-    ones first, so that the last one written stays.
+    `greedy` keeps the most probable span first (ties: leftmost, then shortest) and drops those that overlap it;
+    `overwrite` writes all spans from left to right, shorter ones first where several begin together, so that later
+    spans overwrite earlier ones.
     """
     tags, greedy = [OUTSIDE] * length, overlap == "greedy"
     for span in sorted(predictions, key=lambda span: (-span.probability if greedy else 0, span.start, span.end)):
@@ -223,7 +223,7 @@ class ItemFeatures:
         return len(self.masked_rows)
 
     def take(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, "chosen features"]:
-        """Return the features of these items, which are twice as wide as the encoder."""
+        """Return the features of these items, twice as wide as the encoder's vectors."""
         items = items.to(self.masked_rows.device)
         return joined(self.masked[self.masked_rows[items]], self.spans[self.span_rows[items]], self.concat_norm)
 
@@ -248,11 +248,11 @@ def encode_items(encoder: TunableEncoder, items: SpanItems, *, concat_norm: Conc
 
 # --- training ---------------------------------------------------------------------------------------------
 
-_BLOCK = 4096  # items of which the features are in memory at once
+_BLOCK = 4096  # items whose features are in memory at once
 
 
 def perceptron(sizes: Sequence[int], seed: int, what: str, device: str) -> nn.Sequential:
-    """Return linear layers of these sizes with ReLU between them; equal `seed` and `what` give equal weights."""
+    """Return linear layers of these sizes with ReLU in between; equal `seed` and `what` give equal weights."""
     layers: list[nn.Module] = []
     with seeded(derived_seed(seed, "initial", what)):
         for inputs, outputs in pairwise(sizes):
@@ -270,7 +270,7 @@ def train_classifier(
 ) -> Iterator[EpochReport]:
     """Train a `perceptron` with cross-entropy on some `items`, whose `classes` are known.
 
-    `features` returns the features of all items; it is not called if a finished checkpoint has the weights.
+    `features()` returns the features of all items; it is not called if a finished checkpoint has the weights.
     """
 
     def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
@@ -292,7 +292,7 @@ def probabilities(
 
 
 def recall_threshold(slot_probability: Float[Tensor, " slots"], recall: float) -> float:
-    """Return the largest threshold that this share (0 to 1) of the slots reaches, given their probabilities."""
+    """Return the largest threshold that a share `recall` (0 to 1) of the slots reaches, given their probabilities."""
     ordered = slot_probability.sort(descending=True).values
     passing = max(-int(-recall * len(ordered) // 1), 1)
     return float(ordered[passing - 1])
@@ -334,7 +334,7 @@ def tune_encoder(
 
 # --- taggers ----------------------------------------------------------------------------------------------
 
-_SENTENCES = 4096  # sentences that are labelled at a time, because their features are in memory
+_SENTENCES = 4096  # sentences labelled at once; bounds the memory of their features
 
 
 class SpanTagger(Tagger):
@@ -376,7 +376,7 @@ class SpanTagger(Tagger):
         return encode_items(self.encoder, items, concat_norm=self.config.concat_norm)
 
     def _classify(self, features: ItemFeatures) -> list[tuple[int, int, float]]:
-        """Return row, type and probability of the items that are slots."""
+        """Return the row, type and probability of each item classified as a slot."""
         rows = torch.arange(len(features))
         if self.filter is not None:
             rows = rows[probabilities(self.filter, features, rows)[:, 1] >= self.threshold.cpu()]
@@ -424,7 +424,7 @@ _BATCH = 64  # sentences
 
 @dataclass(frozen=True)
 class Words:
-    """A sentence as token ids, with the words that have a sub-word and the position of each word's first one."""
+    """A sentence as token ids, with the words that have sub-words and the position of each one's first sub-word."""
 
     ids: Int[np.ndarray, " length"]
     positions: Int[np.ndarray, " words"]

@@ -17,7 +17,7 @@ BLOCK_TOKENS = 2048  # tokens of either side whose cosines are in memory at once
 
 @dataclass(frozen=True)
 class _Group:
-    """Texts of equal length. The token dimension comes first, so a maximum over tokens is one of whole rows."""
+    """Texts of equal length. The token dimension comes first, so that maxima over tokens work on whole rows."""
 
     tokens: Float32[Tensor, "length texts dim"]
     weights: Float32[Tensor, "length texts"]
@@ -28,7 +28,7 @@ class _Group:
 class TokenMatrix:
     """A late interaction: unit token vectors of texts; text i has `values[offsets[i] : offsets[i + 1]]`.
 
-    `weights` are those of tokens in their text's mean; a token of weight 0 can be matched but does not count.
+    `weights` are the tokens' weights in the mean of their text; a token of weight 0 can be matched but does not count.
     """
 
     values: Float32[Tensor, "tokens dim"]
@@ -43,16 +43,16 @@ class TokenMatrix:
         return TokenMatrix(self.values[positions], self.weights[positions], offsets)
 
     def identities(self) -> np.ndarray:
-        """Return one number a text, equal for texts whose vectors are equal to the bit."""
+        """Return one number per text, equal for texts whose vectors are equal to the bit."""
         values, ends = self.values.numpy(), self.offsets.tolist()
         texts = [values[ends[i] : ends[i + 1]].tobytes() for i in range(len(self))]
         first_row = {text: row for row, text in reversed(list(enumerate(texts)))}
         return np.array([first_row[text] for text in texts])
 
     def similarity(self, pool: "TokenMatrix") -> Float32[np.ndarray, "queries pool"]:
-        """Return F1 of every text with every text of the pool; 0 where a text has no token that counts.
+        """Return the F1 of every text with every text of the pool; 0 where a text has no token that counts.
 
-        Two groups of texts of equal length need one matrix product and no padding.
+        Each pair of equal-length groups needs one matrix product and no padding.
         """
         scores = torch.zeros(len(self), len(pool))
         for queries in self._groups:
@@ -68,7 +68,7 @@ class TokenMatrix:
         return scores.numpy()
 
     def paired(self, pool: "TokenMatrix") -> Float32[np.ndarray, " texts"]:
-        """Return F1 of each text with that of the same row."""
+        """Return the F1 of each text with the pool's text in the same row."""
         scores = torch.zeros(len(self))
         for row, ((left, left_weights), (right, right_weights)) in enumerate(
             zip(self._texts(), pool._texts(), strict=True)
@@ -109,9 +109,9 @@ def harmonic_mean(left: Float[Tensor, "*n"], right: Float[Tensor, "*n"]) -> Floa
 
 
 def _positions(begin: Int[Tensor, " texts"], length: Int[Tensor, " texts"]) -> tuple[Tensor, Tensor]:
-    """Return positions of the tokens of ragged texts, and the texts' offsets when concatenated."""
+    """Return the positions of the tokens of ragged texts, and the texts' offsets after concatenation."""
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), length.cumsum(0)])
-    # Token k of the result is token k - offsets[i] of its text i, which begins at begin[i].
+    # Token k of the result is token k - offsets[i] of text i, which begins at begin[i].
     return torch.repeat_interleave(begin - offsets[:-1], length) + torch.arange(int(offsets[-1])), offsets
 
 
@@ -128,6 +128,6 @@ def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix
     matrix = TokenMatrix(F.normalize(values, dim=1), (~special).float(), offsets)
     if config.special_tokens == "match":
         return matrix
-    # New offsets: how many tokens are kept before each old offset.
+    # New offsets: the number of tokens kept before each old offset.
     before = torch.cat([torch.zeros(1, dtype=torch.long), (~special).cumsum(0)])
     return TokenMatrix(matrix.values[~special], matrix.weights[~special], before[matrix.offsets])

@@ -1,4 +1,4 @@
-"""Compare the weights of a file, which may come from anyone, with those that the settings of a head imply."""
+"""Compare the weights in an untrusted file with those that the settings of a head imply."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def require_shapes(path: Path, weights: Mapping[str, Tensor], wanted: Mapping[str, Sequence[int]]) -> None:
-    """Check that there is every weight, in the shape that the settings of a head imply."""
+    """Check that every weight is present, with the shape that the settings of a head imply."""
     for name, shape in wanted.items():
         stored = tuple(weights[name].shape) if name in weights else None
         if stored != tuple(shape):
@@ -21,11 +21,11 @@ def require_shapes(path: Path, weights: Mapping[str, Tensor], wanted: Mapping[st
 
 
 def filled(path: Path, build: Callable[[], Module], weights: Mapping[str, Tensor]) -> Module:
-    """Build a module and give it weights, whose shapes are checked before the module takes any memory."""
+    """Build a module and load weights into it; check their shapes before the module takes any memory."""
     try:
         with torch.device("meta"):
             wanted = {name: value.shape for name, value in build().state_dict().items()}
-    except RuntimeError:  # a module of a user that computes while it is built
+    except RuntimeError:  # a user's module that computes while it is built
         wanted = {}
     require_shapes(path, weights, wanted)
     try:

@@ -1,4 +1,4 @@
-"""Read tar and zip archives of strangers: regular files, of bounded size, so that a small one fills no memory."""
+"""Read untrusted tar and zip archives: only regular files of bounded size, so that a small one can't fill memory."""
 
 import bz2
 import gzip
@@ -18,13 +18,13 @@ from disent_core.storage.files import storage_errors
 from disent_core.storage.names import safe_part
 
 UNPACKED_TIMES, UNPACKED_LEAST = 100, 1 << 26
-"""A file may hold 100 times its bytes, or 64 MB if that is more; texts and vectors hold 1 to 20 times theirs."""
+"""A file may unpack to 100 times its size, or to 64 MB if that is more; texts and vectors unpack to 1 to 20 times."""
 MOST_AT_ONCE = 1 << 30
-"""Bytes of a part that is read at once, and of a header."""
+"""Most bytes of a header, and of a part that is read at once."""
 MOST_MEMBERS = 100_000
 
-# tarfile does not check the numbers of extended headers, and recurses for each header before a member; zipfile says by
-# a RuntimeError that a member is encrypted, or packed in an unknown way.
+# tarfile does not check the numbers in extended headers, and recurses for each header before a member; zipfile raises
+# RuntimeError if a member is encrypted or packed in an unknown way.
 _DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError, OverflowError,
     RuntimeError,
@@ -33,23 +33,23 @@ _COMPRESSIONS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh"
 
 
 class ArchiveError(Exception):
-    """An archive is not whole; its cause, if there is one, is what the library for it says."""
+    """An archive is damaged; its cause, if there is one, is the library's error."""
 
 
 class TooLargeError(ArchiveError):
-    """An archive holds more than it may."""
+    """An archive contains more than is allowed."""
 
 
 class UnsafeError(ArchiveError):
-    """An archive has a member that is not to be written."""
+    """An archive has a member that must not be written."""
 
 
 @contextmanager
 def opened_tar(path: Path) -> Iterator[Iterator[tuple[tarfile.TarInfo, Callable[[], IO[bytes] | None]]]]:
-    """Yield the members of a tar archive, compressed or not, each with what opens it.
+    """Yield the members of a tar archive, compressed or not, each with a function that opens it.
 
-    Reads to the end: the checksum of a compressed archive comes last. Inside the context ArchiveError stands for
-    whatever the libraries raise.
+    Read to the end, because the checksum of a compressed archive comes last. Inside the context, errors of the
+    libraries become ArchiveError.
     """
     try:
         with path.open("rb") as packed:
@@ -75,7 +75,7 @@ def _require_count(count: int) -> None:
 
 
 class _Bounded:
-    """A file for tarfile to read, with a limit on the unpacked bytes."""
+    """A file that tarfile reads, with a limit on the unpacked bytes."""
 
     def __init__(self, path: Path, file: BufferedIOBase) -> None:
         self._file, self.tell, self._most = file, file.tell, most_unpacked(path.stat().st_size)
@@ -92,7 +92,7 @@ class _Bounded:
 
 
 def most_unpacked(size: int) -> int:
-    """Return how many bytes files of so many bytes may unpack to."""
+    """Return how many bytes files of `size` bytes may unpack to."""
     return max(UNPACKED_TIMES * size, UNPACKED_LEAST)
 
 
@@ -105,8 +105,8 @@ def unpack(path: Path, folder: Path) -> None:
     """Write the files of a tar or zip archive (a wheel is one) into a folder.
 
     Raises:
-        ArchiveError: if it is none, or not whole, or holds too much; or has links, devices, or names that are absolute,
-            climb or can't be those of files on every system. The folder may then have some of its files.
+        ArchiveError: if it is no archive, damaged or too large; or has links, devices, or names that are absolute,
+            contain `..` or are not valid on every system. The folder may then have some of its files.
     """
     with path.open("rb") as packed:
         is_zip = packed.read(4) == b"PK\x03\x04"
@@ -130,7 +130,7 @@ def _described(member: tarfile.TarInfo | zipfile.ZipInfo) -> tuple[str, bool, bo
     """Return the name of a member, and whether it is a regular file or a folder."""
     if isinstance(member, tarfile.TarInfo):
         return member.name, member.isreg() and not member.issparse(), member.isdir()
-    kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where the system that packed it has no kinds
+    kind = stat.S_IFMT(member.external_attr >> 16)  # 0 if the packing system has no file types
     return member.filename, kind in (0, stat.S_IFREG) and not member.is_dir(), member.is_dir()
 
 

@@ -1,8 +1,8 @@
 """Read and write the objects of a bucket: S3, Google Cloud Storage, Azure, or memory in tests.
 
-A write is refused if it should create an object that exists, or replace one that has changed meanwhile. All of
-`disent_core.storage.remote` depends on this. obstore repeats requests that fail for a moment: ten times, which takes 2
-to 6 seconds. `Patience` waits for a store that is away for longer.
+A write is rejected if it would create an object that exists, or replace one that has changed meanwhile. All of
+`disent_core.storage.remote` depends on this. obstore retries requests that fail briefly: ten times, for 2 to 6 seconds.
+`Patience` waits for a store that is unavailable for longer.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ CHUNK = 1 << 26  # bytes of one request for a large object, which must be answer
 _PART = 1 << 24
 _AGAIN = "No complete file is lost: check the network and the store, and start the same run again"
 _CREDENTIALS = "Give this process credentials that may list, read, write and delete there"
-_RETRY = {"retry_timeout": timedelta(minutes=1)}  # of obstore; it waits half a minute for each answer
+_RETRY = {"retry_timeout": timedelta(minutes=1)}  # for obstore, which waits half a minute for each answer
 _REQUEST = re.compile(r"(Generic \w+ error: )?(Error performing \w+ \S+ in .*? - )?")
-_REFUSED = re.compile(r"status code: 4(?!08|29)")  # the request is wrong, and would be again
+_REFUSED = re.compile(r"status code: 4(?!08|29)")  # the request is wrong, so retrying is useless
 
 Answer = TypeVar("Answer")
-Version = Mapping[str, str]  # which version of an object was read or written; opaque
+Version = Mapping[str, str]  # version of an object that was read or written; opaque
 
 
 def _obstore() -> Any:  # of the extra `s3`
@@ -42,7 +42,7 @@ def _obstore() -> Any:  # of the extra `s3`
 
 @dataclass(frozen=True)
 class StoredObject:
-    """The bytes of an object, and which version of it they are."""
+    """The bytes of an object, and their version."""
 
     data: bytes
     version: Version
@@ -53,14 +53,14 @@ class ListedObject:
     key: str
     bytes: int
     modified: datetime
-    e_tag: str | None = None  # of its version, if the store lists it
+    e_tag: str | None = None  # of its version, if listed by the store
 
 
 @dataclass
 class Bucket:
     """A bucket, or the part of it below a prefix: `s3://bucket/prefix`, `gs://...` or `az://...`.
 
-    The options are of obstore, beside what it takes from the environment. Nothing is opened before the first request.
+    The options are obstore's, in addition to those from the environment. Nothing is opened before the first request.
     """
 
     address: str
@@ -73,7 +73,7 @@ class Bucket:
 
     @property
     def hasty(self) -> "Bucket":
-        """The same bucket, which does not wait for a store that is away."""
+        """The same bucket, but without waiting for an unavailable store."""
         return replace(self, patience=Patience(self.address, 0.0))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Bucket:
 
     @property
     def _store(self) -> Any:
-        """Client of this process: a fork can't use that of its parent, whose threads it does not have."""
+        """Client of this process: a fork can't use its parent's, because it lacks the parent's threads."""
         if os.getpid() not in self._stores:
             options = {"retry_config": _RETRY, **self.options}
             self._stores[os.getpid()] = _obstore().store.from_url(self.address, **options)
@@ -97,11 +97,11 @@ class Bucket:
         return self._existing(key, request)
 
     def create(self, key: str, data: bytes) -> Version | None:
-        """Write an object that does not exist, and return its version; None if there is another one."""
+        """Write a new object and return its version; None if the object already exists."""
         return self._put(key, data, "create")
 
     def replace(self, key: str, data: bytes, version: Version) -> Version | None:
-        """Replace this version of an object, and return the new one; None if it is not this version any more."""
+        """Replace this version of an object and return the new version; None if this version is no longer current."""
         return self._put(key, data, dict(version))
 
     def _put(self, key: str, data: bytes, mode: Any) -> Version | None:
@@ -114,7 +114,7 @@ class Bucket:
 
         if (version := self._ask(key, request)) is not None:
             return version
-        # If an answer is lost, the request is repeated, which its own first success then refuses.
+        # If an answer is lost, the request is repeated and then rejected because of its own first success.
         now = self.read(key)
         return now.version if now is not None and now.data == data else None
 
@@ -123,7 +123,7 @@ class Bucket:
         self._existing(key, lambda: _obstore().delete(self._store, key))
 
     def listed(self, prefix: str = "", *, is_deep: bool = True) -> list[ListedObject]:
-        """Return all objects below a prefix; unless `is_deep`, without those of folders below it."""
+        """Return all objects below a prefix; unless `is_deep`, without those in subfolders."""
 
         def request() -> Any:
             if is_deep:
@@ -134,7 +134,7 @@ class Bucket:
         return [ListedObject(entry["path"], entry["size"], entry["last_modified"], entry["e_tag"]) for entry in entries]
 
     def size(self, key: str) -> int | None:
-        """Return the bytes of an object; None if the object or the bucket does not exist."""
+        """Return the size of an object in bytes; None if the object or the bucket does not exist."""
         return self._ask(key, lambda: self._size(key))
 
     def _size(self, key: str) -> int | None:
@@ -143,11 +143,11 @@ class Bucket:
         return None
 
     def upload(self, path: Path, key: str) -> None:
-        """Write a file as an object that nobody else writes; it appears whole or not at all."""
+        """Upload a file as an object that nobody else writes; it appears whole or not at all."""
         self._ask(key, lambda: _obstore().put(self._store, key, path, chunk_size=_PART))
 
     def download(self, key: str, path: Path, size: int) -> str | None:
-        """Write an object of this size to a file, and return its SHA-256; None if it does not exist."""
+        """Download an object of this size to a file and return its SHA-256; None if it does not exist."""
         digest = hashlib.sha256()
         with path.open("wb") as file:
             for start in range(0, size, CHUNK):
@@ -162,7 +162,7 @@ class Bucket:
         return _obstore().get_range(self._store, key, start=start, end=end)
 
     def _existing(self, key: str, request: Callable[[], Answer]) -> Answer | None:
-        """Return the answer of the store; None of an object that does not exist. Without its bucket it is an error."""
+        """Return the store's answer; None if the object does not exist. A missing bucket is an error."""
 
         def asked() -> Answer | None:
             try:
@@ -180,7 +180,7 @@ class Bucket:
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """Report errors of the store in one line; other errors pass."""
+        """Report errors of the store in one line; let other errors pass."""
         exceptions = _obstore().exceptions
         try:
             yield
@@ -189,7 +189,7 @@ class Bucket:
         except exceptions.NotSupportedError as error:
             remedy = "Use one that can: S3, Google Cloud Storage, Azure"
             raise self._error(key, f"the store can't do this ({_reason(error)})", remedy) from error
-        except (exceptions.BaseError, FileNotFoundError) as error:  # the latter also for an upload that is gone
+        except (exceptions.BaseError, FileNotFoundError) as error:  # the latter also for a lost upload
             if _is_without_bucket(error):
                 raise self._error(
                     key, "this bucket does not exist", "Create it, or set DISENT_HOME to another"
@@ -202,12 +202,12 @@ class Bucket:
 
 
 def _is_away(error: Exception) -> bool:
-    """Whether the store does not answer, or not to the end, or with a fault of its own."""
+    """Whether the store does not answer, breaks off its answer, or reports an internal error."""
     return isinstance(error, _obstore().exceptions.GenericError) and not _REFUSED.search(_reason(error))
 
 
 def _version(meta: Mapping[str, Any]) -> Version:
-    """Return what identifies a version: stores use one of the two, and obstore rejects None."""
+    """Return the identity of a version: stores use one of the two fields, and obstore rejects None."""
     return {name: meta[name] for name in ("e_tag", "version") if meta[name] is not None}
 
 
@@ -216,7 +216,7 @@ def _is_without_bucket(error: Exception) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error, without the request; the rest describes the client."""
+    """Return the first line of an error without the request; the other lines describe the client."""
     return shortened(_REQUEST.sub("", str(error).strip().split("\n", 1)[0], count=1), 200)
 
 
@@ -226,7 +226,7 @@ RACERS = 16  # concurrent writes
 
 
 def check_bucket(bucket: Bucket) -> None:
-    """Let writes race to create an object and to replace a version of it; StorageError unless one of each wins."""
+    """Race writes to create an object and to replace a version; raise StorageError unless exactly one of each wins."""
     key = f".doctor/{uuid.uuid4().hex}"
     try:
         created, replaced = _winners(lambda text: bucket.create(key, text)), 0

@@ -25,10 +25,10 @@ from disent_core.storage.results import sha256_of
 log = logging.getLogger(__name__)
 SCHEMES = ("http", "https", "file", *STORES)
 MOST_BYTES = 10 << 30
-"""Of a download whose size is not given."""
+"""Limit of a download whose size is not given."""
 _CHUNK_BYTES = 1 << 18
 _LEAST_BYTES, _WITHIN_SECONDS = 60_000, 60
-"""A server that sends less than this in that time, or before it breaks off, is too slow."""
+"""A server that sends fewer bytes than this in so many seconds, or before it breaks off, is too slow."""
 _TIMEOUT_SECONDS = 60
 _PAUSES = (1.0, 4.0, 16.0)
 """Seconds between attempts after the server failed or was unreachable."""
@@ -51,17 +51,17 @@ def file_name(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return the address as messages show it: its query may be a signature, which lets anyone download the file."""
+    """Return the address for messages, since its query may be a signature that lets anyone download the file."""
     return url.partition("?")[0]
 
 
 def fetch(url: str, destination: Path, *, sha256: str | None = None, size: int | None = None) -> Path:
-    """Download a file, or an object in a store such as s3://bucket/key, unless it exists already and is as expected.
+    """Download a file, or an object in a store such as s3://bucket/key, unless it already exists as expected.
 
     `destination` is either the complete file or absent. Received bytes are kept in `DESTINATION.part`. A later call
     resumes from them if a checksum or the server's validator (ETag, Last-Modified) can prove that the file has not
-    changed. Nothing is received beyond `size`, in bytes, or beyond `MOST_BYTES`. Calls of several processes for one
-    destination wait for each other.
+    changed. At most `size` bytes, or `MOST_BYTES`, are received. Concurrent calls for one destination wait for each
+    other.
     """
     if urlsplit(url).scheme not in SCHEMES:
         raise CorpusError(located(shown(url), None, "can't be downloaded", f"Use {', '.join(SCHEMES)}"))
@@ -90,7 +90,7 @@ def _unexpected(url: str, problem: str) -> CorpusError:
 
 
 def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
-    """Describe what is wrong with a complete file, or return None."""
+    """Describe the problem with a complete file, or return None."""
     actual_size = path.stat().st_size
     if size is not None and actual_size != size:
         return f"it has {actual_size:,} bytes, expected {size:,}"
@@ -101,7 +101,7 @@ def _problem(path: Path, sha256: str | None, size: int | None) -> str | None:
 
 
 def _receive_object(url: str, part: Path, size: int | None) -> None:
-    """Receive an object of a store from its beginning; its requests are repeated where they fail."""
+    """Receive a store's object from its beginning; failed requests are repeated."""
     address, _, key = url.rpartition("/")
     bucket = Bucket(address)
     actual = bucket.size(key)
@@ -152,7 +152,7 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
 
 
 class _TooLargeError(Exception):
-    """More bytes come than the file may have."""
+    """The server sends more bytes than the file may have."""
 
 
 class _RefusedError(Exception):
@@ -162,7 +162,7 @@ class _RefusedError(Exception):
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follow redirects to the same scheme, or from http to https."""
 
-    def http_error_302(  # called for every kind of redirect, before the base class looks at the address
+    def http_error_302(  # called for every kind of redirect, before the base class reads the address
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage
     ) -> Any:
         address = headers.get("Location") or headers.get("URI") or ""
@@ -190,7 +190,7 @@ def _receive(url: str, part: Path, *, resumable: bool, size: int | None) -> None
         start = received if getattr(response, "status", None) == _PARTIAL_CONTENT else 0
         if start and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
             raise HTTPException(f"asked for bytes from {start}, got {response.headers.get('Content-Range')}")
-        etag = response.headers.get("ETag") or ""  # a weak one does not say that bytes are equal
+        etag = response.headers.get("ETag") or ""  # a weak ETag does not imply equal bytes
         strong = "" if etag.startswith("W/") else etag
         _validator_path(part).write_text(strong or response.headers.get("Last-Modified") or "")
         length = response.headers.get("Content-Length") or ""

@@ -49,12 +49,12 @@ _FAILURES = {
     errno.ENOLCK: ("it can't be locked", "Mount its folder with locks (disent doctor tests it), or use another path"),
     **{number: (problem, "Change its permissions, or use another path") for number, problem in _REFUSED.items()},
 }
-"""Problem and remedy of errors of the system about a file, by their number."""
+"""Problem and remedy for system errors about a file, by error number."""
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
 
 
-FOLDER_MANIFEST = "files.manifest"  # in a folder that is published whole: lists its files
-LISTED_VERSIONS = 3  # versions of a file that its manifest lists, the newest first
+FOLDER_MANIFEST = "files.manifest"  # lists the files of a folder that is published as a whole
+LISTED_VERSIONS = 3  # versions of a file in its manifest, newest first
 REMEDY = "Materialise its asset to rebuild it"
 
 
@@ -67,8 +67,8 @@ def atomic_path(
     """Yield a temporary path in the same folder; on success it is flushed to disk and renamed to `path`.
 
     Either the complete file (or folder) appears under `path` or nothing changes: on any error the temporary file is
-    removed. Temporary files that killed processes left in the folder are removed as well. The file is renamed inside
-    the context `publishing(temporary)`.
+    removed. Temporary files left in the folder by killed processes are also removed. The file is renamed inside the
+    context `publishing(temporary)`.
     """
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,14 +85,14 @@ def atomic_path(
                 with publishing(temporary):
                     in_use_for_a_moment(path, partial(rename, temporary, path))
                 flush(path.parent)
-        finally:  # a signal may have stopped this process at any statement, so both are removed whatever exists
+        finally:  # a signal may have stopped this process at any statement, so remove whichever exists
             remove_path(temporary)
             remove_path(lock)
 
 
 @contextmanager
 def replacing_folder(folder: Path, publish: Callable[[Path], None] = lambda _: None) -> Iterator[Path]:
-    """As `atomic_path`, for a folder that may exist already; `publish` gets the filled one before it is renamed."""
+    """Like `atomic_path`, for a folder that may exist already; `publish` gets the filled folder before the renaming."""
 
     @contextmanager
     def publishing(filled: Path) -> Iterator[None]:
@@ -131,7 +131,7 @@ def exchanged(left: Path, right: Path) -> bool:
 def temporary_folder(parent: Path | None = None) -> Iterator[Path]:
     """Yield an empty folder, which is removed afterwards.
 
-    What the system refuses to remove stays; `tempfile.TemporaryDirectory` ends in a RecursionError then.
+    What can't be removed stays; `tempfile.TemporaryDirectory` would raise RecursionError.
     """
     folder = Path(tempfile.mkdtemp(prefix=".disent-" if parent else "disent-", dir=parent))
     try:
@@ -156,7 +156,7 @@ def remove_path(path: Path) -> None:
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Report a full, failing or forbidden disk, or a lock, in one line that names the file; other errors pass."""
+    """Report a full, failing or forbidden disk, or a lock, in one line with the file's name; let other errors pass."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -177,7 +177,7 @@ def failure_of_disk(error: BaseException, path: Path) -> str | None:
 
 
 def may_write(path: Path) -> bool:
-    """Whether this process may create or replace a file, and the folders it needs."""
+    """Whether this process may create or replace a file, including the folders it needs."""
     return is_allowed(_existing_parent(path), os.W_OK | os.X_OK)
 
 
@@ -187,7 +187,7 @@ def is_allowed(path: Path, mode: int) -> bool:
 
 
 def _error_number(error: BaseException) -> int | None:
-    """Return the number of an operating system's error; some libraries give it in their message only."""
+    """Return the number of an operating system error; some libraries have it only in the message."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     if "No space left on device" in str(error):
@@ -208,7 +208,7 @@ def _lock_of(temporary: Path) -> Path:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove each under the lock of its writer, which may be about to take it, and then writes a new file."""
+    """Remove each file under its writer's lock; a writer about to take the lock then writes a new file."""
     for file in os.scandir(folder):
         if match := _TEMPORARY.fullmatch(file.name):
             path, lock = Path(file.path), _lock_of(folder / match["temporary"])
@@ -217,14 +217,14 @@ def _remove_leftovers(folder: Path) -> None:
                     (drop if path == lock else remove_path)(path)
             except FileNotFoundError:
                 remove_path(path)
-            except BlockingIOError:  # its writer lives
+            except BlockingIOError:  # its writer is alive
                 continue
 
 
 def _open_to_others(files: Sequence[Path], usual: int) -> None:
     """Apply the umask's default permissions to files; safetensors writes them with mode 0600.
 
-    `usual` is the mode of a file that was just opened for writing: reading the umask itself would set it.
+    `usual` is the mode of a file just opened for writing: the umask can't be read without setting it.
     """
     for file in files:
         mode = file.lstat().st_mode
@@ -236,7 +236,7 @@ def _open_to_others(files: Sequence[Path], usual: int) -> None:
 
 
 def check_locks(folder: Path) -> None:
-    """Take a lock twice in a folder of this machine or of a file server; raise StorageError if both succeed."""
+    """Take a lock twice in a folder, local or on a file server; raise StorageError if both attempts succeed."""
     path = folder / f".doctor-{uuid.uuid4().hex}"
     with storage_errors(path), take(path):
         try:
@@ -322,7 +322,7 @@ def read_manifest(path: Path) -> list[ManifestEntry]:
 
 @contextmanager
 def recording(path: Path, entry: ManifestEntry) -> Iterator[None]:
-    """Add an entry to the manifest of a file that is renamed inside this context."""
+    """Add an entry to the manifest of a file that this context renames."""
     # Without the lock, two writers would each read the old manifest, and one would drop the other's file.
     lock = path.parent / ".lock"
     with take(lock):
@@ -336,6 +336,6 @@ def recording(path: Path, entry: ManifestEntry) -> Iterator[None]:
 
 @contextmanager
 def recorded_path(path: Path, **facts: str | int) -> Iterator[Path]:
-    """As `atomic_path`; the file gets a manifest with these facts, beside it."""
+    """Like `atomic_path`, and write a manifest with these facts beside the file."""
     with atomic_path(path, lambda temporary: recording(path, entry_of(temporary, facts))) as temporary:
         yield temporary

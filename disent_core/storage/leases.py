@@ -1,9 +1,9 @@
-"""Hold leases: the right to be the only process that makes a result, among processes that share only a bucket.
+"""Hold leases: the exclusive right to make a result, among processes that share only a bucket.
 
-Results follow from their inputs, and manifests are replaced only if nobody else has replaced them: so a lease only
-saves work; correctness does not depend on it. A lease is an object that its holder replaces every 15 seconds. Others
-watch it: if it stays the same for a minute on their own clock, its holder is gone, one of them takes the lease, and the
-next write of its former holder is refused. No clocks are compared.
+Results follow from their inputs, and manifests are replaced only if nobody else has replaced them. So leases only save
+work; correctness does not depend on them. A lease is an object that its holder replaces every 15 seconds. Others watch
+it: if it is unchanged for a minute on their own clock, the holder is gone, one of them takes the lease, and the former
+holder's next write is rejected. No clocks are compared.
 """
 
 import json
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds between renewals of a lease, until an unrenewed one ends, and between looks of those who wait."""
+    """Seconds between renewals of a lease, until an unrenewed one expires, and between checks by those who wait."""
 
     beat: float = 15.0
     lasts: float = 60.0
@@ -35,10 +35,10 @@ class Pace:
 class _Claim:
     """The content of a lease."""
 
-    owner: str  # unique name of its holder, a process or all of a machine; empty if it is free
+    owner: str  # unique name of its holder, a process or a whole machine; empty if free
     host: str  # machine of its holder, for messages
-    fence: int  # how often it was taken so far
-    beat: int = 0  # how often it was renewed, so that a renewed object differs from the old one
+    fence: int  # how often it has been taken
+    beat: int = 0  # how often it was renewed, so that a renewed object differs from the old
 
     @property
     def text(self) -> bytes:
@@ -62,7 +62,7 @@ class Lease:
         return self.claim.fence
 
     def renew(self, bucket: Bucket | None = None) -> None:
-        """Replace the lease, in its bucket or a hasty one."""
+        """Renew the lease, in its own bucket or in `bucket`, such as a hasty one."""
         with self._lock:
             renewed = replace(self.claim, beat=self.claim.beat + 1)
             version = None
@@ -77,7 +77,7 @@ class Lease:
 
     def release(self) -> None:
         """Let others take the lease at once; the object stays, so that fences increase."""
-        with self._lock, suppress(StorageError):  # the lease then expires
+        with self._lock, suppress(StorageError):  # on failure, the lease expires
             if not self._is_lost:
                 free = _Claim("", "", self.claim.fence, self.claim.beat + 1)
                 self.bucket.hasty.replace(self.key, free.text, self.version)
@@ -85,16 +85,16 @@ class Lease:
 
 @contextmanager
 def leased(bucket: Bucket, key: str, pace: Pace = Pace(), owner: str = "", *, is_new: bool = False) -> Iterator[Lease]:
-    """Hold a lease, which is renewed by a thread; wait while another owner holds it.
+    """Hold a lease, renewed by a thread; wait while another owner holds it.
 
-    A caller with the name of the present owner takes the lease at once, and must know that the holder is gone. Without
-    a name it gets a new one. Where nobody has held the lease yet (`is_new`), it is not looked for first.
+    A caller with the current owner's name takes the lease at once, and must know that the holder is gone. Without a
+    name, the caller gets a new one. If nobody has held the lease yet (`is_new`), it is created without looking for it.
     """
     lease, done = _take(bucket, key, pace, owner or uuid.uuid4().hex, is_new=is_new), threading.Event()
 
     def renew() -> None:
         while not done.wait(pace.beat):
-            with suppress(StorageError):  # if it lasts, the next write of a result fails
+            with suppress(StorageError):  # if this persists, the next write of a result fails
                 lease.renew(bucket.hasty)
 
     thread = threading.Thread(target=renew, daemon=True)
@@ -114,7 +114,7 @@ def _take(bucket: Bucket, key: str, pace: Pace, owner: str, *, is_new: bool = Fa
     while True:
         asked = time.monotonic()
         lease, is_new = None if is_new else bucket.read(key), False
-        since += time.monotonic() - asked  # its holder may have waited for the store as well
+        since += time.monotonic() - asked  # the holder may have waited for the store too
         last = _Claim("", "", 0) if lease is None else _Claim(**json.loads(lease.data))
         if lease is not None and lease.version != seen:
             seen, since = lease.version, time.monotonic()

@@ -1,4 +1,4 @@
-"""Lock files: by `flock` where the system has it, or else (Windows) by the library filelock.
+"""Lock files with `flock` or, where the system lacks it (Windows), with the library filelock.
 
 A killed process leaves no lock. Folders can be flushed, and open files replaced, only where there is `flock`.
 """
@@ -24,9 +24,9 @@ SECONDS_IN_USE = 2.0  # for which a file that another program has open is tried 
 if HAS_FLOCK:
 
     def take(path: Path, *, wait: bool = True, is_new: bool = True) -> AbstractContextManager[object]:
-        """Hold a file that exists or `is_new`, alone; raise BlockingIOError if it is held and this may not `wait`."""
+        """Hold a file (existing, or `is_new`) exclusively; raise BlockingIOError if it is held and not `wait`."""
         while True:
-            lock = path.open("a" if is_new else "r+")  # NFS locks only files that are open for writing
+            lock = path.open("a" if is_new else "r+")  # NFS locks only files open for writing
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not (is_new and wait) or os.path.samestat(path.stat(), os.fstat(lock.fileno())):
@@ -39,12 +39,12 @@ if HAS_FLOCK:
             lock.close()  # its holder has removed it
 
     def drop(path: Path) -> None:
-        """Remove the file of a lock that this process holds; a lock of filelock removes its own."""
+        """Remove the file of a lock that this process holds; filelock removes its own."""
         path.unlink(missing_ok=True)
 
     @contextmanager
     def shared(path: Path, alone: Callable[[], None]) -> Iterator[None]:
-        """Hold a file beside other processes; call `alone` before, unless another one holds it."""
+        """Hold a file jointly with other processes; call `alone` first if no other process holds it."""
         with path.open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,11 +52,11 @@ if HAS_FLOCK:
                 pass
             else:
                 alone()
-            fcntl.flock(lock, fcntl.LOCK_SH)  # released when this process ends, also if it is killed
+            fcntl.flock(lock, fcntl.LOCK_SH)  # released when this process ends, even if killed
             yield
 
     def is_shared(path: Path) -> bool:
-        """Return whether another process holds a file by `shared`."""
+        """Return whether another process holds a file through `shared`."""
         with path.open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,7 +73,7 @@ if HAS_FLOCK:
             os.close(descriptor)
 
     def in_use_for_a_moment(path: Path, change: Callable[[], object]) -> None:
-        """Replace or remove a file that another process may have open, which does no harm here."""
+        """Replace or remove a file that another process may have open, which is harmless with `flock`."""
         change()
 
 else:
@@ -117,7 +117,7 @@ else:
 
     def flush(path: Path) -> None:
         if not path.is_dir():
-            with path.open("rb+") as file:  # Windows flushes only files that are open for writing
+            with path.open("rb+") as file:  # Windows flushes only files open for writing
                 os.fsync(file.fileno())
 
     def in_use_for_a_moment(path: Path, change: Callable[[], object]) -> None:

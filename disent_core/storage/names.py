@@ -1,4 +1,4 @@
-"""Names that strangers chose, as parts of paths."""
+"""Untrusted names as parts of paths."""
 
 import re
 import sys
@@ -8,11 +8,11 @@ from disent_core.errors import quoted
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]*")
 _DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 _LONGEST_PART = 150
-"""Characters: the name of a file has at most 255 bytes, and incomplete files add their machine and process."""
+"""Characters: a file name has at most 255 bytes, and incomplete files add machine and process."""
 
 
 def safe_part(name: str) -> str:
-    """Return the name, if it is a valid single component of a path."""
+    """Return the name if it is a valid single path component."""
     if not _SAFE_PART.fullmatch(name) or ".." in name:
         raise ValueError(f"{quoted(name)} can't be part of a path: use letters, digits and _ . + @ -")
     if sys.platform == "win32" and (name.endswith(".") or _DEVICE.fullmatch(name)):

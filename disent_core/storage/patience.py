@@ -1,4 +1,4 @@
-"""Wait for a server that is away for a while: a store, a database."""
+"""Wait for a server that is temporarily unavailable: a store, a database."""
 
 import logging
 import random
@@ -9,16 +9,16 @@ from typing import TypeVar
 
 log = logging.getLogger(__name__)
 PATIENCE_SECONDS = 600.0
-LONGEST_PAUSE = 5.0  # seconds; by then an end of the outage is noticed
+LONGEST_PAUSE = 5.0  # seconds within which the end of an outage is noticed
 Answer = TypeVar("Answer")
 
 
 @dataclass
 class Patience:
-    """Repeats requests to a server that is away, but only to one that this process has reached before.
+    """Repeats requests to an unavailable server, but only if this process has reached it before.
 
-    A wrong address is an error at once. All threads of a process wait together: for `seconds` since the first of them
-    got no answer.
+    So a wrong address is an error at once. All threads of a process wait together, for `seconds` since the first of
+    them got no answer.
     """
 
     server: str  # name, for the log
@@ -54,7 +54,7 @@ class Patience:
     def _has_patience(self) -> bool:
         if not self.has_answered or not self.seconds:
             return False
-        now, away_since = self.clock(), self.away_since  # which another thread that got an answer may reset
+        now, away_since = self.clock(), self.away_since  # another thread that gets an answer may reset it
         if away_since is None:
             away_since = self.away_since = now
             log.warning("%s does not answer: waiting for it, up to %.0f minutes", self.server, self.seconds / 60)
@@ -62,8 +62,8 @@ class Patience:
 
 
 def backoff(tries: int, first: float, longest: float) -> float:
-    """Return seconds to wait after so many tries: at random up to a limit, which doubles with each.
+    """Return the seconds to wait after `tries` tries: random, up to a limit that doubles with each try.
 
-    So processes that failed together do not come back together.
+    So processes that failed together do not retry together.
     """
     return random.uniform(0.1, 1.0) * min(first * 2.0 ** min(tries, 30), longest)

@@ -1,15 +1,15 @@
 """Keep the results of a home in a bucket. The folder on this machine has copies, which may be deleted at any time.
 
-    tables/corpora/utterances/sample/en.parquet.manifest            which versions there are, the newest first
+    tables/corpora/utterances/sample/en.parquet.manifest            its versions, newest first
     tables/corpora/utterances/sample/en.parquet/<sha256>-<random>   the bytes of one version
     tables/corpora/utterances/sample/en.parquet.lease               its maker, see `disent_core.storage.leases`
 
-A result is published as a local file is: first its bytes, under a unique name, then the manifest that names them,
-which is replaced only if it has not changed since it was read. So a kill leaves the old version or the new one, and
-bytes that no manifest names. A reader starts at the manifest and fetches what its copy lacks. A result that was removed
-keeps a manifest without versions. Stores list what was written before: S3, Google Cloud Storage and Azure promise it.
+A result is published like a local file: first its bytes, under a unique name, then the manifest that names them, which
+is replaced only if it has not changed since it was read. So a kill leaves the old version or the new one, and perhaps
+bytes that no manifest names. A reader starts at the manifest and fetches what its copy lacks. A removed result keeps a
+manifest without versions. Listings must include earlier writes, as S3, Google Cloud Storage and Azure guarantee.
 
-A step reads the manifests of what it is made from many times. `RemoteHome.looking` reads each once.
+A step reads its inputs' manifests many times. `RemoteHome.looking` reads each once.
 
 What is not shared: `cache/`, `dagster/`, `downloads/`, and hidden folders, in which an encoder is being pretrained.
 """
@@ -55,16 +55,16 @@ from disent_core.storage.patience import backoff
 log = logging.getLogger(__name__)
 
 MANIFEST = ".manifest"
-DAMAGED = ".damaged"  # ending of the name of a result that was quarantined
-CHECKPOINT_SECONDS = 60.0  # between two versions of a checkpoint that are published
-RIVALS = 0.1, 5.0  # seconds before a refused replacement is tried again: at first, and at most
-LOOK_SECONDS = 60.0  # how long a look at all manifests may count
-LISTED_AT_ONCE = 5_000  # manifests and leases that are listed for one step; a request lists 1,000 objects
-AT_ONCE = 16  # requests side by side
+DAMAGED = ".damaged"  # suffix of a quarantined result's name
+CHECKPOINT_SECONDS = 60.0  # between two published versions of a checkpoint
+RIVALS = 0.1, 5.0  # seconds before a rejected replacement is retried: at first, and at most
+LOOK_SECONDS = 60.0  # how long a look at all manifests stays valid
+LISTED_AT_ONCE = 5_000  # most manifests and leases listed for one step; a request lists 1,000 objects
+AT_ONCE = 16  # concurrent requests
 _TRIES = 2
 _LEASE = ".lease"
 _OF_THIS_MACHINE = ("cache", "dagster", "downloads")
-_FILES = "files"  # the fact of a folder that has the keys of its files
+_FILES = "files"  # the fact with the keys of a folder's files
 
 
 # --- copies on this machine -------------------------------------------------------------------------------
@@ -76,13 +76,13 @@ _CACHED = ("tables", "plots", "cache/arrays")
 
 @dataclass
 class LruCache:
-    """A limit of what the copies take; the least recently used ones are evicted.
+    """A limit on the size of the copies; the least recently used are evicted.
 
     Every copy can be fetched or made again. Copies used within the hour stay, since a process may be about to open
-    them; encoders stay too, which a training may open again after hours.
+    them; so do encoders, which a training may reopen after hours.
     """
 
-    folder: Path  # of the copies of a home; a folder beside it may be a home itself, which can't be fetched again
+    folder: Path  # of a home's copies; folders beside it may be homes themselves, which can't be fetched again
     most: int  # bytes
     _looked: float = field(default=-LOOK_EVERY_SECONDS, compare=False)
 
@@ -110,7 +110,7 @@ class LruCache:
 
 
 def touch(path: Path) -> None:
-    """Mark a copy as used now, by the manifest of a result or the record of arrays."""
+    """Mark a copy as just used, by touching a result's manifest or the record of arrays."""
     with suppress(OSError):  # no such file, or read-only access
         os.utime(path)
 
@@ -124,7 +124,7 @@ def _used_and_bytes(copy: list[Path]) -> tuple[float, int]:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield all files below a folder, or the file itself; other processes may remove some meanwhile."""
+    """Yield all files below a folder, or the file itself; tolerate removals by other processes."""
     if path.is_file():
         yield path
     for folder, _, names in os.walk(path):
@@ -138,12 +138,12 @@ def _files(path: Path) -> Iterator[Path]:
 class Published:
     """A version of a result."""
 
-    entry: ManifestEntry  # its manifest entry, as of a file of a local home
-    object: str  # key of its bytes; of a folder, of the manifest of its files
+    entry: ManifestEntry  # its manifest entry, as for a file of a local home
+    object: str  # key of its bytes; for a folder, of the manifest of its files
 
     @property
     def files(self) -> Mapping[str, str] | None:
-        """Of a folder: the key of each of its files; None for a file."""
+        """For a folder, the key of each of its files; None for a file."""
         return self.entry.facts.get(_FILES)
 
     @property
@@ -156,7 +156,7 @@ class Published:
         return self.objects <= listed.keys() and listed[self.object].bytes == self.entry.bytes
 
     def is_at(self, path: Path) -> bool:
-        """Whether there is a copy of this version."""
+        """Whether `path` has a copy of this version."""
         if self.files is None:
             return path.is_file() and read_manifest(path)[:1] == [self.entry]
         manifest = path / FOLDER_MANIFEST
@@ -164,20 +164,20 @@ class Published:
 
 
 class _CorruptError(Exception):
-    """Bytes that were fetched are not those that were written."""
+    """The fetched bytes are not those that were written."""
 
 
 @dataclass
 class _Look:
-    """What has been seen of a bucket since a look at it began."""
+    """What has been seen of a bucket since the start of a look at it."""
 
-    manifests: dict[str, StoredObject | None] = field(default_factory=dict)  # read or written since; None: not there
-    listed: dict[str, ListedObject] | None = None  # manifests and leases at the beginning, if they were listed
+    manifests: dict[str, StoredObject | None] = field(default_factory=dict)  # read or written since; None: absent
+    listed: dict[str, ListedObject] | None = None  # manifests and leases at the start, if listed
     began: float = -math.inf
 
 
 _LOOK: ContextVar[tuple["RemoteHome", _Look] | None] = ContextVar("look", default=None)
-"""The look of this thread, and the home that it is at."""
+"""The current look of this thread, and its home."""
 
 
 @dataclass
@@ -199,11 +199,11 @@ class RemoteHome:
 
     @contextmanager
     def looking(self, seconds: float | None = None) -> Iterator[None]:
-        """Read each manifest once within this block, unless this process holds the lease of its result.
+        """Read each manifest only once within this block, unless this process holds the lease of its result.
 
-        They are listed first, unless the bucket has many: what did not change since another look is not read again.
-        With `seconds`, a look at all of them is made first, unless the last is as recent: they are listed, those that
-        have changed are read side by side, and results whose bytes are gone are quarantined.
+        Manifests are listed first, unless the bucket has many: those unchanged since another look are not read again.
+        With `seconds`, start with a look at all of them, unless the last was as recent: they are listed, changed ones
+        are read concurrently, and results whose bytes are gone are quarantined.
         """
         lost: Mapping[str, Published] = {}
         if seconds is None:
@@ -224,7 +224,7 @@ class RemoteHome:
         return {entry.key: entry for entry in self.bucket.listed()}
 
     def _look_at_all(self) -> tuple[_Look, Mapping[str, Published]]:
-        """Return a look at all manifests, and what those of results name whose bytes are gone or cut."""
+        """Return a look at all manifests, and by manifest the versions whose bytes are gone or truncated."""
         began, listed = time.monotonic(), self._listed()
         manifests = {key: entry for key, entry in listed.items() if key.endswith(MANIFEST)}
         changed = [key for key, entry in manifests.items() if not _is_of(self._known.get(key), entry)]
@@ -235,7 +235,7 @@ class RemoteHome:
         lost = {
             key: version
             for key, entry in manifests.items()
-            # Bytes are written before the manifest that names them, and were listed after it: `/` comes after `.`.
+            # Bytes are written before the manifest that names them, and are listed after it: `/` sorts after `.`.
             if not key.endswith(f"{DAMAGED}{MANIFEST}") and _is_of(manifest := self._known.get(key), entry)
             for version in published_in(manifest.data)[:1]
             if not version.is_in(listed)
@@ -248,7 +248,7 @@ class RemoteHome:
         return look if home is self else None
 
     def entry(self, path: Path) -> ManifestEntry | None:
-        """Return the manifest entry of the newest version of a result, without its bytes; None if it does not exist."""
+        """Return the manifest entry of a result's newest version, without fetching bytes; None if it does not exist."""
         newest = self._newest(path)
         return newest and newest.entry
 
@@ -259,17 +259,17 @@ class RemoteHome:
         while (newest := self._newest(path, again=bool(corrupt))) is not None and not newest.is_at(path):
             if corrupt.count(newest) == _TRIES:
                 raise self._quarantine(path, newest)
-            with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same twice
+            with locked(path.with_name(f"{path.name}.copy")):  # so that workers do not fetch the same bytes twice
                 try:
                     if not newest.is_at(path):
                         self._fetch(newest, path)
                         self._evict()
                 except _CorruptError:
-                    corrupt.append(newest)  # look again: the transfer may have failed, or the result been replaced
+                    corrupt.append(newest)  # look again: the transfer failed, or the result was replaced
         return newest and newest.entry
 
     def names(self, folder: Path, *, is_deep: bool = False) -> list[str]:
-        """Return the names of the results in a folder, sorted; if `is_deep`, also their paths in folders below it."""
+        """Return the sorted names of the results in a folder; if `is_deep`, also the paths of those in subfolders."""
         prefix, look = f"{self._key(folder)}/", self._look or _Look()
         listed = look.listed
         if listed is None:
@@ -297,7 +297,7 @@ class RemoteHome:
             raise _CorruptError
 
     def _quarantine(self, path: Path, version: Published) -> DamagedError:
-        """Rename a result whose bytes are damaged or gone, so that it is made again; return the error to raise."""
+        """Rename a result with damaged or missing bytes, so that it is made again; return the error to raise."""
         damaged = path.with_name(f"{path.name}{DAMAGED}")
         self._change(damaged, lambda _: [version])
         self._change(path, lambda versions: [] if versions[:1] == [version] else None)
@@ -305,7 +305,7 @@ class RemoteHome:
         return DamagedError(located(f"{self.bucket.address}/{self._key(path)}", None, problem, REMEDY))
 
     def _quarantine_lost(self, lost: Mapping[str, Published]) -> None:
-        """Quarantine results whose bytes are gone, by the keys of their manifests."""
+        """Quarantine results whose bytes are gone, given by the keys of their manifests."""
         problems = [self._quarantine(self.folder / key.removesuffix(MANIFEST), lost[key]) for key in lost]
         if problems:
             others = f"; so are {len(problems) - 1} other results" if problems[1:] else ""
@@ -316,7 +316,7 @@ class RemoteHome:
         self._publish(path, entry, lambda: Published(entry, self._upload(file, path, entry.sha256)))
 
     def publish_folder(self, folder: Path, filled: Path) -> None:
-        """As `publish`, for a folder with a manifest of its files."""
+        """Like `publish`, for a folder with a manifest of its files."""
         manifest = filled / FOLDER_MANIFEST
         of_manifest = entry_of(manifest, {})
 
@@ -329,7 +329,7 @@ class RemoteHome:
         self._publish(folder, of_manifest, uploaded)
 
     def is_due(self, checkpoint: Path) -> bool:
-        """Whether to publish a checkpoint: one a minute is, of all that this process writes."""
+        """Whether to publish a version of a checkpoint now: at most one per minute."""
         now = time.monotonic()
         if now - self._checkpoints.get(checkpoint, -CHECKPOINT_SECONDS) < CHECKPOINT_SECONDS:
             return False
@@ -346,7 +346,7 @@ class RemoteHome:
         def added(versions: Sequence[Published]) -> Sequence[Published] | None:
             nonlocal published
             if versions and versions[0].entry.is_of(entry) and entry.facts.items() <= versions[0].entry.facts.items():
-                return None  # made by another run, or by this one before its answer was lost
+                return None  # made by another run, or by this one if the answer was lost
             published = published or upload()
             return [published, *versions][:LISTED_VERSIONS]
 
@@ -371,7 +371,7 @@ class RemoteHome:
         return None if manifest is None else next(iter(published_in(manifest.data)), None)
 
     def _read(self, path: Path, *, again: bool = False) -> StoredObject | None:
-        """Read the manifest of a result; `again` also within a block of `looking` that has read it."""
+        """Read the manifest of a result; with `again`, even if a block of `looking` has read it."""
         key, look = f"{self._key(path)}{MANIFEST}", self._look
         if look is not None and not again and not self._holds(path):
             if key in look.manifests:
@@ -394,9 +394,9 @@ class RemoteHome:
         return any(lease.key == f"{self._key(path)}{_LEASE}" for lease in self._leases)
 
     def _change(self, path: Path, change: Callable[[Sequence[Published]], Sequence[Published] | None]) -> None:
-        """Replace the versions in a manifest by `change(versions)`, again as long as others replace them first.
+        """Replace the versions in a manifest by `change(versions)`; retry as long as others replace them first.
 
-        None leaves it as it is.
+        If `change` returns None, the manifest is unchanged.
         """
         key = f"{self._key(path)}{MANIFEST}"
         for tries in count():
@@ -415,9 +415,9 @@ class RemoteHome:
 
     @contextmanager
     def leased(self, path: Path) -> Iterator[None]:
-        """Hold the lease of a result; if it is lost, what this process publishes is refused.
+        """Hold the lease of a result; if it is lost, this process's publications are rejected.
 
-        The caller holds the lock of the result on this machine: a lease that this machine has is a killed process's.
+        The caller holds the result's lock on this machine, so any lease held by this machine is a killed process's.
         """
         key, look = f"{self._key(path)}{_LEASE}", self._look
         is_new = look is not None and look.listed is not None and key not in look.listed
@@ -429,7 +429,7 @@ class RemoteHome:
                 self._leases.remove(lease)
 
     def _machine(self) -> str:
-        """Return the name of this folder of copies, under which its processes hold leases."""
+        """Return the name under which processes of this folder of copies hold leases."""
         path = self.folder / ".machine"
         with locked(path):
             if not path.exists():
@@ -442,12 +442,12 @@ def _manifests_and_leases(listed: Mapping[str, ListedObject]) -> dict[str, Liste
 
 
 def _is_of(manifest: StoredObject | None, listed: ListedObject) -> TypeGuard[StoredObject]:
-    """Whether a manifest that was read is the one that was listed; stores without such marks have it read again."""
+    """Whether a manifest read earlier is the listed one; False, so it is read again, if the store lists no ETags."""
     return manifest is not None and listed.e_tag is not None and manifest.version.get("e_tag") == listed.e_tag
 
 
 def _has_versions(key: str, seen: Mapping[str, StoredObject | None], listed: Mapping[str, ListedObject]) -> bool:
-    """Whether a manifest has versions: that of a result that was removed has none, and is the shortest."""
+    """Whether a manifest has versions: a removed result's manifest has none, and is the shortest."""
     if key in seen:
         return (manifest := seen[key]) is not None and bool(published_in(manifest.data))
     return listed[key].bytes > len(_manifest([]))
@@ -458,7 +458,7 @@ def _manifest(versions: Sequence[Published]) -> bytes:
 
 
 def published_in(text: bytes) -> list[Published]:
-    """Return the versions in a manifest of a bucket; none if it is damaged."""
+    """Return the versions in a bucket's manifest; none if it is damaged."""
     return [
         Published(ManifestEntry(version["bytes"], version["sha256"], version["facts"]), version["object"])
         for version in versions_in(text)
@@ -471,18 +471,18 @@ _HOMES: dict[Path, RemoteHome] = {}
 
 
 def attach(home: RemoteHome) -> None:
-    """Keep the results of a folder in a bucket from now on; leases that this process has there stay."""
+    """Keep the results of a folder in a bucket from now on; this process keeps its leases there."""
     if (known := _HOMES.get(home.folder)) is not None:
         home._leases = known._leases
         if known.bucket == home.bucket:
-            home.bucket = known.bucket  # which has connections, and knows whether its store has answered
+            home.bucket = known.bucket  # has open connections, and knows whether its store has answered
         if known.cache == home.cache:
             home.cache = known.cache  # which knows when it last looked
     _HOMES[home.folder] = home
 
 
 def attached() -> tuple[RemoteHome, ...]:
-    """Return the homes of this process that are in buckets."""
+    """Return this process's homes in buckets."""
     return tuple(_HOMES.values())
 
 
@@ -491,19 +491,19 @@ def detach(folder: Path) -> None:
 
 
 def bucket_of(folder: Path) -> Bucket | None:
-    """Return the bucket of the home that has its copies in this folder; None for a home of this machine alone."""
+    """Return the bucket of the home whose copies are in this folder; None for a local home."""
     home = _HOMES.get(folder)
     return home and home.bucket
 
 
 def looking(folder: Path, seconds: float | None = None) -> AbstractContextManager[None]:
-    """As `RemoteHome.looking`, if the home of this folder is in a bucket."""
+    """Like `RemoteHome.looking`, if this folder's home is in a bucket; otherwise do nothing."""
     home = _HOMES.get(folder)
     return nullcontext() if home is None else home.looking(seconds)
 
 
 def remote_of(path: Path) -> RemoteHome | None:
-    """Return the home in a bucket that a result belongs to; None for one of this machine alone."""
+    """Return the bucket home that a result belongs to; None for a local home."""
     for folder, home in _HOMES.items():
         if path.is_relative_to(folder):
             parts = path.relative_to(folder).parts
@@ -515,15 +515,15 @@ def remote_of(path: Path) -> RemoteHome | None:
 # --- orphans ----------------------------------------------------------------------------------------------
 
 _BYTES = re.compile(r"(?:.*/)?[0-9a-f]{16}-[0-9a-f]{8}")
-_UNFINISHED = ("checkpoints/", "shards/")  # keys of unfinished work: if it is old, it was abandoned, or can begin again
+_UNFINISHED = ("checkpoints/", "shards/")  # keys of unfinished work; if old, it was abandoned, or can be restarted
 
 
 def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
     """Find objects that can be deleted: bytes of no result, and old checkpoints and quarantined results.
 
-    Killed processes leave them. Objects that have changed more recently than `older` are kept, by the store's clock.
-    The bytes of a result have a name that is used once: so bytes that no manifest names, and that are older than any
-    upload takes, never belong to a result.
+    Killed processes leave them. Objects changed more recently than `older` ago, by the store's clock, are kept. Names
+    of a result's bytes are used once, so bytes that no manifest names and that are older than any upload takes will
+    never belong to a result.
     """
     marker = f".gc/{uuid.uuid4().hex}"
     bucket.create(marker, b"")
@@ -534,7 +534,7 @@ def find_orphans(bucket: Bucket, older: timedelta) -> list[ListedObject]:
     before = listed.pop(marker).modified - older
     old = [object for object in listed.values() if object.modified <= before]
     abandoned = [object for object in old if _is_abandoned(object.key)]
-    # Manifests are read after the listing: what was published meanwhile is not in it.
+    # Manifests are read after the listing, which lacks what was published meanwhile.
     keys = sorted(key for key in listed.keys() - {object.key for object in abandoned} if key.endswith(MANIFEST))
     manifests = [manifest for key in keys if (manifest := bucket.read(key)) is not None]
     needed = {key for manifest in manifests for version in published_in(manifest.data) for key in version.objects}

@@ -1,10 +1,10 @@
-"""Write, find, verify and remove results: the one door to the files of a home, on this machine or in a bucket.
+"""Write, find, verify and remove results: the only access to a home's files, on this machine or in a bucket.
 
 Each result has a manifest beside it (`en.parquet` has `en.parquet.manifest`) with the size and SHA-256 of the file,
-facts such as the hash of its inputs, and a checksum of the manifest itself. The manifest is written before the file
-is renamed, and lists the last few files of that name. So it describes whichever version of the file is there after
-a kill, or while another process reads. A file that its manifest does not list is corrupt: it is renamed to
-`en.parquet.damaged` and never used.
+facts such as the hash of its inputs, and a checksum of the manifest itself. The manifest is written before the file is
+renamed, and lists the last few files of that name. So it covers whichever version of the file exists after a kill, or
+while another process reads. A file that its manifest does not list is corrupt: it is renamed to `en.parquet.damaged`
+and never used.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ Value = TypeVar("Value")
 
 @contextmanager
 def sole_maker(path: Path) -> Iterator[None]:
-    """Let one process at a time make a result: a second one waits, also on another machine if the home is in a bucket.
+    """Let one process at a time make a result: others wait, also on other machines if the home is in a bucket.
 
     If the first is killed, the second continues at once on the same machine, and after a minute on another.
     """
@@ -57,7 +57,7 @@ def sole_maker(path: Path) -> Iterator[None]:
 
 @contextmanager
 def write_result(path: Path, **facts: str | int) -> Iterator[Path]:
-    """As `atomic_path`; the file gets a manifest with these facts."""
+    """Like `atomic_path`, and write a manifest with these facts."""
 
     @contextmanager
     def publishing(temporary: Path) -> Iterator[None]:
@@ -79,7 +79,7 @@ def write_text_result(path: Path, text: str) -> None:
 
 @contextmanager
 def write_folder(folder: Path) -> Iterator[Path]:
-    """As `atomic_path`, for a folder that may exist already; it gets a manifest of all its files."""
+    """Like `atomic_path`, for a folder that may exist already, and write a manifest of all its files."""
 
     def publish(filled: Path) -> None:
         if (home := remote_of(folder)) is not None:
@@ -105,7 +105,7 @@ def remove_result(path: Path) -> None:
 
 
 def remove_results(folder: Path) -> None:
-    """Remove a folder with the results that this machine has of it, also from a bucket."""
+    """Remove a folder and, also from the bucket, those of its results that this machine has."""
     for manifest in sorted(folder.rglob("*.manifest")):
         remove_result(manifest.with_suffix(""))
     remove_path(folder)
@@ -115,13 +115,13 @@ def remove_results(folder: Path) -> None:
 
 
 def result_exists(path: Path) -> bool:
-    """Whether there is such a result, a file or a folder."""
+    """Whether the result exists, as a file or folder."""
     home = remote_of(path)
     return path.exists() if home is None else home.entry(path) is not None
 
 
 def has_manifest(path: Path) -> bool:
-    """Whether a fetched file was written as a result; a copy of somebody else's file has no manifest."""
+    """Whether a fetched file was written as a result; a copy from elsewhere has no manifest."""
     return manifest_path(fetch(path)).is_file()
 
 
@@ -134,9 +134,9 @@ def list_results(folder: Path, pattern: str) -> list[Path]:
 
 
 def fetch(path: Path) -> Path:
-    """Return the path of a result after fetching its newest version; nothing exists there if there is no such result.
+    """Return the path of a result after fetching its newest version; the path does not exist if the result doesn't.
 
-    Nothing is verified here: use `open_result` unless the reader verifies the file itself.
+    This does not verify anything: use `open_result` unless the reader verifies the file itself.
     """
     if (home := remote_of(path)) is not None:
         home.fetch(path)
@@ -144,9 +144,9 @@ def fetch(path: Path) -> Path:
 
 
 def fetch_all(paths: Iterable[Path]) -> None:
-    """As `fetch`, for several results of a home in a bucket, side by side; nothing happens in one of this machine."""
+    """Like `fetch`, for several results of a home in a bucket, concurrently; do nothing for a local home."""
     remote = [path for path in paths if remote_of(path) is not None]
-    contexts = [copy_context() for _ in remote]  # threads have the look of their caller
+    contexts = [copy_context() for _ in remote]  # threads inherit their caller's look
     with ThreadPoolExecutor(AT_ONCE) as threads:
         for _ in threads.map(lambda context, path: context.run(fetch, path), contexts, remote):
             pass
@@ -161,7 +161,7 @@ def open_result(path: Path) -> Path | None:
 
 
 def manifest_entry(path: Path) -> ManifestEntry | None:
-    """As `verify_result`, but a file in a bucket is not fetched: it is verified when it is read."""
+    """Like `verify_result`, but without fetching a file in a bucket, which is verified when it is read."""
     home = remote_of(path)
     return verify_result(path) if home is None else home.entry(path)
 
@@ -169,13 +169,13 @@ def manifest_entry(path: Path) -> ManifestEntry | None:
 def verify_result(path: Path) -> ManifestEntry | None:
     """Fetch and verify a result, a file or a folder, and return its manifest entry; None if it does not exist.
 
-    A result that is not as it was written is quarantined, and is a DamagedError.
+    Quarantine a result that is not as it was written, and raise DamagedError.
     """
     return _verify(path, lambda: entry_of(path, {}))
 
 
 def read_result(path: Path) -> bytes | None:
-    """As `verify_result`, for the bytes of a file."""
+    """Like `verify_result`, but return the bytes of a file."""
     content = b""
 
     def read() -> ManifestEntry:
@@ -187,7 +187,7 @@ def read_result(path: Path) -> bytes | None:
 
 
 def none_if_damaged(read: Callable[[], Value], remedy: str = "It is rebuilt now") -> Value | None:
-    """Return what `read` returns, or log and return None if the file was damaged, for callers that go on without it."""
+    """Return the result of `read`; log a damaged file and return None, for callers that can go on without it."""
     try:
         return read()
     except DamagedError as error:
@@ -216,7 +216,7 @@ def _verify(path: Path, read_entry: Callable[[], ManifestEntry]) -> ManifestEntr
         return None
     try:
         if (entry := _verify_here(path, read_entry)) is not None:
-            return entry  # else it was evicted meanwhile
+            return entry  # otherwise it was evicted meanwhile
     except DamagedError as error:
         log.warning("%s", str(error).replace(REMEDY, "It is fetched again"))
     return home.fetch(path) and _verify_here(path, read_entry)

@@ -1,16 +1,16 @@
-"""Define the schema of every table: columns, types and nullability. docs/path.md gives grain, inputs and units."""
+"""Define the schema of every table: columns, types and nullability. docs/path.md has grain, inputs and units."""
 
 from collections.abc import Mapping
 
 import pyarrow as pa
 
 SUBJECT = ("task", "dataset", "method", "encoder", "trained_on", "evaluated_on", "embedding", "metric")
-"""Columns that say what a number measures."""
+"""Columns that identify what a number measures."""
 
 ASSET_STATE = ("warehouse", "asset_state", "all")  # stage, name and partition of the table of states; no asset makes it
 
 STEP_COSTS = ("warehouse", "step_costs", "all")
-"""Stage, name and partition of the table of what steps took."""
+"""Stage, name and partition of the table of step costs."""
 
 _TEXT = pa.string()
 _TYPES: Mapping[str, pa.DataType] = {
@@ -33,7 +33,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 
 
 def schema(columns: str) -> pa.Schema:
-    """Parse `NAME TYPE, NAME TYPE?, ...`: a column without a type is a text, and `?` allows nulls."""
+    """Parse `NAME TYPE, NAME TYPE?, ...`; a column without a type is text, and `?` allows nulls."""
     return pa.schema([_field(column) for column in columns.split(", ")])
 
 
@@ -93,14 +93,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         f"{_SUBJECT}, value float64, "
         "ci_low float64?, ci_high float64?, n int64, seed int64?, settings, fingerprint, created_at time"
     ),
-    # one number after a refresh that made it, changed it, made it again or found it gone
+    # one number after a refresh that made, changed, remade or dropped it
     "metric_history": schema(
         f"refresh int64, event, {_SUBJECT}, "
         "seed int64?, problem, settings, value float64?, ci_low float64?, ci_high float64?, n int64?, fingerprint?, "
         "code?, data?, weights?, vectors?, difference_low float64?, difference_high float64?, p_value float64?, "
         "p_holm float64?, test?, recorded_at time, began_at time?, run_id, config, disent_version"
     ),
-    # one number with the items that it is the mean of; paired tests read it
+    # one number with the items it is the mean of, read by paired tests
     "outcomes": schema(f"{_SUBJECT}, seed int64?, settings, columns int32, items floats"),
     # two methods on one problem
     "comparisons": schema(
@@ -130,7 +130,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # one method of the configuration
     "configured_methods": schema("method, base_method, settings, may_stop_early bool"),
-    # one training set of the configuration whose name does not tell its pairs
+    # one training set of the configuration whose name does not list its pairs
     "training_sets": schema("training_set, pairs texts, languages texts"),
     # one encoder of the configuration
     "encoders": schema("encoder, kind, settings, encoder_saw?"),
@@ -144,7 +144,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         "candidate_id, score float32, is_gold bool"
     ),
 }
-"""Schema of each table by its name; the comment says what a row is."""
+"""Schema of each table by name; comments describe a row."""
 
 
 def vectors_schema(dim: int, dtype: str) -> pa.Schema:

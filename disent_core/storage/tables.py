@@ -2,11 +2,11 @@
 
 A table has one Parquet file (zstd) per partition, whose manifest (see `disent_core.storage.results`) has two hashes:
 
-* `inputs`: hash of everything the rows were made from. If it is unchanged, nothing is recomputed.
+* `inputs`: hash of everything that the rows were made from. If unchanged, nothing is recomputed.
 * `content`: hash of the rows themselves, independent of the Parquet writer. If it is unchanged, nothing downstream is
   stale.
 
-The footer of the file repeats both, for readers that have the file alone.
+The footer of the file repeats both, for readers that have only the file.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class TableInfo:
     inputs_hash: str
     content_hash: str
     notes: str = ""
-    repeated: int | None = None  # rows whose key an earlier row has; None if nobody has counted them
+    repeated: int | None = None  # rows that repeat an earlier row's key; None if not counted
 
 
 # --- paths of tables ---------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def fingerprint(*parts: object) -> str:
 
 
 def canonical_json(value: object) -> bytes:
-    """Return the one JSON text of a value, from which fingerprints are made."""
+    """Return the canonical JSON of a value, from which fingerprints are computed."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str).encode()
 
 
@@ -99,7 +99,7 @@ def _hash_column(column: pa.Array | pa.ChunkedArray, digest: "hashlib._Hash") ->
 CREATED_AT = "created_at"  # the column of the time at which a row was made
 _INPUTS, _CONTENT = b"disent.inputs", b"disent.content"
 NOTES = b"disent.notes"
-"""Key of the schema's metadata under which a table has a text about its rows; the manifest keeps it."""
+"""Key in the schema's metadata for a note about a table's rows, which the manifest keeps."""
 
 
 def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
@@ -115,7 +115,7 @@ def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
         raise TableError(f"{name}: a column has values of another type: {error}") from error
 
 
-_BLOCK = 16_384  # rows converted to Python objects at a time: these take several times the memory of a table
+_BLOCK = 16_384  # rows converted to Python objects at a time, which take several times the memory of a table
 
 
 def rows_table(rows: Iterable[Mapping[str, Any]], name: str) -> pa.Table:
@@ -138,13 +138,13 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str, key: Sequence[str] = ()) -> TableInfo:
     """Write one partition atomically, cast to the schema, and return its row count and hashes.
 
-    `inputs` is the fingerprint of everything that the rows were made from. Of a table with a key, the rows that repeat
-    one are counted, so that nobody has to read it for that.
+    `inputs` is the fingerprint of everything that the rows were made from. If the table has a `key`, rows with a
+    repeated key are counted, so that nobody has to read the table for that.
     """
     notes = (table.schema.metadata or {}).get(NOTES, b"").decode()
     table = conform(table, schema, path.stem)
     times = [name for name in table.column_names if name == CREATED_AT]
-    content = content_fingerprint(table.drop_columns(times))  # equal rows are equal whenever they were made
+    content = content_fingerprint(table.drop_columns(times))  # creation times do not count
     stamped = table.replace_schema_metadata({_INPUTS: inputs.encode(), _CONTENT: content.encode()})
     repeated = repeated_rows(table, key) if key else None
     facts = {"rows": table.num_rows, "inputs": inputs, "content": content, **({"notes": notes} if notes else {})}
@@ -154,7 +154,7 @@ def write_table(path: Path, table: pa.Table, schema: pa.Schema, *, inputs: str, 
 
 
 def repeated_rows(table: pa.Table, key: Sequence[str]) -> int:
-    """Count the rows whose key an earlier row has."""
+    """Count the rows that repeat an earlier row's key."""
     return len(table) - len(table.group_by(list(key)).aggregate([]))
 
 
@@ -171,11 +171,11 @@ def refresh_table(
 ) -> RefreshResult:
     """Make and write the partition, unless one made from equal inputs exists; `key` as for `write_table`.
 
-    A damaged partition is quarantined and rebuilt. If two runs need the same partition, one makes it and the other
+    A damaged partition is quarantined and rebuilt. If two runs need the same partition, one makes it while the other
     waits.
     """
     if (info := none_if_damaged(lambda: read_info(path))) is not None and info.inputs_hash == inputs:
-        if key and info.repeated is None:  # of a version that did not count
+        if key and info.repeated is None:  # written by a version that did not count
             info = replace(info, repeated=repeated_rows(read_table(path, schema, key), key))
         return RefreshResult(info, is_reused=True)
     with sole_maker(path):
@@ -187,7 +187,7 @@ def refresh_table(
 def read_info(path: Path) -> TableInfo | None:
     """Verify a table and return its row count and hashes; None if there is no such table.
 
-    The rows of a home in a bucket are not fetched for that, but verified when they are read.
+    For a home in a bucket, rows are not fetched now but verified when they are read.
     """
     entry = manifest_entry(path)
     if entry is None:

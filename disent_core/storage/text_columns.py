@@ -1,4 +1,4 @@
-"""Make and hash columns of many texts; only a block of them are Python objects at a time."""
+"""Make and hash columns of many texts; only one block of them exists as Python objects at a time."""
 
 import hashlib
 from abc import abstractmethod
@@ -40,7 +40,7 @@ class TextCollector:
 
 
 class Column(Sequence[Item]):
-    """Rows of columns: an item becomes a Python object when it is asked for, a slice becomes a list of them."""
+    """Rows of columns: an item becomes a Python object on access, a slice a list of objects."""
 
     @abstractmethod
     def _list(self, rows: slice) -> list[Item]: ...
@@ -101,13 +101,13 @@ def joined(columns: Iterable[TextColumn]) -> TextColumn:
 
 
 def numbered(column: TextColumn) -> tuple[TextColumn, Int[np.ndarray, " texts"]]:
-    """Return the distinct texts of a column in the order in which they appear, and for each text its place there."""
+    """Return the distinct texts of a column in order of first appearance, and for each text its index among them."""
     encoded = column.arrow().dictionary_encode()
     return TextColumn.whole(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
 
 
 def fingerprint_in_blocks(*parts: object) -> str:
-    """`storage.tables.fingerprint`; of columns, wherever they are in the parts, a block at a time becomes JSON."""
+    """Like `storage.tables.fingerprint`, but columns anywhere in the parts become JSON one block at a time."""
     digest = hashlib.sha256()
     for piece in _json(parts):
         digest.update(piece)
@@ -115,7 +115,7 @@ def fingerprint_in_blocks(*parts: object) -> str:
 
 
 def _json(value: object) -> Iterator[bytes]:
-    """`storage.tables.canonical_json` in pieces; names in mappings are strings."""
+    """Yield `storage.tables.canonical_json` in pieces; keys of mappings must be strings."""
     if isinstance(value, Column):
         items = ([canonical_json(block)[1:-1]] for block in blocks(value))
     elif isinstance(value, list | tuple):
@@ -145,9 +145,9 @@ def key_strings(column: Iterable[str] | pa.Array | pa.ChunkedArray) -> pa.Chunke
 
 
 def first_repeated(column: pa.ChunkedArray) -> tuple[int, int] | None:
-    """Return the first row of a text that occurs twice, and the row where it does for the second time.
+    """Return the first and second rows of a text that occurs twice.
 
-    Of several such texts it is the one that is repeated first; None if there is none.
+    If there are several such texts, choose the one repeated first; None if there is none.
     """
     numbers = column.combine_chunks().dictionary_encode().indices.to_numpy()  # of the texts, in order of appearance
     is_new = np.diff(np.maximum.accumulate(numbers), prepend=-1) > 0

@@ -1,4 +1,4 @@
-"""Read Parquet and .npy files that others have written: what they unpack to is bounded, as that of archives is."""
+"""Read untrusted Parquet and .npy files; their unpacked size is bounded, as for archives."""
 
 import mmap
 from collections.abc import Collection, Iterator
@@ -19,11 +19,11 @@ _BATCH_ROWS = 8_192
 def mapped_array(path: Path, mode: Literal["r", "c"] = "r") -> np.ndarray:
     """Map the array of a .npy file into memory; raise ValueError if it has none.
 
-    Nothing is allocated for what the header claims, and nothing is unpickled.
+    Nothing is allocated on the header's word, and nothing is unpickled.
     """
     try:
         return np.lib.format.open_memmap(path, mode=mode)
-    except (OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:  # of headers that numpy evaluates
+    except (OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:  # from headers that numpy evaluates
         raise ValueError(str(error)) from error
 
 
@@ -33,7 +33,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def read_untrusted_parquet(path: Path, columns: Collection[str], most: int | None = None) -> pa.Table:
-    """Read those columns that the file has, of at most so many bytes; strings of any encoding become plain strings."""
+    """Read those of the columns that the file has, up to `most` bytes; strings of any encoding become plain strings."""
     return pa.Table.from_batches(untrusted_batches(path, columns, most))
 
 
@@ -49,7 +49,7 @@ def untrusted_batches(path: Path, columns: Collection[str], most: int | None = N
         total += sum(page)
         _require(total, most)
     strings = [name for name in chosen if _is_string(file.schema_arrow.field(name).type)]
-    file = pq.ParquetFile(path, read_dictionary=strings)  # so a string of many rows is read once
+    file = pq.ParquetFile(path, read_dictionary=strings)  # so that a string repeated in many rows is read once
     total, is_empty = 0, True
     for batch in file.iter_batches(_BATCH_ROWS, columns=chosen):
         is_empty = False
@@ -88,7 +88,7 @@ def _require(size: int, most: int) -> None:
 # --- pages: the parser of their headers -------------------------------------------------------------------
 #
 # A page of a kilobyte may hold a billion equal values, and pyarrow allocates their memory before it decodes them. Its
-# own view of damaged metadata ends the process (parquet::ParquetException), so the sizes are read here; nothing is
+# parsing of damaged metadata can end the process (parquet::ParquetException), so sizes are read here; nothing is
 # decompressed or decoded. Only the part of Thrift's compact protocol that pages use is parsed:
 # https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md and
 # https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift.
@@ -101,9 +101,9 @@ _DEEPEST = 32
 
 
 def unpacked_pages(path: Path, columns: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Yield what each page of the columns unpacks to, in the order in which they are read.
+    """Yield the unpacked sizes of each page of the columns, in reading order.
 
-    These are the bytes of its values, without the strings that they are, and those of the page itself.
+    Sizes are the bytes of its values, without the strings they refer to, and the bytes of the page itself.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if len(content) < 12 or content[-4:] != _MAGIC:
@@ -136,7 +136,7 @@ def _pages(content: mmap.mmap, chunk: dict[int, Any]) -> Iterator[tuple[int, int
 
 
 class _Thrift:
-    """Read structs from an offset; they become mappings from the numbers of their fields."""
+    """Read structs from an offset, as mappings from field numbers to values."""
 
     def __init__(self, content: mmap.mmap, offset: int) -> None:
         self._content, self.offset, self._depth = content, offset, 0

@@ -1,7 +1,7 @@
-"""Write and read weights and training checkpoints: safetensors with a description, and with checksums.
+"""Write and read weights and training checkpoints as safetensors with a description and checksums.
 
-A file of weights may hold those of several seeds: `SEED.NAME` is the weight NAME of that seed. Or an `INDEX` takes the
-place of the file: JSON with `description`, `fingerprint` and `weights`, which says in which file each weight lies.
+A file may hold the weights of several seeds: `SEED.NAME` is the weight NAME of that seed. An `INDEX` may replace the
+file: JSON with `description`, `fingerprint` and `weights`, which names the file of each weight.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Weights = dict[str, "Tensor"]
 _CHECKSUM = "checksum"
-INDEX = "disent_head.json"  # name of an index, which lies in the folder of an exported head
+INDEX = "disent_head.json"  # name of an index, in the folder of an exported head
 
 
 def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mapping[str, object]) -> str:
@@ -47,7 +47,7 @@ def save_weights(path: Path, tensors: Mapping[str, "Tensor"], description: Mappi
 
 
 def _checksum(described: str, content: str, arrays: Iterable[tuple[str, "np.ndarray"]]) -> str:
-    """Return the SHA-256 of all that a file of weights has: a copy without its manifest is checked by it."""
+    """Return the SHA-256 of everything in a weights file, which checks a copy without a manifest."""
     digest = hashlib.sha256(f"{described}{content}".encode())
     for name, value in arrays:
         digest.update(f"{name} {value.dtype.str} {value.shape}".encode() + value.tobytes())
@@ -55,7 +55,7 @@ def _checksum(described: str, content: str, arrays: Iterable[tuple[str, "np.ndar
 
 
 def describe_copy(path: Path) -> tuple[dict[str, Any], str] | None:
-    """Return what `describe_weights` does of a file without a manifest, which is checked; None if it is no head."""
+    """Like `describe_weights`, for a file without a manifest, which is checked; None if it is not a head."""
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
@@ -91,7 +91,7 @@ def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
 
 @contextmanager
 def _opened(path: Path, framework: Literal["np", "pt"], device: str = "cpu") -> Iterator[Any]:
-    """Open a file of safetensors, which checks that its header is bounded and fits its bytes."""
+    """Open a safetensors file, checking that its header is bounded and fits its bytes."""
     try:
         with safe_open(path, framework=framework, device=device) as file:
             yield file
@@ -100,12 +100,12 @@ def _opened(path: Path, framework: Literal["np", "pt"], device: str = "cpu") -> 
 
 
 def refuse_weights(path: Path, problem: str, cause: Exception | None = None) -> NoReturn:
-    """Raise the error of weights that are not those of a head."""
+    """Raise the error for weights that are not a head's."""
     raise DamagedError(located(path, None, problem, "Copy it again, or train the head again")) from cause
 
 
 def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tuple[Weights, dict[str, Any]]:
-    """Return weights and description of the file, or of one seed, whose description then includes its `of_seed`."""
+    """Return the weights and description of a file, or of one seed, with its `of_seed` merged into the description."""
     if not path.is_file():
         raise TrainingError(located(path, None, "no weights at this path", "Train first"))
     description, _ = describe_weights(path)
@@ -153,7 +153,7 @@ def _detached(tensors: Mapping[str, "Tensor"]) -> Weights:
 
 
 def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, "Tensor"]) -> None:
-    """Write a checkpoint atomically; of a home in a bucket, one a minute is published for other machines.
+    """Write a checkpoint atomically; in a bucket home, publish one per minute for other machines.
 
     `run` is the fingerprint of everything that the training depends on, and `state` has values that JSON can hold.
     """

@@ -1,1 +1,1 @@
-"""Training data and batches, the training of heads on frozen embeddings with all seeds at once, and its curve."""
+"""Training data and batches, and the training of heads on frozen embeddings, all seeds at once, with its curve."""

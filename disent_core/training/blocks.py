@@ -1,7 +1,7 @@
-"""Apply heads on blocks of texts whose shape depends on no other text, so that a text's embedding does not either.
+"""Apply heads to blocks whose shape depends on no other text, so that a text's embedding does not either.
 
-The rounding of a matrix product depends on its shape. So every block has as many rows as all blocks of its width, rows
-are repeated where there are too few texts, and the width depends on a text's own length.
+The rounding of a matrix product depends on its shape. So all blocks of one width have the same number of rows (rows are
+repeated if there are too few texts), and a text's width depends only on its own length.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,16 +16,16 @@ from disent_core.training.data import Batch, TextFeatures
 
 _ROWS = {"cpu": 256, "cuda": 4096}
 _TOKENS = {"cpu": 1024, "cuda": 65_536}
-"""Of a block, by device; small enough on the CPU that a single text is fast."""
+"""Tokens of a block, by device; few enough on the CPU that a single text is fast."""
 
 
 def embedded(
     embed: Callable[[Batch, Int[Tensor, " texts"]], Batch], features: TextFeatures, device: str
 ) -> dict[str, Float[np.ndarray, "texts _"]]:
-    """Return what `embed` gives for each of at least one text, by name, in order.
+    """Return the embeddings of at least one text by name, in order, computed by `embed`.
 
-    `embed` maps `vectors` of some texts with, if there are states, their `grouped_states`, and the numbers of these
-    texts, which may repeat, to one matrix a name.
+    `embed` maps some texts' `vectors` (with their `grouped_states`, if there are states) and the indices of these
+    texts, which may repeat, to one matrix per name.
     """
     matrices: dict[str, np.ndarray] = {}
     for count, texts, batch in _blocks(features, device):
@@ -37,13 +37,13 @@ def embedded(
 
 
 def in_fixed_shapes(function: Callable[[Tensor], Tensor], rows: Num[Tensor, "rows _"]) -> Num[Tensor, "rows _"]:
-    """Apply a function of matrices, row by row the same, to a matrix of any number of rows."""
+    """Apply a function that treats matrix rows independently to a matrix of any number of rows."""
     size = _ROWS[rows.device.type]
     return torch.cat([function(block[_padded(len(block), size)])[: len(block)] for block in rows.split(size)])
 
 
 def _blocks(features: TextFeatures, device: str) -> Iterator[tuple[int, Int[Tensor, " texts"], Batch]]:
-    """Yield the number of different texts in a block, the numbers of its texts (those, then repeated ones), and it."""
+    """Yield for each block its number of distinct texts, its texts' indices (distinct, then repeated), and itself."""
     states, state_rows = features.states, features.state_rows
     if states is None or state_rows is None:
         for chosen in torch.arange(len(features)).split(_ROWS[device]):
@@ -61,5 +61,5 @@ def _blocks(features: TextFeatures, device: str) -> Iterator[tuple[int, Int[Tens
 
 
 def _padded(count: int, size: int) -> Int[Tensor, " size"]:
-    """Return 0 to `count`, repeated up to `size`."""
+    """Return 0 to `count` - 1, repeated up to `size`."""
     return torch.arange(size) % count

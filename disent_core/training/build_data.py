@@ -1,4 +1,4 @@
-"""Build `TrainingData` from tables: texts that tables address by key become rows of the frozen embeddings."""
+"""Build `TrainingData` from tables: map the text keys in tables to rows of the frozen embeddings."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -45,16 +45,16 @@ def training_data(
     """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
 
     Args:
-        aligned: `aligned_pairs` tables, one a language pair.
+        aligned: `aligned_pairs` tables, one per language pair.
         vectors: sentence vectors by language.
         states: token states by language, for methods that attend over tokens.
-        masked: look up the masked texts, for methods that have them as targets; otherwise there are none.
+        masked: look up the masked texts, for methods that use them as targets; otherwise leave them out.
         paired: whether two languages without training pairs are an error; False for taggers, which read no pairs.
         templates: `training_template_pairs` of every corpus and language, for methods that train on them.
-        mates: `parallel_mates`, for methods that train on them; there may be none.
-        encoded_mates: look up the texts of those of train among the embeddings.
-        utterances: `utterances` of every corpus and language, for methods that read texts and annotations; there
-            may be none.
+        mates: `parallel_mates`, for methods that train on them; may be empty.
+        encoded_mates: look up the embeddings of the training mates' texts.
+        utterances: `utterances` of every corpus and language, for methods that read texts and annotations; may be
+            empty.
         sentences: `sentence_pairs` of every corpus and pair, for the same methods.
         encoder: encoder of methods that fine-tune it.
     """
@@ -94,7 +94,7 @@ def training_data(
 
 
 class _Rows:
-    """Looks up the bank rows of the texts that tables address by key; -1 stands for no text."""
+    """Looks up the bank rows of texts by the keys in tables; -1 means no text."""
 
     def __init__(self, table: pa.Table, vectors: Mapping[str, VectorTable], *, masked: bool) -> None:
         self.table, self.languages, self.vectors = table, tuple(vectors), vectors
@@ -130,14 +130,14 @@ class _Rows:
         return self.pairs.select(_tensor(np.flatnonzero(_equals(self.table["split"], split))))
 
     def groups(self, split: str) -> Int[Tensor, " pairs"]:
-        """Number the utterance that each pair of one split is of, from 0, in order of appearance."""
+        """Return for each pair of a split the index of its utterance, in order of first appearance."""
         rows = self.table.filter(pc.equal(self.table["split"], split))
         identities = _joined(rows, "corpus", "source_language", "utterance_id")
         return _tensor(pc.index_in(identities, value_set=identities.unique()).to_numpy(zero_copy_only=False))
 
     def training_texts(self, *, only_negatives: bool) -> list[Int[Tensor, " texts"]]:
         """Return the distinct texts of the training pairs of each language, sorted."""
-        # np.unique sorts: a pool does not depend on the order of pairs, so draws from it do not either.
+        # np.unique sorts, so neither a pool nor the draws from it depend on the order of pairs.
         rows_by_label: list[list[np.ndarray]] = [[] for _ in self.languages]
         for side in SIDES:
             is_chosen = _equals(self.table["split"], "train")
@@ -156,7 +156,7 @@ class _Rows:
         template_rows, labels = [], []
         for table in tables:
             rows = table.filter(pc.equal(table["split"], split))
-            # `position` of each source among the utterances of the language pairs; NaN where it is none of them.
+            # `position` of each source among the utterances of the language pairs; NaN if it is not among them.
             identities = _joined(rows, "corpus", "language", "source_utterance_id")
             position = pc.index_in(identities, value_set=sources).to_numpy(False)
             rows, position = rows.filter(pa.array(~np.isnan(position))), position[~np.isnan(position)].astype(np.int64)
@@ -189,7 +189,7 @@ class _Rows:
             _joined(table, "corpus", "source_language", "target_language", "utterance_id") for table in (rows, pairs)
         )
         pair = pc.index_in(identities, value_set=of_pairs).to_numpy(zero_copy_only=False)
-        order = np.argsort(pair, kind="stable")[: int((~np.isnan(pair)).sum())]  # nan, of no pair, comes last
+        order = np.argsort(pair, kind="stable")[: int((~np.isnan(pair)).sum())]  # NaN (no pair) comes last
         mates = rows.take(pa.array(order))
         return ParallelMates(
             _tensor(pair[order]),
@@ -222,7 +222,7 @@ class _Rows:
         return by_language
 
     def texts(self, tables: Sequence[pa.Table]) -> dict[int, str]:
-        """Return the texts of sentence pairs of the training splits, by bank row."""
+        """Return the texts of the training splits' sentence pairs, by bank row."""
         texts: dict[int, str] = {}
         for table in tables:
             trained = in_training_splits(table)

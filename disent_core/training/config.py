@@ -1,4 +1,4 @@
-"""Declare the settings of training that all heads on frozen embeddings share."""
+"""Declare the training settings shared by all heads on frozen embeddings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from annotated_types import Gt, Lt
 from disent_core.settings import OF_PUBLISHED_CODE, Decay, Factor, Positive, Precision, Rate, Seconds, Seed, Settings
 
 CONVERGED: Any = {"learning_rate": 1e-3, "max_epochs": 1000, "patience": 15}
-"""Settings that train a linear head on thousands of pairs until the dev loss ends training: presets `converged`.
+"""Settings of the presets `converged`: train a linear head on thousands of pairs until the dev loss ends training.
 
-The papers' learning rates are for corpora a hundred times as large; at those, `max_epochs` would end training here.
+The papers' learning rates suit corpora 100 times as large; with them, `max_epochs` would end training here.
 """
 
 
@@ -20,7 +20,7 @@ SPACE: Mapping[str, tuple[Any, ...]] = {
     "batch_size": (128, 256, 512, 1024),
     "patience": (5, 10, 15),
 }
-"""Values that a search of settings draws from for every head on frozen embeddings."""
+"""Values that a settings search draws from, for every head on frozen embeddings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,5 +69,5 @@ class TrainConfig(Settings):
     checkpoint_seconds: Seconds = 10.0
 
     def in_epoch(self, epoch: int) -> "TrainConfig":
-        """Return the settings of one epoch, counted from 0: the same, unless a method has a schedule."""
+        """Return the settings of one epoch, counted from 0; they are constant unless the method has a schedule."""
         return self

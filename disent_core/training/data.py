@@ -1,7 +1,7 @@
 """The data that methods train on: memory-mapped matrices, addressed by row.
 
-Rows are numbered through the vector tables of all languages, one table after another, so that a batch of a mixture
-of language pairs is one gather. Nothing here makes a Python object per text.
+Rows are numbered consecutively over the vector tables of all languages, so that a batch of a mixture of language pairs
+is one gather. Nothing here creates a Python object per text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +32,13 @@ def no_pairs(languages: Sequence[str]) -> TrainingError:
 
 
 _SHORT_RUN = 64
-"""Rows of one matrix in a row from which on they are gathered by themselves."""
+"""Least length of a run of rows from one matrix that is gathered separately."""
 
 
 class VectorBank:
     """Matrices stacked row-wise, without a copy unless they move to another device.
 
-    `order` has the stacked row of each row of the bank; None: the same. Rows of 8 bits are `embeddings.arrays.packed`.
+    `order` maps rows of the bank to stacked rows; None: the identity. Rows of 8 bits are `embeddings.arrays.packed`.
     """
 
     def __init__(self, parts: Sequence[Num[Tensor, "_ _"]], order: Int[Tensor, " rows"] | None = None) -> None:
@@ -54,7 +54,7 @@ class VectorBank:
         return self.parts[0].dtype == torch.int8
 
     def to(self, device: str) -> "VectorBank":
-        """Return the same rows on a device; on a GPU they become one matrix, which gathers faster than several."""
+        """Return the bank on a device; on a GPU, as one matrix, because gathering from one is faster."""
         if device == "cpu":
             return self
         order = None if self.order is None else self.order.to(device)
@@ -73,7 +73,7 @@ class VectorBank:
     def _stacked(self, rows: Int[Tensor, " rows"]) -> Num[Tensor, "rows _"]:
         if len(self.parts) == 1:
             return self.parts[0].index_select(0, rows)
-        # Gather run by run of rows of one matrix: a batch has one language a side, or a few runs of sorted texts.
+        # Gather runs of rows from one matrix: a batch has one language per side, or a few runs of sorted texts.
         part_of = torch.bucketize(rows, self.starts[1:], right=True)
         matrices, counts = part_of.unique_consecutive(return_counts=True)
         if len(counts) > max(len(self.parts), len(rows) // _SHORT_RUN):
@@ -101,9 +101,9 @@ class StateBank:
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
     def take(self, rows: Int[Tensor, " rows"], width: int | None = None) -> PaddedStates:
-        """Return states padded to `width` or to the longest of these texts, and a mask of the real ones.
+        """Return states padded to `width` or to the longest of these texts, and a mask of the real tokens.
 
-        Padding repeats a text's first state, so it reads no other memory; attention has to mask it.
+        Padding repeats a text's first state, to read no other memory; attention must mask it.
         """
         states, mask = self.stored(rows, width)
         return states.float(), mask
@@ -119,19 +119,19 @@ class StateBank:
 
 
 GROUP_ENDS = (0.3, 0.55, 0.78, 0.94)
-"""Ends of the groups of similar length in which the texts of a batch are padded, as shares of the texts.
+"""Ends, as shares of a batch's texts, of the groups of similar length within which texts are padded.
 
-The longer the texts, the smaller the group, because only a few are long: on MASSIVE 0.2 of the tokens are padding, with
-four equal groups 0.5.
+Groups of longer texts are smaller, because only a few texts are long: on MASSIVE 0.2 of the tokens are padding, against
+0.5 with four equal groups.
 """
 
 
 def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"], widths: Sequence[int] | None = None) -> Batch:
     """Return the token states of a batch, padded in groups of similar length.
 
-    `order` are the texts from the shortest to the longest, `place` the position of each text in that order, and each
-    group g of that order has `states_g` [seeds, group, length, dim], as they are stored, with `mask_g`. Without
-    `group_widths` of the texts their lengths are read, for which a CPU waits for a GPU.
+    `order` has the texts from shortest to longest, `place` the position of each text in that order. Each group g of
+    that order has `states_g` [seeds, group, length, dim], as stored, and `mask_g`. Without the `group_widths` as
+    `widths`, lengths are read, for which the CPU waits for the GPU.
     """
     order = bank.length[rows].argsort(dim=1, stable=True)
     # The argsort of a permutation is its inverse.
@@ -155,7 +155,7 @@ def _group_ends(count: int) -> list[int]:
 
 
 def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
-    """Return a bank over the tables' memory maps; its rows are those of the tables, one table after another."""
+    """Return a bank over the tables' memory maps; its rows are those of all tables in turn."""
     parts, order = [torch.from_numpy(table.matrix) for table in tables], None
     if any(table.order is not None for table in tables):
         starts = accumulate((len(part) for part in parts), initial=0)
@@ -165,7 +165,7 @@ def vector_bank(tables: Sequence[VectorTable]) -> VectorBank:
 
 
 def state_bank(tables: Sequence[StateTable]) -> StateBank:
-    """Return a bank over the tables' memory maps; only the offsets are read."""
+    """Return a bank over the tables' memory maps; only offsets are read."""
     token_starts = [0, *accumulate(len(table.values) for table in tables)]
     spans = [table.spans for table in tables]
     begin = [begin + start for (begin, _), start in zip(spans, token_starts, strict=False)]
@@ -178,7 +178,7 @@ def state_bank(tables: Sequence[StateTable]) -> StateBank:
 
 @dataclass(frozen=True)
 class TextFeatures:
-    """Texts of one language with the frozen encoder's output for each; `texts` is for methods that fine-tune it."""
+    """Texts of one language with the frozen encoder's outputs; `texts` is for methods that fine-tune the encoder."""
 
     vectors: VectorBank
     rows: Int[Tensor, " texts"]
@@ -192,7 +192,7 @@ class TextFeatures:
 
 
 def words_alone(texts: Sequence[str], language: str) -> TextFeatures:
-    """Return the features of texts for a method that reads no encoder: the texts, and vectors of nothing."""
+    """Return the features of texts for a method that reads no encoder: the texts, with dummy vectors."""
     return TextFeatures(
         VectorBank([torch.zeros(1, 1)]),
         torch.zeros(len(texts), dtype=torch.int64),
@@ -209,7 +209,7 @@ def text_features(
 ) -> TextFeatures:
     """Return the features of the texts with these keys, which may repeat, in order.
 
-    `tables` have their vectors and, all or none of them, token states; a text has those of the first that has it.
+    `tables` have their vectors and, all or none of them, token states; each text is read from the first table with it.
     """
     vectors, states = [table for table, _ in tables], [table for _, table in tables if table is not None]
     of_states = (state_bank(states), _rows(states, keys)) if states else (None, None)
@@ -217,7 +217,7 @@ def text_features(
 
 
 def _rows(tables: Sequence[VectorTable] | Sequence[StateTable], keys: Sequence[str]) -> Int[Tensor, " texts"]:
-    """Return the row of each key in the concatenated tables; the last table must have what no other has."""
+    """Return the row of each key in the concatenated tables; the last table must have all keys that no other has."""
     sought, rows, start = np.asarray(keys), np.empty(len(keys), dtype=np.int64), 0
     is_open = np.ones(len(keys), dtype=bool)
     for table in tables:
@@ -230,9 +230,9 @@ def _rows(tables: Sequence[VectorTable] | Sequence[StateTable], keys: Sequence[s
 
 @dataclass(frozen=True)
 class PairRows:
-    """Parallel utterances of one split. The row of a text that does not exist (no slot, no residual) is -1.
+    """Parallel utterances of one split. The row of a missing text (no slot, so no residual) is -1.
 
-    `text`, `language`, `template` and `residual` are by side, `source` and `target`, with one value a pair.
+    `text`, `language`, `template` and `residual` have, for each side (`source` and `target`), one value per pair.
     """
 
     text: Mapping[str, Int[Tensor, " pairs"]]
@@ -245,7 +245,7 @@ class PairRows:
 
     @property
     def language_pair(self) -> Int[Tensor, " pairs"]:
-        """Number the pair of languages of each row from 0; rows within a language, as template pairs, are one pair."""
+        """Return the index of each row's language pair; all rows within one language (template pairs) share one."""
         labels = torch.stack([self.language[side] for side in SIDES], dim=1)
         labels[labels[:, 0] == labels[:, 1]] = -1
         return labels.unique(dim=0, return_inverse=True)[1]
@@ -260,7 +260,7 @@ class PairRows:
 
 @dataclass(frozen=True)
 class Utterances:
-    """Utterances of one language and split with the corpus's annotations; `rows` are their texts' rows in the bank."""
+    """Utterances of one language and split, with annotations; `rows` has the bank rows of their texts."""
 
     ids: Sequence[str]
     texts: Sequence[str]
@@ -275,10 +275,10 @@ class Utterances:
 
 @dataclass(frozen=True)
 class ParallelMates:
-    """Translation pairs of one split with other slot values: `texts` by side and, if they are encoded, their `rows`.
+    """Translation pairs of one split with other slot values: `texts` by side and, if encoded, their `rows`.
 
-    `pair` [mates] is the place of the pair among `TrainingData.splits` of which each is a mate, in increasing order;
-    `number` counts the mates of a pair from 0, with gaps where a language lacks one.
+    `pair` [mates] is the position in `TrainingData.splits` of the pair that each is a mate of, in increasing order;
+    `number` counts the mates of a pair from 0, with gaps where a language lacks a mate.
     """
 
     pair: Int[Tensor, " mates"]
@@ -296,10 +296,10 @@ class TrainingData:
 
     `state_rows[text]` is the row of a text in `states`, -1 if its states are not stored. `negatives` has, per language,
     the distinct texts of the negative pool; `sentences` those of all training utterances. Only some methods need the
-    rest: `template_pairs` by split, pairs of one language whose target has other slot values (both sides have the
-    source's template target, and no residual); `mates` by split; `groups`, by split, numbers the utterance that
-    each pair is of, one number for its translations to several languages; `utterances` by split and language; `texts`
-    of sentence pairs by row; the `encoder` to fine-tune.
+    rest: `template_pairs` by split, pairs in one language whose target has other slot values (both sides have the
+    source's template target, and no residual); `mates` by split; `groups`, by split, the index of each pair's
+    utterance, the same for its translations to several languages; `utterances` by split and language; `texts` of
+    sentence pairs by row; the `encoder` to fine-tune.
     """
 
     languages: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Ask for a training, and report what it computes: the loss terms of each epoch, and their table (the curve)."""
+"""Describe a training run and report its results: the loss terms of each epoch, and their table (the curve)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from disent_core.storage.tables import rows_table
 
 @dataclass(frozen=True)
 class Fit:
-    """A training to run, of every seed. An interrupted one resumes from its checkpoint.
+    """A training run of every seed. An interrupted run resumes from its checkpoint.
 
     Attributes:
         seeds: random seeds.
         checkpoint: file or folder of the training state; a checkpoint of other `inputs` is not used.
-        inputs: fingerprint of everything that the weights depend on, the vectors of the texts included.
+        inputs: fingerprint of everything that the weights depend on, including the vectors of the texts.
         device: `cpu` or `cuda`.
         initial: weights to start from, as `save` wrote them; given only if the settings ask for a warm start.
     """
@@ -34,7 +34,7 @@ class Epoch:
     """Results of one pass over the training pairs: `terms[split][name]` has one value for each of `seeds`.
 
     `steps` counts all steps up to its end. `is_best`: the seed's dev score is its best so far. `is_replayed`: the epoch
-    was read from a checkpoint and not computed.
+    was read from a checkpoint instead of computed.
     """
 
     number: int
@@ -47,7 +47,7 @@ class Epoch:
 
 
 def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_on: str) -> pa.Table:
-    """Make the `training_curve` table: one loss term of one epoch of one seed a row."""
+    """Make the `training_curve` table, with one row per seed, epoch and loss term."""
     head = {"method": method, "encoder": encoder, "trained_on": trained_on}
     rows = [
         {**head, "seed": seed, "epoch": epoch.number, "split": split, "term": term, "value": values[index],
@@ -63,7 +63,7 @@ def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_o
 def epochs_of_seed(reports: Iterable[EpochReport], seed: int, steps: int) -> Iterator[Epoch]:
     """Convert the reports of a seed's training stages to epochs, numbered across stages.
 
-    `steps` is the number of steps that were taken before. The loss of a named stage also becomes a term of that name.
+    `steps` is the number of steps taken before. The loss of a named stage also becomes a term of that name.
     """
     stage, steps_before = "", steps
     for number, report in enumerate(reports, start=1):

@@ -15,11 +15,11 @@ TRAINING_SPLITS = ("train", "dev")
 
 
 Draw = Literal["partner", "negative", "slot_swap", "other_pair", "second_half", "next_in_batch"]
-"""Random texts that a method reads beside a pair; `sampling.PairSampler` says what each is."""
+"""Random texts that a method reads in addition to a pair; `sampling.PairSampler` describes each."""
 
 
 class Need(StrEnum):
-    """Data that a method reads beyond the sentence vectors of utterances; stages make only what some method needs."""
+    """Data that a method reads besides the sentence vectors of utterances; stages make only what a method needs."""
 
     TOKEN_STATES = "token_states"
     MASKED_TARGETS = "masked_targets"
@@ -29,11 +29,11 @@ class Need(StrEnum):
     PARALLEL_MATES = "parallel_mates"
     """Translation pairs with other slot values: `TrainingData.mates`, without their vectors."""
     MATE_STATES = "mate_states"
-    """Vectors of those of train and, with `TOKEN_STATES`, their token states: `ParallelMates.rows`."""
+    """Vectors of the training mates and, with `TOKEN_STATES`, their token states: `ParallelMates.rows`."""
     UTTERANCES = "utterances"
     """Texts, tokens, slot tags and intents: `TrainingData.utterances`; and texts of sentence pairs: `.texts`."""
     ENCODER = "encoder"
-    """The encoder itself, to fine-tune it or to encode other texts; `TextFeatures.texts` is set then."""
+    """The encoder itself, to fine-tune it or to encode other texts; then `TextFeatures.texts` is set."""
 
 
 _ALWAYS = ("corpus", "pair", "utterance_id", "split", "language", "key")
@@ -41,9 +41,9 @@ _NEEDED = {Need.MASKED_TARGETS: ("template_key", "residual_key"), Need.NEGATIVE_
 
 
 def training_rows(aligned: pa.Table, *, masked: bool) -> pa.Table:
-    """Select the rows of `aligned_pairs` that heads train on; if `masked`, only those that have template targets.
+    """Select the rows of `aligned_pairs` that heads train on; if `masked`, only those with template targets.
 
-    Sentence pairs have no template targets, because their slots are unknown.
+    Sentence pairs have no template targets because their slots are unknown.
     """
     rows = in_training_splits(aligned)
     if not masked:
@@ -64,7 +64,7 @@ def training_fingerprint(
     templates: Sequence[pa.Table] = (),
     utterances: Sequence[pa.Table] = (),
 ) -> str:
-    """Return the fingerprint of the data that a method with these needs trains on, without other splits and columns."""
+    """Return the fingerprint of the data that a method with these needs trains on, not of other splits and columns."""
     rows = training_rows(aligned, masked=Need.MASKED_TARGETS in needs)
     columns = {*_ALWAYS, *(column for need in needs for column in _NEEDED.get(need, ()))}
     names = [name for name in rows.column_names if name.removeprefix("source_").removeprefix("target_") in columns]
@@ -74,5 +74,5 @@ def training_fingerprint(
 
 
 def in_training_splits(table: pa.Table) -> pa.Table:
-    """Return rows of a table with a column `split` that heads train on or choose an epoch by."""
+    """Return the rows of a table with a column `split` that heads train on or select an epoch by."""
     return table.filter(pc.is_in(table["split"], value_set=pa.array(TRAINING_SPLITS)))

@@ -1,6 +1,6 @@
 """Build training batches: shuffled pairs, random partners and negatives.
 
-Every draw depends on a seed and an epoch alone. The rows of a whole epoch are drawn at once; a step only gathers.
+Every draw depends only on a seed and an epoch. The rows of a whole epoch are drawn at once; a step only gathers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,40 +18,40 @@ from disent_core.training.needs import SIDES, Draw
 
 Pool = Int[Tensor, " _"]
 Row = Int[Tensor, " rows"]
-"""A number for each of some texts: its row in the bank, or its language."""
+"""One number per text: its row in the bank, or its language."""
 Rows = dict[str, Tensor]
-"""Bank rows of the texts of pairs, by role (`source`, `target_partner`, ...), and the languages of both sides.
+"""Bank rows of the texts in pairs, by role (`source`, `target_partner`, ...), and the languages of both sides.
 
 Each is [pairs], or [seeds, pairs].
 """
 
 Widths = Mapping[str, Sequence[int]]
-"""`group_widths` by role; empty where the states' own lengths are read."""
+"""`group_widths` by role; empty if lengths are read from the states."""
 
 _REDRAWS = 64
-"""Attempts to draw a text other than the anchor, before the language counts as having no other text."""
+"""Attempts to draw a text other than the anchor before concluding that the language has none."""
 
 
 @dataclass(frozen=True)
 class PairSampler:
     """Gathers the batches that a head trains on.
 
-    A batch has `source_vectors`, `source_language` and the same of the target, and on demand the `grouped_states`
-    of both (`states`); `source_template_vectors`, `source_residual_vectors` and `source_has_residual` (`masked`);
-    and for each of `draws`, with states likewise:
+    A batch has `source_vectors`, `source_language` and the same for the target, and optionally the `grouped_states` of
+    both (`states`); `source_template_vectors`, `source_residual_vectors` and `source_has_residual` (`masked`); and for
+    each of `draws`, with states likewise:
 
     - `source_partner_vectors`: a random training sentence of the same language, never the anchor's own text;
     - `source_negative_vectors`: the same, from the negative pool;
-    - `source_slot_swap_vectors`: the same utterance with other slot values, from the template pairs of training; if
-      there is none, as without slots, the anchor itself;
+    - `source_slot_swap_vectors`: the same utterance with other slot values, from the training template pairs; if there
+      is none, for instance without slots, the anchor itself;
     - `source_other_pair_vectors`, `target_...`: both sides of another training pair, of any languages;
     - `source_second_half_vectors`, `target_...`, with `..._language`: the pairs of the batch's second half; the batch's
       pairs are then those of its first half only;
     - `source_next_in_batch`, `target_...`: no vectors, but the position in the batch of the next pair with the same
-      language on that side, in a circle. Batches are shuffled, so it is a random other pair; a single one is its own.
+      language on that side (cyclic). Batches are shuffled, so it is a random other pair; a single pair is its own.
 
-    `role_vectors` has them all, [roles, pairs, dim], in the order of `roles`: the others are views of it.
-    `role_texts` [roles, pairs] numbers the texts: equal numbers are equal texts.
+    `role_vectors` has them all, [roles, pairs, dim], in the order of `roles`; the others are views of it. `role_texts`
+    [roles, pairs] identifies the texts: equal numbers mean equal texts.
     """
 
     data: TrainingData
@@ -61,13 +61,13 @@ class PairSampler:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Roles of the texts of a pair: both sides, then those of each draw."""
+        """Roles of a pair's texts: both sides, then those of each draw."""
         return (*SIDES, *(f"{side}_{draw}" for draw in self.draws if draw != "next_in_batch" for side in SIDES))
 
     def plan(
         self, validation: Literal["dev", "train_fraction"], fraction: float, split_seed: int, device: str
     ) -> "BatchPlan":
-        """Split into training and validation pairs, with everything on the device."""
+        """Split the pairs into training and validation, with everything on the device."""
         train, dev = self.data.splits["train"], self.data.splits["dev"]
         if validation == "train_fraction":
             # The split has a seed of its own, so that all seeds of a head validate on the same pairs.
@@ -86,17 +86,17 @@ class PairSampler:
             states=None if states is None else states.to(device),
             state_rows=None if rows is None else rows.to(device),
         )
-        # Of a text without states the length has no meaning.
+        # The length of a text without states is meaningless.
         lengths = states.length[rows] if device != "cpu" and states is not None and rows is not None else None
         return BatchPlan(replace(self, data=data), train, dev, split_seed, device, lengths)
 
     def rows(self, pairs: PairRows, random: torch.Generator) -> Rows:
-        """Return the rows to gather for some pairs, in order, with those that are drawn for them."""
+        """Return the rows to gather for some pairs, in order, including rows drawn for them."""
         rows: Rows = dict(pairs.text) | {f"{side}_language": pairs.language[side] for side in SIDES}
         if self.masked:
             rows |= {f"{side}_template": pairs.template[side] for side in SIDES}
             rows |= {f"{side}_residual": pairs.residual[side] for side in SIDES}
-        for draw in self.draws:  # "second_half" and "next_in_batch" are taken from the batch: nothing is drawn
+        for draw in self.draws:  # "second_half" and "next_in_batch" come from the batch, so nothing is drawn
             if draw == "other_pair":
                 other_pairs = _draw_others(len(pairs), random)
                 rows |= {f"{side}_other_pair": pairs.text[side][other_pairs] for side in SIDES}
@@ -112,7 +112,7 @@ class PairSampler:
         return rows
 
     def gather(self, rows: Rows, widths: Widths) -> Batch:
-        """Gather the tensors of some rows, which are [seeds, pairs]."""
+        """Gather the tensors for rows [seeds, pairs]."""
         # One gather for all roles: [seeds, roles, pairs], then [seeds, roles, pairs, dim].
         roles = torch.stack([rows[role] for role in self.roles], dim=1)
         vectors = self.data.vectors.take(roles.flatten()).view(*roles.shape, self.data.dim)
@@ -129,7 +129,7 @@ class PairSampler:
         return batch
 
     def text(self, rows: Int[Tensor, " texts"], widths: Sequence[int] | None = None) -> Batch:
-        """Gather the `vectors` of some texts and, on demand, their `grouped_states`."""
+        """Gather the `vectors` of some texts and, if states are read, their `grouped_states`."""
         states = {name: value.squeeze(0) for name, value in self._states("", rows.unsqueeze(0), widths).items()}
         return {"vectors": self.data.vectors.take(rows)} | states
 
@@ -144,7 +144,7 @@ class PairSampler:
         shape = (*template.shape, self.data.dim)
         return {
             f"{side}_template_vectors": take(template.flatten()).view(shape),
-            # -1 stands for no residual: its target is any vector, and `has_residual` [seeds, pairs] gives it weight 0.
+            # -1 means no residual: the target is then arbitrary, and `has_residual` [seeds, pairs] gives it weight 0.
             f"{side}_residual_vectors": take(residual.flatten().clamp_min(0)).view(shape),
             f"{side}_has_residual": (residual >= 0).float(),
         }
@@ -154,8 +154,8 @@ class PairSampler:
 class BatchPlan:
     """Training and validation pairs of one run, on its device.
 
-    `lengths` are those of the texts' token states, on the CPU, if states are read and the device is another: there the
-    length of the longest text is known without waiting for the device.
+    `lengths` has the lengths of the texts' token states, on the CPU, if states are read and the device is another: the
+    longest length is then known without waiting for the device.
     """
 
     sampler: PairSampler
@@ -171,16 +171,16 @@ class BatchPlan:
         """Yield the number of pairs and the tensors (seeds first) of each step of an epoch, shuffled per seed."""
         drawn = []
         for seed in seeds:
-            # Drawn from seed and epoch alone: a resumed run draws the same, and no seed shifts another's draws.
+            # Drawn from seed and epoch only: a resumed run draws the same, and no seed shifts another's draws.
             random = generator("epoch", seed, epoch)
             order = torch.randperm(len(self.train), generator=random)
             drawn.append(self.sampler.rows(self.train.select(order), random))
-        # [seeds, pairs] for each role: one gather a step serves all seeds.
+        # [seeds, pairs] for each role: one gather per step serves all seeds.
         rows = {name: torch.stack([rows_of_seed[name] for rows_of_seed in drawn]) for name in drawn[0]}
         yield from self._batches(rows, batch_size, drop_last=drop_last)
 
     def validation_batches(self, batch_size: int, epoch: int | None = None) -> Iterator[tuple[int, Batch]]:
-        """Yield the same of the validation pairs, equal for every seed; what is drawn may depend on the epoch."""
+        """Yield the same for the validation pairs, equal for every seed; draws may depend on the epoch."""
         key = ("validation", self.split_seed) if epoch is None else ("validation", self.split_seed, epoch)
         order = torch.randperm(len(self.dev), generator=generator("validation order", self.split_seed))
         drawn = self.sampler.rows(self.dev.select(order), generator(*key))
@@ -214,7 +214,7 @@ class BatchPlan:
 
 
 def _halved(rows: Rows) -> Rows:
-    """Return the first half [seeds, pairs // 2] of the pairs with the second as partners, without an odd last one."""
+    """Return the pairs' first half [seeds, pairs // 2] with the second half as partners, without an odd last pair."""
     half = rows["source"].shape[1] // 2
     halved = {name: value[:, :half] for name, value in rows.items()}
     for side in SIDES:
@@ -224,8 +224,8 @@ def _halved(rows: Rows) -> Rows:
 
 
 def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "seeds pairs"]:
-    """Return for each position of a row that of the next equal label, in a circle: labels 0 1 0 give 2 1 0."""
-    # Sorted by label, each label is a run from `first` to `end`: the next position, or the first after the last.
+    """Return for each position the next position in its row with the same label, wrapping around: 0 1 0 gives 2 1 0."""
+    # Sorted by label, each label is a run from `first` to `end`: take the next position, or after the last the first.
     order = language.argsort(dim=1, stable=True)
     sorted_ = language.gather(1, order)
     first, end = (torch.searchsorted(sorted_, sorted_, right=right) for right in (False, True))
@@ -234,17 +234,17 @@ def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "s
 
 
 def _draw_others(count: int, random: torch.Generator) -> Int[Tensor, " count"]:
-    """Draw for each of `count` pairs a uniform other one."""
+    """Draw for each of `count` pairs another one, uniformly."""
     if count == 1:
         raise TrainingError("there is just one pair, and another one is to be drawn for it. Add pairs to the corpus")
-    # A shift by 1 to count - 1 in a circle never meets the pair itself.
+    # A cyclic shift by 1 to count - 1 never hits the pair itself.
     return (torch.arange(count) + torch.randint(1, count, (count,), generator=random)) % count
 
 
 def draw_texts(
     pools: Sequence[Pool], language: Row, anchors: Row, random: torch.Generator, *, draw: str, names: Sequence[str]
 ) -> Row:
-    """Draw for each row a uniform text of its language's pool, other than the anchor itself."""
+    """Draw for each row a text of its language's pool, uniformly, other than the anchor itself."""
     sizes = torch.tensor([len(pool) for pool in pools])
     if (sizes[language] == 0).any():
         counts = ", ".join(f"{name} {size}" for name, size in zip(names, sizes.tolist(), strict=True))
@@ -252,7 +252,7 @@ def draw_texts(
         raise TrainingError(f"a language has no {draw} to draw. Texts to draw from: {counts}. {remedy}")
     all_texts = torch.cat(list(pools))
     starts = torch.cumsum(sizes, dim=0) - sizes  # the pool of language l is all_texts[starts[l]:starts[l] + sizes[l]]
-    # Rejection sampling: draw again where the anchor itself was drawn. float64 reaches every row of a large pool.
+    # Rejection sampling: redraw where the anchor itself was drawn. float64 can reach every row of a large pool.
     drawn = anchors.clone()
     for _ in range(_REDRAWS):
         again = (drawn == anchors).nonzero().squeeze(1)
@@ -268,15 +268,15 @@ def draw_texts(
 
 
 def draw_slot_swaps(templates: Sequence[PairRows], anchors: Row, random: torch.Generator) -> Row:
-    """Draw for each row one of its slot swaps: targets of the template pairs whose source is the row's text.
+    """Draw for each row one of its slot swaps, the targets of template pairs whose source is the row's text.
 
-    A text without template pairs stands for itself.
+    A text without template pairs is its own swap.
     """
     if not sum(map(len, templates)):
         raise TrainingError("there are no template pairs to draw from. Slots need another value of their type")
     sources, order = torch.cat([pairs.text["source"] for pairs in templates]).sort(stable=True)
     targets = torch.cat([pairs.text["target"] for pairs in templates])[order]
-    # Sources are sorted, so the pairs of an anchor are the `count` ones from `first` on.
+    # Sources are sorted, so an anchor's pairs are the `count` pairs from `first` on.
     first = torch.searchsorted(sources, anchors)
     count = torch.searchsorted(sources, anchors, right=True) - first
     offset = (torch.rand(len(anchors), generator=random, dtype=torch.float64) * count).long()

@@ -1,8 +1,8 @@
-"""Train heads on frozen embeddings, all seeds at once: `fit` yields an epoch at a time.
+"""Train heads on frozen embeddings, all seeds at once; `fit` yields one epoch at a time.
 
-The seeds of a configuration train as one stack of parameters, and each seed stops early by itself. The random draws
-of a step depend on seed and epoch alone, so an interrupted run resumes from its checkpoint with the same steps, to
-the bit on a CPU.
+The seeds of a configuration train as one stack of parameters, and each seed stops early on its own. The random draws of
+a step depend only on seed and epoch, so an interrupted run resumes from its checkpoint with the same steps, to the bit
+on a CPU.
 """
 
 import time
@@ -27,24 +27,24 @@ from disent_core.training.stacked_state import Parameters, TrainingState, best_p
 __all__ = ["Head", "TrainConfig", "accuracy_at_1", "accuracy_by_pair", "best_parameters", "fit"]
 
 ADVERSARIAL = "adversarial"
-"""The loss term by which a head hides the language from its adversary; it also changes with the adversary."""
+"""Loss term by which a head hides the language from its adversary; it also changes as the adversary trains."""
 
 _CACHED = 1_000_000
-"""Values (4 MB of float32) of a batch that a step on the CPU processes at once; more do not fit in the cache."""
+"""Values of a batch (4 MB of float32) that a step on the CPU processes at once; more would not fit in the cache."""
 
 
 class Head(nn.Module):
     """A trainable head: `forward` returns its loss terms on a batch of pairs, `embed` its embeddings of texts.
 
-    Every loss term is a scalar, a mean over the rows, and their weighted sum is minimised. All methods are
-    written for one seed; `fit` stacks seeds with `torch.vmap`, so none may draw random numbers or change state.
+    Every loss term is a scalar, a mean over the rows, and their weighted sum is minimised. All member functions are
+    written for one seed; `fit` stacks seeds with `torch.vmap`, so they must not draw random numbers or change state.
 
     A head with an adversary names that submodule in `adversary`. Each step first trains the adversary on
     `adversary_terms` with everything else frozen, then the other parameters on `terms` with the adversary frozen. Both
-    read what `encode` returns, which is computed once, without the adversary. Parameters that require no gradient
-    are not trained. `monitored` names the embedding whose dev retrieval is measured.
+    read the result of `encode`, which is computed once, without the adversary. Parameters that require no gradient are
+    not trained. `monitored` names the embedding whose dev retrieval is measured.
 
-    A head that `has_gradient` has written the gradient of its loss out; training on a CPU takes it in place of
+    A head that `has_gradient` computes the gradient of its loss itself; training on a CPU uses that instead of
     autograd's.
     """
 
@@ -70,7 +70,7 @@ class Head(nn.Module):
     def terms_and_gradient(
         self, parameters: Parameters, batch: Batch, weights: Mapping[str, float]
     ) -> tuple[Batch, Parameters]:
-        """Return the loss terms on a batch, and the gradient of their weighted sum by parameter, of one seed."""
+        """Return one seed's loss terms on a batch, and the gradient of their weighted sum for each parameter."""
         raise NotImplementedError
 
     def forward(self, batch: Batch) -> Batch:
@@ -84,11 +84,11 @@ def fit(
     run: Fit,
     initial: Mapping[int, Parameters] | None = None,
 ) -> Iterator[Epoch]:
-    """Train one head per seed, all at once, with Adam and early stopping; yields every epoch's terms.
+    """Train one head per seed, all at once, with Adam and early stopping; yield every epoch's terms.
 
-    Epochs that an interrupted call has computed are yielded again from the checkpoint, a safetensors file. It is kept
-    after the run; `best_parameters` reads it. `build` makes a head with fresh random parameters, in place of which
-    `initial` ones, by seed, may be given.
+    Epochs computed by an interrupted call are yielded again from the checkpoint, a safetensors file. It is kept after
+    the run; `best_parameters` reads it. `build` makes a head with fresh random parameters; `initial` parameters, by
+    seed, may replace them.
     """
     identity = fingerprint(run.inputs, asdict(replace(config, checkpoint_seconds=0.0)), list(run.seeds))
     head = build().to(run.device)
@@ -131,12 +131,12 @@ def _one_epoch(head: Head, state: TrainingState, plan: BatchPlan, config: TrainC
 
 
 def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
-    """Take one step of every seed: on a GPU of all at once, on a CPU of as many at a time as fit in the cache.
+    """Take one step for every seed: all at once on a GPU, as many at a time as fit in the cache on a CPU.
 
-    With a gradient that the head has written out it is one at a time.
+    With a head that computes its own gradient, one at a time.
     """
     seeds, is_written = len(state.active), head.has_gradient and not state.is_on_gpu
-    values_per_seed = sum(value[0].numel() for value in batch.values())  # the first dimension is that of seeds
+    values_per_seed = sum(value[0].numel() for value in batch.values())  # the first dimension is the seeds
     fitting = 1 if is_written else max(1, _CACHED // max(1, values_per_seed))
     group_size = seeds if state.is_on_gpu else fitting
     group_terms = [
@@ -153,8 +153,8 @@ def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) 
 
 
 def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
-    """Update the adversary, if there is one, then everything else; returns all loss terms."""
-    # All parameters that require a gradient; those of the adversary have its name as prefix.
+    """Update the adversary, if there is one, then everything else; return all loss terms."""
+    # All parameters that require a gradient; the adversary's have its name as prefix.
     trained = {name for name, parameter in head.named_parameters() if parameter.requires_grad}
     of_adversary = {name for name in trained if head.adversary and name.startswith(f"{head.adversary}.")}
     leaves = _leaves(state, trained - of_adversary)
@@ -171,7 +171,7 @@ def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -
 
 
 def _written_step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -> Batch:
-    """Update the parameters of one seed by the gradient that the head has written out; returns all loss terms."""
+    """Update the parameters of one seed with the head's own gradient; return all loss terms."""
     parameters, pairs = ({name: value.squeeze(0) for name, value in of.items()} for of in (state.parameters, batch))
     terms, gradient = (
         {name: value.unsqueeze(0) for name, value in of.items()}
@@ -219,7 +219,7 @@ def _dev_terms(head: Head, parameters: Parameters, batch: Batch, config: TrainCo
 def _stacked(
     head: Head, call: Callable[[Batch], Batch], parameters: Parameters, batch: Batch, *, seeds: int | None = 0
 ) -> Batch:
-    """Call a method of the head for every seed at once; `seeds` is the batch's dimension of seeds, None if shared."""
+    """Call a method of the head for every seed at once; `seeds` is the batch's seed dimension, None if shared."""
     bound = _Bound(head, call)
 
     def of_one_seed(values: Parameters, rows: Batch) -> Batch:
@@ -249,12 +249,12 @@ def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
         raise ValueError("no loss term is left. Take something out of `without`")
     if unknown := config.weights.keys() - terms.keys():
         raise ValueError(f"weights names {sorted(unknown)}, but the loss terms are {sorted(terms)}")
-    # Terms are [seeds]: the weighted sum over terms is the total of each seed.
+    # Terms are [seeds], so the weighted sum over terms is the total of each seed.
     return torch.stack([value * config.weights.get(name, 1.0) for name, value in terms.items()]).sum(dim=0)
 
 
 def _scores(dev: Mapping[str, list[float]], config: TrainConfig) -> list[float]:
-    """Return the score of each active seed, larger is better."""
+    """Return the score of each active seed; larger is better."""
     if config.monitor == "dev_retrieval":
         return dev["accuracy_at_1"]
     if config.monitor == "loss" or ADVERSARIAL not in dev:
@@ -268,7 +268,7 @@ def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[
     """Return the mean of each term and seed over the rows of an epoch."""
     total = sum(rows for rows, _ in terms)
     names = terms[0][1] if terms else ()
-    # Summed in float64, each batch with its number of pairs: the last batch of an epoch may be smaller.
+    # Summed in float64 and weighted by batch size, because the last batch of an epoch may be smaller.
     means = {
         name: (torch.stack([rows * values[name].double() for rows, values in terms]).sum(dim=0) / total)
         for name in names
@@ -301,7 +301,7 @@ def _monitored(head: Head, values: Parameters, batch: Batch) -> Tensor:
 
 
 def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:
-    """Return the share of the queries whose nearest candidate is that of their row; rows have unit norm."""
+    """Return the share of queries whose nearest candidate is in the same row; rows have unit norm."""
     hits = [
         (block @ pool.T).argmax(dim=1).eq(torch.arange(start, start + len(block), device=pool.device)).sum()
         for start, block in zip(range(0, len(queries), 4096), queries.split(4096), strict=True)
@@ -312,10 +312,10 @@ def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"])
 def accuracy_by_pair(
     source: Float[Tensor, "n dim"], target: Float[Tensor, "n dim"], language_pair: Int[Tensor, " n"]
 ) -> float:
-    """Return accuracy@1 of both directions, its mean over the pairs of languages; rows have unit norm.
+    """Return accuracy@1, averaged over both directions and over language pairs; rows have unit norm.
 
-    Each pair of languages is ranked among its own rows: a mixture has an English text once for every pair, and of
-    equal candidates only one counts as the right one.
+    Each language pair is ranked among its own rows: a mixture repeats an English text for every pair, and only one of
+    equal candidates counts as right.
     """
     accuracies = []
     for number in language_pair.unique():
@@ -326,7 +326,7 @@ def accuracy_by_pair(
 
 
 def _epoch(record: Mapping[str, Any]) -> Epoch:
-    """Return the record of an epoch, whose lists JSON has read, with tuples."""
+    """Convert the JSON record of an epoch, turning lists into tuples."""
     terms = {split: {name: tuple(values) for name, values in of.items()} for split, of in record["terms"].items()}
     seeds, is_best = tuple(record["seeds"]), tuple(record["is_best"])
     return Epoch(**{**record, "terms": terms, "seeds": seeds, "is_best": is_best})

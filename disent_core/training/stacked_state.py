@@ -1,4 +1,4 @@
-"""Hold the state of a stacked training run, every seed's parameters and moments, and save it in a checkpoint."""
+"""Hold the state of a stacked training run (every seed's parameters and moments) and save it as a checkpoint."""
 
 import json
 import logging
@@ -23,9 +23,9 @@ Parameters = dict[str, Tensor]
 
 @dataclass
 class TrainingState:
-    """Everything that a checkpoint holds. Lists have one item per seed, stacks one row per active seed.
+    """Contents of a checkpoint. Lists have one item per seed, stacks one row per active seed.
 
-    `active` has the positions in `seeds` of those that still train, in the order of the rows of the stacks.
+    `active` has the positions in `seeds` of the seeds still in training, in the order of the stacks' rows.
     """
 
     seeds: list[int]
@@ -41,12 +41,12 @@ class TrainingState:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def update(self, gradients: Mapping[str, Tensor | None], *, learning_rate: float, weight_decay: float) -> None:
-        """Take one step of Adam (Kingma and Ba 2015), weight decay decoupled (Loshchilov and Hutter 2019), in place.
+        """Take one step of Adam (Kingma and Ba 2015) with decoupled decay (Loshchilov and Hutter 2019), in place.
 
         Parameters without a gradient keep their values. `steps` counts the steps before this one.
         """
         names = [name for name, gradient in gradients.items() if gradient is not None]
-        # All seeds have taken the same number of steps. The kernel counts for each tensor by itself.
+        # All seeds have taken the same number of steps. The kernel counts steps per tensor.
         steps = torch.full((len(names),), float(self.steps), device=self.parameters[names[0]].device)
         with torch.no_grad():
             adam(
@@ -89,7 +89,7 @@ class TrainingState:
     def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
         """Keep the best parameters of each seed, and remove seeds after `patience` epochs without a better score.
 
-        `scores` are those of the active seeds, larger is better. Return for each whether it is the seed's best so far.
+        `scores` has those of the active seeds; larger is better. Return for each whether it is the seed's best so far.
         """
         is_best, remaining_rows = [], []
         for row, (seed, score) in enumerate(zip(self.active, scores, strict=True)):
@@ -116,7 +116,7 @@ def start(
     device: str,
     initial: Mapping[int, Parameters] | None = None,
 ) -> TrainingState:
-    """Return a new state with parameters initialised from each seed, or with the `initial` ones of each seed."""
+    """Return a new state with parameters initialised from each seed, or with the `initial` parameters of each seed."""
     modules = []
     for seed in seeds:
         with seeded(seed):
@@ -154,7 +154,7 @@ def save(checkpoint: Path, run: str, state: TrainingState) -> None:
 
 
 def resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
-    """Read the state that `save` wrote; None if there is none of this run."""
+    """Read the state that `save` wrote; None if there is none for this run."""
     saved = read_checkpoint(checkpoint, run, device)
     if saved is None:
         return None

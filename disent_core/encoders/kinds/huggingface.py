@@ -34,9 +34,9 @@ from disent_core.storage.tables import fingerprint
 CODE_VERSIONS = {"auto": "2", "float32": "2", "bfloat16": "5", "int8": "1"}
 """Precision -> version of the code of `transformer`, which changes with every change that changes vectors."""
 DENSE = "2_Dense"
-"""Folder in which sentence-transformers saves the dense layer after the pooling, the third module of a model."""
+"""Folder where sentence-transformers saves the dense layer after pooling, the third module of a model."""
 RECORD = "distillation.json"
-"""File in the folder of an encoder that is distilled here: what it was made from."""
+"""File in a distilled encoder's folder that records what it was made from."""
 _MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _NOT_READ = {RECORD, "modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
 
@@ -93,7 +93,7 @@ class HuggingFaceConfig(EncoderConfig):
     products: Products = "onednn"
     vector_dtype: FloatName = "float32"
     states_dtype: StatesName = "float16"
-    saw: str | None = field(default=None, repr=False)  # no part of the fingerprints, which read the representation
+    saw: str | None = field(default=None, repr=False)  # not in fingerprints, which read the representation
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +124,7 @@ class ModelMadeHere(EncoderConfig):
 
     @abstractmethod
     def model(self, folder: Path) -> HuggingFaceConfig:
-        """Return the settings by which the model in the folder is loaded."""
+        """Return the settings that load the model in the folder."""
 
     def _model(self, folder: Path, pooling: Pooling, products: Products) -> HuggingFaceConfig:
         shared = {name: getattr(self, name) for name in ("name", "layer", "max_length", "vector_dtype", "states_dtype")}
@@ -164,7 +164,7 @@ def _fingerprint(config: HuggingFaceConfig, *, has_checksums: bool) -> str:
 def _hashes(
     folder: Path, pooling: Pooling, file_stats: tuple[tuple[str, int, int], ...], has_checksums: bool
 ) -> dict[str, str]:
-    """Hash the model's files, anew when the time or size of one has changed."""
+    """Hash the model's files; hash them again when a file's time or size has changed."""
     del file_stats  # part of the key only
     if has_checksums and open_result(folder) is None:
         remedy = "It was quarantined. Materialise it again to make a new one"
@@ -175,7 +175,7 @@ def _hashes(
 def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> str:
     """Return the fingerprint of everything that vectors depend on: the hashes of the model's files, and their use."""
     settings = (config.layer, config.pooling, config.max_length, config.precision, config.batch_tokens)
-    # Encoders that are older than this setting keep their fingerprints. In bfloat16 and int8 it changes nothing.
+    # Encoders older than this setting keep their fingerprints. It has no effect in bfloat16 and int8.
     if config.products != "torch" and config.precision in ("auto", "float32"):
         settings = (*settings, config.products)
     if config.prefix:
@@ -185,7 +185,7 @@ def encoder_fingerprint(config: HuggingFaceConfig, files: Mapping[str, str]) -> 
 
 
 def files_fingerprint(folder: Path, pooling: Pooling = "cls") -> dict[str, str]:
-    """Return the SHA-256 of every file from which weights, configuration or tokeniser are read."""
+    """Return the SHA-256 of every file that weights, configuration or tokeniser are read from."""
     patterns = [*_MODEL_FILES, f"{DENSE}/*.json", f"{DENSE}/*.safetensors"][: None if is_dense(pooling) else -2]
     files = {file for pattern in patterns for file in folder.glob(pattern) if file.name not in _NOT_READ}
     return {file.relative_to(folder).as_posix(): sha256_of(file) for file in sorted(files)}
@@ -230,7 +230,7 @@ def _from_path(path: str) -> Path:
 
 
 def cached(config: HuggingFaceConfig) -> HuggingFaceConfig:
-    """Return settings with the folder that the hub's local cache has of a model; nothing is asked of the hub."""
+    """Return settings with a model's folder in the hub's local cache, without contacting the hub."""
     if config.id is None:
         return config
     return replace(config, path=str(_from_hub(config.id, config.revision, is_online=False)), id=None, revision=None)

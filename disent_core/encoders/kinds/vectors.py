@@ -2,9 +2,9 @@
 
 `path` is a file, a folder, or a pattern in which `{language}` stands for the language. A `.parquet` or `.jsonl` file
 has a column `vector` and a column `text` or `text_key`, and may have a column `language`. A matrix `NAME.npy` has its
-texts beside it in `NAME.txt`, one a line. Rows and lines are counted from 1.
+texts beside it in `NAME.txt`, one per line. Rows and lines are counted from 1.
 
-No Python object is made for a text. A matrix is mapped into memory; vectors of other files are held there as float32.
+No Python object is made per text. A matrix is memory-mapped; vectors from other files are held in memory as float32.
 """
 
 import glob
@@ -65,7 +65,7 @@ class VectorsConfig(EncoderConfig):
 
 
 def vector_files(config: VectorsConfig, language: str | None = None) -> list[Path]:
-    """Return the files with vectors of a language, or of all; a column `language` may separate them further."""
+    """Return the files with vectors of a language, or of all; a column `language` may divide them further."""
     pattern = glob.escape(config.path).replace(_LANGUAGE, "*" if language is None else glob.escape(language))
     files: list[Path] = []
     for path in sorted(map(Path, glob.glob(pattern))):  # noqa: PTH207 - Path.glob takes no absolute pattern
@@ -82,7 +82,7 @@ def encoder_fingerprint(config: VectorsConfig) -> str:
         raise _lacking(config, config.path, "there are no vectors here")
     file_stats = [file.stat() for file in files]
     hashes = [_sha256(file, stats.st_mtime_ns, stats.st_size) for file, stats in zip(files, file_stats, strict=True)]
-    if _LANGUAGE in config.path:  # then file names matter: they tell the language
+    if _LANGUAGE in config.path:  # then file names matter, because they contain the language
         base = Path(config.path.split(_LANGUAGE)[0] + "_").parent
         hashes = [(file.relative_to(base).as_posix(), digest) for file, digest in zip(files, hashes, strict=True)]
     return fingerprint("vectors", CODE_VERSION, sorted(hashes), config.vector_dtype)
@@ -96,7 +96,7 @@ def _sha256(file: Path, modified: int, size: int) -> str:
 
 
 class ImportedVectors:
-    """An `Encoder` of one language that looks vectors up."""
+    """An `Encoder` of one language that looks up vectors."""
 
     def __init__(self, config: VectorsConfig, language: str) -> None:
         self._config, self._language, self._path = config, language, config.path.replace(_LANGUAGE, language)
@@ -109,7 +109,7 @@ class ImportedVectors:
         self.fingerprint = encoder_fingerprint(config)
 
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
-        """See `Encoder.encode`. That every text has a vector is checked before the first batch."""
+        """See `Encoder.encode`. Before the first batch, check that every text has a vector."""
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is imported vectors, which have no token states")
         keys = pa.chunked_array((text_keys(block) for block in blocks(texts)), pa.string())
@@ -134,9 +134,9 @@ def _lacking(config: VectorsConfig, path: str, problem: str) -> EncoderError:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some vectors of one file: row i of the matrix is that of the text of `keys[i]`, in row `rows[i]` of the file.
+    """Some vectors of one file: row i of the matrix is of the text with key `keys[i]`, in row `rows[i]` of the file.
 
-    `names` name the texts in messages. The matrix may have other floats than float32.
+    `names` identify the texts in messages. The matrix may have a float type other than float32.
     """
 
     file: Path
@@ -150,7 +150,7 @@ class _Piece:
 
 
 class _Vectors:
-    """Pieces of one width that have one vector for each of their texts."""
+    """Pieces of equal width with one vector for each of their texts."""
 
     def __init__(self, pieces: Iterator[_Piece]) -> None:
         self.pieces = [piece for piece in pieces if len(piece.keys)]
@@ -227,7 +227,7 @@ def _read_matrix(file: Path) -> _Piece:
 
 
 def _keys(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return keys of texts; a small file may hold one long text many times."""
+    """Return the keys of texts, where a small file may repeat one long text many times."""
     encoded = texts.dictionary_encode().chunks
     return pa.chunked_array((key_strings(chunk.dictionary).take(chunk.indices) for chunk in encoded), pa.string())
 
@@ -263,7 +263,7 @@ def _line_batches(file: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _piece(table: pa.Table, rows: Int[np.ndarray, " rows"], file: Path, language: str, width: int) -> _Piece:
-    """Take what is of the language; vectors must have that width, or any one width if it is 0."""
+    """Select rows of the language; vectors must have this width or, if it is 0, any common width."""
     column = next((name for name in ("text", "text_key") if name in table.column_names), None)
     if column is None or "vector" not in table.column_names:
         names = table.column_names if file.suffix == ".jsonl" else column_names(file)
@@ -294,7 +294,7 @@ def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
 def _matrix(
     column: pa.ChunkedArray, rows: Int[np.ndarray, " rows"], file: Path, width: int
 ) -> Float32[np.ndarray, "rows dim"]:
-    """Convert a column of lists of one length, `width` if it is known already."""
+    """Convert a column of lists of equal length, which is `width` if already known."""
     array = column.combine_chunks()
     kind = array.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)

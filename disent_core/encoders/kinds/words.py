@@ -1,8 +1,8 @@
-"""Hashed words without a model: the encoder of methods that read texts alone, and what plain words are worth.
+"""Hashed words without a model: the encoder for methods that read only texts, and a baseline of plain words.
 
 A text is the sum over its distinct words, and a word the sum of the random rows that it and its n-grams are hashed to.
 Texts are near each other if they share words or parts of words; nothing is trained, nothing is downloaded. The signs of
-the rows are added up as whole numbers, so vectors are the same to the bit on every machine. A mask says nothing.
+the rows are added up as whole numbers, so vectors are the same to the bit on every machine. Masks are ignored.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ from disent_core.text import MARKERS, MASK, spliced
 
 CODE_VERSION = "1"  # changes with every change of this code that changes vectors
 
-_HASHES = "disent_core.methods.modules.word_rows"  # a higher layer, so it is imported when texts are encoded
+_HASHES = "disent_core.methods.modules.word_rows"  # in a higher layer, so imported when texts are encoded
 _BATCH_TEXTS = 256
-_BATCH_WORDS = 1_024  # new words whose rows are made at once, some 15 each
-_CACHED_NUMBERS = 1 << 24  # float32 numbers of the vectors of words that are kept within a call, 64 MiB
+_BATCH_WORDS = 1_024  # new words whose rows (about 15 each) are made at once
+_CACHED_NUMBERS = 1 << 24  # float32 numbers in the word vectors cached within a call, 64 MiB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class WordsConfig(EncoderConfig):
         return WordsEncoder(self, self.fingerprint(folder))
 
     def has_seen(self, config: Any) -> str:
-        """Return that it was trained on nothing."""
+        """Return that it was not trained on anything."""
         return "nothing"
 
 
@@ -73,7 +73,7 @@ class WordsEncoder:
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is hashed words, which have no token states")
-        numbers: dict[str, int] = {}  # the vector of a word is the row of its number
+        numbers: dict[str, int] = {}  # maps a word to the row of its vector
         vectors, scale = np.empty((0, self.dim), np.float32), np.float32(self.dim**-0.5)
         for start in range(0, len(texts), _BATCH_TEXTS):
             if len(numbers) > _CACHED_NUMBERS // self.dim:
@@ -83,7 +83,7 @@ class WordsEncoder:
                 [numbers.setdefault(word, len(numbers)) for word in self._words(text)]
                 for text in texts[start : start + _BATCH_TEXTS]
             ]
-            if len(numbers) > len(vectors):  # at least doubled, so that it is copied a few times only
+            if len(numbers) > len(vectors):  # at least doubled, so that it is copied only a few times
                 more = np.empty((max(len(numbers), 2 * count) - count, self.dim), np.float32)
                 vectors = np.concatenate([vectors[:count], more])
             new = list(islice(reversed(numbers), len(numbers) - count))[::-1]
@@ -95,14 +95,14 @@ class WordsEncoder:
             yield EncodedBatch(indices, sums, None, np.zeros(len(bags), np.int64))
 
     def _words(self, text: str) -> Iterable[str]:
-        """Return the distinct words of a text that no mask hides; a text without any is the mask alone."""
+        """Return the distinct unmasked words of a text; a text without any consists only of the mask."""
         if MASK in text or not MARKERS.isdisjoint(text):
             clean, masked, hidden = parse_marks(text, " ")
             text = spliced(clean, [(span, " ") for span in sorted(masked + hidden)])
         return dict.fromkeys(self._words_of(text)) or (MASK,)
 
     def _made(self, words: Sequence[str]) -> Float32[np.ndarray, "words dim"]:
-        """Return the sums of the signs of the rows of each word, which are whole numbers."""
+        """Return the sums of the signs of each word's rows, which are whole numbers."""
         rows = [self._rows_of_word(word) for word in words]
         distinct, order = np.unique(np.array(list(chain.from_iterable(rows)), np.int64), return_inverse=True)
         signs = self._random_bits(distinct, self.dim, self._seed)[:, : self.dim] * np.float32(2) - 1
@@ -112,5 +112,5 @@ class WordsEncoder:
 def _sums(
     vectors: Float32[np.ndarray, "rows dim"], rows: Sequence[int] | Int[np.ndarray, " all"], lengths: Sequence[int]
 ) -> Float32[np.ndarray, "sums dim"]:
-    """Return for each length, which is at least 1, the sum of the vectors of so many of the rows, one after another."""
+    """Return the sums of the vectors of consecutive runs of rows, whose lengths are at least 1."""
     return np.add.reduceat(vectors[rows], np.cumsum([0, *lengths[:-1]]), axis=0)

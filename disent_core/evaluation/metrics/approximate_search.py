@@ -1,7 +1,7 @@
-"""Search with faiss among rows of norm 1, which may miss a neighbour: for pools that take too long exactly.
+"""Search rows of norm 1 with faiss, which may miss a neighbour: for pools too large for exact search.
 
 Johnson et al. 2019, Billion-scale similarity search with GPUs, https://arxiv.org/abs/1702.08734 (IVF); Malkov and
-Yashunin 2018, https://arxiv.org/abs/1603.09320 (HNSW). faiss only proposes candidates: whoever asks scores them exactly
+Yashunin 2018, https://arxiv.org/abs/1603.09320 (HNSW). faiss only proposes candidates: the caller scores them exactly
 (`exact_search`), so that a score does not depend on the engine. An index is searched with the least effort that finds
 enough of the exact neighbours of a sample.
 """
@@ -17,19 +17,19 @@ from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
 from disent_core.exact import blocks
 
 FROM_ROWS = 1_000_000
-"""Rows from which on an engine of faiss is worth what it may miss."""
+"""Number of rows from which a faiss engine is worth its misses."""
 RECALL, NEIGHBOURS, TUNED_ON = 0.95, 10, 100
-"""Share of so many exact neighbours that the least effort has to find, on so many rows."""
+"""Share of exact neighbours that the least effort must find, their number, and the number of rows tried."""
 
 _LINKS, _BUILD_EFFORT = 32, 80
-"""Of HNSW: neighbours of a node, and candidates when it is linked."""
+"""HNSW: neighbours of a node, and candidates considered when it is linked."""
 _LIST_ROWS, _TRAINING_ROWS, _PASSES = 39, 64, 10
-"""Of IVF: least rows of a list, rows a list on which the centres are trained, and passes of k-means."""
+"""IVF: least rows per list, training rows per list for the centres, and passes of k-means."""
 _BLOCK, _SCORED = 16_384, 8_192
 _LEAST_EFFORT, _MOST_EFFORT = 8, 4_096
 _SEED = 0
 _BOUND = 1.5
-"""Of the sum of absolute products of two rows, one of which may have a bias (`ranking`)."""
+"""Bound on the sum of absolute products of two rows, one of which may have a bias (`ranking`)."""
 
 
 def build(
@@ -38,7 +38,7 @@ def build(
     dim: int,
     engine: SearchBackend,
 ) -> Any:
-    """Make a faiss index that answers with the numbers in `rows`; `vectors` gives the vectors, of norm 1, by place."""
+    """Make a faiss index whose answers are numbers from `rows`; `vectors` returns vectors, of norm 1, by position."""
     import faiss
 
     if engine == "hnsw":
@@ -48,7 +48,7 @@ def build(
         lists = max(1, min(round(4 * len(rows) ** 0.5), len(rows) // _LIST_ROWS))
         base = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
         base.cp.niter, base.cp.max_points_per_centroid, base.cp.seed = _PASSES, _TRAINING_ROWS, _SEED
-        base.cp.min_points_per_centroid = 1  # no warning about few rows: their lists are as good as one
+        base.cp.min_points_per_centroid = 1  # no warning about few rows: short lists do no harm
         wanted = min(len(rows), _TRAINING_ROWS * lists)
         base.train(vectors(np.sort(np.random.default_rng(_SEED).choice(len(rows), wanted, replace=False))))
     index = faiss.IndexIDMap(base)
@@ -58,7 +58,7 @@ def build(
 
 
 def set_effort(index: Any, effort: int) -> None:
-    """Set how many lists (IVF) or candidates (HNSW) a query visits; the index keeps it when it is written."""
+    """Set how many lists (IVF) or candidates (HNSW) a query visits; this is saved with the index."""
     import faiss
 
     base = faiss.downcast_index(index.index)
@@ -69,7 +69,7 @@ def set_effort(index: Any, effort: int) -> None:
 
 
 def efforts(index: Any) -> Iterator[int]:
-    """Yield efforts to try, the least first; the last one visits all lists."""
+    """Yield the efforts to try, in increasing order; the last one visits all lists."""
     import faiss
 
     base = faiss.downcast_index(index.index)
@@ -82,7 +82,7 @@ def efforts(index: Any) -> Iterator[int]:
 
 
 def tune(index: Any, recall: Callable[[], float]) -> int:
-    """Set the least effort of which `recall` is enough, and return it."""
+    """Set the least effort with sufficient `recall`, and return it."""
     effort = 0
     for effort in efforts(index):
         set_effort(index, effort)
@@ -103,7 +103,7 @@ def nearest_proposed(queries: Queries, pool: PoolRows, k: int, engine: SearchBac
     exact, _ = nearest_rows(sample, pool, min(NEIGHBOURS, len(pool)), _BOUND)
     tune(index, lambda: recall_of(_scored(sample, pool, index.search(sample, exact.shape[1])[1]), exact))
     proposed = index.search(queries, k)[1]
-    lacking = (proposed < 0).any(axis=1)  # the lists that were visited have fewer than k candidates
+    lacking = (proposed < 0).any(axis=1)  # the visited lists have fewer than k candidates
     proposed[lacking] = nearest_rows(queries[lacking], pool, k, _BOUND)[1]
     scores = _scored(queries, pool, proposed)
     order = np.lexsort((proposed, -scores))
@@ -123,6 +123,6 @@ def _scored(
 
 
 def recall_of(proposed: Iterable[np.ndarray], exact: Iterable[np.ndarray]) -> float:
-    """Return the mean share of the exact scores of each query that were found; of equal scores any counts."""
+    """Return the share of each query's exact scores that were found, averaged; any of several equal scores counts."""
     shares = [np.count_nonzero(scores >= best[-1]) / len(best) for scores, best in zip(proposed, exact, strict=True)]
     return float(np.mean(np.minimum(shares, 1)))

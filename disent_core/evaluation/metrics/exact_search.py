@@ -1,9 +1,9 @@
-"""Exact search among rows of norm 1: a float32 product finds the few candidates that may win, float64 scores them.
+"""Search rows of norm 1 exactly: a float32 product finds the few possible winners, float64 scores them.
 
 All values are multiples of 2^-26 (`on_grid`). So the product of two values is a multiple of 2^-52, no partial sum of
-a dot product reaches 2 (Cauchy-Schwarz), and every partial sum fits into the 53 bits of a float64. The dot product of
-two rows in float64 is therefore exact, in whatever order it is added up. The score of a pair is this number, rounded
-once to float32: it depends on the two rows alone, not on blocks, threads, the library or the other candidates.
+a dot product reaches 2 (Cauchy-Schwarz), and every partial sum fits into the 53 bits of a float64. The float64 dot
+product of two rows is therefore exact in any order of summation. The score of a pair is this number, rounded once to
+float32: it depends only on the two rows, not on blocks, threads, the library or other candidates.
 """
 
 import logging
@@ -29,16 +29,16 @@ _UNIT = 2.0**-24  # unit roundoff of float32: the largest relative error of one 
 _QUERIES = 256  # queries per float32 product: its scores (_QUERIES x _CANDIDATES) stay in the cache of a core
 _CANDIDATES = 1024  # candidates per float32 product
 _SCORES = 1 << 24  # exact scores held at once: 64 MB
-_FOLD = 32  # chunks that are one when the highest chunk maxima are searched
+_FOLD = 32  # chunks treated as one when searching for the highest chunk maxima
 _RESCORED = 1 << 17  # float64 numbers gathered at once for exact scores: 1 MB
-_SPARE = 3  # chunks scored exactly beyond the k that must be
-# A GPU has no such cache and starts every block anew.
+_SPARE = 3  # chunks scored exactly in addition to the k required
+# A GPU has no such cache, and pays for the launch of every block.
 _QUERIES_ON_GPU, _CANDIDATES_ON_GPU, _RESCORED_ON_GPU = 1 << 12, 1 << 12, 1 << 26
 
 PAIRS_OF_SHARD = 10_000_000_000
-"""Pairs of queries and candidates that are compared in a shard of the pool: a minute of one core at 384 dimensions."""
+"""Pairs of queries and candidates compared in a shard of the pool: a minute on one core at 384 dimensions."""
 _LEAST_CANDIDATES = 1 << 14
-"""In a shard: each gives k candidates of every query, which have to be sent and merged."""
+"""Least candidates of a shard: each shard returns k candidates per query, which must be sent and merged."""
 
 Nearest = tuple[Float32[Tensor, "queries k"], Int64[Tensor, "queries k"]]
 QueryRows = Float32[Tensor, "queries dim"]
@@ -49,8 +49,8 @@ def nearest_rows(queries: Queries, pool: PoolRows, k: int, bound: float = 1.0, *
     """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Rows have norm 1 or 0 and lie on the grid; many equal rows in the pool make the search slow. `k` is at most the size
-    of the pool. `bound` is of the sum of absolute products of two rows, below 2; rows of norm 1 have 1. The devices
-    `cpu` and `cuda` give equal results: float32 products may round in any order, float64 ones do not.
+    of the pool. `bound` limits the sum of absolute products of two rows and is below 2; for rows of norm 1 it is 1. The
+    devices `cpu` and `cuda` give equal results: float32 products may round in any order, float64 ones do not.
     """
     on_gpu = device != "cpu"
     shards = ranges(len(pool), max(PAIRS_OF_SHARD // max(len(queries), 1), k, _LEAST_CANDIDATES), on_gpu=on_gpu)
@@ -72,7 +72,7 @@ def _nearest_of_part(
 
 
 def _merged(left: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...], *, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best k of two parts of the pool: scores are exact, so that they and the indices tell which."""
+    """Return the best k of two parts of the pool; scores are exact, so scores and indices decide."""
     both = [torch.from_numpy(np.concatenate(sides, axis=1)) for sides in zip(left, right, strict=True)]
     scores, indices = best(both[0], both[1], k)
     return scores.numpy(), indices.numpy()
@@ -91,14 +91,14 @@ def _nearest_of_pool(queries: Queries, pool: PoolRows, k: int, bound: float, dev
         for block in _in_threads(search, [*blocks(len(rows), _QUERIES)]):
             progress.advance(block.stop)
     else:
-        with torch.device(device):  # where new tensors are made
+        with torch.device(device):  # device of new tensors
             for block in map(search, blocks(len(rows), _QUERIES_ON_GPU)):
                 progress.advance(block.stop)
     return scores.numpy(), indices.numpy()
 
 
 def _in_threads(search: Callable[[slice], slice], wanted: Sequence[slice]) -> Iterator[slice]:
-    """Search blocks side by side, each with one thread: threads that share a product wait for each other at its end."""
+    """Search blocks in parallel, each with one thread: threads that share a product wait for each other at its end."""
     threads = torch.get_num_threads()
     if min(threads, len(wanted)) <= 1:
         yield from map(search, wanted)
@@ -121,7 +121,7 @@ def exact_scores(queries: QueryRows, pool: Candidates) -> Float32[Tensor, "queri
 
 def best(scores: Float32[Tensor, "queries scored"], columns: Int[Tensor, "#queries scored"], k: int) -> Nearest:
     """Return the k highest scores of each row and their columns (below 2^32): highest first, equal ones by column."""
-    # Score and column packed into one int64 key that sorts like the pair: the upper 32 bits are the score's bits in
+    # Score and column are packed into one int64 key that sorts like the pair: the upper 32 bits are the score's bits in
     # sortable order, the lower 32 bits count columns down, so that the lowest column wins a tie.
     keys = _in_order((scores + 0.0).view(torch.int32)).long() << 32 | _LAST - columns
     top = keys.topk(k, dim=1).values
@@ -148,11 +148,11 @@ def _nearest_of_block(queries: QueryRows, pool: Candidates, k: int, bound: float
     """
     fetched = k + _SPARE  # chunks per query that are scored exactly
     width = _chunk_width(len(pool), fetched)
-    if 8 * fetched * width > len(pool):  # the chunks would hold much of the pool: score all of it
+    if 8 * fetched * width > len(pool):  # the chunks would contain much of the pool: score all of it
         return _nearest_of_all(queries, pool, k)
     maxima, chunks = _highest(*_chunk_maxima(queries, pool, width), fetched)
     scores, indices = _nearest_of_chunks(queries, pool, chunks[:, :k], width, k)
-    # Chunks within the margin of the k-th may hold a winner: the spare ones, and if even the last of these is, others.
+    # Chunks within the margin of the k-th may contain a winner: spare ones and, if even the last spare is, others.
     near = maxima >= maxima[:, k - 1 : k] - bound * margin(pool.shape[1])
     if (close := near[:, k]).any():
         scores[close], indices[close] = _nearest_of_chunks(queries[close], pool, chunks[close], width, k)
@@ -170,7 +170,7 @@ def margin(dim: int) -> float:
 
 
 def _chunk_width(pool: int, fetched: int) -> int:
-    """Return candidates per chunk. Wide chunks give few maxima to sort, narrow chunks few candidates to score exactly.
+    """Return the chunk size: wide chunks leave few maxima to sort, narrow ones few candidates to score exactly.
 
     The optimum assumes that one exact score costs as much as sorting about 1000 maxima.
     """
@@ -182,12 +182,12 @@ def _chunk_maxima(
 ) -> tuple[Float32[Tensor, "chunks queries"], Float32[Tensor, "folds queries"]]:
     """Highest float32 score of each chunk (`_members` says which candidates it holds), -inf of one without candidates.
 
-    The second result is that of each `_FOLD` chunks: taken here, where they still are in the cache.
+    The second result is the maximum of each `_FOLD` chunks, taken here while they are still in the cache.
     """
     group = width * _chunks_of_group(width)
     chunks = -(-len(pool) // group) * _chunks_of_group(width)
     maxima, of_folds = torch.empty(chunks, len(queries)), torch.empty(chunks // _FOLD, len(queries))
-    # Few queries are multiplied with many groups at once: threads that start and wait for each group take longer than
+    # Multiply few queries with many groups at once: starting and awaiting threads for each group would take longer than
     # the product.
     at_once = _QUERIES_ON_GPU * _CANDIDATES_ON_GPU if pool.is_cuda else _QUERIES * _CANDIDATES
     span = group * max(1, at_once // (group * len(queries)))
@@ -196,11 +196,11 @@ def _chunk_maxima(
         scores = product(pool[block], right, "float32")  # candidates x queries
         if missing := -len(scores) % group:
             scores = F.pad(scores, (0, 0, 0, missing), value=-torch.inf)
-        # Members of a chunk lie apart (every n-th one): contiguous rows give the maxima of all chunks of a group.
+        # A chunk's members are every n-th row, so that contiguous rows give the maxima of all chunks of a group.
         members = scores.view(-1, width, group // width, len(queries))
         first, last = block.start // width, (block.start + len(scores)) // width
         highest = maxima[first:last].view(-1, group // width, len(queries))
-        # One after the other takes less time than `amax`: the maxima stay in the cache.
+        # One after another is faster than `amax`, because the maxima stay in the cache.
         torch.maximum(members[:, 0], members[:, -1], out=highest)
         for place in range(1, width - 1):
             torch.maximum(highest, members[:, place], out=highest)
@@ -209,7 +209,7 @@ def _chunk_maxima(
 
 
 def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor, "folds queries"], k: int) -> Nearest:
-    """Return the k highest values of each column and their rows: they lie in the k folds with the highest maxima."""
+    """Return the k highest values of each column and their rows, which are in the k folds with the highest maxima."""
     best_folds = of_folds.T.topk(min(k, len(of_folds)), dim=1).indices
     # Each fold has `_FOLD` rows in turn: queries x (k * _FOLD) rows are left to sort.
     rows = (best_folds.unsqueeze(2) * _FOLD + torch.arange(_FOLD)).flatten(1)
@@ -218,7 +218,7 @@ def _highest(values: Float32[Tensor, "chunks queries"], of_folds: Float32[Tensor
 
 
 def _members(chunks: Int64[Tensor, "queries fetched"], width: int) -> Int64[Tensor, "queries members"]:
-    """Return indices of the candidates of chunks; an index past the end of the pool stands for no candidate.
+    """Return the indices of the candidates in chunks; an index past the end of the pool means no candidate.
 
     A group holds about `_CANDIDATES` consecutive candidates and deals them to its chunks in turn.
     """

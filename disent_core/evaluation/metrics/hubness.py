@@ -1,8 +1,8 @@
-"""Correct for hubs, candidates that are near to every query: one bias for each candidate.
+"""Correct for hubs (candidates that are near to every query) with one bias per candidate.
 
-The score of a candidate c for a query q is cos(q, c) - bias(c) / 2, and the bias says how near c is to the queries of a
-bank. Terms of the published formulas that depend on the query alone do not order its candidates, and are left out; so
-is a factor 2. The corrections differ in their bank and in how they measure nearness:
+The score of a candidate c for a query q is cos(q, c) - bias(c) / 2, and the bias measures how near c is to the queries
+of a bank. Terms of the published formulas that depend only on the query do not affect the order of its candidates and
+are left out, as is a factor 2. The corrections differ in their bank and in how they measure nearness:
 
 * `csls`: 2 cos(q, c) - r(q) - r(c), where r(c) is the mean cosine of c with its 10 nearest queries (Conneau et al.
   2018, Word Translation without Parallel Data, section 2.3).
@@ -12,7 +12,7 @@ is a factor 2. The corrections differ in their bank and in how they measure near
 * `train_bias`: r(c) of CSLS over training queries (the query bank of Bogolin et al. 2022, Cross Modal Retrieval with
   Querybank Normalisation).
 
-The first two are transductive: their bank are the queries of the test, so the answer to one depends on the others.
+The first two are transductive: their bank is the test queries, so the answer to one query depends on the others.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from disent_core.evaluation.contract import Embedded
 from disent_core.evaluation.metrics.ranking import nearest, scored_blocks
 
 NEIGHBOURS = 10
-"""Queries whose cosines with a candidate are averaged: k of the CSLS paper."""
+"""Number of queries whose cosines with a candidate are averaged: k in the CSLS paper."""
 TEMPERATURE = 0.05
 """t of the dual softmax."""
 

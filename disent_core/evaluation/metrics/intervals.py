@@ -59,14 +59,14 @@ def bootstrap(
 def seeds_resampled(
     values: Float[np.ndarray, "seeds samples"], *, seed: int, name: str = ""
 ) -> Float[np.ndarray, " samples"]:
-    """Return for each sample of the items the mean over a sample of the seeds; a single seed is returned as it is.
+    """Return for each sample of the items the mean over a sample of the seeds; a single seed is returned unchanged.
 
-    Of k seeds k - 1 are drawn with replacement (Rao and Wu 1988, Resampling inference with complex survey data): the
-    variance of a mean of k draws would be (k - 1) / k of that of the mean over k trainings, two thirds with three
-    seeds. Unlike deviations that are scaled by sqrt(k / (k - 1)), a mean of drawn seeds stays in the metric's range.
-    Seeds and items are drawn independently (Owen 2007, https://doi.org/10.1214/07-AOAS122), which counts what seeds
-    and items have in common more than once: the interval is rather too wide than too narrow for that part. That the
-    spread of three trainings is itself uncertain is not in it.
+    Of k seeds, k - 1 are drawn with replacement (Rao and Wu 1988, Resampling inference with complex survey data): the
+    mean of k draws would have only (k - 1) / k of the variance of the mean over k trainings, two thirds for three
+    seeds. Unlike deviations scaled by sqrt(k / (k - 1)), a mean of drawn seeds stays in the metric's range. Seeds and
+    items are drawn independently (Owen 2007, https://doi.org/10.1214/07-AOAS122), which counts their interaction more
+    than once: for that part the interval is too wide rather than too narrow. It ignores that the spread of three
+    trainings is itself uncertain.
 
     Args:
         values: of each seed on the same samples of the items.
@@ -107,9 +107,9 @@ def _draws(n: int, samples: int, seed: int) -> Iterator[Int[np.ndarray, "block n
 
 
 def _weights(n: int, samples: int, seed: int) -> Iterable[Float[np.ndarray, "block n"]]:
-    """Return how often each item occurs in each sample, in blocks; those of the last few numbers of items are kept.
+    """Return how often each item occurs in each sample, in blocks; cache the results for the last few numbers of items.
 
-    An evaluation asks hundreds of times, for a dozen numbers of items.
+    An evaluation calls this hundreds of times, for a dozen numbers of items.
     """
     return _kept_weights(n, samples, seed) if n * samples <= _KEPT_ITEMS else _counted(n, samples, seed)
 
@@ -121,7 +121,7 @@ def _kept_weights(n: int, samples: int, seed: int) -> list[Float[np.ndarray, "bl
 
 def _counted(n: int, samples: int, seed: int) -> Iterator[Float[np.ndarray, "block n"]]:
     for drawn in _draws(n, samples, seed):
-        # One bincount for all samples: sample b counts in the places b * n to (b + 1) * n.
+        # One bincount for all samples: sample b is counted at positions b * n to (b + 1) * n.
         places = drawn + n * np.arange(len(drawn))[:, None]
         yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 

@@ -20,20 +20,20 @@ from disent_core.exact import blocks, on_grid
 from disent_core.exact import unit as exact_unit
 
 Golds = Int[np.ndarray, "queries golds"]
-"""For each gold candidate of each query its index, padded with -1, or its rank."""
+"""Index (padded with -1) or rank of each gold candidate of each query."""
 Skip = Int[np.ndarray, " queries"]
-"""For each query the index of a candidate that is left out."""
+"""Index of the candidate to leave out for each query."""
 Bias = Float[np.ndarray, " pool"]
 Group = Int[np.ndarray, " pool"]
-"""Number of the distinct candidate that each candidate is."""
+"""For each candidate, the index of its distinct candidate."""
 Kept = Int[np.ndarray, " distinct"]
 """Index of each distinct candidate; None instead if all candidates are distinct."""
 
 _BLOCK_SCORES = 1 << 23  # scores held at once: 32 MB
 _BLOCK_RANKED = 1 << 20  # scores held at once that find ranks: 4 MB
-_KEPT_SCORES = 1 << 25  # of a late interaction that are kept whole: 128 MB
-_CACHED = 1 << 16  # values worked on at once that stay in the cache of a core: 256 KB
-_SHARED = 11  # neighbours that a shared search finds: what the tasks ask for by default
+_KEPT_SCORES = 1 << 25  # most scores of a late interaction that are kept whole: 128 MB
+_CACHED = 1 << 16  # values processed at once, which fit in the cache of a core: 256 KB
+_SHARED = 11  # neighbours that a shared search finds: the tasks' default
 
 
 def check_finite(matrix: Float[np.ndarray, "rows dim"], name: str) -> None:
@@ -61,7 +61,7 @@ def _unit_rows(matrix: Float[np.ndarray, "rows dim"]) -> Float32[np.ndarray, "ro
 
 
 def distinct_rows(pool: Embedded) -> tuple[Embedded, Group]:
-    """Return the distinct candidates in order of their first index, and for each candidate its row among them."""
+    """Return the distinct candidates in order of first occurrence, and for each candidate its row among them."""
     kept, group = _copies(pool)
     if kept is None:
         return pool, group
@@ -77,7 +77,7 @@ def _without_copies(pool: LateInteraction) -> LateInteraction:
 
 @shared
 def _copies(pool: Embedded) -> tuple[Kept | None, Group]:
-    """Return the first index of each distinct candidate, None if all are, and for each candidate its row among them."""
+    """Return each distinct candidate's first index (None if all are distinct), and each candidate's row among them."""
     if isinstance(pool, np.ndarray):
         if _surely_distinct(pool):
             return None, np.arange(len(pool))
@@ -88,8 +88,8 @@ def _copies(pool: Embedded) -> tuple[Kept | None, Group]:
 
 
 def _surely_distinct(pool: PoolRows) -> bool:
-    """Return whether no two rows have the same checksum: equal rows have, and others hardly ever."""
-    if pool.shape[1] % 2:  # a checksum adds up values of 64 bits, two of a row at a time
+    """Return whether no two rows have the same checksum; equal rows do, unequal rows hardly ever."""
+    if pool.shape[1] % 2:  # a checksum adds up 64-bit values, each two values of a row
         return False
     pairs = pool.view(np.uint64)
     factors = np.random.default_rng(0).integers(1 << 63, size=pairs.shape[1], dtype=np.uint64) | np.uint64(1)
@@ -143,9 +143,9 @@ def nearest(
         queries: `queries dim`, rows of any norm; or a late interaction.
         pool: `pool dim`, rows of any norm; or a late interaction of the same class.
         k: candidates per query; the whole pool if it has fewer.
-        skip: for each query the index of a candidate that it must not retrieve, for instance itself.
+        skip: for each query the index of a candidate not to retrieve, for instance itself.
         bias: of each candidate, from -1 to 1; half of it is subtracted from the similarity (`hubness`).
-        engine: of faiss, if candidates may be missed (`approximate_search`); a late interaction is searched exactly.
+        engine: a faiss engine if misses are acceptable (`approximate_search`); a late interaction is searched exactly.
     """
     if k < 1:
         raise ValueError(f"k is {k}; it must be at least 1")
@@ -167,9 +167,9 @@ def _search(queries: Embedded, pool: Embedded, wanted: int, bias: Bias | None, e
             _keep_best(nearest_candidates, block, scores, np.arange(len(pool))[None])
         return nearest_candidates
     if bias is not None:
-        # One more dimension, 1 for a query and minus half the bias for a candidate, makes the search exact with a bias.
+        # An extra dimension, 1 for a query and minus half the bias for a candidate, keeps the search exact with a bias.
         halves = on_grid((-bias[:, None] / 2).astype(np.float32))
-        # Candidates are copies if they are of one group and have the same bias.
+        # Candidates are copies if they are in the same group and have the same bias.
         identities = np.column_stack([_copies(pool)[1], halves]).astype(np.float64).view("V16").ravel()
         copies = _first_of_equal(identities)
         queries, pool = np.column_stack([queries, np.ones(len(queries), np.float32)]), np.column_stack([pool, halves])
@@ -195,7 +195,7 @@ def _search_distinct(
     engine: SearchBackend,
     bound: float = 1.0,  # of a sum of absolute products, by Cauchy and Schwarz
 ) -> Found:
-    """Search the distinct candidates (`_copies`), as copies have equal scores, and then put the copies in again."""
+    """Search only distinct candidates (`_copies`), because copies have equal scores, and then reinsert the copies."""
     from disent_core.evaluation.metrics.approximate_search import nearest_proposed
     from disent_core.evaluation.metrics.exact_search import nearest_rows
 
@@ -209,7 +209,7 @@ def _search_distinct(
 
 
 class Groups(NamedTuple):
-    """Groups of equal candidates: `members` are sorted by group and then by index, `starts` are those of each group."""
+    """Groups of equal candidates: `members` sorted by group, then by index; `starts` has the start of each group."""
 
     sizes: Int[np.ndarray, " groups"]
     members: Group
@@ -217,7 +217,7 @@ class Groups(NamedTuple):
 
 
 def grouped(group: Group) -> Groups:
-    """Sort candidates by the numbers of their groups, which begin at 0."""
+    """Sort candidates by group number; numbers begin at 0."""
     sizes = np.bincount(group)
     return Groups(sizes, np.argsort(group, kind="stable"), np.cumsum(sizes) - sizes)
 
@@ -235,7 +235,7 @@ def expanded(
         fetched = groups[block][..., None]  # queries x fetched x 1
         real = np.arange(width) < of.sizes[fetched]  # queries x fetched x width
         member_scores = np.where(real, scores[block][..., None], np.float32(-np.inf))
-        # What is not real is any candidate: with its score it is never kept.
+        # Positions that are not real hold an arbitrary candidate, whose score keeps it from being selected.
         places = np.minimum(of.starts[fetched] + np.arange(width), len(of.members) - 1)
         _keep_best(nearest_members, block, member_scores, of.members[places])
     return nearest_members
@@ -266,7 +266,7 @@ def scored_blocks(queries: Embedded, pool: Embedded) -> Iterator[tuple[slice, Fl
 def scored_distinct(
     queries: Embedded, distinct: Embedded, group: Group
 ) -> Iterator[tuple[slice, Float32[np.ndarray, "queries pool"]]]:
-    """Yield the same for the distinct candidates of a pool (`distinct_rows`)."""
+    """Yield what `scored_blocks` does, from the distinct candidates of a pool (`distinct_rows`)."""
     import torch
 
     from disent_core.evaluation.metrics.exact_search import exact_scores
@@ -330,7 +330,7 @@ def gold_ranks(queries: Embedded, pool: Embedded, gold: Golds, *, ties: Ties, sk
     """Return the rank (from 1) of each gold candidate among all candidates of its query; 0 for padding (-1).
 
     With `lowest` candidates of equal score rank by index, with `worst` gold candidates rank behind their equals. `skip`
-    is for each query the index of a candidate that is left out. Rows may have any norm.
+    has the index of a candidate to leave out for each query. Rows may have any norm.
     """
     queries, pool = checked(queries, pool)
     distinct, group = distinct_rows(pool)
@@ -352,8 +352,8 @@ def _ranks_of_float32(
 ) -> tuple[Golds, Bool[np.ndarray, " queries"]]:
     """Return ranks by float32 scores, and for which queries these are the exact ranks.
 
-    A float32 product tells which candidates are ahead of a gold one, but for those whose score is nearer to that of the
-    gold candidate than rounding reaches. Queries that have such candidates are scored exactly.
+    A float32 product shows which candidates are ahead of a gold one, except where scores differ from the gold score by
+    less than the rounding error. Queries with such candidates must be scored exactly.
     """
     import torch
 
@@ -371,12 +371,12 @@ def _ranks_of_float32(
         for column, score in enumerate(gold_scores.T):
             ahead[block, column] = _count(scores > score[:, None] + reach)
             near[block, column] = _count(scores >= score[:, None] - reach)
-    # Nothing but the gold candidate itself is within reach of its score; none is of padding.
+    # Only the gold candidate itself is within rounding error of its score, and nothing is for padding.
     return 1 + ahead, ((near - ahead == 1) | (gold < 0)).all(axis=1)
 
 
 def _count(is_counted: Bool[np.ndarray, "queries pool"]) -> Int[np.ndarray, " queries"]:
-    # In a quarter of the time of one call for all rows.
+    # Takes a quarter of the time of one call for all rows.
     return np.fromiter(map(np.count_nonzero, is_counted), dtype=np.int64, count=len(is_counted))
 
 

@@ -1,4 +1,4 @@
-"""Keep what is computed of embeddings that nobody changes: many problems of an evaluation search the same ones."""
+"""Cache results computed from immutable embeddings: many problems of an evaluation search the same embeddings."""
 
 import weakref
 from collections import deque
@@ -14,15 +14,15 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 _alive: set[int] = set()
-"""Addresses of the matrices that are shared, as long as they live."""
+"""Addresses of shared matrices that are alive."""
 _results: dict[tuple[object, ...], Any] = {}
-"""By function and arguments, of which a matrix counts by its address; an entry ends with the first of its matrices."""
+"""Results by function and arguments (matrices by address); an entry is dropped when one of its matrices dies."""
 _MATRICES = (np.ndarray, LateInteraction)
 
 
 def share(matrix: Embedded) -> None:
-    """Let `shared` functions keep their results of this matrix; from now on nobody may write to it."""
-    if id(matrix) not in _alive and type(matrix).__weakrefoffset__:  # a class with slots may have no weak references
+    """Let `shared` functions cache their results for this matrix; from now on nothing may write to it."""
+    if id(matrix) not in _alive and type(matrix).__weakrefoffset__:  # a class with slots may lack weak references
         _alive.add(id(matrix))
         weakref.finalize(matrix, _alive.discard, id(matrix))
 
@@ -32,21 +32,21 @@ def is_shared(*matrices: Embedded) -> bool:
 
 
 def shared(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Compute a function of shared matrices once for as long as they live; of others at each call.
+    """Compute a function of shared matrices once while they live, and of other matrices at each call.
 
     A late interaction counts as a matrix. The result is one matrix or a tuple with matrices, which are shared as well.
-    It must not have an argument in it: that would live for ever. A call with keywords is not kept.
+    It must not contain an argument, which would then live for ever. Calls with keywords are not cached.
     """
     return _kept(function, None)
 
 
 def recent(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """As `shared`, but keep only the last `RECENT` results: for large ones."""
+    """Like `shared`, but keep only the last `RECENT` results, for large results."""
     return _kept(function, RECENT)
 
 
 RECENT = 4
-"""What the corrections for hubs of a pair of languages search in turns, both ways, and two results more."""
+"""Enough for the alternating searches of a language pair's hubness corrections in both directions, plus two."""
 
 
 def _kept(function: Callable[_Parameters, _Result], most: int | None) -> Callable[_Parameters, _Result]:

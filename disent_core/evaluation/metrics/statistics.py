@@ -1,7 +1,7 @@
 """Compute statistics of weighted items: correlations, and F1, precision and recall from counts.
 
-The weight of an item is the number of times that it occurs. So a resampling of the items is a row of weights, and all
-resamplings cost a few matrix products, or for ranks a cumulative sum instead of a sort each.
+An item's weight is the number of times it occurs. So a resampling of the items is a row of weights, and all resamplings
+cost a few matrix products or, for ranks, a cumulative sum each instead of a sort.
 
 All pairs of methods are tested on the same items, and p values are corrected by Holm's method.
 """
@@ -17,7 +17,7 @@ from disent_core.evaluation.measurement import Statistic, mean_of_items
 Weights = Float[np.ndarray, "samples n"]
 Values = Float[np.ndarray, " samples"]
 _OfWeights = Callable[[np.ndarray, np.ndarray], np.ndarray]
-_SPREAD = 1e-12  # a variance below this share of the second moment is rounding error
+_SPREAD = 1e-12  # variances below this share of the second moment are rounding errors
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class WeightedStatistic:
     """A `measurement.Statistic` whose items may occur any number of times."""
 
     of: _OfWeights
-    """From items `n columns` and weights `samples n`, with rows of equal sum, to values `samples`."""
+    """Function from items `n columns` and weights `samples n`, whose rows have equal sums, to values `samples`."""
 
     def __call__(self, samples: Float[np.ndarray, "samples n ..."]) -> Values:
         """Return the value of each sample, in which every item has weight 1."""
@@ -47,7 +47,7 @@ def pearson(items: Float[np.ndarray, "n 2"], weights: Weights) -> Values:
 
 @WeightedStatistic
 def spearman(items: Float[np.ndarray, "n 2"], weights: Weights) -> Values:
-    """Return Spearman's correlation: Pearson's of the ranks of prediction and gold, where equal values share the mean.
+    """Return Spearman's correlation: Pearson's of the ranks of prediction and gold; equal values share their mean rank.
 
     It is 0 where one of them is constant.
     """
@@ -84,14 +84,14 @@ def f1(items: Float[np.ndarray, "n 3"], weights: Weights) -> Values:
 
 @WeightedStatistic
 def precision(items: Float[np.ndarray, "n 3"], weights: Weights) -> Values:
-    """Return the share of the predicted that is correct; 0 where nothing is predicted."""
+    """Return the share of predictions that are correct; 0 where nothing is predicted."""
     correct, predicted, _ = (weights @ items).T
     return correct / np.maximum(predicted, 1)
 
 
 @WeightedStatistic
 def recall(items: Float[np.ndarray, "n 3"], weights: Weights) -> Values:
-    """Return the share of the gold that is predicted correctly; 0 where nothing is gold."""
+    """Return the share of gold items that are predicted correctly; 0 where nothing is gold."""
     correct, _, gold = (weights @ items).T
     return correct / np.maximum(gold, 1)
 
@@ -106,7 +106,7 @@ STATISTICS: Mapping[str, WeightedStatistic] = {
     "precision": precision,
     "recall": recall,
 }
-"""Statistic that recomputes a metric from its stored items (`outcomes`), by metric, if items have several columns."""
+"""By metric, the statistic that recomputes it from stored items (`outcomes`) with several columns."""
 
 
 def statistic_of(metric: str, columns: int) -> Statistic | None:
@@ -119,14 +119,14 @@ def statistic_of(metric: str, columns: int) -> Statistic | None:
 
 Items = Float[np.ndarray, "methods n"]
 PerPair = Float[np.ndarray, "methods methods"]
-_RESOLVED = 10  # from this number of resamplings beyond 0 on, their count estimates the tail
+_RESOLVED = 10  # with this many resamplings beyond 0 or more, their count estimates the tail
 
 
 def mcnemar_exact(hits: Items) -> PerPair:
-    """Return the two-sided p of every pair of methods by McNemar's exact test; 1 where both have the same items right.
+    """Return the two-sided p of every pair of methods by McNemar's exact test; 1 if both get the same items right.
 
-    McNemar 1947, https://doi.org/10.1007/BF02295996: of the items that only one method has right, each method should
-    have half (binomial distribution).
+    McNemar 1947, https://doi.org/10.1007/BF02295996: of the items that only one method gets right, each method should
+    get half (binomial distribution).
     """
     from scipy.special import bdtr
 
@@ -141,7 +141,7 @@ def mcnemar(items: Items) -> PerPair:
 
     With differences d of -1, 0 and 1 it is McNemar's (b - c)^2 / (b + c). With mean scores over seeds it is the same
     test of whether the mean difference is 0. It is chi-squared with one degree of freedom; p is 1 if all items are
-    equal. The p does not depend on the scale of the items: whole numbers keep the sums exact.
+    equal. p does not depend on the scale of the items: whole numbers keep the sums exact.
     """
     from scipy.special import chdtrc
 
@@ -153,7 +153,7 @@ def mcnemar(items: Items) -> PerPair:
 def mean_intervals(items: Items, *, z: float) -> tuple[PerPair, PerPair]:
     """Return the Wald interval of every difference of means, from the variance of the differences of items.
 
-    For single runs of hits and misses it is the interval of paired proportions (Agresti 2013, Categorical Data
+    For single runs of hits and misses this is the interval for paired proportions (Agresti 2013, Categorical Data
     Analysis, equation 11.2). `z` is half its width in standard errors, 1.96 for 95 %.
     """
     n = items.shape[1]

@@ -3,9 +3,9 @@
 Artetxe and Schwenk 2019, https://aclanthology.org/P19-1309: the score of a pair is the ratio of its cosine to the mean
 cosine of both sentences with their k nearest neighbours on the other side. A pair is mined if its ratio reaches a
 threshold, which is tuned for F1 on dev. In a bitext every sentence has a partner. To make it a mining problem, a hash
-of its id removes the source of one pair in three and the target of another third; what remains of these pairs are
-distractors. Equal texts count as one sentence. All pairs of the bitext of which both sentences remain are gold. The
-lists are those of the split `test`, whatever the split of the other tasks.
+of the id removes the source of a third of the pairs and the target of another third; the remaining sides are
+distractors. Equal texts count as one sentence. All pairs whose sentences both remain are gold. The lists are from the
+split `test`, whatever the split of the other tasks.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ Retrieval = Literal["max", "intersection"]
 
 @dataclass(frozen=True)
 class Mined:
-    """Pairs by falling margin; no sentence is in two of them."""
+    """Pairs by decreasing margin; no sentence occurs in two of them."""
 
     pairs: list[tuple[int, int]]
     margins: Float[np.ndarray, " pairs"]
@@ -107,7 +107,7 @@ def _best_partners(
 
 
 def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -> Mined:
-    """Return pairs by falling margin, without those that share a sentence with a better pair."""
+    """Return the pairs by decreasing margin, without pairs that share a sentence with a better pair."""
     sources, targets, kept = set(), set(), []
     for index in np.argsort(-margins, kind="stable").tolist():
         source, target = pairs[index].tolist()
@@ -119,9 +119,9 @@ def _distinct(pairs: Int[np.ndarray, "n 2"], margins: Float[np.ndarray, " n"]) -
 
 
 def best_threshold(mined: Mined, gold: Pairs) -> float:
-    """Return the margin above which F1 is highest, half way to the next pair's margin; 1 if nothing is mined.
+    """Return the threshold with the highest F1, half way to the next pair's margin; 1 if nothing is mined.
 
-    BUCC's script tunes it so. Pairs of equal margin are taken together; of equal F1 the highest threshold is chosen.
+    As in BUCC's script. Pairs of equal margin are taken together; ties in F1 choose the highest threshold.
     """
     if not mined.pairs:
         return 1.0
@@ -190,7 +190,7 @@ def _lists(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts, Pairs]:
 
 
 def lost_side(pair_id: str) -> int:
-    """Side that a pair loses, by a hash of its id: 0 source, 1 target, 2 none; each for a third of all ids."""
+    """Return the side that a pair loses, by a hash of its id: 0 source, 1 target, 2 none; a third of ids each."""
     return int.from_bytes(hashlib.sha256(pair_id.encode()).digest()[:8], "big") % 3
 
 

@@ -26,7 +26,7 @@ from disent_core.evaluation.tasks.parallel import same_order, split_utterances, 
 class IntentProblem(Problem):
     """Texts by role `query` and `pool`, with the intents of both.
 
-    `skip` is for each query the index of the candidate that is left out, -1 for none.
+    `skip` has the index of the candidate to leave out for each query, -1 for none.
     """
 
     takes_late_interaction: ClassVar[bool] = True
@@ -68,7 +68,7 @@ def problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 
 def _translations(query_table: pa.Table, pool_table: pa.Table, shared: pa.ChunkedArray) -> Int[np.ndarray, " queries"]:
-    """Return the row of `pool_table` that is the same utterance as each row of `query_table`; -1: there is none."""
+    """Return for each row of `query_table` the row of `pool_table` with the same utterance, or -1 if there is none."""
     ids = query_table["utterance_id"]
     rows = pc.index_in(ids, value_set=pool_table["utterance_id"])
     shared_rows = pc.if_else(pc.is_in(ids, value_set=shared), rows, None)

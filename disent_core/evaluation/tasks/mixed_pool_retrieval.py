@@ -1,8 +1,8 @@
 """Retrieve the translation from one pool of both languages of a pair, or of all languages of a training set.
 
-`crosslingual_retrieval` has candidates of the other language alone, so it can't tell whether a text is nearer to its
-translation than to other texts of its own language. Here the candidates are the texts of both languages but the query
-and what has the same text. Two tasks read the same nearest candidate:
+`crosslingual_retrieval` has candidates only in the other language, so it can't show whether a text is nearer to its
+translation than to other texts of its own language. Here the candidates are the texts of both languages except the
+query and its copies. Two tasks read the same nearest candidate:
 
 * `mixed_pool_retrieval`, accuracy at 1: it is the translation.
 * `own_language_neighbours`, lower is better: the share of queries whose nearest candidate is of their own language.
@@ -38,7 +38,7 @@ from disent_core.evaluation.tasks.parallel import (
 
 NAME, OWN_LANGUAGE_NAME = "mixed_pool_retrieval", "own_language_neighbours"
 RANKED = ("meaning", "sentence")
-_FETCHED = 4  # nearest candidates of a query that are searched first; few texts are in the pool more often
+_FETCHED = 4  # nearest candidates of a query that are searched first; few texts occur more often in the pool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class MixedPoolProblem(Problem):
     Attributes:
         text_of: number of the text of each candidate, `query` first: equal texts have equal numbers.
         equal_text_counts: a copy of the translation is right as well.
-        measures_language: whether the item is "of the own language" instead of "the translation".
+        measures_language: whether an item counts a candidate in the query's own language instead of the translation.
     """
 
     text_of: Int[np.ndarray, " candidates"]
@@ -75,7 +75,7 @@ def nearest_other(
     pool: Float[np.ndarray, "candidates dim"],
     text_of: Int[np.ndarray, " candidates"],
 ) -> Int[np.ndarray, " queries"]:
-    """Return for each of these rows of the pool the nearest candidate of another text."""
+    """Return for each of these rows of the pool the nearest candidate with another text."""
     nearest_other, due, fetched = np.empty(len(rows), np.int64), np.arange(len(rows)), _FETCHED
     while len(due):
         _, indices = nearest(pool[rows[due]], pool, fetched)

@@ -13,10 +13,10 @@ from disent_core.storage.schemas import SCHEMAS
 
 
 def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all") -> list[pa.Table]:
-    """Bring the utterances of one or more languages into the order of the first; errors begin with `where`.
+    """Sort the utterances of one or more languages in the order of the first table; errors begin with `where`.
 
-    `some` keeps the ids that all tables share, `none` keeps no row of several tables. Rows that mostly differ in intent
-    from the first's are refused: they are no translations.
+    `some` keeps the ids that all tables share; `none` keeps no rows of several tables. Reject rows that mostly differ
+    in intent from the first table's: they are not translations.
     """
     for table in tables:
         _require_distinct(table["utterance_id"], where, "utterance ids")
@@ -56,7 +56,7 @@ def utterance_texts(language: str, utterances: pa.Table) -> Texts:
 
 
 def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
-    """Return rows of the pair in that split; none if the corpus does not consist of sentence pairs."""
+    """Return the pair's rows in that split; none if the corpus does not consist of sentence pairs."""
     pairs = inputs.tables.get(("sentence_pairs", inputs.pair), SCHEMAS["sentence_pairs"].empty_table())
     chosen = pairs.filter(pc.field("split") == split)
     _require_distinct(chosen["pair_id"], f"{inputs.corpus} {inputs.pair} {split}", "pair ids")

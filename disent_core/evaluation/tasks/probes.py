@@ -31,10 +31,10 @@ from disent_core.evaluation.metrics.ranking import check_finite, nearest
 from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs, split_utterances, utterance_texts
 
 PENALTY = 30.0
-"""Weight of the squared norm: of 1, 10, 30, 100 and 300 the best compromise for 300 to 4,000 training texts."""
+"""Weight of the squared norm: the best compromise of 1, 10, 30, 100 and 300 for 300 to 4,000 training texts."""
 NEIGHBOURS = 25
 UNITS, EPOCHS, ALPHA, SEED = 128, 25, 0.1, 0
-"""Of the network: hidden units, passes over the training texts, weight of the squared norm, seed of its weights."""
+"""The network's hidden units, passes over the training texts, weight of the squared norm, and seed of the weights."""
 
 Labels = np.ndarray
 """One string per text."""
@@ -44,7 +44,7 @@ SETTINGS: Mapping[Probe, Mapping[str, Setting]] = {
     "knn": {"neighbours": NEIGHBOURS},
     "mlp": {"units": UNITS, "epochs": EPOCHS, "alpha": ALPHA},
 }
-"""What the settings of a metric row say of a probe, beside its name."""
+"""Description of each probe in a metric row's settings, besides its name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,7 +96,7 @@ def linear_probe(
 
 
 def knn_probe(train: Float[np.ndarray, "n dim"], labels: Labels, test: Float[np.ndarray, "m dim"]) -> Labels:
-    """Predict the label that most of the 25 nearest training rows have, by cosine; ties go to the first label."""
+    """Predict the majority label of the 25 nearest training rows by cosine; ties go to the first label."""
     names, codes = np.unique(labels, return_inverse=True)
     _, indices = nearest(test, train, NEIGHBOURS)
     votes = (codes[indices][:, :, None] == np.arange(len(names))).sum(axis=1)  # test rows x labels
@@ -164,7 +164,7 @@ def language_problems(
     """Return the problem of a pair of two languages, for these embeddings; none if a language has no texts for it."""
     splits = probed_splits(config)
     if inputs.kind == "bitext" and splits["train"] == "train" and not inputs.trains:
-        return []  # the texts to learn from are not embedded
+        return []  # the training texts are not embedded
     sides = {part: _sides(inputs, split) for part, split in splits.items()}
     if len(set(inputs.languages)) < 2 or not all(len(texts) for both in sides.values() for texts in both):
         return []

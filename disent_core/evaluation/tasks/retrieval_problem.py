@@ -1,4 +1,4 @@
-"""Make a problem of queries, a pool of candidates and the gold ones: the base of every retrieval task."""
+"""Build a problem from queries, a pool of candidates and the gold candidates: the base of every retrieval task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ HUBNESS: Mapping[Hubness, Mapping[str, Setting]] = {
     "csls": {"hubness": "csls", "neighbours": NEIGHBOURS},
     "dual_softmax": {"hubness": "dual_softmax", "temperature": TEMPERATURE},
 }
-"""What the settings of a metric row say of a correction; of none nothing."""
+"""Description of each correction in a metric row's settings; empty without correction."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,10 +39,10 @@ class RetrievalProblem(Problem):
     Attributes:
         metric: `accuracy_at_1` (whether the nearest candidate is gold) or `map` (over all gold candidates).
         gold: indices of the right candidates, padded with -1.
-        skip: for each query the index of a candidate that is left out; None: all candidates count.
+        skip: for each query, the index of a candidate to leave out; None: all candidates count.
         ties: see `EvaluationConfig`.
         top_k: candidates per query in the ranking.
-        hubness: see `EvaluationConfig`; of the metric `accuracy_at_1`. A corrected problem keeps no ranking.
+        hubness: see `EvaluationConfig`; only for the metric `accuracy_at_1`. A corrected problem keeps no ranking.
         search: what finds the nearest candidates.
     """
 
@@ -101,10 +101,10 @@ def one_per_text(pool: Pool) -> Pool:
     keys = np.asarray(pool.texts.keys)
     _, first, copy = np.unique(keys, return_index=True, return_inverse=True)
     kept = np.sort(first)
-    place = np.searchsorted(kept, first)[copy]  # for every candidate the place of its text among those kept
+    place = np.searchsorted(kept, first)[copy]  # for every candidate, the position of its text among those kept
     gold = np.where(pool.gold >= 0, place[pool.gold], -1)
     gold = -np.sort(-gold, axis=1)
-    gold[:, 1:][gold[:, 1:] == gold[:, :-1]] = -1  # two gold candidates of one text become one
+    gold[:, 1:][gold[:, 1:] == gold[:, :-1]] = -1  # two gold candidates with one text become one
     texts = pool.texts.take(kept.tolist())
     skip = None if pool.skip is None else place[pool.skip]
     return Pool(texts=texts, ids=pool.ids.take(pa.array(kept)), gold=gold, skip=skip)
@@ -125,10 +125,10 @@ def retrieval_problem(
     bank: Texts | None = None,
     search: SearchBackend = "exact",
 ) -> RetrievalProblem:
-    """Return the problem with the rules for ties and equal texts of the configuration.
+    """Return the problem with the configuration's rules for ties and equal texts.
 
-    `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries; `search` is what finds
-    the nearest candidates.
+    `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries; `search` finds the
+    nearest candidates.
     """
     sizes = {"queries": len(queries), "query ids": len(query_ids), "gold": len(pool.gold)}
     if len(set(sizes.values())) > 1 or len(pool.texts) != len(pool.ids):

@@ -25,7 +25,7 @@ from disent_core.evaluation.metrics.statistics import f1
 Tags = Sequence[Sequence[str]]
 """A tag for every word of every sentence."""
 Read = Callable[[Sequence[str]], Iterable[Hashable]]
-"""From the tags of a sentence to what is compared: its words with a slot, or its spans."""
+"""Function from a sentence's tags to what is compared: its words with a slot, or its spans."""
 
 
 def agreement(gold: Tags, predicted: Tags, read: Read) -> Float[np.ndarray, "sentences 3"]:
@@ -48,9 +48,9 @@ def tagged_words(tags: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def opened_slots(tags: Sequence[str]) -> list[Slot]:
-    """Return spans of tokens that a B- opens and that every following I- continues, of whatever type.
+    """Return the spans of tokens that a B- opens and every following I-, of any type, continues.
 
-    xSID's `nluEval.py` reads them so, except that here a span that ends one token before the sentence keeps its end.
+    As in xSID's `nluEval.py`, except that here a span that ends one token before the sentence keeps its end.
     """
     slots: list[Slot] = []
     for position, tag in enumerate(tags):

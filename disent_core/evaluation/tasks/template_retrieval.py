@@ -109,7 +109,7 @@ def _group(
 
 
 def _templates(inputs: Inputs, language: str, ids: pa.Array) -> Int[np.ndarray, " sources"]:
-    """Return the number of the template of each source; equal templates have equal numbers."""
+    """Return the index of each source's template; equal templates have equal indices."""
     utterances = inputs.tables["utterances", language]
     places = pc.index_in(ids, value_set=utterances["utterance_id"].combine_chunks())
     if places.null_count:
@@ -127,7 +127,7 @@ def _templates(inputs: Inputs, language: str, ids: pa.Array) -> Int[np.ndarray, 
 def _of_equal(
     queries: Int[np.ndarray, " queries"], candidates: Int[np.ndarray, " candidates"]
 ) -> Int[np.ndarray, "queries golds"]:
-    """Return for each query the candidates of the same number, padded with -1.
+    """Return for each query the candidates with the same number, padded with -1.
 
     >>> _of_equal(np.array([1, 0]), np.array([0, 1, 1])).tolist()
     [[1, 2], [0, -1]]

@@ -1,6 +1,6 @@
-"""Declare families of methods: what the methods of a family have in common, and which trainer computes them.
+"""Declare families of methods: what their methods have in common, and which trainer they use.
 
-A method gives what computes it, or a reference `module:ATTRIBUTE` to it, which is imported when it is needed.
+A method has the object that computes it, or a reference `module:ATTRIBUTE` to it that is imported when needed.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     """A `Method` whose head is a small module over the vectors (and token states) of a frozen encoder.
 
     `head(dim, n_languages, config)` makes a head with fresh parameters; `draws` are the random texts that it trains on,
-    which may depend on the config.
+    and may depend on the config.
     """
 
     trainer: ClassVar[Any] = "disent_core.methods.families.frozen:FrozenHeadTrainer"
@@ -59,7 +59,7 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
 
     def may_stop_early(self, settings: HeadConfig) -> bool:
-        """Return True, as all heads have a `patience`, but for a `schedule`, whose last epochs should be the best."""
+        """Return True, since all heads have a `patience`, unless a `schedule` should make the last epochs best."""
         return getattr(settings, "schedule", "constant") == "constant"
 
     def without_warm_start(self, settings: HeadConfig) -> HeadConfig:
@@ -70,8 +70,8 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
 class SeedBySeedMethod(Method[Config]):
     """A `Method` that is trained one seed after another, because its model is too large for a stack of seeds.
 
-    A subclass names the trainer: those of fine-tuned encoders and of taggers are below; `facet` and `lexicon`, whose
-    tables of words are large, have their own and set `needs`.
+    A subclass names the trainer. Below are those for fine-tuned encoders and for taggers; `facet` and `lexicon`, whose
+    word tables are large, have trainers of their own and set `needs`.
     """
 
     needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
@@ -165,10 +165,10 @@ class FewShotConfig(Settings):
 class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
     """A `Method` that fine-tunes an encoder to tag slots; it has no embeddings.
 
-    `kind` is the class of its taggers, a subclass of `families.tagger.Tagger`. Of a training set `en-de` the
-    first language is the source, on which `transfer` sequential trains first; the others are the target, from which
-    the examples are drawn. A training set of a single language has a target only. An epoch is a pass of one stage of
-    one seed, and its loss is named after the stage.
+    `kind` is the class of its taggers, a subclass of `families.tagger.Tagger`. In a training set `en-de`, the first
+    language is the source, on which `transfer` sequential trains first; examples are drawn from the others, the target.
+    A training set of one language has only a target. An epoch is a pass of one stage of one seed, and its loss is named
+    after the stage.
     """
 
     trainer: ClassVar[Any] = "disent_core.methods.families.tagger:TaggingTrainer"

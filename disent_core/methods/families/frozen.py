@@ -29,7 +29,7 @@ from disent_core.training.stacked_state import Parameters
 
 
 def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
-    """Return the mean over the pairs of each side's values, summed over the sides."""
+    """Return the sum over sides of the mean of each side's values over the pairs."""
     return torch.stack([values.mean() for values in rows]).sum()
 
 

@@ -1,7 +1,7 @@
 """Methods that train one seed after another, because a model is too large, or too irregular, for a stack of seeds.
 
-`SeedBySeedTrainer` trains them all, `TaskTrainer` those of which a seed is one task. `FineTunedTrainer` is that of the
-methods that fine-tune an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
+`SeedBySeedTrainer` is the base of all their trainers, `TaskTrainer` of those with one task per seed. `FineTunedTrainer`
+fine-tunes an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
 """
 
 from abc import abstractmethod
@@ -34,9 +34,9 @@ from disent_core.training.epoch import Epoch, Fit, epochs_of_seed
 
 @dataclass(frozen=True)
 class SeedTraining:
-    """The training of one seed; iterating over `reports` trains it.
+    """The training of one seed; iterating over `reports` runs it.
 
-    After that `weights` returns the weights to keep; `description` is saved with them.
+    Afterwards, `weights` returns the weights to keep; `description` is saved with them.
     """
 
     reports: Iterator[EpochReport]
@@ -51,7 +51,7 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
     def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
         """Read the data once and return a function that starts the training of a seed.
 
-        Its argument has identity, seed and checkpoint; epochs and checkpoint_seconds come from the settings.
+        The function's argument has identity, seed and checkpoint; the settings have epochs and checkpoint_seconds.
         """
 
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
@@ -72,7 +72,7 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
             save_weights(folder / f"{seed}.safetensors", training.weights(), training.description)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
-        """Write the weights of every seed and delete the checkpoints; returns the fingerprint of the weights."""
+        """Write the weights of every seed, delete the checkpoints, and return the fingerprint of the weights."""
         folder = checkpoint.with_suffix("")
         parts = {seed: folder / f"{seed}.safetensors" for seed in description["seeds"]}
         content = merge_weights(parts, path, {**description, "method": self.method.name})
@@ -81,13 +81,13 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
 
 
 class TaskTrainer(SeedBySeedTrainer[AnyMethod]):
-    """The trainer of a method of which each seed is one task."""
+    """Trainer of methods with one task per seed."""
 
     @abstractmethod
     def tasks(self, data: TrainingData, config: Any, device: str) -> Callable[[int], Any]:
         """Read the data once and return a function that makes each seed's task.
 
-        What a task draws from the global generator depends on its seed alone.
+        A task's draws from the global generator depend only on its seed.
         """
 
     def weights(self, task: Any) -> dict[str, Tensor]:
@@ -107,7 +107,7 @@ class TaskTrainer(SeedBySeedTrainer[AnyMethod]):
 
 
 class FineTuningTask(TrainingTask[Batch]):
-    """Training of one seed. Only `source` is kept; classifiers and discriminators are needed in training alone.
+    """Training of one seed. Only `source` is kept; classifiers and discriminators are needed only in training.
 
     `rows` of a batch has one value per example.
     """
@@ -115,7 +115,7 @@ class FineTuningTask(TrainingTask[Batch]):
     source: Source
 
     def kept(self) -> dict[str, Tensor]:
-        """Return the trained parameters that embedding texts needs."""
+        """Return the trained parameters needed to embed texts."""
         return {name: value for name, value in self.source.named_parameters() if value.requires_grad}
 
 
@@ -138,7 +138,7 @@ class FineTunedTrainer(TaskTrainer[FineTunedMethod]):
         return imported(self.method.tasks)(data, config, device)
 
     def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "FineTuned":
-        """Read what `save` wrote; a seed's weights are read when it first embeds."""
+        """Read what `save` wrote; each seed's weights are read on its first use."""
         description, _ = describe_weights(path)
         if encoder is not None:
             check_origin(path, description, encoder)
@@ -170,7 +170,7 @@ class FineTuned(TrainedMethod):
 
     @torch.no_grad()
     def with_weights_of(self, seed: int | None) -> Source:
-        """Return the encoder or map with the weights of a seed, until another seed is asked for."""
+        """Return the encoder or map with the weights of a seed; valid until another seed is requested."""
         if seed is None:
             raise ValueError("a fine-tuned method embeds with one of its seeds, not None")
         if seed != self._seed:

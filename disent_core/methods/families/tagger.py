@@ -26,7 +26,7 @@ from disent_core.training.data import TrainingData
 
 
 class Tagged(NamedTuple):
-    """A sentence with its slots; the language decides whether its words have spaces between them."""
+    """A sentence with its slots; the language determines whether words are separated by spaces."""
 
     tokens: Sequence[str]
     tags: Sequence[str]
@@ -36,7 +36,7 @@ class Tagged(NamedTuple):
 def sample_sentences(
     sentences: Sequence[Tagged], count: int, seed: int, how: Literal["random", "cover_types"]
 ) -> list[Tagged]:
-    """Draw `count` different sentences; with `cover_types` every slot type is among them, as far as `count` allows."""
+    """Draw `count` different sentences; `cover_types` includes every slot type, as far as `count` allows."""
     if count > len(sentences):
         raise TrainingError(f"examples is {count} and there are {len(sentences)} training sentences. Lower examples")
     order = np.random.default_rng((seed, 4)).permutation(len(sentences)).tolist()
@@ -57,7 +57,7 @@ def slots_of(sentence: Tagged) -> list[Slot]:
 
 
 def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
-    """Return sentences that have all types: the first one in `order` for each type, rare types first."""
+    """Return sentences that cover all types: for each type, rarest first, the first sentence in `order`."""
     types = {row: {slot.type for slot in slots_of(sentences[row])} for row in order}
     counts = Counter(slot_type for row in order for slot_type in types[row])
     cover: list[int] = []
@@ -90,7 +90,7 @@ class Tagger(nn.Module):
         raise NotImplementedError
 
     def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:
-        """Return a BIO tag for every word of every sentence; the language decides whether words have spaces between."""
+        """Return a BIO tag for every word of every sentence; the language determines whether spaces separate words."""
         raise NotImplementedError
 
     @property
@@ -99,7 +99,7 @@ class Tagger(nn.Module):
 
     @classmethod
     def load(cls, path: Path, config: Any, files: EncoderFiles, device: str, *, seed: int | None = None) -> "Tagger":
-        """Read saved weights with their description, or one seed of a file of several."""
+        """Read saved weights with their description, or the weights of one seed from a file with several."""
         weights, description = read_weights(path, seed, device)
         check_origin(path, description, files)
         tagger = cls(description["classes"], config, files, seed=0, device=device)
@@ -120,8 +120,8 @@ def train_tagger(
 ) -> tuple[Tagger, Iterator[EpochReport]]:
     """Return a tagger and the reports of its training; iterating over the reports trains it in place.
 
-    `config.examples` of the `target` sentences are drawn; all of `source` are read if transfer is sequential. The
-    checkpoint of each stage lies in the folder of that of `run`, under the stage's name.
+    Draw `config.examples` of the `target` sentences; use all of `source` if transfer is sequential. Each stage's
+    checkpoint is named after the stage and lies in the same folder as that of `run`.
     """
     sample = sample_sentences(target, config.examples, run.seed, config.sample) if config.examples else list(target)
     phases = {"source": source, "target": sample} if config.transfer == "sequential" else {"target": sample}
@@ -139,7 +139,7 @@ def train_tagger(
 
 
 def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
-    """Return the run of one stage in a phase of training, with its own checkpoint."""
+    """Return the run of one stage of a training phase, with its own checkpoint."""
     name = f"{run.stage}_{name}"
     return replace(run, stage=name, epochs=epochs, checkpoint=run.checkpoint.with_name(f"{name}.safetensors"))
 
@@ -191,7 +191,7 @@ class TrainedTaggers(TrainedLabeller):
 
 
 def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tagged], list[Tagged]]:
-    """Return the sentences of the source language and those of the others; a single language is the target."""
+    """Return the sentences of the source language and of the others; a single language is the target."""
     by_language = []
     for language in data.languages:
         words = zip(data.utterances[split][language].tokens, data.utterances[split][language].slot_tags, strict=True)

@@ -1,4 +1,4 @@
-"""Methods in which nothing is random: those without training, and those whose weights are the solution of a formula."""
+"""Methods without randomness: those without training, and those whose weights are the solution of a formula."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -52,7 +52,7 @@ class Untrained(TrainedMethod):
 
 # --- closed forms -----------------------------------------------------------------------------------------
 
-BLOCK_ROWS = 1 << 16  # vectors that are in memory in float64 at once while solving
+BLOCK_ROWS = 1 << 16  # vectors held in memory in float64 at once while solving
 Solution = Mapping[str, Tensor]  # tensors of the solution, in float64, by name: `<what>.<language>`
 Apply = Callable[[Solution, Float64[Tensor, "texts dim"], str, Any], Float64[Tensor, "texts dim"]]
 """Function from a solution, vectors, their language and the settings to embeddings."""
@@ -64,7 +64,7 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
         return imported(self.method.apply)
 
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
-        """Yield one epoch: `total` is the mean cosine distance of the dev pairs, `accuracy_at_1` their retrieval."""
+        """Yield one epoch: `total` is the mean cosine distance of dev pairs, `accuracy_at_1` is of their retrieval."""
         identity = fingerprint(run.inputs, self.method.name, self.method.code_version)
         if (replayed := _resume(run.checkpoint, identity)) is not None:
             yield replace(replayed, seeds=tuple(run.seeds))
@@ -97,7 +97,7 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
             masks = [(pairs.language[side] == label, language) for label, language in enumerate(data.languages)]
             present = [(rows, language) for rows, language in masks if rows.any()]
             embedded = torch.cat([apply(solution, vectors[rows], language, config) for rows, language in present])
-            order = torch.cat([rows.nonzero().squeeze(1) for rows, _ in present]).argsort()  # back to rows of the pairs
+            order = torch.cat([rows.nonzero().squeeze(1) for rows, _ in present]).argsort()  # back to order of pairs
             sides.append(F.normalize(embedded[order], dim=1))
         source, target = sides
         return {
@@ -116,7 +116,7 @@ class Solved(TrainedMethod):
 
     @property
     def languages(self) -> frozenset[str]:
-        """Languages that the solution covers, the only ones that it can embed."""
+        """Languages that the solution covers; it can embed no others."""
         return frozenset(name.partition(".")[2] for name in self.solution)
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:

@@ -44,14 +44,14 @@ class Ragged:
         return len(self.starts) - 1
 
     def take(self, chosen: Int[Tensor, " chosen"]) -> "Ragged":
-        # Item k of the result is item k - starts[i] of its list i, which began at first[i].
+        # Item k of the result is item k - starts[i] of list i, which began at first[i].
         first, length = self.starts[chosen], self.starts.diff()[chosen]
         starts = F.pad(length.cumsum(0), (1, 0))
         within = torch.arange(int(starts[-1]), device=length.device) - starts[:-1].repeat_interleave(length)
         return Ragged(self.values[first.repeat_interleave(length) + within], starts)
 
     def sums(self, table: Float[Tensor, "rows dim"]) -> Float[Tensor, "lists dim"]:
-        """Sum the rows of a table that each list numbers; zero for an empty list."""
+        """Sum the table rows that each list selects; zero for an empty list."""
         return F.embedding_bag(self.values, table, self.starts[:-1], mode="sum")
 
 
@@ -67,20 +67,20 @@ class NgramBags:
         return len(self.texts)
 
     def take(self, chosen: Int[Tensor, " chosen"]) -> "NgramBags":
-        """Return some of the texts, in the order of `chosen`, with no other words than theirs."""
+        """Return some of the texts, in the order of `chosen`, with only their words."""
         texts = self.texts.take(chosen)
         words, renumbered = texts.values.unique(return_inverse=True)
         return NgramBags(Ragged(renumbered, texts.starts), self.words.take(words), self.table_rows)
 
     def row_frequencies(self) -> Int64[Tensor, " rows"]:
-        """Return for every row of the hash table of how many texts it is."""
+        """Return, for every row of the hash table, the number of texts that use it."""
         size = self.table_rows
         counts = torch.zeros(size, dtype=torch.int64)
         for chosen in torch.arange(len(self)).split(_BLOCK):
             part = self.take(chosen)
             rows = part.words.take(part.texts.values)
             text_of_word = torch.arange(len(part)).repeat_interleave(part.texts.starts.diff())
-            # Pairs (text, row) as one number, so that a row counts once a text.
+            # Pairs (text, row) as one number, so that a row counts once per text.
             in_text = (text_of_word.repeat_interleave(rows.starts.diff()) * size + rows.values).unique()
             counts += torch.bincount(in_text % size, minlength=size)
         return counts
@@ -94,11 +94,11 @@ def ngram_bags(texts: Sequence[str], table_rows: int = TABLE_ROWS) -> NgramBags:
 
 
 class HashedNgramTable(nn.Module):
-    """`ngram_bags` -> sums of rows of a table, of which those with the numbers `known`, sorted, are trained.
+    """`ngram_bags` -> sums of rows of a table; only the rows `known`, a sorted list, are trained.
 
-    `table` [known, dim] is random at first. The gradient that it gets is sparse: of the rows that a batch reads only.
-    The `seed` of the random rows, at most 2^63, is needed for unknown words too. Those that are not trained are random
-    rows of norm `unseen`.
+    `table` [known, dim] is random at first. Its gradient is sparse: only for the rows that a batch reads. The `seed` of
+    the random rows, at most 2^63, also generates the rows of unknown words. Untrained rows are random, of norm
+    `unseen`.
     """
 
     known: Int64[Tensor, " known"]
@@ -113,7 +113,7 @@ class HashedNgramTable(nn.Module):
     def stored(
         cls, path: Path, weights: Mapping[str, Tensor], dim: int, seed: int, *, prefix: str = "", unseen: float = 1.0
     ) -> "HashedNgramTable":
-        """Return the table of a file, `known` and `table`, whose shapes are checked before it takes any memory."""
+        """Return the table from a file's `known` and `table`; their shapes are checked before memory is allocated."""
         known, table = (weights.get(f"{prefix}{name}", torch.zeros(0)) for name in ("known", "table"))
         require_shapes(path, weights, {f"{prefix}known": (known.numel(),), f"{prefix}table": (known.numel(), dim)})
         words = cls(known[:0].long(), dim, seed, unseen=unseen)
@@ -122,7 +122,7 @@ class HashedNgramTable(nn.Module):
 
     @classmethod
     def of_texts(cls, bags: NgramBags, dim: int, seed: int, *, at_least: int = 1) -> "HashedNgramTable":
-        """Return the table of training texts, of which it trains the rows of `at_least` so many texts.
+        """Return the table of training texts; rows that occur in `at_least` texts are trained.
 
         Rare rows are longer, as in TF-IDF.
         A row of df of n texts has norm log((n + 1) / (df + 1)) / log(n + 1), and at least 0.01, so that even a text of
@@ -138,13 +138,13 @@ class HashedNgramTable(nn.Module):
 
     def forward(self, bags: NgramBags) -> Float[Tensor, "texts dim"]:
         """Embed texts, without normalising; zero for an empty text."""
-        # Sums of table rows are words, [words, dim]; sums of words are texts. Each row is gathered once.
+        # Words are sums of table rows, [words, dim]; texts are sums of words. Each row is gathered once.
         rows, renumbered = bags.words.values.unique(return_inverse=True)
         vectors, order = self._gathered(rows)
         return bags.texts.sums(Ragged(order[renumbered], bags.words.starts).sums(vectors))
 
     def rows(self, rows: Int64[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return rows of the table, each once: trained ones, and others as they are at random."""
+        """Return rows of the table, given without repeats: trained rows, and random rows for the others."""
         vectors, order = self._gathered(rows)
         return vectors[order]
 

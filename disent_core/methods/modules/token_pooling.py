@@ -38,10 +38,10 @@ class TemplateAttention(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "roles texts dim"], texts: Sequence[Batch]
     ) -> tuple[Float[Tensor, "roles texts dim"], Float[Tensor, "roles texts dim"]]:
-        """Return template and residual of texts in several roles, whose `grouped_states` are `texts`."""
+        """Return the template and residual of texts in several roles; `texts` has their `grouped_states`."""
         groups = [group for text in texts for group in state_groups(text)]
         order, inverse = (_within_all([text[name] for text in texts]) for name in ("order", "place"))
-        # Order the queries of all roles like the groups of states, [roles * texts, dim], and undo it at the end.
+        # Sort the queries of all roles like the groups of states, [roles * texts, dim], and undo this at the end.
         queries = permuted(self._queries(vectors).flatten(0, 1), order, inverse).split(
             [len(mask) for _, mask in groups]
         )
@@ -54,10 +54,10 @@ class TemplateAttention(nn.Module):
         return template, residual
 
     def _queries(self, vectors: Tensor) -> Tensor:
-        """Return the vector that each token's state (or key) is multiplied with; linear Q and K need one product."""
+        """Return the vectors to multiply with each token's state (or key); linear Q and K need only one product."""
         if not (isinstance(self.query, Linear) and isinstance(self.key, Linear)):
             return self.query(vectors)
-        # The bias of K is left out: it adds the same to every token of an utterance.
+        # K's bias is left out: it adds the same amount to every token of an utterance.
         precision, key = self.key.precision, self.key.weight.T
         query_then_key = affine(key, self.query.weight.T, torch.zeros_like(self.query.bias), precision)
         return affine(vectors, query_then_key, key @ self.query.bias, precision)
@@ -122,14 +122,14 @@ class _WithStates(torch.autograd.Function):
 
 
 def widened(states: Float[Tensor, "*texts dim"]) -> Float[Tensor, "*texts dim"]:
-    """Return stored states in at least float32, in which everything is computed."""
+    """Return stored states in at least float32, the precision of all computation."""
     return states.to(torch.promote_types(states.dtype, torch.float32))
 
 
 def permuted(
     rows: Float[Tensor, "rows dim"], order: Int[Tensor, " rows"], inverse: Int[Tensor, " rows"]
 ) -> Float[Tensor, "rows dim"]:
-    """Return `rows[order]`, whose gradient is gathered by the `inverse` of that permutation, not scattered."""
+    """Return `rows[order]`; its gradient is gathered with the `inverse` permutation instead of scattered."""
     return _Permuted.apply(rows, order, inverse)
 
 
@@ -165,7 +165,7 @@ def residual_weights(
 
 
 def without_special_tokens(mask: Bool[Tensor, "texts length"]) -> Bool[Tensor, "texts length"]:
-    """Mask the first and the last token of each text too, unless it has no other tokens."""
+    """Also mask the first and last token of each text, unless it has no other tokens."""
     following = torch.nn.functional.pad(mask[:, 1:], (0, 1), value=False)
     inner = mask & following
     inner = torch.cat([torch.zeros_like(inner[:, :1]), inner[:, 1:]], dim=1)
@@ -173,7 +173,7 @@ def without_special_tokens(mask: Bool[Tensor, "texts length"]) -> Bool[Tensor, "
 
 
 def state_groups(batch: Batch) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield states and mask of each group of similar length, in the batch's `order`."""
+    """Yield the states and mask of each group of texts of similar length, in the batch's `order`."""
     group = 0
     while f"states_{group}" in batch:
         yield batch[f"states_{group}"], batch[f"mask_{group}"]
@@ -195,7 +195,7 @@ def of_role(batch: Batch, role: str) -> Batch:
 
 
 class MaxPooledLinear(Linear):
-    """`Linear` on each token's state, then the maximum over the tokens: one value a text and unit.
+    """`Linear` on each token's state, then the maximum over the tokens: one value per text and unit.
 
     A unit's gradient goes to the token that gave its maximum (to each of several equal ones). Padding has no influence.
     Products have the `precision`; inputs, outputs and gradients are float32.
@@ -211,7 +211,7 @@ class MaxPooledLinear(Linear):
 
 
 class _MaxProduct(torch.autograd.Function):
-    """max_j W h_j of each seed of a stack: rounded h is [seeds, texts, length, inner], W [seeds, outer, inner].
+    """max_j W h_j for each seed of a stack; rounded h is [seeds, texts, length, inner], W [seeds, outer, inner].
 
     The products, [seeds, texts, length, outer], are an output only because backward needs them.
     """
@@ -221,7 +221,7 @@ class _MaxProduct(torch.autograd.Function):
         seeds = zip(states.expand(len(weight), *states.shape[1:]), _rounded(weight, precision), strict=True)
         products = stack([F.linear(tokens, matrix) for tokens, matrix in seeds])
         padding = (~mask).expand(len(weight), *mask.shape[1:])
-        if products.is_cpu:  # few rows are padding: set those alone. A CPU would wait for a GPU to number them
+        if products.is_cpu:  # few rows are padding, so set only those; on a GPU, finding them would make the CPU wait
             products.view(-1, products.shape[-1]).index_fill_(0, padding.flatten().nonzero().squeeze(1), float("-inf"))
         else:
             products.masked_fill_(padding.unsqueeze(3), float("-inf"))
@@ -237,7 +237,7 @@ class _MaxProduct(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         states, weight, maxima, products = ctx.saved_tensors
         upstream, maxima = (_rounded(value, ctx.precision).unsqueeze(2) for value in (gradients[0], maxima))
-        # The upstream gradient goes to the tokens whose product is the maximum: [seeds, texts, length, outer].
+        # Route the upstream gradient to the tokens whose product is the maximum: [seeds, texts, length, outer].
         routed = _where_equal(products, maxima, upstream)
         to_states = to_weight = None
         if ctx.needs_input_grad[0]:

@@ -1,7 +1,7 @@
-"""Split a text into words, and number the rows of the table of hashed words that a word is the sum of.
+"""Split a text into words, and return the rows of the hashed word table whose sum is a word's vector.
 
-`hashed_words` says what for. An exported folder carries a copy of this file, so it imports nothing but what is copied
-with it (`export.transformers_folder`) and numpy.
+`hashed_words` uses them. An exported folder contains a copy of this file, so it imports only numpy and what is copied
+with it (`export.transformers_folder`).
 """
 
 import unicodedata
@@ -17,7 +17,7 @@ from disent_core.normal_form import normalise
 from disent_core.random_bits import GOLDEN, mixed
 
 TABLE_ROWS = 1 << 17
-"""Rows that words and n-grams are hashed to, unless a method has a larger table."""
+"""Number of rows that words and n-grams are hashed to, unless a method has a larger table."""
 _GRAMS = range(3, 6)
 """Lengths of the n-grams of a word with its boundaries, `<word>`."""
 _UNSPACED_GRAMS = range(1, 3)
@@ -39,7 +39,7 @@ _UNSPACED = (
 
 
 def words_of(text: str) -> Iterator[str]:
-    """Yield the words of a text, case folded; in scripts without spaces the n-grams that stand for them.
+    """Yield the case-folded words of a text; in scripts without spaces, the n-grams that stand for words.
 
     A word is a run of letters, digits and their marks. A text without any, such as an emoji, is one word.
     """
@@ -73,7 +73,7 @@ def is_unspaced_character(character: str) -> bool:
 
 
 def _with_marks(run: Iterator[str]) -> list[str]:
-    """Characters of a run, each with the combining marks that follow it."""
+    """Return the characters of a run, each with the combining marks that follow it."""
     units: list[str] = []
     for character in run:
         if units and unicodedata.category(character)[0] == "M":
@@ -90,30 +90,30 @@ def _grams(units: Sequence[str], lengths: range) -> Iterator[str]:
 
 
 def rows_of_word(word: str, table_rows: int = TABLE_ROWS) -> list[int]:
-    """Rows of a table of `table_rows` that a word is the sum of: its own, and those of the n-grams of `<word>`."""
+    """Return the rows of a table of `table_rows` that sum to a word: its own, and those of the n-grams of `<word>`."""
     grams = [] if _kind(word[0]) == _WITHOUT_SPACES else _grams(f"<{word}>", _GRAMS)
     return [zlib.crc32(piece.encode()) % table_rows for piece in (f"w{word}", *grams)]
 
 
 def rows_of_text(text: str, table_rows: int = TABLE_ROWS) -> list[int]:
-    """Rows of the table whose sum is the vector of a text: those of its distinct words."""
+    """Return the rows of the table that sum to a text's vector: those of its distinct words."""
     return [row for word in dict.fromkeys(words_of(text)) for row in rows_of_word(word, table_rows)]
 
 
 def hashes_of_text(text: str) -> list[int]:
-    """Hashes of 32 bits of what a text is the sum of; modulo the size of a table they are `rows_of_text`."""
+    """Return 32-bit hashes of a text's words and n-grams; modulo a table's size they are `rows_of_text`."""
     return rows_of_text(text, 1 << 32)
 
 
 def word_rows(texts: Sequence[str]) -> NDArray[np.int64]:
-    """`hashes_of_text` of each text, [texts, most], filled up with -1: the input of that name of an ONNX graph."""
+    """Return `hashes_of_text` of each text, [texts, most], padded with -1: the ONNX graph's input of that name."""
     rows = [hashes_of_text(text) for text in texts]
     width = max([1, *map(len, rows)])
     return np.array([[*of_text, *[-1] * (width - len(of_text))] for of_text in rows], dtype=np.int64)
 
 
 def random_bits(rows: NDArray[np.int64], dim: int, seed: int) -> NDArray[np.uint8]:
-    """Signs of rows of a table, [rows, dim rounded up to 64], a bit 0 or 1 each: the same wherever they are made."""
+    """Return the signs of table rows as bits, [rows, dim rounded up to 64]; the same on every machine."""
     blocks = -(-dim // 64)
     key = mixed(np.array([seed], dtype=np.uint64) * GOLDEN + GOLDEN)
     counters = rows.astype(np.uint64)[:, None] * np.uint64(blocks) + np.arange(1, blocks + 1, dtype=np.uint64)
@@ -121,9 +121,9 @@ def random_bits(rows: NDArray[np.int64], dim: int, seed: int) -> NDArray[np.uint
 
 
 def random_rows(rows: NDArray[np.int64], dim: int, seed: int) -> NDArray[np.float32]:
-    """Rows of a table of random signs over the root of `dim`, so of norm 1, float32 [rows, dim].
+    """Return table rows of random signs divided by the root of `dim`, so of norm 1, float32 [rows, dim].
 
-    Sums of such rows keep cosines as sums of Gaussian ones do (Achlioptas 2003, Theorem 1.1), and 64 values cost one
-    number of SplitMix64.
+    Sums of such rows preserve cosines as well as Gaussian ones do (Achlioptas 2003, Theorem 1.1), and one SplitMix64
+    number yields 64 values.
     """
     return (random_bits(rows, dim, seed)[:, :dim].astype(np.float32) * 2 - 1) * np.float32(dim**-0.5)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEAST_PROBABILITY = 0.05
-"""Of a teacher's piece given a foreign piece; a less probable one gives nothing to the foreign piece's row."""
+"""Least probability of a teacher's piece, given a foreign piece, to contribute to the foreign piece's row."""
 
 
 # --- word alignment ---------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ LEAST_PROBABILITY = 0.05
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of texts, one text after another, and how many each text has."""
+    """The pieces of texts, concatenated, and the number of pieces of each text."""
 
     ids: Int[np.ndarray, " pieces"]
     lengths: Int[np.ndarray, " texts"]
@@ -60,8 +60,8 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Alignment:
-    """For some pairs of a new piece and a teacher's piece: how probable the latter is given the former, and how often
-    both are expected to be linked."""
+    """For some pairs of a new piece and a teacher's piece: the probability of the latter given the former, and the
+    expected number of links between them."""
 
     new: Int[np.ndarray, " links"]
     teacher: Int[np.ndarray, " links"]
@@ -72,7 +72,7 @@ class Alignment:
 def align(pivots: Pieces, foreign: Pieces, *, iterations: int) -> Alignment:
     """Learn p(teacher's piece | new piece) from sentence pairs by expectation maximisation.
 
-    Every token of a pivot is explained by one piece of the foreign sentence, each once, or by none of them (NULL).
+    Every token of a pivot is explained by one of the foreign sentence's distinct pieces, or by none (NULL).
     Probabilities are uniform at first.
     """
     width = int(pivots.ids.max(initial=0)) + 1
@@ -87,7 +87,7 @@ def align(pivots: Pieces, foreign: Pieces, *, iterations: int) -> Alignment:
             token = np.repeat(np.arange(len(block.fans)), block.fans)
             weight = probability[rows][block.pair]
             share = weight / np.bincount(token, weight)[token]
-            np.add.at(count, rows[block.pair], share)  # one after another, so that no bit depends on the blocks
+            np.add.at(count, rows[block.pair], share)  # sequentially, so that no bit depends on the blocks
         total = np.bincount(new_of_pair + 1, count)
         probability = count / total[new_of_pair + 1]
     kept = (new_of_pair >= 0) & (probability > LEAST_PROBABILITY)
@@ -96,9 +96,9 @@ def align(pivots: Pieces, foreign: Pieces, *, iterations: int) -> Alignment:
 
 @dataclass(frozen=True)
 class _Links:
-    """Every link that some sentence pairs allow: those of the first token of the pivots, of the second, and so on."""
+    """All possible links in some sentence pairs: those of the pivots' first token, of the second, and so on."""
 
-    fans: Int32[np.ndarray, " tokens"]  # how many links each token has
+    fans: Int32[np.ndarray, " tokens"]  # number of links of each token
     pair: Int32[np.ndarray, " links"]  # of each link, its row of `pairs`
     # Distinct pairs of a new piece (0 for NULL, otherwise its number and 1) and one of the teacher's, sorted. Each is a
     # number: the former times the width of the teacher's vocabulary, and the latter.
@@ -125,9 +125,8 @@ def aligned_rows(
 ) -> Float[np.ndarray, "pieces dim"]:
     """Return the rows of the new vocabulary.
 
-    The row of a piece is a mixture: of the mean of the teacher's pieces that spell it (`copied`), and of the mean of
-    the teacher's pieces that it is aligned with. The share of the former, `pivot_share`, is that of its occurrences
-    that are in pivots.
+    A piece's row mixes the mean of the teacher's pieces that spell it (`copied`) and the mean of the teacher's pieces
+    that it is aligned with. The weight of the former, `pivot_share`, is the share of its occurrences in pivots.
     """
     from scipy.sparse import csr_array
 
@@ -145,7 +144,7 @@ def aligned_rows(
     mean = (sums @ teacher_rows[teacher].astype(np.float64)) / np.where(is_aligned, total, 1)[:, None]
     norms = np.linalg.norm(teacher_rows, axis=1)[teacher]
     typical = np.bincount(new, weight * norms, minlength=len(copied)) / np.where(is_aligned, total, 1)
-    # A mean of rows that point elsewhere is short: it is lengthened half way to what its parts have.
+    # A mean of rows with different directions is short; lengthen it half way to the norm of its parts.
     length = np.linalg.norm(mean, axis=1)
     mean *= ((length + typical) / 2 / np.where(length > 0, length, 1))[:, None]
     share = np.where(is_aligned, pivot_share, 1.0)[:, None]
@@ -172,7 +171,7 @@ class Teacher:
     model: Any  # its blocks and rows, a `BertModel`
     tokeniser: "Tokenizer"  # cuts its words; it adds no special tokens
     special: tuple[str, ...]  # its special tokens, in the order of `ROLES`
-    lowers_case: bool  # whether it reads capitals as small letters
+    lowers_case: bool  # whether it lower-cases texts
     vocabulary: dict[str, int] = field(repr=False)
 
     @property
@@ -182,7 +181,7 @@ class Teacher:
 
 
 def cut(tokeniser: "Tokenizer", texts: Iterable[list[str]]) -> Pieces:
-    """Cut texts, which come in blocks, into pieces; special ones are not added."""
+    """Split blocks of texts into pieces, without adding special pieces."""
     return Pieces(*ids_of(tokeniser, texts, add_special_tokens=False))
 
 
@@ -217,9 +216,9 @@ def train_vocabulary(
 ) -> "Tokenizer":
     """Return a tokeniser of all languages.
 
-    It depends on the texts alone, not on threads: what the library adds up in another order every time is rounded. The
-    special tokens of the `teacher` begin the vocabulary, `size` is the largest number of Unigram pieces with those.
-    `keep_words` adds all whole words of the teacher's vocabulary, each with its frequency in the `pivots`.
+    It depends only on the texts, not on threads: sums that the library adds up in varying order are rounded. The
+    vocabulary begins with the `teacher`'s special tokens; `size` limits the Unigram pieces, special tokens included.
+    `keep_words` adds all whole words of the teacher's vocabulary, with their frequencies in the `pivots`.
     """
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -244,7 +243,7 @@ def train_vocabulary(
     special = [(token, 0.0) for token in teacher.special]
     tokeniser = Tokenizer(models.Unigram([*special, *scores.items()], unk_id=ROLES.index("unk")))
     tokeniser.normalizer = splitter.normalizer
-    # As for the teacher, a word begins after punctuation too: `don't` is `▁don ▁' ▁t`.
+    # As in the teacher, a word also begins after punctuation: `don't` is `▁don ▁' ▁t`.
     starts = pre_tokenizers.Metaspace(replacement=START, prepend_scheme="always", split=False)
     tokeniser.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(), starts])
     tokeniser.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in teacher.special])
@@ -267,7 +266,7 @@ def _is_symbol(word: str) -> bool:
 
 
 def _unigram(words: Sequence[str], counts: Counter[str], size: int) -> Scores:
-    """Return pieces of the words, each with its score, the best first."""
+    """Return pieces of the words with their scores, best first."""
     from tokenizers import Tokenizer, models, trainers
     from tokenizers.pre_tokenizers import Metaspace
 
@@ -285,10 +284,10 @@ def _unigram(words: Sequence[str], counts: Counter[str], size: int) -> Scores:
 
 
 def _repeatable(scores: Scores) -> Scores:
-    """Remove from the scores of a training what differs from run to run.
+    """Remove run-to-run differences from the scores of a training.
 
-    The trainer adds characters that no piece has, in the order of a hash table, with scores that rise by 1e-4 from the
-    least. They all get the least. The last digits of the other scores depend on the order in which words are added up.
+    The trainer adds characters that no piece has, in hash table order, with scores that rise by 1e-4 from the least;
+    here they all get the least. The last digits of the other scores depend on the order of summation over words.
     """
     least = min(scores.values(), default=0.0)
     characters = [piece for piece in scores if len(piece) == 1]
@@ -314,7 +313,7 @@ def make_aligned(
 ) -> None:
     """Write the aligned encoder, completely or not at all. An interrupted call keeps the vocabulary that it trained.
 
-    `record` is what it is made from, `made_from` a fingerprint of that.
+    `record` describes what it is made from; its `made_from` is a fingerprint of that.
     """
     from transformers import PreTrainedTokenizerFast
 
@@ -370,7 +369,7 @@ def _rows(
 
 
 def _spelt(tokeniser: "Tokenizer", teacher: Teacher) -> list[list[int]]:
-    """Return for each new piece the teacher's piece that it copies, or those that the teacher cuts it into."""
+    """Return for each new piece the teacher's piece that it copies, or the pieces that the teacher splits it into."""
     teacher_ids, unknown = teacher.vocabulary, teacher.vocabulary[teacher.special[ROLES.index("unk")]]
     vocabulary = tokeniser.get_vocab()
     pieces = sorted(vocabulary, key=vocabulary.__getitem__)

@@ -37,8 +37,8 @@ class Translations:
 @dataclass(frozen=True)
 class Material:
     training: Sequence[Translations]  # pairs to align and to train on
-    held_out: Sequence[Translations]  # pairs of which training sees nothing, by which it stops
-    dropped: int = 0  # pairs that were left out because a side is an evaluation text
+    held_out: Sequence[Translations]  # pairs that training never sees, for early stopping
+    dropped: int = 0  # number of pairs left out because a side is an evaluation text
 
     @property
     def training_fingerprint(self) -> str:
@@ -50,12 +50,12 @@ class Material:
 
 
 def record_file(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the file that says what an encoder was made from, by name."""
+    """Return, by name, the file that records what an encoder was made from."""
     return {RECORD: json.dumps(record, indent=1, sort_keys=True) + "\n"}
 
 
 def exclusion_key(text: str) -> str:
-    """Return the form in which texts are the same for exclusion: NFKC, lower case, one space for what is no word."""
+    """Return the form in which texts count as equal for exclusion: NFKC, lower case, non-words as one space."""
     return _OTHER.sub(" ", unicodedata.normalize("NFKC", text).lower()).strip()
 
 
@@ -69,7 +69,7 @@ def exclusion_digests(texts: TextColumn) -> np.ndarray:
 
 
 def without(translations: Translations, excluded: np.ndarray) -> Translations:
-    """Return the pairs neither of whose sides is excluded, by its digest; copies are dropped."""
+    """Return the distinct pairs without an excluded side, compared by digest."""
     sides = np.stack([exclusion_digests(side) for side in (translations.pivots, translations.foreign)], axis=1)
     kept = np.flatnonzero(~np.isin(sides, excluded).any(axis=1))
     _, first = np.unique(sides[kept].view(f"S{2 * _DIGEST.itemsize}"), return_index=True)

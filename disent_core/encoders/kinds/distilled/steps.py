@@ -1,4 +1,4 @@
-"""Align and distil an encoder, from the training splits of its corpora without any text that is measured."""
+"""Align and distil an encoder on the training splits of its corpora, without any evaluation text."""
 
 import shutil
 from collections.abc import Iterator
@@ -37,9 +37,9 @@ def align(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
 
 
 def distil(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
-    """Train the student, unless it exists. The teacher encodes only sentences that are new to it.
+    """Train the student, unless it exists. The teacher encodes only sentences it has not encoded before.
 
-    An encoder that differs from an earlier one only in what is read of it, such as its layer, gets a copy.
+    An encoder that differs from an earlier one only in how it is read, such as its layer, gets a copy.
     """
     from disent_core.encoders.kinds.distilled.student import train_student
 
@@ -88,7 +88,7 @@ def distil(settings: DistilledConfig, inputs: EncoderInputs) -> EncoderReport:
 
 
 def is_made(folder: Path, made_from: str) -> bool:
-    """Return whether the encoder is there, undamaged and made from the same."""
+    """Return whether the encoder exists, undamaged and made from the same inputs."""
     record = record_of(folder)
     return record is not None and record.get("made_from") == made_from and open_result(folder) is not None
 
@@ -102,7 +102,7 @@ def _counts(material: Material) -> dict[str, int]:
 
 
 def _record(settings: DistilledConfig, config: Any, material: Material) -> dict[str, Any]:
-    """Return what is recorded of an encoder beside its files."""
+    """Return the record of an encoder, kept beside its files."""
     return {
         "encoder_saw": settings.has_seen(config),
         "teacher": settings.teacher,
@@ -115,8 +115,8 @@ def _record(settings: DistilledConfig, config: Any, material: Material) -> dict[
 def material_of(settings: DistilledConfig, inputs: EncoderInputs) -> Material:
     """Return training and held-out pairs, without any text of a dev or test split of the configuration.
 
-    A pair is left out if one of its sides is such a text up to case, punctuation and form (`pairs.exclusion_key`). The
-    held-out pairs are the dev splits of its corpora of sentence pairs; training has none of their texts either.
+    A pair is left out if a side equals such a text up to case, punctuation and form (`pairs.exclusion_key`). Held-out
+    pairs are the dev splits of its sentence-pair corpora; training has none of their texts either.
     """
     training, held_out = (
         [part for part in _translations(settings, inputs, split) if len(part)] for split in ("train", "dev")
@@ -133,7 +133,7 @@ def material_of(settings: DistilledConfig, inputs: EncoderInputs) -> Material:
 
 
 def _translations(settings: DistilledConfig, inputs: EncoderInputs, split: str) -> Iterator[Translations]:
-    """Yield the pairs of a split, of each corpus and language. Utterances are paired in the training split only."""
+    """Yield a split's pairs for each corpus and language. Utterances are paired only in the training split."""
     config, pivot = inputs.config, settings.pivot
     languages = settings.taught_languages(config)
     for corpus in settings.corpora:
@@ -159,7 +159,7 @@ def _of_same_id(utterances: pa.Table, others: pa.Table) -> tuple[TextColumn, Tex
 
 
 def _evaluation_texts(settings: DistilledConfig, inputs: EncoderInputs) -> Iterator[TextColumn]:
-    """Yield the texts of the dev and test splits of all corpora, but not the pairs that are held out."""
+    """Yield the texts of the dev and test splits of all corpora, except the held-out pairs."""
     config = inputs.config
     for language in config.utterance_languages:
         for corpus in config.corpora_of(language):

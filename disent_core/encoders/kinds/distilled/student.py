@@ -48,11 +48,11 @@ def train_student(
     record: Mapping[str, Any],
     device: Device = "auto",
 ) -> Iterator[EpochReport]:
-    """Train a student and write it, completely or not at all; yield a report at every look at the held-out pairs.
+    """Train a student and write it, completely or not at all; yield a report at each check on the held-out pairs.
 
-    Without `config.train` it is the aligned encoder. `teacher_vectors` gives the vectors of pivots, in a matrix of its
-    own; `record` is what the student is made from, `made_from` a fingerprint of that. An interrupted run resumes from
-    its last checkpoint; on a CPU it ends in the weights of an uninterrupted run.
+    Without `config.train` the student is the aligned encoder. `teacher_vectors` returns the vectors of pivots in a new
+    matrix; `record` describes what the student is made from, and its `made_from` is a fingerprint of that. An
+    interrupted run resumes from its last checkpoint; on a CPU it ends in the weights of an uninterrupted run.
     """
     tokeniser, model = load_tokeniser(aligned), load_model(aligned, pooling="mean")
     if not config.train:
@@ -95,7 +95,7 @@ def train_student(
 class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
     """A student in training. A batch is the rows of some lessons of one length.
 
-    What `train` calls an epoch is the steps between two looks at the held-out pairs.
+    An epoch of `train` here is the steps between two checks on the held-out pairs.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         self._passes: dict[int, list[np.ndarray]] = {}
 
     def train(self, mode: bool = True) -> "StudentTask":
-        """Set training mode; dropout stays off, so that the student is trained on the vectors that it will give."""
+        """Set training mode; dropout stays off, so that training sees the vectors that the student will return."""
         super().train(mode)
         self.model.eval()
         return self
@@ -145,7 +145,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         candidates = torch.cat([targets, bank])
         vectors = F.normalize(self.vectors(self.lessons.tokens, batch), dim=-1)
         cosines = vectors @ self.teacher[candidates.to(self.device)].T
-        # A text's sentence where it is a candidate once more, beside that on the diagonal.
+        # Other occurrences of a text's sentence among the candidates, besides the diagonal.
         excluded = (targets[:, None] == candidates).fill_diagonal_(False).to(self.device)
         values = in_batch_softmax(cosines, excluded, temperature=self.config.temperature)
         if self.config.loss == "symmetric":
@@ -166,7 +166,7 @@ class StudentTask(TrainingTask[Int[np.ndarray, " rows"]]):
         return terms, examples
 
     def vectors(self, tokens: TokenisedTexts, rows: Int[np.ndarray, " rows"]) -> Float[Tensor, "rows dim"]:
-        """Return the vectors of texts of one length: no position is padding, so none is masked."""
+        """Return the vectors of texts of one length; there is no padding, so nothing is masked."""
         positions = tokens.offsets[rows][:, None] + np.arange(int(tokens.lengths[rows[0]]))
         ids = torch.from_numpy(tokens.ids[positions]).to(self.device)
         with arithmetic(self.device, self.config.precision):
@@ -204,10 +204,10 @@ def _optimiser(config: DistilledConfig, rate: float) -> OptimiserConfig:
 @dataclass(frozen=True)
 class Lessons:
     tokens: TokenisedTexts  # of every text, without final punctuation in half of them
-    target: Int[np.ndarray, " texts"]  # row of `teacher` that a text means
+    target: Int[np.ndarray, " texts"]  # row of `teacher` with a text's meaning
     is_pivot: Bool[np.ndarray, " texts"]  # whether a text is in the teacher's language, so that its target is itself
-    corpus: Int[np.ndarray, " texts"]  # number of the corpus of each text; sentences to pick from are of one corpus
-    teacher: Float[np.ndarray, "sentences dim"]  # the teacher's vectors, of norm 1; those of a corpus lie together
+    corpus: Int[np.ndarray, " texts"]  # index of each text's corpus; candidate sentences are from one corpus
+    teacher: Float[np.ndarray, "sentences dim"]  # the teacher's vectors, of norm 1, grouped by corpus
     starts: Sequence[int]  # row of `teacher` at which each corpus begins, and the end
 
 
@@ -252,7 +252,7 @@ def _unit(vectors: Float[np.ndarray, "texts dim"]) -> Float[np.ndarray, "texts d
 
 
 def held_out_texts(material: Material, most: int) -> dict[str, tuple[list[str], list[str]]]:
-    """Return by language at most so many distinct pivots, and a translation of each."""
+    """Return, by language, at most `most` distinct pivots and a translation of each."""
     chosen: dict[str, dict[str, str]] = {}
     for part in material.held_out:
         of_language = chosen.setdefault(part.language, {})
@@ -270,7 +270,7 @@ def _seen(text: str) -> str:
 
 
 def plan_pass(lessons: Lessons, config: DistilledConfig, number: int) -> list[Int[np.ndarray, " rows"]]:
-    """Return batches of one length and corpus, as many in every pass: all foreign texts, and a share of the pivots."""
+    """Return batches of one length and corpus, the same number in each pass: all foreign texts and some pivots."""
     random = np.random.default_rng(derived_seed(config.seed, "distillation", number))
     lengths, batches = lessons.tokens.lengths, []
     for group in equal_runs(np.lexsort((lengths, lessons.corpus)), lessons.corpus, lengths):

@@ -85,14 +85,14 @@ class ScratchConfig(ModelMadeHere):
     def identity(self) -> dict[str, Any]:
         """Return the settings that the weights depend on."""
         settings = {name: value for name, value in asdict(self).items() if name not in _READ_LATER}
-        # Without dropout nothing draws from these seeds, so encoders that are older than them keep their identity.
+        # Without dropout nothing draws from these seeds, so encoders older than them keep their identity.
         return settings | ({"dropout_seeds": "derived"} if self.dropout else {})
 
     def has_seen(self, config: Any) -> str | None:
         return IN_DOMAIN
 
     def is_base_of_heads(self, config: Any) -> bool:
-        """Return true: it saw training texts, and translations only if `translation` says so."""
+        """Return True: it saw training texts, and translations only if `translation` is set."""
         return True
 
     def steps(self, config: Any) -> Sequence[EncoderStep]:

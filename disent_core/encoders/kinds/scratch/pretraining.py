@@ -54,11 +54,11 @@ def pretrain(
 ) -> Iterator[EpochReport]:
     """Pretrain an encoder on the texts, epoch by epoch, and save it in `folder`, completely or not at all.
 
-    A folder that was made from equal texts and configuration stays unchanged, without an epoch. An interrupted run
+    A folder made from equal texts and configuration stays unchanged, without an epoch. An interrupted run
     resumes from its last checkpoint; on a CPU it ends in the weights of an uninterrupted run. The loss is in
     nats per masked token.
 
-    A folder beside it holds the checkpoint. `pairs` are translations of one another, used only if `config.translation`.
+    A folder beside `folder` holds the checkpoint. `pairs` are translations, used only if `config.translation`.
     """
     if not texts:
         raise ValueError("there are 0 texts to pretrain on")
@@ -101,10 +101,10 @@ def _read_marker(folder: Path) -> str | None:
 
 
 class PretrainingTask(TrainingTask[tuple[int, np.ndarray]]):
-    """A model that predicts masked tokens. A batch is the number of its step, from 0, and rows of the sequences.
+    """A model that predicts masked tokens. A batch is its step number, from 0, and rows of the sequences.
 
-    Initial weights, batches and masks keep the seeds and the unfused Adam of version 1, so that encoders that were
-    pretrained before are reproduced to the bit.
+    Initial weights, batches and masks keep the seeds and the unfused Adam of version 1, so that earlier encoders are
+    reproduced to the bit.
     """
 
     def __init__(self, config: ScratchConfig, sequences: "Sequences", device: str) -> None:
@@ -168,10 +168,10 @@ def _new_model(config: ScratchConfig, vocab_size: int) -> Any:
 def _masked_loss(
     model: Any, seen: Ids, positions: Int[Tensor, "predicted 2"], targets: Int[Tensor, " predicted"]
 ) -> Float[Tensor, ""]:
-    """Return the cross-entropy of the tokens at some rows and positions: only their scores are computed."""
+    """Return the cross-entropy of the tokens at some rows and positions, computing only their scores."""
     visible = seen != PAD
-    # Elsewhere than on the CPU a mask of pairs of positions, which transformers takes as it is: looking for padding in
-    # the other form would make the CPU wait.
+    # Off the CPU, pass a mask of position pairs, which transformers uses as is: searching the other form for padding
+    # would make the CPU wait.
     mask = visible.long() if seen.is_cpu else visible[:, None, None].expand(-1, 1, seen.shape[1], -1)
     hidden = model.roberta(input_ids=seen, attention_mask=mask).last_hidden_state
     return F.cross_entropy(model.lm_head(hidden[positions.unbind(1)]).float(), targets)
@@ -220,7 +220,7 @@ def train_tokeniser(texts: Iterable[str], algorithm: Algorithm, vocab_size: int,
 
 @dataclass(frozen=True)
 class Sequences:
-    """Token ids of texts one after another, special tokens included, and the size of the vocabulary."""
+    """Concatenated token ids of texts, special tokens included, and the size of the vocabulary."""
 
     ids: Int32[np.ndarray, " tokens"]
     lengths: Int[np.ndarray, " texts"]
@@ -256,7 +256,7 @@ def plan_epoch(
     order = shuffled[np.argsort(lengths[shuffled], kind="stable")]
     batches, start = [], 0
     while start < len(order):
-        # The longest of a batch is its last: the largest n with n * length <= budget.
+        # A batch ends with its longest text: the largest n with n * length <= budget.
         ahead = lengths[order[start : start + batch_tokens]]
         size = max(int(np.searchsorted(ahead * np.arange(1, len(ahead) + 1), batch_tokens, side="right")), 1)
         batches.append(order[start : start + size])
@@ -269,7 +269,7 @@ def mask_tokens(
 ) -> tuple[Ids, Bool[Tensor, "rows length"]]:
     """Return ids as the model sees them, and the positions that it predicts (at least one in each batch).
 
-    Of the predicted tokens 80 % are masked, 10 % are another token of the vocabulary and 10 % stay.
+    Of the predicted tokens, 80 % are masked, 10 % replaced by a token of the vocabulary, and 10 % unchanged.
     """
     draw = torch.rand(ids.shape, generator=generator).masked_fill(ids < ORDINARY, 2.0)
     chosen = (draw < probability) | ((draw == draw.min()) & (draw < 1))
