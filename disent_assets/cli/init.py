@@ -129,16 +129,16 @@ _DOWNLOADS = "; first it downloads MASSIVE (40 MB) and an encoder (90 MB)"
 @click.option(
     "--real",
     is_flag=True,
-    help="Read MASSIVE instead of the sample corpora. It is downloaded (40 MB), as is an encoder (90 MB).",
+    help="Use MASSIVE instead of the sample corpora; the run downloads it (40 MB) and an encoder (90 MB).",
 )
 @click.option(
     "--from",
     "data",
     type=click.Path(path_type=Path, exists=True),
-    help="Copy a table of translations, as `disent train` takes it, and train on it.",
+    help="Copy a table of translations, in the form that `disent train` reads, and train on it.",
 )
 def init(folder: Path, real: bool, data: Path | None) -> None:
-    """Write a project that runs into a new folder: a configuration, its corpora, and what Dagster needs."""
+    """Create a runnable project in a new folder: a configuration, its corpora, and what Dagster needs."""
     if real and data is not None:
         raise click.UsageError("--real and --from each say what the project reads: give one of them")
     write_project(folder, real=real, data=data)
@@ -150,20 +150,21 @@ def init(folder: Path, real: bool, data: Path | None) -> None:
 @main.command()
 @click.argument("data", type=click.Path(path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--extend", metavar="MODEL", help="Add the languages that this model lacks: a name, folder or address.")
+@click.option("--extend", metavar="MODEL", help="Extend this model (a name, folder or URL) by the languages it lacks.")
 @SHA256
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--bits", type=click.Choice(["4", "8"]), default="8", show_default=True, help="Of a weight.")
-@click.option("--licence", help="Of the weights, for the card, such as CC-BY-4.0.")
+@click.option("--bits", type=click.Choice(["4", "8"]), default="8", show_default=True, help="Bits per weight.")
+@click.option("--licence", help="Licence of the weights, for the card, such as CC-BY-4.0.")
 @click.option("--overwrite", is_flag=True, help="Replace the model in FOLDER.")
 def train(
     data: Path, folder: Path, extend: str | None, seed: int, bits: str, licence: str | None, *, overwrite: bool
 ) -> None:
-    """Train a model on a table of translations, without a project, and measure it beside others.
+    """Train a model on a table of translations, without a project, and compare it with others.
 
     DATA is a CSV, TSV, JSONL or Parquet file with a column for each language (en, de, ...), or with columns language,
-    text and id; slots in brackets ("at [time : nine]") teach it shape and values, a column intent is measured. The
-    model is written to FOLDER, which disent.load opens. `disent init --from DATA` makes a project of the same table.
+    text and id. Slots in brackets ("at [time : nine]") teach the model shape and values; a column intent is used to
+    measure it. The model is written to FOLDER; disent.load opens it. `disent init --from DATA` makes a project from the
+    same table.
     """
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)

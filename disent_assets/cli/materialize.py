@@ -19,20 +19,22 @@ from disent_assets.counted import counted
 from disent_core.text import printable
 
 _NAMED = 6  # most steps that a message names
-_WORKERS = "How many steps run at once. Default: the cores that this process may use, or 1 if there is little to do."
+_WORKERS = "Number of steps to run at once. Default: the cores this process may use, or 1 if there is little to do."
 
 
 @main.command()
 @click.argument("selections", metavar="[SELECTION]...", nargs=-1)
-@click.option("--partition", metavar="KEY", help="Only this language or training set: de, or en-de with en and de.")
+@click.option(
+    "--partition", metavar="KEY", help="Only this language or training set: de, or en-de, which includes en and de."
+)
 @click.option("--workers", metavar="N", type=click.IntRange(1), envvar="DISENT_WORKERS", help=_WORKERS)
 @click.pass_obj
 def materialize(debug: bool, selections: tuple[str, ...], partition: str | None, workers: int | None) -> None:
-    """Run assets; those that are up to date are not computed again.
+    """Run assets; those that are up to date are skipped.
 
     A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), the name of an asset
-    or its beginning (heads/minilm), with a + ('+heads') also what it is made from, or in Dagster's syntax
-    ('key:evaluation/*'). Default: everything. DISENT_WORKERS sets --workers.
+    or the beginning of one (heads/minilm), or an expression in Dagster's syntax ('key:evaluation/*'). A leading +
+    ('+heads') also selects what it is made from. Default: everything. DISENT_WORKERS sets --workers.
     """
     from disent_assets.run.stopping import stoppable
 

@@ -48,8 +48,8 @@ class _Age(click.ParamType):
 def doctor() -> None:
     """Check locking and conditional writes of DISENT_HOME.
 
-    In a bucket, one of 16 simultaneous writes must create an object and one replace it. A folder must be writable and
-    have locks. The profile must exist and its database must answer.
+    In a bucket, of 16 simultaneous writes exactly one must create an object, and exactly one must replace it. A folder
+    must be writable and support locks. The profile must exist and its database must answer.
     """
     from disent_assets.settings.instance import prepare
     from disent_assets.settings.profiles.retry_database import check_database, wait_for_database
@@ -77,7 +77,7 @@ def doctor() -> None:
 
 
 @main.command()
-@click.option("--older", type=_Age(), default="7d", help="Least age of what is deleted, e.g. 12h.", show_default=True)
+@click.option("--older", type=_Age(), default="7d", help="Minimum age of what is deleted, e.g. 12h.", show_default=True)
 @click.option("--dry-run", is_flag=True, help="Only list what would be deleted.")
 def gc(older: timedelta, dry_run: bool) -> None:
     """Delete orphaned files in the bucket of DISENT_HOME.

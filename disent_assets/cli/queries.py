@@ -99,19 +99,19 @@ class _Sql(Command):
 @click.argument("query")
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="Refuse an answer of more rows."
+    "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="Refuse a result with more rows."
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=60,
     show_default=True,
-    help="Stop a query after so many seconds.",
+    help="Stop the query after this many seconds.",
 )
 def sql(query: str, style: Style, limit: int, timeout: float) -> None:
     """Query the warehouse, read-only. QUERY is SQL, or the path of an SQL file.
 
-    If it does not exist, disent's own is used: docs/headline.sql and docs/facet.sql make tables of its pages.
+    If there is no such file, disent's own is used: docs/headline.sql and docs/facet.sql make tables of its pages.
     """
     with bounded_memory(MEMORY):
         path = _file(query) if query.endswith(".sql") else None
@@ -144,11 +144,11 @@ def _contents() -> str:
 @main.command()
 @click.argument("method", required=False)
 @click.option("--environment", is_flag=True, help="List the environment variables instead.")
-@click.option("--schema", is_flag=True, help="Print the JSON Schema, by which editors complete the TOML file.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema, with which editors complete the TOML file.")
 def settings(method: str | None, *, environment: bool, schema: bool) -> None:
     """List every key of the configuration, or the keys of METHOD and its presets, as Markdown.
 
-    METHOD is a method of disent, one of your own, or a name of the configuration.
+    METHOD is one of disent's methods, one of your own, or a name in the configuration.
     """
     from disent_core.config.reference import reference, schema_text
 
@@ -203,12 +203,12 @@ from costs"""
 
 
 @main.command()
-@click.option("--by", type=click.Choice(list(BY)), default="step", show_default=True, help="What a row stands for.")
+@click.option("--by", type=click.Choice(list(BY)), default="step", show_default=True, help="What each row stands for.")
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def costs(by: str, style: Style) -> None:
     """Show time and memory of each step's last run, largest first.
 
-    A table has 20 rows and the sum of all; the other formats have every row. Seconds of steps that ran side by side
+    A table shows 20 rows and the total; the other formats list every row. The seconds of steps that ran in parallel
     add up to more than the run took.
     """
     require_views()
@@ -268,12 +268,14 @@ EXPORT = "    disent export {head} FOLDER    # for sentence-transformers"
 
 @main.command()
 @click.argument("task", required=False)
-@click.option("--all", "show_all", is_flag=True, help="Every number in one table, those of no rank (leakage) too.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Show all numbers in one table, including unranked ones (leakage)."
+)
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
     """Show the best methods on one screen, or all methods on TASK.
 
-    The formats csv and json have every number and column, markdown the columns of a table.
+    The formats csv and json have every number and column; markdown has the columns of a table.
     """
     _check(task)
     require_views()
@@ -410,13 +412,16 @@ select
 
 
 @main.command()
-@click.option("--since", metavar="DATE|RUN", help="A date (2026-11-22), number of a refresh, or id of a run.")
+@click.option("--since", metavar="DATE|RUN", help="A date (2026-11-22), the number of a refresh, or the id of a run.")
 @click.option(
-    "--all", "show_all", is_flag=True, help="Every number: those of seeds, unchanged, new and ended ones too."
+    "--all",
+    "show_all",
+    is_flag=True,
+    help="Show every number, including those of seeds, unchanged, new and ended ones.",
 )
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def diff(since: str | None, show_all: bool, style: Style) -> None:
-    """Show what the last refresh has changed, or all refreshes since a date or a run.
+    """Show what has changed in the last refresh, or in all refreshes since a date or a run.
 
     The largest changes whose 95 % intervals do not overlap come first. A refresh that changed nothing has no number.
     """

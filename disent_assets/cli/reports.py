@@ -21,7 +21,7 @@ from disent_core.text import printable
 def status(show_all: bool, check: bool, style: Style) -> None:
     """Show which steps are fresh, stale or missing, and why.
 
-    The formats csv, json and markdown have every partition, with the columns of asset_state.
+    The formats csv, json and markdown list every partition, with the columns of asset_state.
     """
     from disent_assets.run.status import find_states, record_states, summary
     from disent_assets.settings.instance import is_read_only, open_for_work
@@ -47,7 +47,7 @@ def status(show_all: bool, check: bool, style: Style) -> None:
 @main.command()
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
 @click.option("--title", default=TITLE, show_default=True)
-@click.option("--t-sne", is_flag=True, help="Also draw the embeddings of heads by t-SNE, which takes seconds each.")
+@click.option("--t-sne", is_flag=True, help="Also plot the embeddings of heads with t-SNE, which takes seconds each.")
 def report(output: Path | None, title: str, t_sne: bool) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""
     from disent_assets.cli.run_report import write_report
@@ -60,11 +60,11 @@ def report(output: Path | None, title: str, t_sne: bool) -> None:
 
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--texts", is_flag=True, help="Also write what has texts of corpora, such as case_studies.")
+@click.option("--texts", is_flag=True, help="Also write what contains texts of corpora, such as case_studies.")
 def publish(folder: Path, *, texts: bool) -> None:
-    """Write tables and views of the warehouse for others, as Parquet files and as one DuckDB file.
+    """Write the warehouse's tables and views for others to use, as Parquet files and one DuckDB file.
 
-    FOLDER appears whole, or the old one stays. It has the schemas `main` and `papers`, each view as a table.
+    FOLDER is written as a whole, or left as it was. It has the schemas `main` and `papers`, with each view as a table.
     """
     from disent_assets.warehouse.publish import publish
     from disent_assets.warehouse.sql_files import require_same_sql
@@ -78,11 +78,11 @@ def publish(folder: Path, *, texts: bool) -> None:
 @main.command("export-texts")
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--encoder", required=True, metavar="NAME", help="The encoder's name in [[encoders]].")
-@click.option("--missing", is_flag=True, help="Only texts that the files of imported vectors lack.")
+@click.option("--missing", is_flag=True, help="Only texts without a vector in the imported files.")
 def export_texts(output: Path, encoder: str, missing: bool) -> None:
-    """Export the texts an encoder must embed, for an external encoder.
+    """Export the texts that an external encoder must embed.
 
-    OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. Add a column `vector`, and an
+    OUTPUT is a .parquet or .jsonl file with the columns text_key, language and text. With a column `vector` added, an
     encoder of kind "vectors" can read it. `disent materialize '+targets'` makes the texts.
     """
     from disent_core.lineage.embeddings import texts_of, write_texts

@@ -30,19 +30,21 @@ if TYPE_CHECKING:
     from disent_core.static_model import StaticModel
 
 HEAD_HELP = (
-    "A model of disent models or its folder, a head's .safetensors file, an exported folder, its address (--sha256), "
-    "or METHOD@ENCODER:PAIR of the configuration."
+    "A name from disent models, the folder of a model, a head's .safetensors file, an exported folder, the URL of an "
+    "archive (--sha256), or METHOD@ENCODER:PAIR from the configuration."
 )
-MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"If the model is not where it was: {HEAD_HELP}")
+MOVED_HEAD = click.option("--head", metavar="HEAD", help=f"Only if the model has moved. {HEAD_HELP}")
 METHOD = click.option(
     "--method", "methods", multiple=True, metavar="MODULE:ATTRIBUTE",
-    help="A module of your own that the head may name. Others than those of disent are not imported.",
+    help="A module of your own that the head may name. Apart from disent's, no others are imported.",
 )  # fmt: skip
-ENCODER = click.option("--encoder", type=click.Path(path_type=Path), help="Folder of its encoder, if that has moved.")
+ENCODER = click.option(
+    "--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if it has moved."
+)
 SHA256 = click.option(
     "--sha256", metavar="DIGEST", expose_value=False,
     callback=lambda context, _, value: context.meta.__setitem__(_CHECKSUM, value),
-    help="Checksum of the archive, if the model is named by an address.",
+    help="SHA-256 checksum of the archive, if the model is given by a URL.",
 )  # fmt: skip
 _CHECKSUM = f"{__name__}.sha256"
 
@@ -114,11 +116,11 @@ def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Se
 @main.command()
 @click.argument("head")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas.")
-@click.option("--onnx", is_flag=True, help="Also write them as one ONNX graph, disent.onnx.")
-@click.option("--seed", type=int, help="Seed of the training; default: the first.")
-@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
-@click.option("--licence", help="Of the weights, for the card, such as CC-BY-4.0.")
+@click.option("--embeddings", metavar="NAMES", help="Only these embeddings, separated by commas.")
+@click.option("--onnx", is_flag=True, help="Also write the embeddings as one ONNX graph, disent.onnx.")
+@click.option("--seed", type=int, help="Training seed; default: the first.")
+@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if it has moved.")
+@click.option("--licence", help="Licence of the weights, for the card, such as CC-BY-4.0.")
 @SHA256
 @METHOD
 def export(
@@ -133,8 +135,8 @@ def export(
 ) -> None:
     """Write a trained head or a static model as a folder that sentence-transformers loads without disent.
 
-    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, METHOD@ENCODER:PAIR of the
-    configuration, a static model (its folder, or a name of disent models), or the address of an archive of a folder.
+    HEAD is a head's file (data/heads/ENCODER/METHOD/PAIR.safetensors), an exported folder, METHOD@ENCODER:PAIR from the
+    configuration, a static model (its folder, or a name from disent models), or the URL of an archive of a folder.
     FOLDER must not exist.
     """
     from disent import Model
@@ -193,7 +195,7 @@ def _export_static(model: "StaticModel", folder: Path, licence: str | None) -> N
 @main.command()
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
 def models(style: Style) -> None:
-    """List the models that disent comes with, which disent.load(NAME) opens without torch."""
+    """List the models that come with disent; disent.load(NAME) opens them without torch."""
     import pyarrow as pa
 
     from disent import models as listed
@@ -219,15 +221,15 @@ def models(style: Style) -> None:
 @click.argument("folder", metavar="MODEL")
 @click.option(
     "--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="PEM file with the public key of the signer, or the certificate that issued the signer's: check model.sig.",
+    help="Check model.sig with this PEM file: the signer's public key, or the certificate that issued the signer's.",
 )  # fmt: skip
 @SHA256
 @METHOD
 def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
-    """Check a model of others or an exported folder: files, code, vectors of a few texts, and who signed it.
+    """Check a third-party model or an exported folder: files, code, vectors of a few texts, and who signed it.
 
-    MODEL is a folder, a name of disent models, or the address of an archive, https://HOST/x.tar.gz, with --sha256.
-    Without a signature, whoever changes the folder can write its record anew.
+    MODEL is a folder, a name from disent models, or the URL of an archive (https://HOST/x.tar.gz) with --sha256.
+    Without a signature, anyone who changes the folder can also rewrite its record.
     """
     from disent.downloaded import downloaded
     from disent.model import require_model, static_folder
@@ -256,12 +258,18 @@ def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("head")
-@click.option("--embeddings", metavar="NAMES", help="Only these, separated by commas; default: all.")
-@click.option("--tasks", metavar="NAMES", help="Only these tasks, as mteb names them, separated by commas.")
-@click.option("--languages", metavar="CODES", help="Separated by commas; default: those that the head was trained on.")
-@click.option("--seed", type=int, help="Seed of the training; default: the first.")
-@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if that has moved.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Of mteb's result files; default: mteb in DISENT_HOME.")
+@click.option("--embeddings", metavar="NAMES", help="Only these embeddings, separated by commas; default: all.")
+@click.option("--tasks", metavar="NAMES", help="Only these tasks, by mteb's names, separated by commas.")
+@click.option(
+    "--languages",
+    metavar="CODES",
+    help="Only these languages, separated by commas; default: those the head was trained on.",
+)
+@click.option("--seed", type=int, help="Training seed; default: the first.")
+@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if it has moved.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Folder of mteb's result files; default: mteb in DISENT_HOME."
+)
 @SHA256
 @METHOD
 def mteb(
@@ -276,9 +284,9 @@ def mteb(
 ) -> None:
     """Measure a head with mteb on the corpora of the configuration, and write mteb's result files.
 
-    HEAD is its file, data/heads/ENCODER/METHOD/PAIR.safetensors, an exported folder, or METHOD@ENCODER:PAIR of the
-    configuration, such as raw@minilm; then texts that the run has encoded are looked up. What has been measured
-    before is not measured again.
+    HEAD is a head's file (data/heads/ENCODER/METHOD/PAIR.safetensors), an exported folder, or METHOD@ENCODER:PAIR from
+    the configuration, such as raw@minilm; in that case texts that the run has already encoded are looked up. What has
+    been measured before is not measured again.
     """
     import_module("mteb")  # before anything is read: without it, the message says how to install it
     import disent
@@ -318,15 +326,13 @@ def _lines(result: Any) -> Iterator[str]:
 # --- search -----------------------------------------------------------------------------------------------------------
 
 _INPUT = click.argument("texts", metavar="INPUT")
-_NAMES = "shape (template), values (residual), meaning"
-_SEED = click.option("--seed", type=int, help="Seed of the head's training; default: the first.")
+_NAMES = "shape (template), values (residual)"
+_SEED = click.option("--seed", type=int, help="Training seed of the head; default: the first.")
 _COLUMN = click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
-_LANGUAGE = click.option(
-    "--language", metavar="CODE", help="Language of texts whose row has none in a column language."
-)
+_LANGUAGE = click.option("--language", metavar="CODE", help="Language of texts without a value in the column language.")
 _ENGINE = (
-    "What searches. auto: exact below 1,000,000 texts, then ivf of faiss if it is installed. "
-    "Default: what was chosen before, or auto."
+    "Search engine. auto: exact below 1,000,000 texts, then ivf of faiss if it is installed. "
+    "Default: the previous choice, or auto."
 )
 _LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites them
 
@@ -335,7 +341,9 @@ _LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites
 @_INPUT
 @click.argument("output", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--head", default="small", show_default=True, metavar="HEAD", help=HEAD_HELP)
-@click.option("--embedding", metavar="NAME|all", help=f"{_NAMES} or all. Default: meaning, or the first there is.")
+@click.option(
+    "--embedding", metavar="NAME|all", help=f"{_NAMES}, meaning or all. Default: meaning if available, else the first."
+)
 @_COLUMN
 @_LANGUAGE
 @_SEED
@@ -353,10 +361,10 @@ def embed(
     encoder: Path | None,
     methods: tuple[str, ...],
 ) -> None:
-    """Embed a file of texts by a model that disent comes with, or by a trained head.
+    """Embed a file of texts with a model that comes with disent, or with a trained head.
 
-    INPUT is a .txt or .log (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input. OUTPUT is
-    a .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
+    INPUT is a .txt or .log file (one text per line), a .jsonl, .csv or .parquet file, or - for lines from standard
+    input. OUTPUT is a .parquet file with the texts and a column for each embedding, or a .npy matrix of one embedding.
     """
     with input_file(texts, column, language) as file:
         from disent.index import chosen_embeddings, encoded, head_record
@@ -382,8 +390,8 @@ def embed(
 @main.command()
 @_INPUT
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Default: that of the index; of a new one small.")
-@click.option("--embedding", metavar="NAME|all", help="Of a new index: only this one. Default: all that there are.")
+@click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Default: that of the index; for a new index, small.")
+@click.option("--embedding", metavar="NAME|all", help="For a new index: only this embedding. Default: all.")
 @click.option("--engine", type=click.Choice(["auto", "exact", "hnsw", "ivf"]), help=_ENGINE)
 @_COLUMN
 @_LANGUAGE
@@ -405,8 +413,8 @@ def index(
 ) -> None:
     """Index texts for search, or add texts to an index.
 
-    INPUT is as for disent embed; lines without text are left out. Only texts that INDEX lacks are encoded; a stopped
-    run is continued.
+    INPUT is as for disent embed; lines without text are skipped. Only texts that INDEX lacks are encoded; an
+    interrupted run is resumed.
     """
     with input_file(texts, column, language, skip_empty=True) as file:
         from disent.index import add, chosen_embeddings, head_record, index_model
@@ -436,14 +444,14 @@ def index(
 @main.command()
 @click.argument("index", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("text", required=False)
-@click.option("--queries", metavar="FILE", help="Search each text of a file as of disent embed.")
-@click.option("--by", metavar="NAME", help=f"{_NAMES}. Default: meaning, or the first there is.")
-@click.option("-k", "hits", type=click.IntRange(1), default=10, show_default=True, help="Hits of each query.")
+@click.option("--queries", metavar="FILE", help="Search for each text of a file, in the formats of disent embed.")
+@click.option("--by", metavar="NAME", help=f"{_NAMES} or meaning. Default: meaning if available, else the first.")
+@click.option("-k", "hits", type=click.IntRange(1), default=10, show_default=True, help="Hits per query.")
 @click.option("--language", metavar="CODE", help="Language of the queries.")
 @click.option("--other-language", is_flag=True, help="Leave out texts in the language of the query.")
 @click.option("--only-language", metavar="CODE", help="Only texts in this language.")
 @click.option("--except-same-text", is_flag=True, help="Leave out the query itself.")
-@click.option("--exact", is_flag=True, help="Search exactly, whatever the engine of the index.")
+@click.option("--exact", is_flag=True, help="Use exact search, whatever the engine of the index.")
 @MOVED_HEAD
 @_COLUMN
 @ENCODER
@@ -466,7 +474,7 @@ def search(
 ) -> None:
     """Find the texts of an index that are nearest to TEXT: of the same shape, the same values or the same meaning.
 
-    TEXT may be - for lines of standard input.
+    TEXT may be - for lines from standard input.
     """
     if (text is None) == (queries is None):
         raise ValueError("name either a TEXT or --queries FILE")
@@ -576,7 +584,7 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
 _SHARED = """\
 Whoever reaches {host} can search {index} and read its texts: there is no login.
 Leave out --host, and only this machine can; or set DISENT_SERVE_TOKEN."""
-_HOST = "Another address lets other machines ask too, without a login unless DISENT_SERVE_TOKEN is set."
+_HOST = "Any other address lets other machines connect too, without a login unless DISENT_SERVE_TOKEN is set."
 
 
 @main.command()
@@ -586,9 +594,9 @@ _HOST = "Another address lets other machines ask too, without a login unless DIS
     "labels",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Also classify, by a classifier that Classifier.save wrote.",
+    help="Also classify, with a classifier written by Classifier.save.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0: any that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0: any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
 @ENCODER
@@ -603,10 +611,11 @@ def serve(
     encoder: Path | None,
     methods: tuple[str, ...],
 ) -> None:
-    """Serve a search page for an index, and its answers to programs as JSON.
+    """Serve a search page for an index, and its answers as JSON for programs.
 
-    INDEX is a folder of disent index. The page shows the same shape, values and meaning as a sentence, side by side.
-    /openapi.json describes what programs ask. DISENT_SERVE_TOKEN is a token that requests need. Ctrl-C ends it.
+    INDEX is a folder written by disent index. The page shows the texts with the same shape, values and meaning as a
+    sentence, side by side. /openapi.json describes the API. If DISENT_SERVE_TOKEN is set, requests need that token.
+    Ctrl-C stops the server.
     """
     from disent_assets.settings.environment import serve_token
     from disent_assets.web.listening import is_shared

@@ -24,15 +24,17 @@ _REMEDY = (
 
 @main.command()
 @click.argument("texts", metavar="LOG")
-@click.option("--since", metavar="OLD", help="An earlier log: shapes and wordings that it lacks are new.")
+@click.option("--since", metavar="OLD", help="An earlier log; shapes and wordings not in it are new.")
 @click.option("--head", default=SMALL, show_default=True, metavar="HEAD", help=HEAD_HELP)
 @SHA256
 @click.option(
     "--threshold",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Mean cosine from which wordings are one shape, 0.7 by default.",
+    help="Minimum mean cosine for wordings to be one shape; 0.7 by default.",
 )
-@click.option("--most", type=click.IntRange(1), default=30, show_default=True, help="Shapes that a table shows.")
+@click.option(
+    "--most", type=click.IntRange(1), default=30, show_default=True, help="Maximum number of shapes in a table."
+)
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
 @click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
 @click.option("--format", "style", type=FORMATS, default="table", show_default=True)
@@ -48,10 +50,10 @@ def shapes(
 ) -> None:
     """Group the texts of a log by shape, across languages: patterns with slots, their values, and what is new.
 
-    LOG is a .txt or .log (a text a line), .jsonl, .csv or .parquet file, or - for lines of standard input; lines
-    without text are left out. Case and the punctuation around words are ignored. Slots are proposed from the texts
-    themselves. A row is a wording of a shape; a table shows three of each shape, other formats all. json and csv have
-    every value of a slot, the numbers of the lines, and that `slots_are` proposed.
+    LOG is a .txt or .log file (one text per line), a .jsonl, .csv or .parquet file, or - for lines from standard input;
+    lines without text are skipped. Case and the punctuation around words are ignored. Slots are proposed from the texts
+    themselves. Each row is a wording of a shape; a table shows three per shape, other formats all. json and csv also
+    have every value of each slot, the line numbers, and `slots_are`, which marks the slots as proposed.
     """
     import pyarrow as pa
 

@@ -21,23 +21,24 @@ _SHA256 = re.compile("[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig(Settings):
-    """A published corpus: its reader, where it lies (`path`, `url` or both), and which part of it is used.
+    """A published corpus: its reader, its location (`path`, `url` or both), and the part of it to use.
 
     Attributes:
         name: name of the corpus in tables and metrics.
-        format: name of its reader, or the module of a reader of your own.
-        languages: locales, as published; for a corpus of sentence pairs the languages (`en`, `de`) whose pairs are
-            used. Left out: all that lie at `path`.
-        pairs: pairs to use of a corpus of sentence pairs; `en-de` reads source English, target German.
+        format: name of its reader, or the module of your own reader.
+        languages: locales, as published; for a corpus of sentence pairs, the languages (`en`, `de`) whose pairs to use.
+            If omitted, all that are at `path`.
+        pairs: for a corpus of sentence pairs, the pairs to use; `en-de` has English as the source and German as the
+            target.
         path: folder or archive, relative to the configuration file.
-        url: address of an archive, also in a bucket (`s3://bucket/key`), which is downloaded once: to `path` if that is
-            given and nothing is there yet.
-        sha256: SHA-256 of the download, in hex; another file is refused.
+        url: URL of an archive, which may be in a bucket (`s3://bucket/key`). It is downloaded once: to `path` if that
+            is given and nothing is there yet.
+        sha256: SHA-256 of the download, in hex; a file with another checksum is refused.
         size: size of the download in bytes.
-        train: whether heads train on it, or it is only for evaluation; left out: the default of its format.
-        limit: number of first rows to use of each split of a language or pair.
+        train: whether heads train on it, or it is used for evaluation only; if omitted, the default of its format.
+        limit: use only this many rows, the first ones, of each split of a language or pair.
         splits: shares of train, dev and test, for formats that publish no splits.
-        licence: that of its texts, such as `CC-BY-4.0`, which the cards of exported heads name.
+        licence: licence of its texts, such as `CC-BY-4.0`, which the cards of exported heads state.
     """
 
     name: str
@@ -103,10 +104,10 @@ class ExperimentConfig(Settings):
     """What is trained and compared. A pair `en-de+en-es` trains one model on the mixture of both.
 
     Attributes:
-        pairs: language pairs, in one direction only, mixtures of such pairs, or names of `[training_sets.NAME]`.
-        methods: names from the registry, or of tables `[methods.NAME]`.
+        pairs: language pairs, each in one direction only, mixtures of such pairs, or names of `[training_sets.NAME]`.
+        methods: names from the registry or of `[methods.NAME]` tables.
         seeds: random seeds; ignored by deterministic methods.
-        device: device of encoding, training and evaluation; `auto` is the GPU where there is one.
+        device: device for encoding, training and evaluation; `auto` uses the GPU if there is one.
     """
 
     pairs: SomeNames
@@ -117,13 +118,13 @@ class ExperimentConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetConfig(Settings):
-    """A mixture of the pairs of a pivot with other languages, for which NAME stands in `pairs`.
+    """A mixture of the pairs of a pivot with other languages; `pairs` refers to it by NAME.
 
     Attributes:
-        pivot: the language of every pair; left out: the first language of the corpora.
-        languages: those whose pair with the pivot is in the set, in this order; `all` are those of the training corpora
-            of utterances.
-        evaluate: further pairs of these languages: heads are measured on them and not trained on them.
+        pivot: the language that all pairs share; if omitted, the first language of the corpora.
+        languages: languages to pair with the pivot, in this order; `all` means those of the training corpora of
+            utterances.
+        evaluate: further pairs of these languages, on which heads are evaluated but not trained.
     """
 
     pivot: str | None = None
@@ -133,18 +134,18 @@ class TrainingSetConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsSearchConfig(Settings):
-    """A search of settings: the same number for each method, drawn from its own values, and chosen on dev.
+    """A hyperparameter search: the same number of trials for each method, drawn from its own values, selected on dev.
 
-    A trial is the method with other settings, under the name `METHOD_trial_2`: a head and its metrics like all others,
-    so a search that was stopped goes on where it was, and more trials keep those that were run.
+    A trial is the method with other settings, named `METHOD_trial_2`. Its head and metrics are like any others, so an
+    interrupted search resumes where it stopped, and adding trials keeps those already run.
 
     Attributes:
         methods: methods of the experiment whose settings are searched; none by default.
-        trials: settings of each method: the configured ones, then random ones.
-        trials_of: another number for methods whose training is too slow for `trials`, by name.
-        seed: of the random settings.
-        by: what decides, the mean of these: accuracy@1 of `translation` in both directions, of the `template` in both
-            languages.
+        trials: number of settings tried for each method: the configured ones, then random ones.
+        trials_of: a different number of trials, by method name, for methods whose training is too slow for `trials`.
+        seed: random seed for drawing the settings.
+        by: selection criterion, the mean of these: accuracy@1 of `translation` retrieval in both directions, and of
+            `template` retrieval in both languages.
     """
 
     methods: Names = ()
@@ -156,12 +157,12 @@ class SettingsSearchConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MtebConfig(Settings):
-    """Results of mteb, the benchmark of embeddings, that the warehouse has beside those measured here.
+    """Results of mteb, the embedding benchmark, to store in the warehouse beside those measured here.
 
     Attributes:
-        results: folders of result files, each under a name of yours, as `published = "../results"`; that of
-            `disent mteb` is `mteb` in the folder of results.
-        tasks: names of tasks of mteb that are read as well, beside `Tatoeba`, `STS17`, `MassiveIntentClassification`,
+        results: folders of result files, each under a name you choose, such as `published = "../results"`; the folder
+            of `disent mteb` is `mteb` in the folder of results.
+        tasks: further mteb tasks to read, besides `Tatoeba`, `STS17`, `MassiveIntentClassification`,
             `MassiveScenarioClassification` and those of disent.
     """
 
@@ -171,13 +172,14 @@ class MtebConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportsConfig(Settings):
-    """Heads that are also kept as folders, as `disent export` writes them, and exported again when they change.
+    """Heads that are also kept as folders, as written by `disent export`, and exported again when they change.
 
     Attributes:
-        heads: as commands name them, `"METHOD@ENCODER:PAIR"`.
-        embeddings: only these, of heads that embed; none: all that sentence-transformers' own modules compute.
-        onnx: whether a folder has an ONNX graph too; needs the extra `onnx`.
-        licence: of the weights, for the cards, such as `CC-BY-4.0`.
+        heads: heads to export, named as in commands: `"METHOD@ENCODER:PAIR"`.
+        embeddings: only these embeddings, for heads that embed; if omitted, all that sentence-transformers' own modules
+            compute.
+        onnx: also write an ONNX graph; needs the extra `onnx`.
+        licence: licence of the weights, for the cards, such as `CC-BY-4.0`.
     """
 
     heads: Names = ()
@@ -188,10 +190,10 @@ class ExportsConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseConfig(Settings):
-    """How the warehouse holds the tables of a run.
+    """How the warehouse stores the tables of a run.
 
     Attributes:
-        copy_rows_below: a table with fewer rows is copied into the file; of a larger one, the file has a view.
+        copy_rows_below: tables with fewer rows are copied into the file; for larger ones, it has a view.
     """
 
     copy_rows_below: Annotated[int, Ge(0), Le(1 << 50)] = 10_000_000
@@ -207,7 +209,7 @@ class TargetsConfig(MaskingConfig):
         template_pairs: template pairs that tasks evaluate.
         training_template_pairs: template pairs that heads train on; `values` must be "train", `splits` train and dev.
         parallel_mates: translation pairs with other slot values, for methods that train on them.
-        code_switching: sentences some of whose words are replaced by translations; none without dictionaries.
+        code_switching: sentences with some words replaced by translations; none without dictionaries.
     """
 
     template_pairs: TemplatePairConfig = field(default_factory=TemplatePairConfig)

@@ -96,7 +96,7 @@ class EncoderConfig(Settings):
         reads_one_language: whether `load` reads the files of one language, so that each language has an encoder of its
             own, which one process loads. Otherwise the shards of a step load the encoder once for each worker.
         earlier_defaults: values of the settings that heads lack which were saved before the settings existed.
-        name: of the encoder in tables and metrics.
+        name: name of the encoder in tables and metrics.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {}

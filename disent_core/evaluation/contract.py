@@ -88,32 +88,32 @@ class EvaluationConfig(Settings):
     """How heads are evaluated. Two runs with equal configs give equal numbers.
 
     Attributes:
-        tasks: names of tasks (docs/tasks.md), or modules of tasks of your own, as `package.module:TASK`.
-        split: of the corpora, whose rows are queries and candidates.
-        ties: `lowest`: of equal scores the lowest index is retrieved, as argmax does; `worst`: a candidate
-            that scores as high as the gold one makes an error.
-        equal_text_counts: candidates of equal text are one candidate (duplicates leave the pool), so that
-            retrieving a copy of the gold text is right. Off: ids are strict and a copy counts as an error.
-        hubness: corrections for candidates that are near to every query, by which the retrieval of translations is
-            measured besides `none`: `train_bias`, from the training queries; `csls` and `dual_softmax`, which are
+        tasks: names of tasks (docs/tasks.md), or your own tasks as `package.module:TASK`.
+        split: split of the corpora that queries and candidates come from.
+        ties: `lowest`: of equal scores, the lowest index is retrieved, as argmax does; `worst`: a candidate that scores
+            as high as the gold one counts as an error.
+        equal_text_counts: treat candidates of equal text as one (duplicates leave the pool), so that retrieving a copy
+            of the gold text is right. Otherwise ids are strict and a copy counts as an error.
+        hubness: corrections for hubs (candidates that are near to every query). Translation retrieval is measured with
+            each of them, besides `none`: `train_bias` uses the training queries; `csls` and `dual_softmax` are
             transductive.
         top_k: candidates kept for each query in the rankings.
-        intervals: of means over seeds, and of their differences: `items` resamples the items, given these heads;
-            `seeds_and_items` the seeds too, those of each method apart from those of the other.
-        bootstrap_samples: resamplings behind an interval.
-        bootstrap_seed: of those resamplings.
+        intervals: what the intervals of means over seeds, and of their differences, resample: `items` the items, given
+            these heads; `seeds_and_items` also the seeds, independently for each method.
+        bootstrap_samples: bootstrap samples per interval.
+        bootstrap_seed: random seed of the bootstrap.
         template_pool: candidates of template retrieval; with `targets+sources` every distinct source text
             is a candidate too, except for its own query.
-        multi_targets: targets a source in multi-target template retrieval.
-        multi_target_few: sources with fewer targets are left out (`exclude`) or have fewer gold (`fewer`).
-        mining_neighbours: nearest neighbours of a sentence by which bitext mining judges how near a pair is.
-        mining_retrieval: `max`: best partners of both sides compete for a sentence; `intersection`: pairs whose
+        multi_targets: targets per source in multi-target template retrieval.
+        multi_target_few: sources with fewer targets are left out (`exclude`) or have fewer gold candidates (`fewer`).
+        mining_neighbours: nearest neighbours per sentence that bitext mining uses for the margin of a pair.
+        mining_retrieval: `max`: best partners from both sides compete for a sentence; `intersection`: only pairs whose
             sentences are each other's best partner.
         rankings_seeds: seeds whose rankings are kept.
-        heldout_search: how the pool of held-out retrieval is searched: `ivf` of faiss (extra `faiss`) is for pools of a
-            million sentences. It may miss a translation, which then counts as an error; its effort is raised until it
-            finds 0.95 of the exact ten nearest of 100 queries.
-        unseen: measure a trained method on languages that it was not trained on as well.
+        heldout_search: how the pool of held-out retrieval is searched. `ivf` of faiss (extra `faiss`) is for pools of a
+            million sentences. It may miss a translation, which then counts as an error; its search effort is raised
+            until it finds 0.95 of the exact ten nearest neighbours of 100 queries.
+        unseen: also evaluate trained methods on languages that they were not trained on.
     """
 
     tasks: tuple[str, ...] = tuple(TASKS)

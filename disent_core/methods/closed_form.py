@@ -46,7 +46,7 @@ class ProjectionConfig(Settings):
     """How the map is fitted.
 
     Attributes:
-        ridge: weight of |W|² beside the sum of squared errors, at least 0; the bias is never penalised.
+        ridge: weight of |W|² added to the sum of squared errors, at least 0; the bias is never penalised.
         center: `test` subtracts from the mapped vectors the mean of the texts that are embedded together, queries and
             candidates separately. This is transductive: it uses statistics of the evaluated texts, but no translations.
     """
@@ -74,8 +74,8 @@ class CcaConfig(Settings):
     """How directions are fitted and weighted.
 
     Attributes:
-        width: directions that are kept, those of the highest correlation; at most as many as the vectors have.
-        power: exponent of the correlation by which a direction is multiplied; 0 gives all the same weight.
+        width: directions to keep, those with the highest correlation; at most as many as the vectors have dimensions.
+        power: exponent of the correlation that each direction is multiplied by; 0 weights all directions equally.
         floor: added to the variances of each language's vectors before whitening.
     """
 

@@ -18,14 +18,15 @@ Partner = Literal["same_language", "next_in_batch", "random_batch_row", "half_ba
 
 @dataclass(frozen=True, kw_only=True)
 class DreamConfig(TrainConfig):
-    """Switches that paper and public code read differently; the defaults are the paper's.
+    """Options on which the paper and the public code differ; the defaults are the paper's.
 
     Attributes:
-        partner: the random sentence that a sentence is compared with: of all training sentences of the language; the
-            `next_in_batch` of that language, which halves the work; `random_batch_row`, the authors' code, the same for
-            the language loss and both sides of any other pair for the meaning loss; `half_batch`, ORACLE's code, the
-            batch's second half for the first, which leaves 256 pairs of 512.
-        language_repulsion: add max(0, cos(s_l, t_l)), which the authors' code computes and leaves out.
+        partner: the random sentence that a sentence is compared with: any training sentence of its language
+            (`same_language`); the `next_in_batch` of that language, which halves the work; `random_batch_row`, the
+            authors' code: the same as `same_language` for the language loss, and both sides of any other pair for the
+            meaning loss; `half_batch`, ORACLE's code: the second half of the batch has the partners of the first, which
+            leaves 256 pairs of 512.
+        language_repulsion: add max(0, cos(s_l, t_l)), which the authors' code computes but does not use.
         without: groups of losses to leave out, as in the paper's Table 6.
     """
 
@@ -65,7 +66,7 @@ METHOD = FrozenHeadMethod(
 
 @dataclass(frozen=True, kw_only=True)
 class MeatConfig(TrainConfig):
-    """Switches of what the method's descriptions leave open.
+    """Options that the method's descriptions leave open.
 
     Attributes:
         reconstruction: distance between a sentence vector and its reconstruction.

@@ -26,9 +26,9 @@ class IntentConfig(TuningConfig):
 
     Attributes:
         tune: the whole `encoder`, or a `head` over its frozen vectors, which starts as the identity.
-        map: the head: one `linear` layer, or an `mlp` of two beside a residual connection.
-        training_languages: languages whose intents are read; none is English if it is one of the languages, else the
-            first.
+        map: the head: one `linear` layer, or a two-layer `mlp` with a residual connection.
+        training_languages: languages whose intents are used; if omitted, English if it is one of the languages, else
+            the first.
     """
 
     learning_rate: Rate = 1e-3
@@ -59,7 +59,7 @@ def intent_method(name: str, tasks: str, config: type[IntentConfig], **settings:
 
 @dataclass(frozen=True, kw_only=True)
 class EmuConfig(IntentConfig):
-    """Switches that the paper leaves open; the defaults follow its text.
+    """Options that the paper leaves open; the defaults follow its text.
 
     Attributes:
         alpha: length of the vector that the classifier reads.
@@ -67,17 +67,17 @@ class EmuConfig(IntentConfig):
         centers: `running` means as in Wen et al. 2016, which start at 0; the means of the `batch`; or `learned` ones.
         center_rate: step of a running center towards the mean of the batch.
         center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
-        discriminator: train a discriminator of languages; without it `gamma` and all settings below do nothing.
-        gamma: weight of the discriminator's loss, which encoder and classifier raise.
+        discriminator: train a language discriminator; without it, `gamma` and all settings below have no effect.
+        gamma: weight of the discriminator's loss, which the encoder and classifier are trained to raise.
         discriminator_updates: k, the discriminator's updates before each step of encoder and classifier.
         discriminator_learning_rate: learning rate of the discriminator's Adam.
-        clip: bound of each of the discriminator's weights, after each of its updates.
+        clip: bound to which each of the discriminator's weights is clipped after each of its updates.
         disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (its name).
         disc_activation: activation between the discriminator's layers.
         disc_input: the `raw` vector, or the `normalised` one that the classifier reads.
-        adversary: a `random` utterance of a random adversarial language, or the `translation` of its counterpart
-            into it, by utterance id.
-        adversarial_languages: languages of the unlabelled utterances; none is all that are no training languages.
+        adversary: a `random` utterance of a random adversarial language, or the `translation` of the labelled utterance
+            into that language, by utterance id.
+        adversarial_languages: languages of the unlabelled utterances; if omitted, all that are not training languages.
     """
 
     alpha: PositiveFloat = 50.0
@@ -117,7 +117,7 @@ class ContrastiveConfig(IntentConfig):
     """A Siamese network: squared distance for equal intents, squared hinge loss for different ones.
 
     Attributes:
-        margin: distance from which utterances of different intents cost nothing.
+        margin: distance beyond which utterances of different intents add no loss.
     """
 
     margin: PositiveFloat = 2.0
@@ -128,7 +128,7 @@ class NPairConfig(IntentConfig):
     """The N-pair loss over cosine: one positive of the same intent, and negatives of other intents.
 
     Attributes:
-        npair_n: candidates of an utterance: one positive and `npair_n` - 1 negatives, at least 2.
+        npair_n: candidates per utterance: one positive and `npair_n` - 1 negatives, at least 2.
     """
 
     npair_n: Annotated[int, Ge(2), Le(10_000)] = 5

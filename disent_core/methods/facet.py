@@ -53,31 +53,31 @@ class FacetConfig(Settings):
     """How the parts of the meaning are trained.
 
     Attributes:
-        learning_rate: first learning rate of AdamW for the units over token states; it falls to 0 with the cosine of
-            the steps.
-        weight_decay: strength of their decoupled weight decay.
-        words_learning_rate: first learning rate of Adam for the table of words, which falls likewise.
-        batch_size: training pairs in a step, to which their parallel mates (`[targets.parallel_mates]`) are added.
-        epochs: passes over the training pairs; the weights of the last one are kept.
-        template_units: width of the template that is read off token states.
-        residual_units: width of their residual.
-        template_words: width of the template that is read off words.
-        residual_words: width of their residual.
+        learning_rate: initial learning rate of AdamW for the units over token states; it falls to 0 on a cosine
+            schedule.
+        weight_decay: strength of the decoupled weight decay of these units.
+        words_learning_rate: initial learning rate of Adam for the table of words, on the same schedule.
+        batch_size: training pairs per step; their parallel mates (`[targets.parallel_mates]`) are added.
+        epochs: passes over the training pairs; the weights of the last epoch are kept.
+        template_units: width of the template read from token states.
+        residual_units: width of the residual read from token states.
+        template_words: width of the template read from words.
+        residual_words: width of the residual read from words.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        template_weight: factor of the contrastive loss between templates, also where either view is trained alone.
-        repulsion: factor of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
-        reading_weight: factor of the contrastive losses of either view alone; 0 leaves them out.
-        sentence_weight: share of the encoder's sentence vector in the cosine of two meanings, which keeps more of the
-            encoder's similarity; 0 leaves it out. The other parts are trained without it.
-        neighbours: training pairs of similar words that come together in a batch; 1 for random batches.
-        kept_variance: share of the variance of each part that is kept when the language is erased; the directions that
-            hold the rest are erased too.
-        candidates: texts among which a translation is to be found: those of the `other_language`, or of
-            `all_languages`, its own included, which leaves less of the language in the vectors.
-        mates_differ_by: parts that are moved to tell a text from its mate, with whom it shares the template:
-            `all_parts`, or the `residual` alone.
-        at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
+        template_weight: weight of the contrastive loss between templates, also where each view is trained alone.
+        repulsion: weight of the loss that pushes the residuals of an utterance and its mate apart; 0 leaves it out.
+        reading_weight: weight of the contrastive losses of each view alone; 0 leaves them out.
+        sentence_weight: share of the encoder's sentence vector in the cosine of two meanings; it preserves more of the
+            encoder's similarity, and 0 leaves it out. The other parts are trained without it.
+        neighbours: number of training pairs with similar words to group in a batch; 1 for random batches.
+        kept_variance: share of each part's variance to keep when the language is erased; the directions that hold the
+            rest are erased too.
+        candidates: candidates for finding a translation: texts in the `other_language`, or in `all_languages` including
+            the text's own, which leaves less of the language in the vectors.
+        mates_differ_by: parts trained to tell a text from its mate, which shares its template: `all_parts`, or the
+            `residual` alone.
+        at_least: minimum number of training texts for a word or n-gram to be trained; rarer ones stay random.
         without: leave out a view of the text (`states` or `words`), the parallel `mates` as training pairs, the
             contrastive loss of templates (`template_contrast`), or the erasure of the language (`erasure`).
         precision: number format of matrix products.
@@ -179,14 +179,15 @@ class FacetFirstConfig(TrainConfig):
     """How the template and residual embeddings are trained.
 
     Attributes:
-        schedule: `cosine` lowers the learning rate epoch by epoch to almost 0 in the last of `max_epochs` (Loshchilov
-            and Hutter 2017, Equation 5, without restarts). Early stopping would cut it off, so `patience` is as long.
+        schedule: `cosine` lowers the learning rate epoch by epoch, to almost 0 in the last of `max_epochs` (Loshchilov
+            and Hutter 2017, Equation 5, without restarts). Early stopping would cut this short, so `patience` is just
+            as large.
         template_units: width of the template embedding.
         residual_units: width of the residual embedding.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        without: leave out the contrastive loss of templates (`template_contrast`), or the slot swaps, which are
-            utterances with other slot values, as hard negatives of translations (`mate_negatives`).
+        without: leave out the contrastive loss of templates (`template_contrast`), or slot swaps, utterances with other
+            slot values, as hard negatives of translations (`mate_negatives`).
     """
 
     learning_rate: Rate = 1e-2
@@ -235,14 +236,14 @@ class FacetStaticConfig(LexiconConfig):
     """How one table for all languages is trained.
 
     Attributes:
-        batch_size: utterances in a step, each in the source language and in `languages_per_step` others, to which their
-            mates are added.
-        languages_per_step: languages of a step beside the source language.
-        epochs: passes over the utterances in every language; the last one is kept.
-        candidates: texts among which a translation is to be found: those of `all_languages` of a step, for each two of
-            them, or those of the `other_language`, for the source language and each of the others.
-        template_weight: factor of the contrastive loss of templates.
-        neighbours: number of similar utterances that follow each other in the order of an epoch, as hard negatives.
+        batch_size: utterances per step, each in the source language and in `languages_per_step` others; their mates are
+            added.
+        languages_per_step: languages per step besides the source language.
+        epochs: passes over the utterances in every language; the weights of the last epoch are kept.
+        candidates: candidates for finding a translation: texts in `all_languages` of a step, for every pair of them, or
+            in the `other_language`, for the source language and each of the others.
+        template_weight: weight of the contrastive loss of templates.
+        neighbours: number of similar utterances placed next to each other in an epoch, as hard negatives.
     """
 
     batch_size: Positive = 512

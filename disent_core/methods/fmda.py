@@ -26,15 +26,15 @@ Frozen = Literal["query", "key", "template_value", "language"]
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(TrainConfig):
-    """Switches of maps and attention that the paper leaves open; the defaults follow its text.
+    """Options for maps and attention that the paper leaves open; the defaults follow its text.
 
     Attributes:
         ffn: maps of one linear layer, or of two with `activation` between.
         activation: activation between the layers of `mlp2`.
         attention_scale: `sqrt_d` divides attention scores by the square root of the width.
         attention_special: whether attention covers the special tokens, the first and the last.
-        residual_attention: weights of the residual from the template's weights a: softmax(1 - a), as published, or
-            (1 - a) / (L - 1) over L tokens (`renorm`).
+        residual_attention: weights of the residual, computed from the template's weights a: softmax(1 - a), as
+            published, or (1 - a) / (L - 1) over L tokens (`renorm`).
     """
 
     ffn: Literal["linear", "mlp2"] = "linear"
@@ -46,16 +46,17 @@ class AttentionConfig(TrainConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class FmdaConfig(AttentionConfig):
-    """Switches that the paper leaves open; the defaults follow its text.
+    """Options that the paper leaves open; the defaults follow its text.
 
     Attributes:
-        reconstruction_target: vector that the utterance's reconstruction should give: the encoder's sentence vector
-            (`cls`), or the `mean` of its token states.
+        reconstruction_target: target of the utterance's reconstruction: the encoder's sentence vector (`cls`), or the
+            `mean` of its token states.
         reconstruction_mlp: which reconstructions pass through a feed-forward map before they are compared.
         contrast: `linear` and `hinge` compare a pair with one negative each; `softmax` is in-batch InfoNCE in both
-            directions, with the negative of the pool as one more candidate.
+            directions, with the negative of the pool as an extra candidate.
         temperature: divisor of the cosines in `softmax`.
-        without: groups of losses to leave out, as in the paper's Table 4; `reconstruction` is all three of them.
+        without: groups of losses to leave out, as in the paper's Table 4; `reconstruction` stands for all three of
+            them.
     """
 
     learning_rate: Rate = 1e-4
@@ -104,7 +105,7 @@ METHOD = FrozenHeadMethod(
 
 @dataclass(frozen=True, kw_only=True)
 class FmdaTwoStageConfig(FmdaConfig):
-    """FMDA's switches, which hold in both stages, and those of the stages.
+    """FMDA's options, which apply to both stages, and those of the stages.
 
     In stage 1 `monitor` = `dev_retrieval` measures template embeddings.
 

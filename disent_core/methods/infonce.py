@@ -24,8 +24,8 @@ class InfoNceConfig(TrainConfig):
     """The map and its loss.
 
     Attributes:
-        layers: one `linear` layer, or an `mlp` of two with GELU between.
-        units: width of the meaning, and of the layer between.
+        layers: one `linear` layer, or a two-layer `mlp` with GELU in between.
+        units: width of the meaning and of the hidden layer.
         temperature: divisor of the cosines.
     """
 
@@ -59,8 +59,8 @@ class TunedConfig(TuningConfig):
 
     Attributes:
         temperature: divisor of the cosines in the softmax.
-        gradient_cache: compute the encoder's states again for the gradient, a few texts at a time (Gao et al. 2021).
-            The gradient is the same, takes a third longer, and a batch of any size fits in memory.
+        gradient_cache: recompute the encoder's states for the gradient, a few texts at a time (Gao et al. 2021). The
+            gradient is the same and takes a third longer, but a batch of any size fits in memory.
     """
 
     learning_rate: Rate = 5e-5

@@ -23,20 +23,20 @@ class LexiconConfig(Settings):
     """How the table of words is trained.
 
     Attributes:
-        learning_rate: learning rate of Adam at the first step; it falls to 0 by a cosine, step by step.
-        batch_size: training pairs in a step, to which their parallel mates (`[targets.parallel_mates]`) are added.
-        epochs: passes over the training pairs; the last one is kept.
+        learning_rate: initial learning rate of Adam; it falls to 0 on a cosine schedule, step by step.
+        batch_size: training pairs per step; their parallel mates (`[targets.parallel_mates]`) are added.
+        epochs: passes over the training pairs; the weights of the last epoch are kept.
         template_units: width of the template embedding.
         residual_units: width of the residual embedding.
         temperature: divisor of the cosines between meanings in the contrastive loss.
         template_temperature: divisor of the cosines between templates, larger because many templates are alike.
-        candidates: texts among which a translation is to be found: those of the `other_language`, or of
-            `all_languages`, its own included, which leaves less of the language in the vectors.
-        table_rows: rows of the table, to which all words and n-grams are hashed; 2^17 are full at 13 languages.
-        unseen: norm, when texts are embedded, of the random rows of words and n-grams that are not trained.
-        at_least: number of training texts from which on a word or n-gram is trained; rarer ones stay random.
-        without: leave out the contrastive loss of templates (`template_contrast`), or the parallel mates, without which
-            there is no such loss (`parallel_mates`).
+        candidates: candidates for finding a translation: texts in the `other_language`, or in `all_languages` including
+            the text's own, which leaves less of the language in the vectors.
+        table_rows: rows of the table into which all words and n-grams are hashed; 2^17 are full at 13 languages.
+        unseen: norm that the random rows of untrained words and n-grams have when texts are embedded.
+        at_least: minimum number of training texts for a word or n-gram to be trained; rarer ones stay random.
+        without: leave out the contrastive loss of templates (`template_contrast`), or the parallel mates, on which that
+            loss depends (`parallel_mates`).
         checkpoint_seconds: seconds between two checkpoints.
     """
 

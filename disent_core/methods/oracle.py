@@ -60,15 +60,15 @@ VARIANTS: dict[Variant, Terms] = {
 
 @dataclass(frozen=True, kw_only=True)
 class OracleConfig(TrainConfig):
-    """Switches that paper and public code read differently; the defaults are the paper's.
+    """Options on which the paper and the public code differ; the defaults are the paper's.
 
     Attributes:
-        variant: which regularisers are added and which terms of the base are kept, see `docs/methods.md`.
-        separation: penalty on cosines that should be 0, in place of the one that the variant has.
+        variant: which regularisers are added and which terms of the base are kept; see `docs/methods.md`.
+        separation: penalty on cosines that should be 0, instead of the variant's own.
         intra_class_scope: language embeddings that should be alike: those of a language or, as in the public code,
             those of all rows of a side.
         intra_class_diagonal: count each row's similarity with itself.
-        without: regularisers to leave out, as in the paper's Table 4. `weights` has factors for both by these names.
+        without: regularisers to leave out, as in the paper's Table 4. `weights` accepts both under these names.
     """
 
     base_terms: ClassVar[frozenset[str]] = frozenset()
@@ -105,7 +105,7 @@ METHOD = FrozenHeadMethod(
 
 @dataclass(frozen=True, kw_only=True)
 class DreamOracleConfig(OracleConfig, DreamConfig):
-    """The switches of both methods.
+    """The options of both methods.
 
     Attributes:
         without: groups of DREAM's losses (`language`, `meaning`) and regularisers of ORACLE to leave out.
@@ -132,7 +132,7 @@ DREAM_ORACLE = FrozenHeadMethod(
 
 @dataclass(frozen=True, kw_only=True)
 class MeatOracleConfig(OracleConfig, MeatConfig):
-    """The switches of both methods."""
+    """The options of both methods."""
 
     base_terms: ClassVar[frozenset[str]] = frozenset({"adversarial"})
 

@@ -45,26 +45,26 @@ class TwoSlConfig(FewShotConfig):
         concat_norm: `l2_each` normalises the vectors of masked sentence and span before they are concatenated.
         contrastive: run stage 1.
         loss: contrastive loss of stage 1: that of sentence-transformers (`sbert`), or the paper's equation.
-        hard: which pairs of a batch count: the hard ones as sentence-transformers chooses them, those within the
+        hard: which pairs of a batch count: the hard ones as chosen by sentence-transformers (`sbert`), those within the
             `margin`, or all (`none`).
-        lone_pair: threshold of `sbert` mining where a batch has a single positive or negative pair.
-        margin: distance (1 - cosine) from which a negative pair costs nothing.
+        lone_pair: threshold of `sbert` mining if a batch has a single positive or negative pair.
+        margin: distance (1 - cosine) beyond which a negative pair adds no loss.
         negatives_per_positive: negative pairs per positive pair, the paper's 2K: 1 or an even number.
-        max_positive_pairs: largest number of positive pairs; of more, random ones are taken.
+        max_positive_pairs: maximum number of positive pairs; if there are more, a random sample is taken.
         contrastive_epochs: passes over the pairs in stage 1.
         contrastive_learning_rate: learning rate of stage 1, after the warm-up.
         weight_decay: decoupled weight decay of stage 1; biases and norms are exempt.
         warmup: warm-up of stage 1: a share of its steps if below 1, else a number of steps. The paper's default of
             10,000 exceeds the steps that few examples give, so its learning rate never leaves the warm-up.
-        clip: largest norm of the gradient in stage 1.
-        filter: train the filter; without it the classifier has `no slot` as one more class.
+        clip: maximum norm of the gradient in stage 1.
+        filter: train the filter; without it, the classifier has `no slot` as an additional class.
         filter_hidden: widths of the filter's hidden layers.
-        filter_epochs: passes over the spans when the filter is trained.
-        filter_threshold: probability, from which the filter passes a span.
-        filter_recall: share of the training slots that the filter passes; sets the threshold in place of
+        filter_epochs: passes over the spans in training the filter.
+        filter_threshold: minimum probability for a span to pass the filter.
+        filter_recall: share of the training slots that must pass the filter; sets the threshold in place of
             `filter_threshold`.
         type_hidden: widths of the classifier's hidden layers.
-        type_epochs: passes over the spans when the classifier is trained.
+        type_epochs: passes over the spans in training the classifier.
         classifier_learning_rate: learning rate of filter and classifier.
         overlap: what happens to overlapping slots: `greedy` keeps the most probable one, `overwrite` writes them from
             left to right.
@@ -144,7 +144,7 @@ class TokenClassificationConfig(FewShotConfig):
         epochs: passes over the training sentences.
         learning_rate: learning rate of Adam, constant.
         weight_decay: strength of the weight decay; 0 turns it off.
-        decay: the paper says Adam with weight decay: `l2` adds it to the gradient (Adam), `decoupled` is AdamW.
+        decay: form of the paper's "Adam with weight decay": `l2` adds it to the gradient (Adam), `decoupled` is AdamW.
         dropout: probability of dropout before the linear layer.
     """
 

@@ -39,8 +39,8 @@ class BertscoreConfig(Settings):
     Attributes:
         center: subtract the mean token vector of the texts that are embedded together, queries and candidates
             separately (Libovicky, Rosa and Fraser 2020), before tokens are compared.
-        special_tokens: the first and last token never count in precision and recall; with `match` other tokens may
-            match them, as in the authors' package, with `drop` they are left out.
+        special_tokens: the first and last token never count towards precision and recall; with `match` other tokens may
+            match them, as in the authors' package; with `drop` they are left out.
     """
 
     center: bool = False

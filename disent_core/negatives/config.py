@@ -18,15 +18,15 @@ class BleuConfig(Settings):
 
     Attributes:
         order: longest n-gram.
-        smoothing: of orders without a match, as sacrebleu names them; "nltk-floor" is NLTK's method 1: "floor",
-            but an order that a short hypothesis can't have counts as one n-gram without a match.
-        smoothing_value: the floor (in (0, 1]) or the k of add-k; None is sacrebleu's default.
-        effective_order: leave out the orders that a short hypothesis can't have. Without it a hypothesis of
-            fewer than `order` tokens scores 0, even against itself ("add-k" and "nltk-floor" apart).
-        direction: the utterance as hypothesis, as reference, or the larger of both scores.
-        tokenize: words, characters, or whichever the language is written in.
-        lowercase: whether case is ignored.
-        threshold: an utterance is in the pool if its largest BLEU is below.
+        smoothing: smoothing of orders without a match, as named by sacrebleu; "nltk-floor" is NLTK's method 1: "floor",
+            but an order too long for the hypothesis counts as one n-gram without a match.
+        smoothing_value: the floor (in (0, 1]) or the k of add-k; if omitted, sacrebleu's default.
+        effective_order: leave out orders too long for the hypothesis. Otherwise a hypothesis of fewer than `order`
+            tokens scores 0, even against itself (except with "add-k" and "nltk-floor").
+        direction: score the utterance as `hypothesis`, as `reference`, or take the larger of both scores (`max`).
+        tokenize: split into words, into characters, or whichever suits the language (`auto`).
+        lowercase: ignore case.
+        threshold: an utterance is in the pool if its largest BLEU is below this.
         block_pairs: candidate pairs held in memory at once; the result does not depend on it.
     """
 

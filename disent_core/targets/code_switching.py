@@ -35,14 +35,15 @@ class CodeSwitchingConfig(Settings):
     """How words are replaced, for the code-switched retrieval of ORACLE.
 
     Attributes:
-        dictionaries: folder with a word list `<language>.txt` of lines `english foreign`; none: no such sentences.
-        probability: with which a word that the list has is replaced.
-        min_replacements: words that are replaced at least; a sentence with fewer known words is left out.
-        max_pairs: sentences of a language pair and split, the first ones.
-        seed: of the draws; each sentence has its own.
-        replace: `foreign`: words of the foreign sentence become English and the original is its English
-            translation; `english`: words of the English sentence become foreign and it is the original itself.
-        candidates: which of several translations is taken.
+        dictionaries: folder of word lists `<language>.txt` with lines `english foreign`; if omitted, there are no such
+            sentences.
+        probability: probability that a word in the list is replaced.
+        min_replacements: minimum number of words to replace; sentences with fewer known words are left out.
+        max_pairs: maximum number of sentences per language pair and split; the first ones are used.
+        seed: random seed of the draws, which are separate for each sentence.
+        replace: `foreign`: words of the foreign sentence become English, and the original is its English translation;
+            `english`: words of the English sentence become foreign, and the original is that sentence.
+        candidates: which of several translations to use.
     """
 
     dictionaries: str | None = None

@@ -36,10 +36,11 @@ class MaskingConfig(Settings):
     """How the masked versions of an utterance are written.
 
     Attributes:
-        mask: `word` puts one mask for each masked token, `span` one for each run of masked tokens; `delete`
-            drops them; `subword` and `attention` keep them between markers for the encoder, which masks each
-            subword, or lets no token attend to them.
-        no_slot_residual: the residual of an utterance without slot: none (`skip`), or all of it masked.
+        mask: `word` writes one mask for each masked token, `span` one for each run of masked tokens; `delete` drops
+            them; `subword` and `attention` keep them between markers, and the encoder masks each subword, or lets no
+            token attend to them.
+        no_slot_residual: residual of an utterance without slots: none (`skip`), or the whole utterance masked
+            (`all_masked`).
     """
 
     mask: Mask = "word"

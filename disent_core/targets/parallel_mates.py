@@ -33,11 +33,11 @@ class ParallelMateConfig(Settings):
     """Which parallel mates are made: translation pairs with other values in the slots of both sides.
 
     Attributes:
-        n_mates: mates of an utterance, fewer where its values do not suffice.
-        seed: of the draws.
-        draw: whether values are drawn `by_pair`, from those that both languages have, or `by_source`, from those of the
-            source alone, which gives an utterance the same source mates for every target language: what a head of many
-            languages is trained on. A target that lacks a value then has no such mate.
+        n_mates: mates per utterance; fewer if there are not enough values.
+        seed: random seed of the draws.
+        draw: draw values `by_pair`, from those that both languages have, or `by_source`, from those of the source
+            alone. `by_source` gives an utterance the same source mates for every target language, which heads of many
+            languages train on; if the target lacks a value, that mate is left out.
     """
 
     n_mates: Count = 2

@@ -70,12 +70,12 @@ class TemplatePairConfig(Settings):
     """Which template pairs are made.
 
     Attributes:
-        splits: of the sources.
-        values: the split whose slot values are drawn; `test` falls back to train where a slot type has no
-            other value in test, `train` never looks elsewhere, `all` draws from every split.
-        seed: of the draws.
-        n_targets: targets of a source, fewer where its values do not suffice.
-        dedup: whether a text may be a target once only, over all sources.
+        splits: splits of the sources.
+        values: split to draw slot values from; `test` falls back to train where a slot type has no other value in test,
+            `train` never falls back, `all` draws from every split.
+        seed: random seed of the draws.
+        n_targets: targets per source; fewer if there are not enough values.
+        dedup: use a text as a target only once across all sources.
     """
 
     splits: NotEmpty = ("test",)

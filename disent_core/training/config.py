@@ -25,29 +25,29 @@ SPACE: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Settings):
-    """How a head is trained. Two runs with equal configs, data and seeds are the same run.
+    """How a head is trained. Two runs with equal configs, data and seeds are identical.
 
     Attributes:
         learning_rate: learning rate of Adam, constant unless the method has a schedule.
-        adversary_learning_rate: learning rate of the adversary; none takes `learning_rate`.
+        adversary_learning_rate: learning rate of the adversary; if omitted, `learning_rate`.
         weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
         batch_size: training pairs in a step.
-        drop_last: leave out the last pairs of an epoch that do not fill a batch.
-        max_epochs: largest number of passes over the training pairs.
+        drop_last: leave out the last batch of an epoch if it is not full.
+        max_epochs: maximum number of passes over the training pairs.
         patience: epochs without improvement after which a seed stops (early stopping).
-        weights: factors of the loss terms in the total, by name; a term that is not named has factor 1. The training
-            curve shows terms without their factors.
-        monitor: what selects the epoch to keep: the dev `loss`, with or without its adversarial term, or
-            `dev_retrieval`, the mean accuracy@1 of the meaning over both directions and, of a mixture, its pairs.
-        validation: the validation pairs: those of the corpus's `dev` split, or a `train_fraction` held out of the
-            training pairs.
+        weights: weights of the loss terms in the total, by name; terms that are not named have weight 1. The training
+            curve shows the unweighted terms.
+        monitor: criterion for the epoch to keep: the dev `loss`, with or without its adversarial term, or
+            `dev_retrieval`, the mean accuracy@1 of the meaning over both directions and, for a mixture, over its pairs.
+        validation: validation pairs: those of the corpus's `dev` split, or a fraction of the training pairs that is
+            held out (`train_fraction`).
         validation_fraction: share of the training pairs that `train_fraction` holds out.
-        validation_draws: random texts of the validation pairs: `fixed`, or drawn again in `each_epoch`, which makes the
+        validation_draws: random texts for the validation pairs: `fixed`, or redrawn in `each_epoch`, which makes the
             validation loss noisy.
         split_seed: random seed of the held-out pairs and of the order and draws of validation.
         precision: number format of matrix products; parameters, losses and moments are always float32.
-        warm_start: start from the head that is on disk if nothing but the training texts has changed. Training ends
-            sooner, but the result depends on what was trained before, and no rebuild gives it again.
+        warm_start: start from the head on disk if only the training texts have changed. Training ends sooner, but the
+            result depends on what was trained before, and a rebuild does not reproduce it.
         checkpoint_seconds: seconds between two checkpoints.
     """
 

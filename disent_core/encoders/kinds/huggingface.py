@@ -54,29 +54,29 @@ class HuggingFaceConfig(EncoderConfig):
     Attributes:
         path: folder of the model; `package:NAME/sub/folder` is a folder inside an installed Python package.
         id: name of the model on the hub.
-        revision: branch, tag or commit of the model on the hub; none is its main branch.
-        pooling: `cls` is the state at position 0, `mean` the mean over tokens, special ones included and
-            padding not, `pooler` the checkpoint's own pooler, `cls_dense_norm` the pipeline that
-            sentence-transformers has for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
-        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer. Of several, `[2, 4]`, the states
-            are side by side, and so are the pooled vectors. Blocks above the highest layer are not run.
-        max_length: tokens that are read of a text, special tokens included.
-        prefix: is put before every text, as `query: ` before those of E5, with the space. Its tokens are part of the
-            mean and of the token states, and count for `max_length`.
-        batch_tokens: tokens of a batch, padding and filling included; none chooses a size for the device.
-            Vectors depend on it in their last bits, so it is part of the fingerprint.
-        precision: number format of weights and of what the model computes; `auto` is float32 on every device, so that
-            no table mixes formats. bfloat16 changes vectors by about 1e-2 of their size; int8, on a CPU alone, rounds
-            weights and inputs of products, each row by its largest value. Methods that fine-tune the encoder have a
-            setting of their own, and exported folders compute in float32.
-        products: library of the products in float32 on a CPU. `onednn` takes half the time of `torch` on processors
-            that aren't Intel's, and vectors differ in their last bits. On a GPU, where torch has no oneDNN, and in
+        revision: branch, tag or commit of the model on the hub; if omitted, its main branch.
+        pooling: `cls` is the state at position 0; `mean` the mean over tokens, including special tokens but not
+            padding; `pooler` the checkpoint's own pooler; `cls_dense_norm` the pipeline that sentence-transformers has
+            for LaBSE: state at position 0, its `2_Dense` layer, tanh, norm 1.
+        layer: index into `hidden_states`: 0 is the embedding layer, -1 the last layer. With several, as in `[2, 4]`,
+            the states are concatenated, and so are the pooled vectors. Blocks above the highest layer are not run.
+        max_length: tokens read from a text, including special tokens.
+        prefix: text put before every text, such as `query: ` for E5, including the space. Its tokens are part of the
+            mean and of the token states, and count towards `max_length`.
+        batch_tokens: tokens per batch, including padding and filling; if omitted, a size is chosen for the device. The
+            last bits of vectors depend on it, so it is part of the fingerprint.
+        precision: number format of the weights and of the computation; `auto` is float32 on every device, so that no
+            table mixes formats. bfloat16 changes vectors by about 1e-2 of their size; int8, for CPUs only, rounds the
+            weights and inputs of matrix products, each row by its largest value. Methods that fine-tune the encoder
+            have their own setting, and exported folders compute in float32.
+        products: library for float32 matrix products on a CPU. `onednn` takes half the time of `torch` on processors
+            other than Intel's, and vectors differ in their last bits. On a GPU, where torch has no oneDNN, and in
             bfloat16 and int8, both are the same.
         vector_dtype: number format of stored sentence vectors.
         states_dtype: number format of stored token states. `int8` takes half the memory of `float16`; the values of a
             token share a scale.
-        saw: what it was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A folder that
-            was distilled here tells it itself.
+        saw: what the model was trained on, for the column `encoder_saw` beside its numbers: "English", "bitext". A
+            folder that was distilled here records this itself.
     """
 
     earlier_defaults: ClassVar[Mapping[str, Any]] = {"products": "torch"}

@@ -39,10 +39,10 @@ _BLOCK_BYTES = 1 << 24  # bytes of a file of JSON lines that are read at once; n
 
 @dataclass(frozen=True, kw_only=True)
 class VectorsConfig(EncoderConfig):
-    """Where the vectors lie.
+    """Where the vectors are stored.
 
     Attributes:
-        path: file, folder of files, or pattern of either with `{language}` in it.
+        path: file, folder of files, or a pattern for either that contains `{language}`.
         vector_dtype: number format of stored sentence vectors.
         saw: as in `HuggingFaceConfig`.
     """

@@ -32,7 +32,7 @@ _CACHED_NUMBERS = 1 << 24  # float32 numbers in the word vectors cached within a
 
 @dataclass(frozen=True, kw_only=True)
 class WordsConfig(EncoderConfig):
-    """How wide the random vectors of words are, and by which seed.
+    """Width and seed of the random vectors of words.
 
     Attributes:
         dim: width of the vectors.

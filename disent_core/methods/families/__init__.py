@@ -80,15 +80,15 @@ class SeedBySeedMethod(Method[Config]):
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig(Settings):
-    """How something is fine-tuned. Two runs with equal configs, data and seeds are the same run.
+    """How an encoder or a head is fine-tuned. Two runs with equal configs, data and seeds are identical.
 
     Attributes:
         learning_rate: learning rate of Adam, constant.
         weight_decay: strength of the decoupled weight decay (AdamW); 0 turns it off.
-        batch_size: examples in a step.
+        batch_size: examples per step.
         epochs: passes over the training data.
-        monitor: the epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest
-            `dev_accuracy` of the nearest neighbour.
+        monitor: epoch to keep: the `last`, the one with the lowest dev `loss`, or with the highest nearest-neighbour
+            accuracy on dev (`dev_accuracy`).
         patience: epochs without improvement after which a seed stops, unless `monitor` is `last`.
         precision: number format of the encoder's matrix products; `bfloat16` is autocast, weights stay float32.
         train_embeddings: train the encoder's token embeddings too.
@@ -141,12 +141,13 @@ class FewShotConfig(Settings):
     """What a labeller trains on.
 
     Attributes:
-        examples: training sentences of the target language, 0 for all of them.
-        split: split that the sentences are taken from. A corpus such as xSID, which has no training sentences in most
+        examples: training sentences of the target language; 0 for all of them.
+        split: split to take the sentences from. A corpus such as xSID, which has no training sentences in most
             languages, is trained on its dev split, as in TWOSL's paper.
-        sample: `random` draws the sentences uniformly; `cover_types` also puts every slot type among them.
+        sample: `random` draws the sentences uniformly; `cover_types` also makes sure that every slot type is among
+            them.
         transfer: `sequential` trains on all sentences of the source language first.
-        batch_size: sentences (or pairs or spans) in a step.
+        batch_size: sentences (or pairs or spans) per step.
         precision: number format of the encoder's matrix products; `bfloat16` is several times faster where the
             processor supports it. Weights stay float32.
         checkpoint_seconds: seconds between two checkpoints.

@@ -50,43 +50,43 @@ _OF_ALIGNMENT = ("teacher", "corpora", "languages", "pivot", "vocab_size", "keep
 
 @dataclass(frozen=True, kw_only=True)
 class DistilledConfig(ModelMadeHere):
-    """A multilingual encoder made here from a teacher of one language and translations. It takes two steps.
+    """A multilingual encoder made here, in two steps, from a teacher of one language and translations.
 
-    The aligned encoder has the teacher's blocks under a vocabulary of all languages, whose foreign rows are averages of
-    the teacher's rows by word alignment. The student is trained from there: a softmax picks the teacher's vector of the
-    sentence that a text translates. No text of the dev and test splits of any corpus of the file takes part. The
-    method is a form of Reimers and Gurevych 2020, https://arxiv.org/abs/2004.09813.
+    The aligned encoder has the teacher's blocks and a vocabulary of all languages; its rows for foreign pieces are
+    averages of the teacher's rows, by word alignment. The student is trained from there: a softmax picks the teacher's
+    vector of the sentence that a text translates. Neither step learns from texts in the dev or test split of any corpus
+    of the file. The method is a variant of Reimers and Gurevych 2020, https://arxiv.org/abs/2004.09813.
 
     Attributes:
-        teacher: name of the encoder that is taught from: `kind = "huggingface"` with a BERT body and mean pooling.
-        corpora: corpora whose training splits it is made from. Dev splits of those of sentence pairs are held
-            out: training stops by them. A corpus of utterances makes the encoder one of the domain that is measured,
-            so no head is trained on it.
-        languages: languages beside `pivot`. Left out: all that the corpora pair with it.
+        teacher: name of the teacher encoder: `kind = "huggingface"` with a BERT body and mean pooling.
+        corpora: corpora whose training splits the encoder is made from. Dev splits of corpora of sentence pairs are
+            held out for early stopping. A corpus of utterances makes the encoder in-domain, so no head is trained on
+            it.
+        languages: languages besides `pivot`; if omitted, all that the corpora pair with it.
         pivot: the teacher's language.
-        layer: as in `HuggingFaceConfig`; so are `max_length`, `products`, `vector_dtype` and `states_dtype`. Its
-            pooling is the mean. Encoders that differ in these alone have the same student, which is trained once.
-        max_length: tokens that are read of a text.
-        products: library of the products in float32 on a CPU.
+        layer: as in `HuggingFaceConfig`; so are `max_length`, `products`, `vector_dtype` and `states_dtype`. Pooling is
+            the mean. Encoders that differ only in these share one student, which is trained once.
+        max_length: tokens read from a text.
+        products: library for float32 matrix products on a CPU.
         vector_dtype: number format of stored sentence vectors.
         states_dtype: number format of stored token states. `int8` takes half the memory of `float16`; the values of a
             token share a scale.
         vocab_size: Unigram pieces of the vocabulary, special tokens included.
         keep_teacher_words: add the whole words of the teacher's vocabulary.
-        align_iterations: of expectation maximisation of IBM model 1.
-        train: whether a student is trained, or the encoder is the aligned one.
-        epochs: largest number of passes over the foreign texts.
-        max_steps: training steps, in place of `epochs`.
-        batch_size: texts of a step, all of one length.
-        learning_rate: largest learning rate of AdamW; after `warmup_steps` it falls linearly to 0.
-        row_learning_rate: the same for the rows of the vocabulary.
-        warmup_steps: steps in which the learning rate rises.
+        align_iterations: iterations of expectation maximisation for IBM model 1.
+        train: train a student; otherwise the encoder is the aligned one.
+        epochs: maximum number of passes over the foreign texts.
+        max_steps: training steps, instead of `epochs`.
+        batch_size: texts per step, all of the same length.
+        learning_rate: peak learning rate of AdamW; after `warmup_steps` it falls linearly to 0.
+        row_learning_rate: peak learning rate for the rows of the vocabulary.
+        warmup_steps: steps over which the learning rate rises.
         loss: `softmax` picks the sentence for a text; `symmetric` also the text for a sentence.
-        temperature: by which cosines are divided in the softmax.
-        bank: other sentences, beside those of the batch, from which the right one is picked.
-        pivot_share: share of the texts in the teacher's language that a pass over the foreign texts takes along.
-        validate_steps: steps between two looks at the held-out pairs.
-        patience: looks without improvement after which training stops.
+        temperature: divisor of the cosines in the softmax.
+        bank: number of additional sentences, besides those of the batch, from which the right one is picked.
+        pivot_share: share of the texts in the teacher's language to include in each pass over the foreign texts.
+        validate_steps: steps between evaluations on the held-out pairs.
+        patience: evaluations without improvement after which training stops.
         precision: number format of the matrix products of training.
         seed: random seed of batches and banks.
         checkpoint_seconds: seconds between two checkpoints.

@@ -24,8 +24,8 @@ class ScratchConfig(ModelMadeHere):
 
     Attributes:
         pooling: as in `HuggingFaceConfig`.
-        layer: as in `HuggingFaceConfig`. After so little training a head on token states does best with layer 0,
-            where pooling `cls` says nothing.
+        layer: as in `HuggingFaceConfig`. After so little training, a head on token states does best with layer 0, where
+            pooling `cls` carries no information.
         vector_dtype: number format of stored sentence vectors.
         states_dtype: number format of stored token states. `int8` takes half the memory of `float16`; the values of a
             token share a scale.
@@ -36,13 +36,13 @@ class ScratchConfig(ModelMadeHere):
         intermediate_size: width between the two maps of a layer's feed-forward block.
         tokeniser: algorithm that learns the vocabulary; a Unigram vocabulary may differ in a few entries from
             run to run.
-        max_length: tokens that are read of a text (or of a translation pair), special tokens included.
+        max_length: tokens read from a text (or a translation pair), including special tokens.
         dropout: dropout probability of states and attention while pretraining.
         epochs: passes over the texts.
-        max_steps: training steps, in place of `epochs`.
-        batch_tokens: tokens of a batch, padding included.
-        learning_rate: largest learning rate of AdamW.
-        warmup: fraction of the steps in which the learning rate rises; then it falls linearly to 0.
+        max_steps: training steps, instead of `epochs`.
+        batch_tokens: tokens per batch, including padding.
+        learning_rate: peak learning rate of AdamW.
+        warmup: fraction of the steps over which the learning rate rises; then it falls linearly to 0.
         mask_probability: probability that a token is predicted: 80 % of these are masked, 10 % replaced, 10 % kept.
             Twice the usual 0.15 suits few texts: each text trains more tokens (https://arxiv.org/abs/2202.08005).
         weight_decay: strength of the decoupled weight decay.
