@@ -80,6 +80,7 @@ def draws(config: FmdaConfig) -> tuple[Draw, ...]:
 _SPACE = {
     **SPACE,
     "temperature": (0.02, 0.05, 0.1),
+    "ffn": ("linear", "mlp2"),
     "attention_scale": ("none", "sqrt_d"),
     "attention_special": ("keep", "drop"),
     "residual_attention": ("softmax", "renorm"),
