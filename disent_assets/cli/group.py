@@ -25,13 +25,13 @@ disent trains and compares disentangled sentence embeddings.
     disent status           what is fresh, stale or missing, and why
     disent leaderboard      which method is best, on one screen
     disent costs            what each step took
-    disent diff             what the last refresh has changed
-    disent sql "from best"  ask the warehouse
-    disent models           the models that disent comes with
-    disent check MODEL      whether a model of others is as it was written, and who signed it
+    disent diff             what the last refresh changed
+    disent sql "from best"  query the warehouse
+    disent models           the models at hand
+    disent check MODEL      whether a model is intact, and who signed it
     disent export           a trained head as a folder for sentence-transformers
     disent embed            a file of texts as vectors
-    disent index            texts to search in
+    disent index            an index of texts to search
     disent search           the texts of the same shape, values or meaning
     disent serve            the same as a web page, the three side by side
     disent shapes LOG       the shapes of a log of texts, as patterns with slots
