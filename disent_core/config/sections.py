@@ -27,7 +27,7 @@ class CorpusConfig(Settings):
         name: name of the corpus in tables and metrics.
         format: name of its reader, or the module of your own reader.
         languages: locales, as published; for a corpus of sentence pairs, the languages (`en`, `de`) whose pairs to use.
-            If omitted, all that are at `path`.
+            If omitted, all that are at `path`; a corpus with a `url` has to name them, or `pairs`.
         pairs: for a corpus of sentence pairs, the pairs to use; `en-de` has English as the source and German as the
             target.
         path: folder or archive, relative to the configuration file.
@@ -193,7 +193,8 @@ class WarehouseConfig(Settings):
     """How the warehouse stores the tables of a run.
 
     Attributes:
-        copy_rows_below: tables with fewer rows are copied into the file; for larger ones, it has a view.
+        copy_rows_below: tables with fewer rows are copied into the file, and all tables of a home in a bucket; larger
+            ones are views.
     """
 
     copy_rows_below: Annotated[int, Ge(0), Le(1 << 50)] = 10_000_000

@@ -68,11 +68,11 @@ class EmuConfig(IntentConfig):
         center_rate: step of a running center towards the mean of the batch.
         center_reduction: the center loss of a batch is a `sum` (the paper) or a `mean`.
         discriminator: train a language discriminator; without it, `gamma` and all settings below have no effect.
-        gamma: weight of the discriminator's loss, which the encoder and classifier are trained to raise.
+        gamma: weight of the discriminator's loss, which the encoder is trained to raise.
         discriminator_updates: k, the discriminator's updates before each step of encoder and classifier.
         discriminator_learning_rate: learning rate of the discriminator's Adam.
         clip: bound to which each of the discriminator's weights is clipped after each of its updates.
-        disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (its name).
+        disc_loss: cross-entropy with clipping (the paper's formula), or a Wasserstein critic (what the paper calls it).
         disc_activation: activation between the discriminator's layers.
         disc_input: the `raw` vector, or the `normalised` one that the classifier reads.
         adversary: a `random` utterance of a random adversarial language, or the `translation` of the labelled utterance

@@ -41,7 +41,7 @@ class TwoSlConfig(FewShotConfig):
     Attributes:
         max_span: words of the longest span that is classified.
         mask: what replaces a span in its sentence: a mask for each `word`, for each `subword`, or one for the `span`.
-        none_sampling: training spans without a slot: `all`, or this number of random ones per sentence.
+        none_sampling: training spans without a slot: `all`, or at most this number of random ones per sentence.
         concat_norm: `l2_each` normalises the vectors of masked sentence and span before they are concatenated.
         contrastive: run stage 1.
         loss: contrastive loss of stage 1: that of sentence-transformers (`sbert`), or the paper's equation.

@@ -153,7 +153,7 @@ def _detached(tensors: Mapping[str, "Tensor"]) -> Weights:
 
 
 def write_checkpoint(path: Path, run: str, state: Mapping[str, Any], tensors: Mapping[str, "Tensor"]) -> None:
-    """Write a checkpoint atomically; in a bucket home, publish one per minute for other machines.
+    """Write a checkpoint atomically; in a bucket home, publish it for other machines, at most once a minute.
 
     `run` is the fingerprint of everything that the training depends on, and `state` has values that JSON can hold.
     """

@@ -144,8 +144,8 @@ class FewShotConfig(Settings):
         examples: training sentences of the target language; 0 for all of them.
         split: split to take the sentences from. A corpus such as xSID, which has no training sentences in most
             languages, is trained on its dev split, as in TWOSL's paper.
-        sample: `random` draws the sentences uniformly; `cover_types` also makes sure that every slot type is among
-            them.
+        sample: `random` draws the sentences uniformly; `cover_types` also covers as many slot
+            types as their number allows.
         transfer: `sequential` trains on all sentences of the source language first.
         batch_size: sentences (or pairs or spans) per step.
         precision: number format of the encoder's matrix products; `bfloat16` is several times faster where the
