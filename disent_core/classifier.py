@@ -1,8 +1,8 @@
-"""Classify vectors by multinomial logistic regression, and say which are of none of its classes; files of a classifier.
+"""Classify vectors by multinomial logistic regression, detect those of no class, and store classifiers.
 
 The regression minimises the negative log-likelihood plus |weights|^2 / (2 C), without a penalty on the intercepts, over
-vectors of norm 1. It is solved by Newton steps whose linear systems conjugate gradients solve, so the Hessian is never
-formed. Nothing is drawn at random: equal vectors give equal weights.
+vectors of norm 1. Newton's method solves it, with conjugate gradients for each step, so the Hessian is never formed.
+Nothing is random: equal vectors give equal weights.
 """
 
 import hashlib
@@ -20,24 +20,24 @@ from disent_core.errors import DamagedError, Notice, TrainingError, located
 from disent_core.static_folder import filled
 
 RECORD, WEIGHTS = "classifier.json", "classifier.safetensors"
-"""Files of the folder of a classifier."""
+"""Files in the folder of a classifier."""
 FORMAT = 2
-_TOLERANCE = 1e-7  # largest gradient of the mean loss of a solution
-_STEPS = 100  # Newton steps; some 10 are needed
-_PRODUCTS = 250  # products with the Hessian in one step
+_TOLERANCE = 1e-7  # largest gradient of the mean loss at a solution
+_STEPS = 100  # most Newton steps; about 10 are needed
+_PRODUCTS = 250  # most products with the Hessian in one step
 _FOLDS = 5
 _FEW, _FEW_OF_CLASS = 20, 4
-"""Examples, and examples of a class in the mean, below which a threshold separates little."""
-_SAME = 1 - 1e-6  # cosine from which on two examples count as one text that was given twice
-_BLOCK = 1 << 22  # cosines that are computed at once: 32 MB
+"""Numbers of examples, in all and per class on average, below which a threshold separates little."""
+_SAME = 1 - 1e-6  # least cosine of two examples that count as the same text
+_BLOCK = 1 << 22  # cosines computed at once: 32 MB
 
 Vectors = NDArray[np.floating[Any]]
-"""[texts, dim]. No type of jaxtyping, which an installation without extras lacks."""
+"""[texts, dim]. Not a jaxtyping type, because an installation without extras lacks jaxtyping."""
 Label = str | int
 
 
 class FewExamplesWarning(Notice):
-    """There are few examples to tell texts of the classes from others."""
+    """There are too few examples to tell texts of the classes from others."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Fitted:
 
     Attributes:
         classes: labels, in order.
-        weights: of the classes, [classes, dim + 1]; the last column is the intercept.
-        threshold: nearness from which on a vector is of one of the classes; None if every vector is.
+        weights: [classes, dim + 1]; the last column is the intercept.
+        threshold: least nearness of a vector that belongs to a class; None if every vector does.
         examples: unit vectors that it was fitted on, [examples, dim]; none without a threshold.
     """
 
@@ -67,7 +67,7 @@ class Fitted:
     def nearness(self, vectors: Vectors, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the highest probability times the cosine of the nearest example, at least 0, [texts].
 
-        A probability alone compares the classes with each other: words that nobody has written are of one of them too.
+        A probability alone only compares the classes with each other: even gibberish belongs to one of them.
         """
         return probabilities.max(axis=1) * _nearest(unit(vectors).astype(np.float32), self.examples)
 
@@ -79,14 +79,14 @@ def fitted(
     c: float,
     refused: float | None = None,
 ) -> Fitted:
-    """Return the classifier of vectors of which `targets` are the numbers of their classes.
+    """Fit a classifier to vectors; `targets` has the number of the class of each.
 
-    With `refused` it has a threshold: so large a share of the given vectors lies below it, each by the probability
-    that a classifier of the other folds gives, and by its nearest among all others.
+    With `refused` it has a threshold, below which this share of the vectors lies. For this, the probabilities of a
+    vector come from a classifier of the other folds, and its nearest example from all other vectors.
 
     Warns:
-        FewExamplesWarning: if there are fewer than 20 vectors, or than 4 of a class in the mean, to take a threshold
-            from; or so few that none lies below it.
+        FewExamplesWarning: if there are too few vectors to set a threshold: fewer than 20, or than 4 per class on
+            average, or so few that none lies below it.
     """
     rows, is_class = _with_one(vectors), np.eye(len(classes))[targets]
     weights = _solution(rows, is_class, c, np.zeros((len(classes), rows.shape[1])))
@@ -109,10 +109,10 @@ def _held_out_nearness(
     c: float,
     weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the nearness of vectors that are held out; a class never loses its only vector.
+    """Return the nearness of each vector when it is held out; a class never loses its only vector.
 
-    Classifiers are those of the other folds. The nearest is sought among all other vectors: without a fold, a class of
-    a few examples would lose those that are near. The weights of each fold are sought from those of all vectors.
+    Probabilities come from a classifier of the other folds. The nearest is sought among all other vectors: without its
+    fold, a class of a few examples would lose the near ones. Each fold starts from `weights`, those of all vectors.
     """
     number_in_class = np.empty(len(targets), np.int64)
     for target in range(is_class.shape[1]):
@@ -130,7 +130,7 @@ def _held_out_nearness(
 
 
 def _nearest(vectors: Vectors, examples: Vectors, *, is_itself: bool = False) -> NDArray[np.float64]:
-    """Return the cosine of the nearest example of each unit vector, at least 0; `is_itself`: no copy of it counts."""
+    """Return the cosine of the nearest example of each unit vector, at least 0; `is_itself`: ignore copies of it."""
     nearest, size = np.zeros(len(vectors)), max(1, _BLOCK // max(len(examples), 1))
     for start in range(0, len(vectors), size):
         cosines = vectors[start : start + size] @ examples.T
@@ -164,7 +164,7 @@ def _solution(
     c: float,
     weights: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the weights that minimise the mean loss (the loss over the number of texts), sought from these on."""
+    """Return the weights that minimise the mean loss (the loss / number of texts), starting from `weights`."""
     count = len(rows)
     penalty = np.full(rows.shape[1], 1 / (c * count))
     penalty[-1] = 0  # of the intercepts
@@ -199,7 +199,7 @@ def _solution(
 
 
 def _conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], right: np.ndarray, share: float) -> np.ndarray:
-    """Solve product(x) = right until the residual is this share of what it was."""
+    """Solve product(x) = right until the residual is at most `share` of its initial size."""
     solution, residual, direction = np.zeros_like(right), right, right
     squared = float((residual**2).sum())
     enough = share**2 * squared
@@ -219,7 +219,7 @@ def _conjugate_gradients(product: Callable[[np.ndarray], np.ndarray], right: np.
 
 
 def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: Mapping[str, Any]) -> None:
-    """Write a classifier with vectors that its model gives and a record, atomically; an earlier one is replaced."""
+    """Write a classifier, probe vectors of its model and a record atomically, in place of an earlier classifier."""
     from safetensors.numpy import save
 
     if folder.exists() and not (folder / RECORD).is_file():

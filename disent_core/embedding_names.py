@@ -1,4 +1,4 @@
-"""Words for embeddings: `shape` and `values` are other names of the template and the residual."""
+"""Name embeddings in plain words: `shape` is the template, `values` are the residual."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class ByEmbedding(dict[str, Value]):
-    """A value for each embedding, which `shape` and `values` find too."""
+    """A value for each embedding, also found under `shape` and `values`."""
 
     def __missing__(self, name: str) -> Value:
         if name not in ALIASES:
@@ -20,9 +20,9 @@ class ByEmbedding(dict[str, Value]):
 
 
 def embedding_of(name: str | None, names: Iterable[str], what: str, *, had_slots: bool = True) -> str:
-    """Return the name among `names` that is meant; None means the meaning or, without it, the first.
+    """Return which of `names` is meant; None means the meaning or, without it, the first.
 
-    `had_slots` is false of a model whose method has shape and values, and whose training texts had no slots for them.
+    `had_slots` is false if the model's method has shape and values, but its training texts had no slots for them.
     """
     known = tuple(names)
     if name is None and known:
@@ -37,20 +37,20 @@ def embedding_of(name: str | None, names: Iterable[str], what: str, *, had_slots
 
 
 def asked_name(name: str | None, embedding: str | None) -> str | None:
-    """Return the name of an embedding that a caller gives by either of the two words for the argument."""
+    """Return the name of an embedding, which callers pass by either of these two arguments."""
     if name is not None and embedding is not None:
         raise ValueError(f"name={name!r} and embedding={embedding!r} are two words for the same; give one")
     return embedding if name is None else name
 
 
 def require_no_name(name: str | None, *sides: object) -> None:
-    """Reject the name of an embedding where both sides are vectors, which it can't choose from."""
+    """Reject the name of an embedding if both sides are vectors, which leave nothing to choose."""
     if name is not None and all(map(is_vectors, sides)):
         raise ValueError(f"both sides are vectors, of one embedding already; leave {name!r} out, or give texts")
 
 
 def is_vectors(side: object) -> bool:
-    """Whether something is an array of floats."""
+    """Return whether something is an array of floats."""
     return getattr(getattr(side, "dtype", None), "kind", None) == "f"
 
 

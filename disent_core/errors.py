@@ -13,7 +13,7 @@
     `-- ShardError       processes or nodes that compute the shards of a step are lost
 
 A message says where the problem is (file and line, or key), what it is, and what to do about it. `ValueError` is for
-a mistake of the calling code.
+mistakes in the calling code.
 """
 
 import errno
@@ -21,11 +21,11 @@ from pathlib import Path
 
 
 class Notice(UserWarning):
-    """Base of the warnings that are about data; the command line prints them as a line."""
+    """Base of warnings about data; the command line prints each as one line."""
 
 
 class DisentError(Exception):
-    """Base of every error that is about data or configuration, not about code."""
+    """Base of all errors about data or configuration, as opposed to code."""
 
 
 class ConfigError(DisentError):
@@ -53,7 +53,7 @@ class StorageError(DisentError):
 
 
 class TransientError(StorageError):
-    """The store is away or the lease is lost: nothing is wrong with the data, and the same step may succeed later."""
+    """The store is unreachable or the lease is lost: the data are fine, and the same step may succeed later."""
 
 
 class EncoderError(DisentError):
@@ -69,11 +69,11 @@ class ShardError(DisentError):
 
 
 _QUOTED, _LONGEST = 200, 1_000
-"""Characters of a quotation, and of a problem or a remedy: what is wrong with a file may be a line of a gigabyte."""
+"""Most characters of a quotation, and of a problem or a remedy: a faulty line of a file may have a gigabyte."""
 
 
 def is_failure(error: BaseException) -> bool:
-    """Return whether a library failed: an exception, or a panic in Rust, whose class is no subclass of it."""
+    """Return whether a library failed: an `Exception`, or a panic in Rust, whose class does not derive from it."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -84,14 +84,14 @@ def located(path: Path | str, line: int | None, problem: str, remedy: str) -> st
 
 
 def reason(error: BaseException) -> str:
-    """Return why a library can't load a folder of anyone, in which there may be whatever raises any error."""
+    """Return why a library can't load a folder of unknown origin, which may raise any error."""
     if "trust_remote_code" in str(error):  # which the message recommends
         return "it brings code, which disent does not run"
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def quoted(value: object) -> str:
-    """Return `repr(value)` for a message; of a long one the beginning and the length."""
+    """Return `repr(value)` for a message; if it is long, its beginning and its length."""
     return shortened(repr(value), _QUOTED)
 
 
@@ -100,7 +100,7 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters)"
 
 
-# --- what a machine runs out of; libraries say it in their own words ------------------------------------------------
+# --- what a machine runs out of; each library reports it in its own words -------------------------------------------
 
 _REMEDY = "End other programs, or raise the limit ({}, or that of the container)"
 _NO_MEMORY = (
@@ -116,9 +116,9 @@ _NO_PROCESSES = ("start new thread", "launch worker thread", "resource temporari
 
 
 def shortage(error: BaseException, free_memory: str = _REMEDY.format("ulimit -v")) -> str | None:
-    """Return one line if an allocation has failed, or no process or thread could be started; None for other errors.
+    """Return one line if an allocation failed, or no process or thread could be started; None for other errors.
 
-    `free_memory` is the remedy for the first.
+    `free_memory` is the remedy for a failed allocation.
     """
     if _is_out_of_memory(error):
         return f"out of memory. {free_memory}"

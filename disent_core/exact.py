@@ -1,7 +1,7 @@
-"""Exact cosines with numpy alone: rows of norm 1 on a grid, on which every dot product in float64 is without error.
+"""Compute exact cosines with numpy alone: rows of norm 1 lie on a grid, where float64 dot products have no error.
 
-`evaluation.metrics.exact_search` explains the grid, and gives the same scores and ranks to the bit by torch, which is
-faster for many queries and takes seconds to be imported.
+`evaluation.metrics.exact_search` explains the grid, and gives bit-identical scores and ranks with torch, which is
+faster for many queries but takes seconds to import.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GRID = np.float32(1 << 26)
-_BLOCK = 4_096  # candidates that are converted to float64 at once: 8 MB at 256 dimensions
+_BLOCK = 4_096  # candidates converted to float64 at once: 8 MB at 256 dimensions
 _SCORES = 1 << 24  # scores held at once: 64 MB
 
 
@@ -42,8 +42,8 @@ def nearest_rows(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
-    Rows are those of `unit`; `k` is at most the number of candidates, which are the rows of the pool or, with `group`,
-    texts of which it has the number of each one's row.
+    Rows are as `unit` returns them; `k` is at most the number of candidates. These are the rows of the pool or, with
+    `group`, texts: `group` has the row number of each text.
     """
     scores, indices = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     for queried in blocks(len(queries), max(1, _SCORES // max(len(pool), 1))):

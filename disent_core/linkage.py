@@ -1,7 +1,7 @@
-"""Group unit vectors by average linkage: groups are joined whose texts have, on average, a cosine above a threshold.
+"""Group unit vectors by average linkage: join groups whose vectors have a mean cosine above a threshold.
 
-The cosine falls from 1 to the threshold in steps, and at each step every group joins the one that is nearest, if that
-is near enough. The steps are the same for every threshold, so the groups of a looser one are unions of those of a
+The required cosine falls from 1 to the threshold in steps, and at each step every group joins its nearest group, if
+that is near enough. The steps are the same for every threshold, so the groups of a looser one are unions of those of a
 stricter one. Only numpy is imported here.
 """
 
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _STEPS = 100  # from cosine 1 to 0
-_ROUNDING = 1e-6  # of a cosine in float32
-_BLOCK = 1 << 24  # cosines that are computed at once: 64 MB
+_ROUNDING = 1e-6  # error of a cosine in float32
+_BLOCK = 1 << 24  # cosines computed at once: 64 MB
 
 Labels = NDArray[np.int64]
 """The number of the group of each row, 0 to the number of groups - 1."""
@@ -21,7 +21,7 @@ Labels = NDArray[np.int64]
 def linked(vectors: NDArray[np.float32], threshold: float, labels: Labels | None = None) -> Labels:
     """Join groups while the mean cosine of their unit vectors [rows, dim] is at least the threshold, above 0.
 
-    A looser threshold joins what a stricter one joins, to the bit, and perhaps more. `labels` are groups to begin with;
+    A looser threshold joins exactly what a stricter one joins, and perhaps more. `labels` are the groups to start from;
     None: each vector is alone.
     """
     labels = np.arange(len(vectors)) if labels is None else labels
@@ -29,7 +29,7 @@ def linked(vectors: NDArray[np.float32], threshold: float, labels: Labels | None
         return labels
     sums, sizes = _summed(vectors, labels), np.bincount(labels)
     nearest, bound = _nearest(sums, sizes, np.arange(len(sizes)))
-    # Of a stale group the nearest was joined: no cosine exceeds the bound, but all may be lower.
+    # A group is stale if its nearest was joined: no cosine exceeds the bound, but all may be lower.
     is_stale = np.zeros(len(sizes), dtype=bool)
     steps = [step / _STEPS for step in range(_STEPS - 1, 0, -1) if step / _STEPS > threshold]
     for level in (*steps, threshold):
@@ -54,7 +54,7 @@ def linked(vectors: NDArray[np.float32], threshold: float, labels: Labels | None
 
 
 def components(count: int, pairs: Iterable[tuple[int, int]]) -> Labels:
-    """Return the connected components of rows, 0 to `count` - 1, some pairs of which are joined."""
+    """Return the connected components of rows 0 to `count` - 1, of which `pairs` are joined."""
     above = list(range(count))
 
     def top(row: int) -> int:
@@ -77,7 +77,7 @@ def _summed(vectors: NDArray[np.float32], labels: Labels) -> NDArray[np.float32]
 def _nearest(
     sums: NDArray[np.float32], sizes: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return for some groups the group that is nearest, and the mean cosine of their vectors."""
+    """Return the nearest group of each of the groups `rows`, and the mean cosine of their vectors."""
     means = sums / sizes[:, None].astype(np.float32)
     nearest, cosines = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.float32)
     size = max(1, _BLOCK // len(means))

@@ -98,7 +98,7 @@ def stack(parts: list[Tensor]) -> Tensor:
 
 
 def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: Precision) -> Float[Tensor, "n m"]:
-    """Product of the left rows with the transposed right rows, by the fastest kernel for the precision."""
+    """Multiply the left rows by the transposed right rows, with the fastest kernel for the precision."""
     if precision == "bfloat16":
         return F.linear(left.bfloat16(), right.bfloat16()).float()
     if _HAS_ONEDNN and left.dtype == torch.float32 and left.device.type == "cpu" and left.numel():
@@ -109,10 +109,10 @@ def product(left: Float[Tensor, "n k"], right: Float[Tensor, "m k"], precision: 
 
 
 def packed(rows: Float[Tensor, "m k"], times: int) -> Tensor:
-    """Rows as the right factor of several calls of `product`, in the order in which the kernel reads them.
+    """Return rows as the right factor of several calls of `product`, in the order in which the kernel reads them.
 
-    Otherwise oneDNN orders them anew in every product. What comes back has no strides and no values to read; where
-    torch has no such order, it is the rows themselves. `times` is about the number of rows of the left factor.
+    Otherwise oneDNN reorders them in every product. The result has no strides and no readable values; where torch has
+    no such order, it is the rows themselves. `times` is about the number of rows of the left factor.
     """
     on_cpu = _HAS_ONEDNN and rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.numel()
     return torch.ops.mkldnn._reorder_linear_weight(rows, times) if on_cpu else rows
@@ -124,18 +124,18 @@ _HAS_ONEDNN = torch.backends.mkldnn.is_available() and all(
 
 
 class OnednnLinear(nn.Linear):
-    """`nn.Linear` through oneDNN, without gradients; `product` and `use_onednn` say why."""
+    """`nn.Linear` through oneDNN, without gradients; see `product` and `use_onednn`."""
 
     def forward(self, input: Float[Tensor, "*rows inner"]) -> Float[Tensor, "*rows outer"]:
         return torch.ops.mkldnn._linear_pointwise(input, self.weight, self.bias, "none", [], "")
 
 
 def use_onednn(model: nn.Module, rows: int, dtype: torch.dtype) -> None:
-    """Compute every `nn.Linear` of a frozen model that has weights of this type, on a CPU, through oneDNN.
+    """Run every `nn.Linear` of a frozen model whose weights have this type through oneDNN, on a CPU.
 
-    Weights are kept in the order in which oneDNN reads them; otherwise it orders them anew in every product, of about
-    `rows` rows. Products have the same bits either way, except of a single row in float32, and of strided batches of
-    bfloat16 matrices, where torch rounds once more before it adds the bias. Of types that oneDNN lacks nothing changes.
+    Weights are kept in the order in which oneDNN reads them; otherwise it reorders them in every product, of about
+    `rows` rows. Products are bit-identical either way, except for a single row in float32 and for strided batches of
+    bfloat16 matrices, where torch rounds once more before adding the bias. Types that oneDNN lacks stay as they are.
     """
     is_supported = dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     for part in model.modules() if _HAS_ONEDNN and is_supported else ():
@@ -146,10 +146,10 @@ def use_onednn(model: nn.Module, rows: int, dtype: torch.dtype) -> None:
 
 
 class Int8Linear(nn.Linear):
-    """`nn.Linear` by a product of whole numbers, without gradients, on a CPU; made by `use_int8`.
+    """`nn.Linear` by an integer product, without gradients, on a CPU; made by `use_int8`.
 
-    A product of whole numbers is exact in any order, and each row of the input is rounded by its own largest value: an
-    output depends on its own row alone, not on the batch or the number of threads.
+    An integer product is exact in any order, and each input row is rounded by its own largest value: an output depends
+    on its own row alone, not on the batch or the number of threads.
     """
 
     smoothing: Float[Tensor, " inner"]
@@ -162,7 +162,7 @@ class Int8Linear(nn.Linear):
 
 
 def _in_int8(rows: Float[Tensor, "rows inner"]) -> tuple[Int8[Tensor, "rows inner"], Float[Tensor, "rows 1"]]:
-    """Return whole numbers from -127 to 127, and what each row of them is to be multiplied by; changes `rows`."""
+    """Return integers from -127 to 127, and the scale to multiply each row by; changes `rows`."""
     largest = torch.maximum(rows.amax(dim=1, keepdim=True), rows.amin(dim=1, keepdim=True).neg_())
     scales = largest.div_(127).clamp_min_(torch.finfo(torch.float32).tiny)
     return rows.div_(scales).round_().to(torch.int8), scales
@@ -171,16 +171,16 @@ def _in_int8(rows: Float[Tensor, "rows inner"]) -> tuple[Int8[Tensor, "rows inne
 def use_int8(model: nn.Module, run: Callable[[], object]) -> None:
     """Round the weights of every `nn.Linear` of a frozen model to 8 bits, in place, and the inputs at each product.
 
-    A few columns of the inputs are many times as large as the others, which would be rounded to nearly nothing. So each
-    column is divided by the square root of its largest value over that of its weights, by which the weights are
-    multiplied (Xiao et al. 2023, SmoothQuant, equation 4 with alpha = 0.5).
+    A few columns of the inputs are many times as large as the others, which would round to almost nothing. So each
+    column is divided by the square root of its largest value over that of its weights, and its weights are multiplied
+    by the same factor (Xiao et al. 2023, SmoothQuant, equation 4 with alpha = 0.5).
 
     Args:
-        model: with weights in float32, on a CPU.
-        run: runs the model on inputs that are like those to come.
+        model: has weights in float32, on a CPU.
+        run: runs the model on inputs like those to come.
 
     Raises:
-        ValueError: this processor does not multiply numbers of 8 bits exactly.
+        ValueError: if this processor does not multiply 8-bit numbers exactly.
     """
     large = torch.full((32, 1024), 127, dtype=torch.int8)
     if not bool((torch._int_mm(large, large.T) == 127 * 127 * 1024).all()):  # sums of 16 bits would be cut

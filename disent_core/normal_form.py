@@ -1,4 +1,4 @@
-"""The normal form of a text. A folder of an export carries a copy of this file, so it imports the stdlib only."""
+"""Bring a text to its normal form. Exported folders carry a copy of this file, so it imports the stdlib only."""
 
 import unicodedata
 from itertools import groupby
@@ -12,11 +12,11 @@ def normalise(text: str) -> str:
 
 
 _LONG = 1_000
-"""Characters from which on the order of marks matters: `unicodedata` takes time in the square of those in a row."""
+"""Characters above which marks are sorted first: `unicodedata` takes quadratic time in the marks in a row."""
 
 
 def _decomposed(text: str) -> str:
-    """NFD, with the marks of a character in order."""
+    """Return the NFD form, with the marks of a character in order."""
     characters = (part for character in text for part in unicodedata.normalize("NFD", character))
     runs = groupby(characters, key=lambda character: unicodedata.combining(character) > 0)
     return "".join(

@@ -1,4 +1,4 @@
-"""Show the progress of long work: a bar of texts, or lines of a log at intervals."""
+"""Show the progress of long work: a bar of texts, or log lines at intervals."""
 
 import logging
 import re
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 """Seconds before a bar is shown."""
 SECONDS = 5.0
-"""Least time between two lines: often enough to show that the work goes on, and not more."""
+"""Least time between two lines: just often enough to show that the work goes on."""
 
 _LEFT = re.compile(r", (\d{1,9}) s left$")
 
 
 def text_bar(total: int | None, **options: Any) -> "tqdm":
-    """Return a bar on stderr of how many texts are done, and of the time left, for what takes more than a second.
+    """Return a bar on stderr with the number of texts done and the time left, for work of more than a second.
 
     Options are those of tqdm.
     """
@@ -32,8 +32,8 @@ def text_bar(total: int | None, **options: Any) -> "tqdm":
 class Progress:
     """Log how much is done, the rate and the remaining time; short work logs nothing.
 
-    `first` was done before; it counts as done, but not for the rate. `total` is None if the end is unknown; `at_most`
-    is the latest possible end then.
+    `first` was done before; it counts as done, but not for the rate. `total` is None if the end is unknown; then
+    `at_most` is the latest possible end.
     """
 
     log: logging.Logger
@@ -79,7 +79,7 @@ def seconds_left(line: str) -> float | None:
 
 
 def _rate(seconds_per_unit: float) -> str:
-    """`3.5 a second`, or `20.0 a minute` if an item takes more than a second."""
+    """Return `3.5 a second`, or `20.0 a minute` if an item takes more than a second."""
     if seconds_per_unit > 1:
         return f"{60 / seconds_per_unit:.1f} a minute"
     return f"{1 / max(seconds_per_unit, 1e-9):.1f} a second"

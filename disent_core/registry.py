@@ -1,4 +1,4 @@
-"""Find parts by name: parts of the library are in a registry, parts of a user are named by their module."""
+"""Find parts by name: those of the library in a registry, those of a user by their module."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ _REFERENCE = re.compile(r"[^\W\d]\w*(\.\w+)*(:\w+)?")
 
 
 def is_import(name: str) -> bool:
-    """Whether a name is that of a module (`my_package.rotation`) or of its attribute (`rotation:METHOD`)."""
+    """Return whether a name is that of a module (`my_package.rotation`) or of its attribute (`rotation:METHOD`)."""
     return _REFERENCE.fullmatch(name) is not None and not name.isidentifier()
 
 
 def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "") -> Any:
     """Return a part by its name in the registry, or by its module, `module` or `module:ATTRIBUTE`.
 
-    The registry, which goes first, has such references by name. `attribute` is the default attribute of a module, empty
+    The registry maps names to such references and goes first. `attribute` is the default attribute of a module, empty
     for the module itself; `kind` is the word for such a part in messages, e.g. `method`.
     """
     if name not in registry and not is_import(name) and not _is_module(name):
@@ -36,12 +36,12 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
 
 
 def imported(part: Any) -> Any:
-    """Return a part or, if it is given as its reference `module:ATTRIBUTE`, import it."""
+    """Return a part, imported first if it is given as a reference `module:ATTRIBUTE`."""
     return find("part of a method", part, {}) if isinstance(part, str) else part
 
 
 def _is_module(name: str) -> bool:
-    """Whether a bare name is that of a module; a folder without `__init__.py` is none."""
+    """Return whether a bare name is that of a module; a folder without `__init__.py` is not."""
     try:
         spec = find_spec(name) if name.isidentifier() else None
     except ValueError:  # a module that was not imported from a file, such as __main__

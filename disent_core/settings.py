@@ -1,7 +1,7 @@
-"""The base class of settings, and the types of their keys: the bounds of a key stand in its annotation.
+"""Define the base class of settings and the types of their keys, whose annotations hold the bounds.
 
-A value that would take years or all memory is refused before anything runs. Pydantic reads the annotations where a
-configuration file is loaded, `Settings` wherever a class is called; they import neither pydantic nor torch.
+A value that would take years or all memory is refused before anything runs. Pydantic reads the annotations when a
+configuration file is loaded, `Settings` when a class is instantiated; they import neither pydantic nor torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,13 +17,13 @@ Precision = Literal["float32", "bfloat16"]
 """Number format of matrix products."""
 
 OF_PUBLISHED_CODE: Mapping[str, bool] = {"of_published_code": True}
-"""Metadata of a field whose other values only repeat the published code of a paper where it differs from the paper.
+"""Metadata of a field whose other values only reproduce the published code of a paper where it differs from the paper.
 
 The page of all settings only names such a key; the page of its method describes it.
 """
 
 LARGEST = 1_000_000_000
-"""Bound of numbers of which nothing smaller is known to be absurd."""
+"""Upper bound of numbers for which no smaller value is known to be absurd."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ NotEmpty = Annotated[tuple[str, ...], NOT_EMPTY]
 SomeNames = Annotated[tuple[str, ...], DISTINCT, NOT_EMPTY]
 
 STRICT: Any = {"strict": True, "extra": "ignore", "allow_inf_nan": False}
-"""Configuration by which pydantic reads the records of strangers."""
+"""Configuration with which pydantic reads untrusted records."""
 LARGEST_RECORD = 1 << 26
-"""Bytes of a record of a stranger."""
+"""Most bytes of an untrusted record."""
 Text = Annotated[str, MaxLen(1_000)]
 
 _RULES: Mapping[type, tuple[str, Callable[[Any, Any], bool]]] = {
@@ -107,7 +107,7 @@ def bounds_of(hint: Any) -> dict[str, int | float]:
 
 
 def _broken_rules(hint: Any, value: Any) -> Iterator[str]:
-    """Yield what a value, or a value inside it, must be by its type and is not."""
+    """Yield the rules of its type that a value, or a value inside it, breaks."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is tuple and isinstance(value, tuple):
         yield from (rule for item in value for rule in _broken_rules(inner[0], item))

@@ -1,20 +1,20 @@
-"""Group the texts of a log by their shape: what they say without its values, as patterns with slots.
+"""Group the texts of a log by shape, what they say apart from values, as patterns with slots.
 
     wake me up at nine     x 3
     wake me up at six      x 1   ->   wake me up at {1}      {1}: nine 3, six 1
     weck mich um acht auf  x 1        weck mich um {1} auf   {1}: acht 1, zehn 1
     weck mich um zehn auf  x 1
 
-First, texts that differ in a value alone are joined: in a few words in one place, no more than those that stay, if
-their shape embeddings are not far. Then groups whose shape embeddings are near on average are joined, in any language.
+First, texts that differ only in a value are joined: in a few words in one place, no more than those they share, and if
+their shape embeddings are similar. Then groups whose shape embeddings are near on average are joined, in any language.
 Groups depend neither on the order of the texts nor on how often each occurs, and those of a looser threshold are unions
 of those of a stricter one.
 
-Texts are compared in lower case and without the punctuation around their words, and so stand in patterns.
+Texts are compared in lower case and without the punctuation around their words, and patterns show them so.
 
-Texts of a group that share words are a wording. Its pattern has the words that most of its texts have, in order, a slot
-where most texts have something between them, and `…` where some have. Slots are proposals, read off the texts; nobody
-has annotated them.
+Texts of a group that share words form a wording. Its pattern has the words that most of its texts have, in order, a
+slot where most texts have something in between, and `…` where some do. Slots are proposals read off the texts, not
+annotations.
 
 Only numpy is imported here.
 """
@@ -34,15 +34,15 @@ from disent_core.methods.modules.word_rows import is_unspaced_character
 from disent_core.text import normalise
 
 THRESHOLD = 0.7
-"""Mean cosine of shapes from which on wordings are of one group."""
+"""Least mean cosine of the shapes of wordings in one group."""
 _SAME_WORDING = 0.6
-"""Mean cosine of shapes from which on texts that differ in a value are of one wording, whatever the threshold."""
+"""Least mean cosine of the shapes of texts of one wording that differ in a value, whatever the threshold."""
 _LONGEST_VALUE = 4
-"""Words, or characters of scripts without spaces, in which two texts of one wording differ."""
+"""Most words, or characters of scripts without spaces, in which two texts of one wording differ."""
 _SHARED = 0.4
-"""Least share of words that a text of a wording has in common with its commonest text."""
+"""Least share of words that a text of a wording shares with its commonest text."""
 _KEPT, _FILLED = 0.6, 0.5
-"""Least shares of the texts of a wording that have a word of its pattern, and a value in a slot."""
+"""Least shares of a wording's texts that have each word of its pattern, and a value in each slot."""
 _EXAMPLES = 3  # of a wording
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
@@ -56,9 +56,9 @@ class Wording:
 
     Attributes:
         pattern: `wake me up at {1}`.
-        count: of texts, repeated ones included.
+        count: number of texts, including repeats.
         slots: for each slot its values, the commonest first, with their counts.
-        texts: that it has, as they are written most often, in NFC with single spaces; the commonest first.
+        texts: distinct texts in their commonest spelling, in NFC with single spaces; the commonest first.
         is_new: whether no earlier text has this wording; None if there are no earlier texts.
     """
 
@@ -79,11 +79,11 @@ class Shape:
     """Texts of one shape.
 
     Attributes:
-        count: of texts, repeated ones included.
-        distinct: of texts, each counted once; those that differ in case or outer punctuation are one.
+        count: number of texts, including repeats.
+        distinct: number of distinct texts; those that differ only in case or outer punctuation count once.
         wordings: the commonest first.
         is_new: whether no earlier text has this shape; None if there are no earlier texts.
-        earlier: number of earlier texts of this shape; None as before.
+        earlier: number of earlier texts of this shape; None as above.
     """
 
     count: int
@@ -103,11 +103,11 @@ def shapes(
     """Group texts by shape.
 
     Args:
-        texts: of one or several languages, which need not be known; repeated ones count.
+        texts: of one or several languages, which need not be known; repeats count.
         encode: makes shape embeddings.
         earlier: texts of an earlier log, to tell new shapes from known ones; None: there is none.
             Both are grouped together.
-        threshold: mean cosine from which on wordings are of one group, above 0 and at most 1.
+        threshold: least mean cosine of wordings in one group, above 0 and at most 1.
 
     Returns:
         The groups, the largest first.
@@ -142,7 +142,7 @@ def shapes(
 
 
 def compared(text: str) -> str:
-    """Return a text as it is compared: in NFC, in lower case, words without punctuation around them, single spaces.
+    """Return a text as it is compared: in NFC and lower case, without punctuation around words, with single spaces.
 
     A text of punctuation alone stays as it is.
     """
@@ -175,9 +175,9 @@ def _as_written(wording: Wording, written: Mapping[str, Counter[str]]) -> Wordin
 
 
 def grouped(texts: Sequence[str], vectors: NDArray[np.float32], threshold: float) -> list[NDArray[np.int64]]:
-    """Group distinct texts, and return the rows of each group; their order must not depend on chance.
+    """Group distinct texts, which must be in a reproducible order, and return the rows of each group.
 
-    `vectors` are their shapes, unit vectors [texts, dim]; `threshold` is the mean cosine from which on wordings are of
+    `vectors` are their shape embeddings, unit vectors [texts, dim]; `threshold` is the least mean cosine of wordings in
     one group.
     """
     return _rows_of(linked(vectors, threshold, same_wording(texts, vectors)))
@@ -194,9 +194,9 @@ def same_wording(texts: Sequence[str], vectors: NDArray[np.float32]) -> Labels:
 
 
 def _differing_in_a_value(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield rows of texts that are equal but for a few words in one place, no more than those that are equal.
+    """Yield pairs of rows of texts that differ only in a few words in one place, no more than those they share.
 
-    Of all texts with the same words before and after the place, each is paired with the first.
+    Each text is paired with the first that has the same words before and after that place.
     """
     before: dict[tuple[int, str], int] = {}
     after: dict[tuple[int, str], int] = {}
@@ -212,7 +212,7 @@ def _differing_in_a_value(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _numbered(tokens: _Tokens, numbers: dict[tuple[int, str], int]) -> list[int]:
-    """Return a number for each beginning of a text, 0 for the empty one; equal beginnings have the same."""
+    """Return a number for each prefix of a text, 0 for the empty one; equal prefixes have equal numbers."""
     listed = [0]
     for token in tokens:
         listed.append(numbers.setdefault((listed[-1], token), len(numbers) + 1))
@@ -238,7 +238,7 @@ def wordings(texts: Mapping[str, int], earlier: Sequence[str] | None = None) -> 
         near = [text for text, tokens in left.items() if _ratio(shared[text], first, tokens) >= _SHARED]
         words = _words(first, [shared[text] for text in near]) or first
         fitted = {text: _matches(words, left[text]) for text in near}
-        # Of a text that lacks a word of the pattern, another word would be shown as a value.
+        # A text that lacks a word of the pattern would show another word as a value.
         members = {
             text: _values(blocks, left[text])
             for text, blocks in fitted.items()
@@ -274,7 +274,7 @@ def _ratio(matches: Iterable[Match], left: _Tokens, right: _Tokens) -> float:
 
 
 def _words(first: _Tokens, matches: Sequence[Iterable[Match]]) -> _Tokens:
-    """Return the words of a text that most of the texts have, whose matches with it these are, its own included."""
+    """Return the words of the first text that most texts have; `matches` are those of every text, itself included."""
     kept_by = np.zeros(len(first))
     for start, _, size in chain.from_iterable(matches):
         kept_by[start : start + size] += 1
@@ -282,7 +282,7 @@ def _words(first: _Tokens, matches: Sequence[Iterable[Match]]) -> _Tokens:
 
 
 def _wording(words: _Tokens, members: Mapping[str, list[tuple[int, str]]], counts: Mapping[str, int]) -> Wording:
-    """Return the wording of texts that have these words, from what each has between them: the slots of the pattern."""
+    """Return the wording of texts that share `words`; what each has between them fills the slots of the pattern."""
     gaps: list[Counter[str]] = [Counter() for _ in range(len(words) + 1)]
     for text, values in members.items():
         for gap, value in values if counts[text] else ():
@@ -301,7 +301,7 @@ def _wording(words: _Tokens, members: Mapping[str, list[tuple[int, str]]], count
 
 
 def _values(matches: Iterable[Match], tokens: _Tokens) -> list[tuple[int, str]]:
-    """Return what a text has between the words of a pattern that match it: the number of each gap, and its text."""
+    """Return what a text has between the matched words of a pattern: the number of each gap, and its text."""
     values, end = [], 0
     for word, start, size in matches:
         if start > end:

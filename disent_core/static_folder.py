@@ -1,11 +1,11 @@
 """Write and read the folder of a static model: `model.safetensors`, `model.json` and a card, `README.md`.
 
-`model.json` says what the model is, and has the checksum of the weights; a reader checks it and every shape before it
-takes memory for them. Nothing in a folder is code.
+`model.json` describes the model and has the checksum of the weights; a reader checks it and every shape before it
+allocates memory for them. Nothing in a folder is code.
 
-Its `description` may have `name`, `method`, `licence`, `attribution` (whom the licence of the data asks to name),
-`data` (each corpus with its fingerprint), `settings`, `measured`, a table as a list of rows, and `measured_packed`,
-one of these very weights; all of it is JSON.
+Its `description` may have `name`, `method`, `licence`, `attribution` (whom the licence of the data requires to be
+named), `data` (each corpus with its fingerprint), `settings`, `measured` (a table, as a list of rows) and
+`measured_packed` (such a table for exactly these weights); all of it is JSON.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _MOST_ROWS, _MOST_WIDTH, _MOST_RECORD = 1 << 26, 1 << 14, 1 << 24  # rows of a t
 
 
 def no_model(path: Path) -> TrainingError:
-    """Return the error of a path at which there is no model of any kind."""
+    """Return the error for a path without a model of any kind."""
     problem = "no trained head at this path" if path.exists() else "there is no such file"
     remedy = "Name the .safetensors file of a trained head, an exported folder, or the folder of a static model "
     remedy += "(not its weights alone); commands also take METHOD@ENCODER:PAIR, such as facet@scratch:en-de"
@@ -49,12 +49,12 @@ class Header:
 
     Attributes:
         parts: width of each part, in order; at least one.
-        bits: of a stored value, 4 or 8.
+        bits: bits per stored value, 4 or 8.
         known: number of rows that are stored.
-        table_rows: rows that words are hashed to.
-        seed: of the rows that are not stored.
-        unseen: norm of those.
-        languages: of the training texts.
+        table_rows: number of rows that words are hashed to.
+        seed: seed of the rows that are not stored.
+        unseen: norm of the rows that are not stored.
+        languages: languages of the training texts.
         description: see the module.
     """
 
@@ -74,11 +74,11 @@ class Header:
 
     @property
     def named_parts(self) -> dict[str, int]:
-        """Parts that are embeddings: a name that begins with _ is of one that has learned nothing of its own."""
+        """Parts that are embeddings; a name with a leading _ marks a part that has learned nothing of its own."""
         return {name: width for name, width in self.parts.items() if not name.startswith("_")}
 
     def check(self) -> None:
-        """Raise ValueError, naming the value, if the header is not one of a model."""
+        """Raise ValueError, naming the value, if the header is not that of a model."""
         _require_number("table_rows", self.table_rows, 1, _MOST_ROWS)
         _require_number("known", self.known, 0, self.table_rows)
         _require_number("seed", self.seed, 0, 1 << 63)
@@ -93,7 +93,7 @@ class Header:
 
     @property
     def tensors(self) -> dict[str, tuple[str, list[int]]]:
-        """Name -> type and shape of what the weights are stored as; `known` has a bit for each row of the table."""
+        """Return name -> type and shape of each stored tensor; `known` has a bit for each row of the table."""
         values = ("U8", -(-self.dim // 2)) if self.bits == 4 else ("I8", self.dim)
         return {
             "known": ("U8", [-(-self.table_rows // 8)]),
@@ -112,7 +112,7 @@ _JSON = {
     "languages": (list, "a list of codes"),
     "description": (dict, "a table"),
 }
-"""What each value of a header is in JSON."""
+"""Type of each value of a header in JSON, and its description."""
 
 
 def _require_number(name: str, value: object, least: int, most: int) -> None:
@@ -124,7 +124,7 @@ def _require_number(name: str, value: object, least: int, most: int) -> None:
 
 
 def is_static(folder: Path) -> bool:
-    """Whether a folder is one of a static model, by its record alone."""
+    """Return whether a folder is that of a static model, judging by its record alone."""
     try:
         return _parsed(folder).get("format") == FORMAT
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def is_static(folder: Path) -> bool:
 
 
 def read_header(folder: Path) -> tuple[Header, Mapping[str, Any]]:
-    """Read what model a folder has, and the size and checksum of its weights; raise DamagedError if it has none."""
+    """Read the header of a model, and the size and checksum of its weights; raise DamagedError if there is none."""
     path = folder / RECORD
     try:
         record = _parsed(folder)
@@ -215,7 +215,7 @@ def _refuse(path: Path, problem: str, cause: Exception | None = None) -> NoRetur
 
 
 def content_of(header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]) -> bytes:
-    """Return the content of the file of weights."""
+    """Return the content of the weights file."""
     bits = np.zeros(8 * -(-header.table_rows // 8), dtype=np.uint8)
     bits[known] = 1
     arrays = {"known": np.packbits(bits, bitorder="little"), "rows": rows, "scales": scales}
@@ -225,7 +225,7 @@ def content_of(header: Header, known: NDArray[np.int64], rows: NDArray[Any], sca
 def write(
     folder: Path, header: Header, known: NDArray[np.int64], rows: NDArray[Any], scales: NDArray[np.float16]
 ) -> None:
-    """Write a model; an earlier model in the folder is replaced, and any other file is an error."""
+    """Write a model; replace an earlier model in the folder, and reject a folder with any other file."""
     content = content_of(header, known, rows, scales)
     with filled(folder, {WEIGHTS, RECORD, CARD}) as temporary:
         (temporary / WEIGHTS).write_bytes(content)
@@ -238,9 +238,9 @@ def write(
 
 @contextmanager
 def filled(folder: Path, names: Set[str]) -> Iterator[Path]:
-    """Yield a new folder that takes the place of `folder` when it is full, unless that has files of other names.
+    """Yield a new folder that replaces `folder` once it is filled; reject a `folder` with files of other names.
 
-    Unlike `storage.files` this works on Windows too: locks and flushes of POSIX are not needed.
+    Unlike `storage.files` this also works on Windows: it needs no POSIX locks or flushes.
     """
     if folder.exists():
         strangers = sorted({path.name for path in folder.iterdir()} - names) if folder.is_dir() else []
@@ -274,7 +274,7 @@ def filled(folder: Path, names: Set[str]) -> Iterator[Path]:
 
 
 _MARKDOWN = re.compile(r"[\\`*\[\]<>|#&]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that Markdown reads as marks; an underscore inside a word is none."""
+"""Characters that Markdown reads as markup, which an underscore inside a word is not."""
 _MEASURES = {
     "translation": "*translation*: how often the nearest text of the other language is the translation, over `n`\n"
     "texts of the test split; `low` and `high` are its 95 % interval.",
@@ -287,7 +287,7 @@ _MEASURES = {
 
 
 def card(header: Header, size: int) -> str:
-    """Return the card of a model as Markdown, with what the hub reads at its head."""
+    """Return the card of a model as Markdown, headed by the metadata that the hub reads."""
     description = header.description
     name = str(description.get("name", "a static model"))
     parts = ", ".join(f"`{plain_word(part)}` ({width})" for part, width in header.named_parts.items())
@@ -336,7 +336,7 @@ def card(header: Header, size: int) -> str:
 
 
 def _table(rows: Any) -> list[str]:
-    """Return rows as a table of Markdown; anything but a list of mappings as JSON."""
+    """Return rows as a Markdown table; anything but a list of mappings as JSON."""
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         return [f"    {line}" for line in json.dumps(rows, indent=2, ensure_ascii=False).splitlines()]
     columns = list(dict.fromkeys(column for row in rows for column in row))

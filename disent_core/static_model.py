@@ -1,4 +1,4 @@
-"""Embed texts by a table of hashed words, with numpy alone: what a head such as `lexicon` is after its training.
+"""Embed texts by a table of hashed words, with numpy alone: a head such as `lexicon` after its training.
 
 A text is split into its distinct words, a word is the sum of rows of the table (`methods.modules.word_rows`), and a
 text is the sum of its words, split into parts such as `template` and `residual`. The rows that training has seen are
@@ -7,7 +7,7 @@ stored as integers of 4 or 8 bits with a scale each; any other row is random and
     model = StaticModel.load("FOLDER")
     model.encode(["wake me up at nine"], "template")  # float32 [1, dim]
 
-No torch, scipy or pyarrow is imported here, nor what imports them.
+Neither torch, scipy or pyarrow nor anything that imports them is imported here.
 """
 
 import hashlib
@@ -40,43 +40,43 @@ from disent_core.static_folder import Header, content_of, read, write
 from disent_core.text import iterable_texts, require_batch_size, require_text, require_unicode
 
 CACHED_WORDS = 1 << 16
-"""Words whose vectors are kept: 64 MB at 256 dimensions. All are dropped when there are more."""
+"""Most words whose vectors are cached: 64 MB at 256 dimensions. All are dropped when there are more."""
 _CHARACTERS = 32
-"""Characters of the chunks that are kept, for each word that may be: a chunk can be long."""
+"""Most characters of the cached chunks, per word that may be cached: a chunk can be long."""
 _LARGEST_SCALE = 65_504  # of float16
-_NEW_WORDS = 1024  # whose rows are unpacked at once
-_BLOCK_CHARACTERS = 1 << 18  # of the texts that are embedded at once, which bounds the words whose vectors are made
+_NEW_WORDS = 1024  # words whose rows are unpacked at once
+_BLOCK_CHARACTERS = 1 << 18  # of texts embedded at once, which bounds the words whose vectors are computed
 
 TRAINED_SHARE = 0.92
-"""Mean share of trained rows below which `encode` warns. By `small`, texts of its five languages have 0.96 or more, be
-they requests, news or captions; languages that it lacks have 0.27 to 0.89."""
-_FEW = 16  # texts, of which a mean says too little to warn
+"""Mean share of trained rows below which `encode` warns. In `small`, texts of its five languages have 0.96 or more, be
+they requests, news or captions; those of other languages have 0.27 to 0.89."""
+_FEW = 16  # texts up to which a mean says too little to warn
 
 
 class UnseenTextWarning(Notice):
-    """Many of the words of the texts were not trained: they are in other languages, or about other things."""
+    """Many words of the texts were not trained: the texts are in other languages, or about other things."""
 
 
 class StaticModel:
     """A table of hashed words as a model: texts in, unit vectors out. `StaticModel.load` returns one.
 
-    A text has the same vector to the bit alone and among any others, whatever was embedded before. A text without any
-    character but white space has the vector 0. Threads may share a model.
+    The vector of a text is the same to the bit alone and among others, whatever was embedded before. A text of nothing
+    but white space has the vector 0. Threads may share a model.
 
     Attributes:
-        names: of its embeddings, `meaning` first; each other one is a part of it. Heads call them `embeddings`.
+        names: names of its embeddings, `meaning` first; the others are parts of it. Heads call them `embeddings`.
         dim: dimensions of the meaning.
         widths: dimensions of each embedding.
-        languages: those that it was trained on, where `disent.Model` has those that must be named with a text. The
+        languages: those that it was trained on; in `disent.Model`, those that must be named with a text. Here the
             language of a text need not be known.
         description: what was trained, on what, under what licence; see `static_folder`.
-        header: what it is in numbers, and all of the above.
+        header: its properties in numbers, and all of the above.
         path: its folder; None if it was not loaded.
         fingerprint: SHA-256 of its weights as `save` writes them.
     """
 
     max_length = None
-    """Most tokens of a text that count; there is no such limit."""
+    """Most tokens of a text that count: there is no limit."""
     device = "cpu"
 
     def __init__(
@@ -88,7 +88,7 @@ class StaticModel:
         *,
         cached_words: int = CACHED_WORDS,
     ) -> None:
-        """Take the rows as they are stored: `known` their numbers, sorted; `of_table` makes them from floats."""
+        """Take rows as they are stored, with `known`, their sorted numbers; `of_table` makes them from floats."""
         self.header = header
         self.widths: dict[str, int] = {MEANING: header.dim, **header.parts}
         self.names: tuple[str, ...] = (MEANING, *header.named_parts)
@@ -130,15 +130,15 @@ class StaticModel:
             known: numbers of the trained rows among `table_rows`, sorted, each once.
             table: those rows, [known, dim].
             parts: name and width of each part of `dim`, in order.
-            seed: of the rows that are not trained.
-            table_rows: rows that words are hashed to.
+            seed: seed of the rows that are not trained.
+            table_rows: number of rows that words are hashed to.
             unseen: norm of the rows that are not trained; 0 leaves them out.
-            bits: of a value, 4 or 8.
+            bits: bits per value, 4 or 8.
             languages: those of the training texts.
             description: see `static_folder`.
 
         Raises:
-            ValueError: if numbers, widths and table do not fit each other.
+            ValueError: if numbers, widths and table do not match.
         """
         numbers, values = np.asarray(known, dtype=np.int64), np.asarray(table, dtype=np.float32)
         header = Header(dict(parts), bits, len(numbers), table_rows, seed, unseen, tuple(languages), description or {})
@@ -187,10 +187,10 @@ class StaticModel:
         return rows
 
     def with_rows(self, numbers: NDArray[np.int64], rows: NDArray[np.float32], language: str) -> "StaticModel":
-        """Return a model that stores more rows, for a language more; those that it has stay to the bit.
+        """Return a model that stores more rows, for one more language; its present rows stay the same to the bit.
 
         Args:
-            numbers: of the rows, none of which is stored, each once.
+            numbers: distinct numbers of the rows, none of which is stored yet.
             rows: [numbers, dim].
             language: its code.
         """
@@ -206,7 +206,7 @@ class StaticModel:
         )
 
     def described(self, **facts: Any) -> "StaticModel":
-        """Return the same model with further facts in its description, in place of those of the same name."""
+        """Return the same model with further facts in its description, which replace those of the same name."""
         header = replace(self.header, description={**self.description, **facts})
         return StaticModel(header, self._known, self._rows, self._scales)
 
@@ -214,7 +214,7 @@ class StaticModel:
         """Write the model to a folder, whole or not at all: weights, `model.json` and a card.
 
         Raises:
-            ValueError: if the folder has other files than those of such a model.
+            ValueError: if the folder has files other than those of such a model.
         """
         write(Path(folder).expanduser(), self.header, self._known, self._rows, self._scales)
 
@@ -236,7 +236,7 @@ class StaticModel:
             name: one of `names`, or `shape` for the template and `values` for the residual; None: the meaning.
             normalize: return unit vectors, which the trained heads of `disent.Model` do only if asked; False: the sums
                 of the words' vectors, whose parts differ in length.
-            batch_size: texts that are embedded at once.
+            batch_size: number of texts embedded at once.
             show_progress: show on stderr how many are done, and the time left.
             embedding: the same as `name`.
             language: of the texts, one of `languages`, which trained heads of `disent.Model` may need; the vectors do
@@ -246,7 +246,7 @@ class StaticModel:
             float32 [dim] for one text, [texts, dim] for several, in order.
 
         Raises:
-            ValueError: if there is no such embedding or language, a text is no str, or it has half of a surrogate pair.
+            ValueError: if there is no such embedding or language, a text is not a str, or has half of a surrogate pair.
         """
         chosen = self._embedding(asked_name(name, embedding))
         self._check_language(language)
@@ -263,10 +263,10 @@ class StaticModel:
         show_progress: bool = False,
         language: str | None = None,
     ) -> dict[str, NDArray[np.float32]]:
-        """Embed texts by every embedding; the rows of words are added up once.
+        """Embed texts by every embedding, adding up the rows of words only once.
 
-        Arguments and errors are those of `encode`, but one text alone is refused. For each of `names`, and for `shape`
-        and `values`, a matrix is returned, float32 [texts, dim].
+        Arguments and errors are those of `encode`, but a single text is refused. Returns a matrix for each of `names`,
+        and for `shape` and `values`, float32 [texts, dim].
         """
         self._check_language(language)
         if isinstance(texts, str):
@@ -290,8 +290,8 @@ class StaticModel:
     def trained_share(self, texts: str | Iterable[str]) -> NDArray[np.float32]:
         """Return the share of trained rows of each text, a mean over its words, float32 [texts].
 
-        Near 1 in the languages of the model; far below, a text is in another language, or about other things, and what
-        is found by it is less reliable. 0 for a text without words.
+        It is near 1 in the languages of the model. If it is far lower, a text is in another language, or about other
+        things, and search results for it are less reliable. A text without words has 0.
 
         Raises:
             ValueError: as `encode`.
@@ -318,7 +318,7 @@ class StaticModel:
         Args:
             left: n texts, or their vectors [n, dim].
             right: m texts, or their vectors [m, dim].
-            name: the embedding of texts, as in `encode`; vectors alone have none to choose from.
+            name: the embedding of texts, as in `encode`; not for vectors alone, which leave no choice.
             embedding: the same as `name`.
             language: as in `encode`.
 
@@ -391,14 +391,14 @@ class _Bags(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Texts that are embedded at once, and the number of the first among all, from 1."""
+    """Texts embedded at once, and the number of the first of them, from 1."""
 
     texts: list[str]
     first: int
 
 
 class _Words:
-    """Vectors of words that texts have had, and the words of their chunks, which are what white space encloses.
+    """Cached vectors of words, and the words of each chunk, the text between two stretches of white space.
 
     The words of a chunk do not depend on the text, with one exception: a text without any letter or digit is one word.
     """
@@ -408,7 +408,7 @@ class _Words:
         self.lock = threading.Lock()
         self.drop()
 
-    def __reduce__(self) -> tuple[type, tuple[int, int]]:  # a copy of a model, or one in another process, begins anew
+    def __reduce__(self) -> tuple[type, tuple[int, int]]:  # a copy of a model, or one in another process, starts empty
         return type(self), (self.dim, self.most)
 
     def drop(self) -> None:
@@ -451,7 +451,7 @@ class _Words:
         return self.numbers.setdefault(word, len(self.numbers))
 
     def vectors_of_new(self, vectors_of: Any) -> None:
-        """Give vectors and shares to the words that have none yet; `vectors_of` makes those of a list of words."""
+        """Compute the vectors and shares of words that have none yet; `vectors_of` does so for a list of words."""
         count = len(self.numbers)
         if self.summed == count:
             return
@@ -474,14 +474,14 @@ def _grown(rows: NDArray[np.float32], used: int, size: int) -> NDArray[np.float3
 
 
 def _shares(values: NDArray[np.float32], bags: _Bags) -> NDArray[np.float32]:
-    """Return the mean of the values that each list numbers, [lists]; 0 of an empty list."""
+    """Return the mean of the values that each list refers to, [lists]; 0 for an empty list."""
     owners = np.repeat(np.arange(len(bags.lengths)), bags.lengths)
     sums = np.bincount(owners, weights=values[bags.numbers], minlength=len(bags.lengths))
     return (sums / np.maximum(bags.lengths, 1)).astype(np.float32)
 
 
 def _sums(vectors: NDArray[np.float32], bags: _Bags) -> NDArray[np.float32]:
-    """Sum the vectors that each list numbers, [lists, dim], each in the order of its list whatever the others are."""
+    """Sum the vectors that each list refers to, [lists, dim], in the order of that list whatever the others are."""
     lengths = bags.lengths
     order = np.argsort(-lengths, kind="stable")  # the lists that have a j-th number are the first ones, for every j
     starts = (np.cumsum(lengths) - lengths)[order]
@@ -496,14 +496,14 @@ def _sums(vectors: NDArray[np.float32], bags: _Bags) -> NDArray[np.float32]:
 
 
 def _unit(part: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Divide rows by their norms; a row of zeros stays."""
+    """Divide rows by their norms; a row of zeros stays zero."""
     part = np.ascontiguousarray(part)
     norms = np.sqrt((part * part).sum(axis=1, keepdims=True))
     return part / np.maximum(norms, np.float32(1e-12))
 
 
 def _packed(table: NDArray[np.float32], bits: int) -> tuple[NDArray[Any], NDArray[np.float16]]:
-    """Round rows to integers of 4 or 8 bits, two a byte or one, and return them with the scales of the rows."""
+    """Round rows to integers of 4 or 8 bits, two or one per byte, and return them with the scales of the rows."""
     top = 2 ** (bits - 1) - 1
     largest = np.abs(table).max(axis=1, initial=0).clip(1e-4)
     if largest.max(initial=0) > top * _LARGEST_SCALE:

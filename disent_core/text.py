@@ -19,13 +19,13 @@ MASK = "<mask>"
 
 # Private-use characters cannot occur in a corpus by accident; readers reject them.
 SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE = "\ue000", "\ue001"
-"""Enclose words of which the encoder masks every subword; only the encoder knows how many there are."""
+"""Enclose words whose every subword the encoder masks; only the encoder knows how many there are."""
 HIDDEN_OPEN, HIDDEN_CLOSE = "\ue002", "\ue003"
 """Enclose words that stay in the text but that no token may attend to."""
 MARKERS = frozenset({SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE, HIDDEN_OPEN, HIDDEN_CLOSE})
 
 MOST_CHARACTERS = 10_000
-"""Of a text of a corpus; more is no utterance. Whatever is made of a text takes memory for each character."""
+"""Most characters of a corpus text; a longer one is no utterance, and every character takes memory."""
 
 
 def parsed_json(text: str) -> Any:
@@ -50,7 +50,7 @@ def settings_within(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def iterable_texts(texts: Any) -> Iterable[Any]:
-    """Return texts as they are; raise ValueError if they are nothing that texts can be taken from."""
+    """Return texts as they are; raise ValueError if no texts can be taken from them."""
     is_scalar = getattr(texts, "ndim", 1) == 0  # an array of no dimensions
     if isinstance(texts, bytes) or is_scalar or not isinstance(texts, Iterable):
         raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}")
@@ -58,7 +58,7 @@ def iterable_texts(texts: Any) -> Iterable[Any]:
 
 
 def listed_texts(texts: Any) -> list[str]:
-    """Return texts as a list of str, those of NumPy as Python's; raise ValueError if there is something else."""
+    """Return texts as a list of str, NumPy's strings as Python's; raise ValueError for anything else."""
     if isinstance(texts, str):
         raise ValueError("texts must be a list of texts, not one text")
     listed = list(iterable_texts(texts))
@@ -69,13 +69,13 @@ def listed_texts(texts: Any) -> list[str]:
 
 
 def require_batch_size(batch_size: object) -> None:
-    """Raise ValueError if a number of texts to encode at once is no whole number of at least 1."""
+    """Raise ValueError unless the number of texts to encode at once is a whole number of at least 1."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
         raise ValueError(f"batch_size must be a whole number, at least 1, got {quoted(batch_size)}")
 
 
 def require_text(text: object, number: int) -> None:
-    """Raise ValueError, with the number of the text, if it is no str."""
+    """Raise ValueError, with the number of the text, if it is not a str."""
     if not isinstance(text, str):
         raise ValueError(f"a text is a str, and text {number} is {_kind_of(text)}; leave it out, or convert it")
 
@@ -120,7 +120,7 @@ def language_part(locale: str) -> str:
 
 
 def is_unspaced(language: str) -> bool:
-    """Whether tokens of this language (or locale) are characters rather than words."""
+    """Return whether tokens of this language (or locale) are characters rather than words."""
     return language_part(language) in UNSPACED_LANGUAGES
 
 
@@ -130,7 +130,7 @@ def separator_of(language: str) -> str:
 
 
 def tokenize(text: str, language: str) -> list[str]:
-    """Return words between white space, or in an unspaced script every character that is not white space."""
+    """Split a text at white space or, in an unspaced script, into all characters that are not white space."""
     if is_unspaced(language):
         return [character for character in text if not character.isspace()]
     return text.split()

@@ -1,4 +1,4 @@
-"""Check what must hold between the sections of a configuration: names that exist, pairs that corpora share."""
+"""Check that the sections of a configuration agree: names exist, and corpora have the pairs."""
 
 import json
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def check_names(config: Config, toml: TomlErrors) -> None:
 
 
 def check_paths(config: Config) -> None:
-    """Check that every corpus that is not downloaded lies at its path. A configuration loads without its corpora."""
+    """Check that every corpus without a download is at its path. A configuration loads without its corpora."""
     for index, corpus in enumerate(config.corpora):
         if path := _absent(config, corpus):
             toml = TomlErrors(config.path, config.path.read_text(encoding="utf-8"))
@@ -48,12 +48,12 @@ def check_paths(config: Config) -> None:
 
 
 def absent_corpora(config: Config) -> dict[str, Path]:
-    """Return name -> path of every corpus that is not downloaded and does not lie there."""
+    """Return name -> path of every corpus without a download that is not at its path."""
     return {corpus.name: path for corpus in config.corpora if (path := _absent(config, corpus))}
 
 
 def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
-    """Return the path of a corpus if nothing lies there and nothing is downloaded to it."""
+    """Return the path of a corpus if nothing is there and nothing is downloaded to it."""
     if corpus.path is None or corpus.url is not None:
         return None
     path = config.resolve(corpus.path)
@@ -61,7 +61,7 @@ def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
 
 
 def _check_needs(config: Config, toml: TomlErrors) -> None:
-    """Refuse methods on encoders that lack what they need."""
+    """Reject methods on encoders that lack what they need."""
     for name in config.encoders:
         for method in config.methods_of(name):
             if missing := " and ".join(_lacking(config, name, method)):
@@ -76,7 +76,7 @@ def _check_needs(config: Config, toml: TomlErrors) -> None:
 
 
 def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
-    """Return in words what the method needs and the encoder lacks."""
+    """Describe what the method needs and the encoder lacks."""
     return [description for need, description in config.encoders[encoder].lacks.items() if need in method.needs]
 
 
@@ -132,7 +132,7 @@ def _check_pairs(config: Config, toml: TomlErrors) -> None:
 
 
 def _check_named_set(config: Config, toml: TomlErrors, name: str) -> None:
-    """Check that a set of `[training_sets]` has a name of its own, and names languages and pairs that corpora have."""
+    """Check that a set of `[training_sets]` has a unique name, and languages and pairs that corpora have."""
     named, key_path = config.named_sets[name], ("training_sets", name)
     if "+" in name:
         toml.fail(key_path, f"{quoted(name)} would be read as a mixture of pairs; leave + out of the name")
@@ -181,7 +181,7 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
 
 
 def _check_exports(config: Config, toml: TomlErrors) -> None:
-    """Check that every head that is exported is one that is trained."""
+    """Check that every exported head is trained."""
     trained = [
         f"{method.name}@{encoder}:{training_set}"
         for encoder in config.encoders
@@ -198,7 +198,7 @@ def _check_exports(config: Config, toml: TomlErrors) -> None:
 def _check_training_sets(
     config: Config, toml: TomlErrors, training_sets: Sequence[str], key_path: tuple[str, ...], *, needs_data: bool
 ) -> None:
-    """Check that training sets consist of language pairs, and with `needs_data` of such that a training corpus has."""
+    """Check that training sets consist of language pairs, with `needs_data` only pairs that a training corpus has."""
     for training_set in training_sets:
         try:
             pairs = config.pairs_of(training_set)

@@ -30,10 +30,10 @@ from disent_core.registry import is_import, nearest
 from disent_core.settings import Seed, Settings
 
 _LONGEST_LINE = 20_000
-"""Characters: `tomllib` takes time in the square of the parts of a dotted key."""
+"""Characters: `tomllib` takes quadratic time in the number of parts of a dotted key."""
 
 _COMMON_KEYS = ("method", "preset", "encoders", "pairs", "seeds", "corpora")
-"""Keys of `[methods.NAME]` that every method has, beside its own settings."""
+"""Keys of `[methods.NAME]` that every method has, besides its own settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErr
 
 
 def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlErrors) -> CorpusConfig:
-    """Return the corpus with the languages, or pairs, that are used: those that it names, or all at its path."""
+    """Fill in the languages or pairs that are used: those that the corpus names, or all at its path."""
     key = "pairs" if corpus.is_of_pairs and corpus.pairs else "languages"
     available = _available(corpus, toml.path.parent, key_path, toml)
     if corpus.is_of_pairs and not corpus.pairs:
@@ -147,7 +147,7 @@ def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlE
 
 
 def _locales(corpus: CorpusConfig, available: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the named locales. `yo` stands for the locale `yor` if the format does not list its locales."""
+    """Return the named locales. If the format does not list its locales, `yo` stands for the locale `yor`."""
     module = reader(corpus.format)
     if module.LOCALES is not None or available is None:
         return corpus.languages
@@ -248,7 +248,7 @@ def _pop_distinct(
 
 
 def _trials(configured: dict[str, MethodConfig], parsed: _File, toml: TomlErrors) -> dict[str, MethodConfig]:
-    """Return the trials of `[settings_search]` by name; `configured` gets a mark at methods that are searched."""
+    """Return the trials of `[settings_search]` by name; mark the searched methods in `configured`."""
     search, trials = parsed.settings_search, dict[str, MethodConfig]()
     if search.methods and parsed.evaluation.split != "dev":
         toml.fail(("settings_search", "methods"), 'settings are chosen on dev; set split = "dev" in [evaluation]')

@@ -1,4 +1,4 @@
-"""A configuration as the stages read it: names are resolved, and derived lists are computed here."""
+"""Define the configuration as stages read it, with names resolved and derived lists computed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -23,12 +23,12 @@ from disent_core.training.needs import Need
 
 @dataclass(frozen=True, kw_only=True)
 class MethodConfig:
-    """A method under the name that it has in the metrics table.
+    """A method, under its name in the metrics table.
 
     `base` is the method's name in the registry, or its module outside the library. `encoders`, `pairs` and `seeds` are
-    empty if the method takes those of the experiment. `corpora` are those whose tags it learns, whether other methods
-    train on them or not; empty for all training corpora. `trial_of` is the method whose settings are searched if this
-    is a trial of it, number `trial`; 0 is the method as configured.
+    empty if the method takes those of the experiment. `corpora` are those whose tags it learns, whether or not other
+    methods train on them; empty for all training corpora. In a search of settings, `trial_of` is the searched method
+    of which this is a trial, and `trial` its number; 0 is the method as configured.
     """
 
     name: str
@@ -56,7 +56,7 @@ class MethodConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that a run depends on, except the folder of results. What its derived names hold, by example:
+    """Everything that a run depends on, except the folder of results. Examples of what its derived names hold:
 
     | name | type | example |
     |---|---|---|
@@ -128,7 +128,7 @@ class Config:
         return {training_set: self.pairs_of(training_set) for training_set in self.training_sets}
 
     def is_of_pairs(self, training_set: str) -> bool:
-        """Return whether a training set has translations, so that it is no single language."""
+        """Return whether a training set has translations, rather than a single language."""
         return any(left != right for left, right in self.pair_languages[training_set])
 
     @cached_property
@@ -153,7 +153,7 @@ class Config:
         return tuple((pivot, language) for language in chosen if language != pivot)
 
     def further_pairs(self, training_set: str) -> tuple[tuple[str, str], ...]:
-        """Return the language pairs that heads of a training set are measured on without being trained on them."""
+        """Return the language pairs that heads of a training set are measured but not trained on."""
         named = self.named_sets.get(training_set)
         return () if named is None else tuple(split_pair(pair, self.languages) for pair in named.evaluate)
 
@@ -162,7 +162,7 @@ class Config:
         return len(self.pair_languages[training_set]) > 1
 
     def meaning_of(self, training_sets: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Return the evaluated pairs of those training sets whose names don't have them."""
+        """Return the evaluated pairs of those training sets whose names don't list them."""
         return {name: self.evaluated_pairs[name] for name in training_sets if name in self.named_sets}
 
     def languages_of(self, training_set: str) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class Config:
         return tuple(dict.fromkeys(language for pair in self.pair_languages[training_set] for language in pair))
 
     def corpora_of(self, language: str, *, training: bool = False) -> tuple[CorpusConfig, ...]:
-        """Return the corpora that have utterances of the language; with `training`, only those that heads train on."""
+        """Return the corpora with utterances of the language; with `training`, only those that heads train on."""
         corpora = self._corpora_by_language.get(language, ())
         return tuple(corpus for corpus in corpora if corpus.trains or not training)
 
@@ -187,15 +187,15 @@ class Config:
         return tuple(corpus for corpus in of_both if reader(corpus.format).PARALLEL != "none" and left != right)
 
     def corpora_of_sentence_pair(self, pair: str) -> tuple[CorpusConfig, ...]:
-        """Return the corpora of sentence pairs that have this one, in this direction."""
+        """Return the corpora of sentence pairs that have this pair, in this direction."""
         return self._corpora_by_sentence_pair.get(pair, ())
 
     def switchable_corpora(self, pair: str) -> tuple[CorpusConfig, ...]:
-        """Return the corpora of this pair whose words can be code-switched, because its pairs are translations."""
+        """Return the corpora of this pair whose words can be code-switched because the pairs are translations."""
         return tuple(corpus for corpus in self.corpora_of_sentence_pair(pair) if corpus.is_switchable)
 
     def training_pairs(self, left: str, right: str) -> tuple[tuple[CorpusConfig, str], ...]:
-        """Return the corpora of pairs that heads train on, each with its name of the pair: `de-en` is `en-de` too."""
+        """Return the pair corpora that heads train on, each with its name for the pair, `de-en` or `en-de`."""
         names = dict.fromkeys((f"{left}-{right}", f"{right}-{left}"))
         candidates = ((corpus, name) for name in names for corpus in self.corpora_of_sentence_pair(name))
         return tuple((corpus, name) for corpus, name in candidates if corpus.trains and left != right)
@@ -228,19 +228,19 @@ class Config:
 
     @cached_property
     def exported(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """Encoder and method of the heads that are kept as folders -> training sets."""
+        """Return (encoder, method) of the heads that are kept as folders -> training sets."""
         of_method: dict[tuple[str, str], tuple[str, ...]] = {}
         for method, encoder, training_set in map(head_name, self.exports.heads):
             of_method[encoder, method] = (*of_method.get((encoder, method), ()), training_set)
         return of_method
 
     def resolve(self, path: str) -> Path:
-        """Return a path of the file, which is relative to the file's folder, as an absolute path."""
+        """Return a path in the file, which is relative to the file's folder, as an absolute path."""
         return (self.path.parent / Path(path).expanduser()).resolve()
 
 
 def head_name(head: str) -> tuple[str, str, str]:
-    """Return method, encoder and training set of a head as commands name it; what is left out is empty."""
+    """Parse the name of a head in commands into method, encoder and training set; omitted parts are empty."""
     method, _, trained = head.partition("@")
     encoder, _, training_set = trained.partition(":")
     return method, encoder, training_set
@@ -257,7 +257,7 @@ def _languages_of_locales(corpus: CorpusConfig) -> dict[str, str]:
 
 
 def _by_name(named: Iterable[tuple[CorpusConfig, str]]) -> dict[str, tuple[CorpusConfig, ...]]:
-    """Return the corpora by a name of theirs, in their order."""
+    """Group corpora by the name given with each, in their order."""
     corpora: dict[str, dict[str, CorpusConfig]] = defaultdict(dict)
     for corpus, name in named:
         corpora[name][corpus.name] = corpus
@@ -265,14 +265,14 @@ def _by_name(named: Iterable[tuple[CorpusConfig, str]]) -> dict[str, tuple[Corpu
 
 
 def signature(config: Config) -> str:
-    """Return a fingerprint of everything in a configuration; equal configurations have one in every process."""
+    """Return a fingerprint of everything in a configuration, which is the same in every process."""
     return fingerprint(_parts(config))
 
 
 def _parts(value: object) -> object:
-    """Return what a value consists of, in words that do not depend on the process.
+    """Return the parts of a value in a form that does not depend on the process.
 
-    The `repr` of a set has the order of hashes that each process draws anew, that of a function has its address.
+    The `repr` of a set is ordered by hashes, which differ between processes, and that of a function has its address.
     """
     if is_dataclass(value):
         named = ((field.name, _parts(getattr(value, field.name))) for field in fields(value))

@@ -72,7 +72,7 @@ SECTIONS = {
 
 
 def reference() -> str:
-    """Return all sections, encoder kinds, methods and presets; a key that methods inherit has one row."""
+    """Document all sections, encoder kinds, methods and presets; a key that methods inherit has one row."""
     kinds = {f'[[encoders]], kind = "{kind}"': encoder_kind(kind) for kind in ENCODER_KINDS}
     groups: dict[type, list[str]] = {}
     for name in methods.METHODS:
@@ -103,7 +103,7 @@ def method_reference(name: str) -> str:
 
 
 def configured_reference(named: MethodConfig) -> str:
-    """Return what the configuration sets of a method that it names, and all keys of the method."""
+    """Return what the configuration sets for one of its methods, and all keys of the method."""
     values = _assigned(named.changed) or "the defaults"
     return f"`{named.name}` is `{named.base}` with {values}.\n\n{method_reference(named.base)}"
 
@@ -118,7 +118,7 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
     for name in names:
         for preset, settings in methods.method(name).presets.items():
             changed = {key: value for key, value in asdict(settings).items() if value != asdict(base)[key]}
-            if changed or preset != "paper":  # every method has that, with the defaults
+            if changed or preset != "paper":  # every method has this preset, with the defaults
                 lines.append(f"- `{name}`, preset `{preset}`: {_assigned(changed) or 'as above'}")
     kind, title = type(base), ", ".join(f"`{name}`" for name in names)
     if not fields(base):
@@ -131,7 +131,7 @@ def _methods(names: Sequence[str], groups: Mapping[type, Sequence[str]] | None =
 
 
 def _of_users(kind: type, values: Mapping[str, Any]) -> list[str]:
-    """Return the table of the keys that a class adds, and a line that names its keys of published code."""
+    """Return the table of the keys that a class adds, and a line that names those for published code."""
     declared = [field for field in fields(kind) if field.name in _declared(kind)]
     hidden = [field.name for field in declared if field.metadata == OF_PUBLISHED_CODE]
     shown = [field.name for field in declared if field.name not in hidden]
@@ -168,7 +168,7 @@ def _section(title: str, name: str, kind: type, values: Mapping[str, Any] | None
 
 
 def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str:
-    """Return rows of these keys; `values` replace the defaults of the class."""
+    """Return a table of these keys; `values` replace the defaults of the class."""
     hints = hints_of(kind)
     meanings = meanings_of(kind)
     rows = ["| key | default | or | meaning |", "|-|-|-|-|"]
@@ -183,7 +183,7 @@ def _table(kind: type, values: Mapping[str, Any], names: Collection[str]) -> str
 
 
 def default_of(field: Field[Any]) -> Any:
-    """Return the default of a key, `MISSING` without one."""
+    """Return the default of a key, or `MISSING` if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -232,7 +232,7 @@ def described(kind: type) -> dict[str, str]:
 
 
 def _values(hint: Any, default: Any = None) -> str:
-    """Describe the allowed values of a key: options beside the default, which also tells the type of a number."""
+    """Describe the allowed values of a key: options besides the default, which also tells the type of a number."""
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
         return f"{_values(inner[0], default)} {_bounds(hint)}".strip()
@@ -273,7 +273,7 @@ def _toml(value: Any) -> str:
 
 FILE_NAME = "disent.schema.json"
 _IMPORT = {"type": "string", "pattern": "[.:]"}
-"""A part of a user's own, as `package.module:ATTRIBUTE`."""
+"""A part of the user's own, as `package.module:ATTRIBUTE`."""
 _NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 1}
 _KEYS: Mapping[str, Any] = {
     "method": {"type": "string"},
@@ -289,7 +289,7 @@ def schema_text() -> str:
 
 
 def _written(schema: Any, indent: str) -> str:
-    """Write a schema as JSON with one line a key of the configuration."""
+    """Write a schema as JSON, with one line per key of the configuration."""
     line = json.dumps(schema, ensure_ascii=False)
     if not isinstance(schema, dict) or '"properties": {' not in line:
         return line
@@ -309,7 +309,7 @@ def json_schema() -> dict[str, Any]:
         encoder["required"] = ["kind", *encoder["required"]]
     known = {name: {"$ref": f"#/$defs/{name}"} for name in methods.METHODS}
     former = {alias: known[name] for alias, name in methods.ALIASES.items() if name in known}
-    variants = [  # tables that say which method they are a variant of
+    variants = [  # tables that name the method they are a variant of
         {"allOf": [of_method, {"properties": {"method": {"const": name}}, "required": ["method"]}]}
         for name, of_method in (known | former).items()
     ]

@@ -22,7 +22,7 @@ class TomlErrors:
         self.path, self.lines = path, text.splitlines()
 
     def validate(self, kind: Any, value: Any, key_path: tuple[str | int, ...], also: Sequence[str] = ()) -> Any:
-        """Return the value as the type `kind`; all its mistakes are reported in one `ConfigError`.
+        """Return the value as the type `kind`; report all its mistakes in one `ConfigError`.
 
         `also` are further valid keys: one of them is suggested if an unknown key looks like a misspelling of it.
         """
@@ -90,7 +90,7 @@ class TomlErrors:
 
 
 def _allowed_keys(kind: Any, path: Sequence[str | int], also: Sequence[str]) -> list[str]:
-    """Return the keys that may stand where the last one of the path does, `also` in the outermost section."""
+    """Return the keys allowed in place of the last one of the path, with `also` in the outermost section."""
     for part in path[:-1]:
         if isinstance(part, int):
             kind = next(iter(get_args(kind)), None)

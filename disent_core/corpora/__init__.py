@@ -1,7 +1,7 @@
 """Read published corpus files into the tables `utterances` and `sentence_pairs`.
 
-What belongs here: one module per published format, the parts that readers share (archives, slot annotation,
-downloads, splits), and the alignment of two languages. What does not: anything that changes a text beyond NFC.
+This package has one module per published format, the parts that readers share (archives, slot annotation,
+downloads, splits), and the alignment of two languages. Nothing here changes a text beyond NFC.
 A new format is one module that satisfies `contract.Reader` or `contract.PairReader`, and one line in `READERS`; or a
 module outside the library, which the settings of a corpus name.
 """

@@ -1,4 +1,4 @@
-"""Convert slot annotation between brackets in a text, character spans and BIO tags over tokens."""
+"""Convert slot annotation between brackets in a text, character spans, and BIO tags over tokens."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -25,8 +25,8 @@ class Slot(NamedTuple):
 def bracketed_slots(annotated: str, text: str) -> list[Slot]:
     """Return the character spans of `text` that `annotated` puts in brackets `[type : value]`.
 
-    Without its brackets `annotated` must be `text`, white space apart: scripts without spaces are annotated
-    with spaces around the brackets.
+    Without its brackets `annotated` must equal `text`, except for white space: scripts without spaces are
+    annotated with spaces around the brackets.
     """
     pieces = _pieces(annotated)
     plain = without_brackets(annotated)
@@ -42,7 +42,7 @@ def bracketed_slots(annotated: str, text: str) -> list[Slot]:
 
 
 def without_brackets(annotated: str) -> str:
-    """Return the text that is annotated: `at [time : nine]` -> `at nine`."""
+    """Return the text without its annotation: `at [time : nine]` -> `at nine`."""
     return "".join(piece for _, piece in _pieces(annotated))
 
 
@@ -73,7 +73,7 @@ def tag_tokens(text: str, language: str, slots: Sequence[Slot]) -> tuple[list[st
         inner = edges[bisect_right(edges, start) : bisect_left(edges, end)]
         for cut, following in pairwise(dict.fromkeys((start, *inner, end))):
             tokens.append(text[cut:following])
-            index = bisect_right(starts, cut) - 1  # of the last slot that begins there or before
+            index = bisect_right(starts, cut) - 1  # index of the last slot that begins there or before
             if index < 0 or cut >= slots[index].end:
                 tags.append(OUTSIDE)
             else:

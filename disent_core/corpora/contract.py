@@ -7,7 +7,7 @@ from typing import Literal, Protocol, runtime_checkable
 import pyarrow as pa
 
 Kind = Literal["utterances", "entities", "translations", "bitext", "similarity", "quality"]
-"""Kind of the rows of a corpus; each task names the kinds that it accepts.
+"""Kind of rows in a corpus; each task names the kinds that it accepts.
 
 `utterances` have an intent, slots, or both; `entities` are sentences whose tags are named entities. The others are
 sentence pairs: `translations` is a test set, `bitext` a training corpus, `similarity` has gold similarities, and
@@ -22,25 +22,25 @@ KINDS: Mapping[str, Literal["utterances", "sentence_pairs"]] = {
     "similarity": "sentence_pairs",
     "quality": "sentence_pairs",
 }
-"""Table into which each kind is read."""
+"""Table that each kind is read into."""
 
 Parallel = Literal["all", "some", "none"]
-"""Whether utterances of equal id are translations: all of them, some, or none."""
+"""Which utterances with equal ids are translations of each other."""
 
 Shares = tuple[float, float, float]
 """Shares of train, dev and test."""
-OF_COPY = "~"  # in an id that a reader made of a text: before the number of a row of the same text
+OF_COPY = "~"  # in an id made from a text, precedes the number of a further row with the same text
 
 
 @runtime_checkable
 class Format(Protocol):
     """Members of every reader module.
 
-    Its functions raise CorpusError if the path does not exist, or the files are missing, damaged, malformed or of no
-    locale or pair.
+    Its functions raise CorpusError if the path does not exist, or if the files are missing, damaged, malformed or not
+    of any locale or pair.
 
-    A module may also have `CODE_VERSION`, a string; without one it is `"1"`. Raise it when the reader makes other rows
-    of the same files: then they are read again. One that reads files outside of the path has `outside`, a function
+    A module may also have `CODE_VERSION`, a string, by default `"1"`. Raise it when the reader makes different rows
+    from the same files: then they are read again. A module that reads files outside the path has `outside`, a function
     that returns their folders.
     """
 
@@ -51,7 +51,7 @@ class Format(Protocol):
     """Shares of the splits to draw if the format publishes none; None: use the published splits."""
 
     def content_hash(self, path: Path, name: str) -> str:
-        """SHA-256, 64 hex digits, of exactly the data that this locale or pair is read from."""
+        """Return the SHA-256, 64 hex digits, of exactly the data that this locale or pair is read from."""
         ...
 
 
@@ -64,17 +64,17 @@ class Reader(Format, Protocol):
     PARALLEL: Parallel
 
     def language_of(self, locale: str) -> str:
-        """The language of a locale: `en-US` -> `en`."""
+        """Return the language of a locale: `en-US` -> `en`."""
         ...
 
     def locales(self, path: Path) -> list[str]:
-        """Locales in the corpus, sorted."""
+        """Return the locales in the corpus, sorted."""
         ...
 
     def read_utterances(self, path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
-        """Rows of one locale in the schema `utterances`, in the order of the file.
+        """Return the rows of one locale in the schema `utterances`, in the order of the file.
 
-        The rows carry the names `corpus` and `language`, which decides the tokens.
+        The rows carry the names `corpus` and `language`; the language decides how texts are tokenised.
         """
         ...
 
@@ -84,12 +84,12 @@ class PairReader(Format, Protocol):
     """A reader of sentence pairs; modules of `disent_core.corpora.formats` satisfy it."""
 
     def pairs(self, path: Path) -> list[str]:
-        """Pairs in the corpus, sorted: `en-de` has English sources and German targets, in the codes of `languages`."""
+        """Return the sorted pairs in the codes of `languages`: `en-de` has English sources and German targets."""
         ...
 
     def read_pairs(self, path: Path, pair: str, *, corpus: str) -> pa.Table:
-        """Rows of one pair in the schema `sentence_pairs`, in the order of the files.
+        """Return the rows of one pair in the schema `sentence_pairs`, in the order of the files.
 
-        A format without splits of its own puts every row in `test`; `rows.draw_splits` draws them.
+        A format without splits of its own puts every row in `test`, and `rows.draw_splits` draws the splits.
         """
         ...

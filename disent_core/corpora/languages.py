@@ -1,4 +1,4 @@
-"""Convert language codes of corpora to the ISO 639-1 codes of tables, and detect the languages of columns of text."""
+"""Convert language codes of corpora to the ISO 639-1 codes of tables, and detect the languages of text columns."""
 
 import re
 import unicodedata
@@ -35,18 +35,18 @@ _OF_ALIAS = {
 _CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 _TAG = re.compile(r"([A-Za-z]{2,3})((?:[-_][A-Za-z0-9]{2,8})*)")
 _LONGEST_TAG = 64
-"""Characters; RFC 5646 (section 4.4.1) expects at most 35."""
+"""Most characters; RFC 5646 (section 4.4.1) expects at most 35."""
 
 TWO_LETTER_CODES = frozenset(_OF_ALIAS.values())
-"""ISO 639-1."""
+"""Codes of ISO 639-1."""
 
 
 def language_code(published: str) -> str:
     """`deu`, `ger`, `de` -> `de`; `cmn` -> `zh`; `yor` -> `yo`; `ber` -> `ber`; `zh_TW`, `zh-TW` -> `zh-TW`.
 
-    Returns the ISO 639-1 code of the language, or of the macro-language of which it is the standard variety; without
-    one, the code as published. Dialects that have a code (`arz`, `yue`), regions, scripts and other subtags stay as
-    published.
+    Return the ISO 639-1 code of the language, or of the macro-language of which it is the standard variety; if there is
+    none, the code as published. Dialects with a code of their own (`arz`, `yue`), regions, scripts and other subtags
+    stay as published.
     """
     match = _TAG.fullmatch(published) if is_language_code(published) else None
     if match is None:
@@ -56,12 +56,12 @@ def language_code(published: str) -> str:
 
 
 def is_language_code(published: str) -> bool:
-    """Whether a code has the form that `language_code` accepts."""
+    """Return whether a code has the form that `language_code` accepts."""
     return len(published) <= _LONGEST_TAG and _TAG.fullmatch(published) is not None
 
 
 def is_language(published: str) -> bool:
-    """Whether a name is the code of a known language, such as `de`, `deu` or `de-DE`."""
+    """Return whether a name is the code of a known language, such as `de`, `deu` or `de-DE`."""
     return is_language_code(published) and language_part(language_code(published)) in TWO_LETTER_CODES
 
 
@@ -74,7 +74,7 @@ def split_codes(pair: str) -> tuple[str, str]:
 
 
 def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
-    """`en-de` -> (`en`, `de`), also if a code contains a hyphen (`en-zh-TW`); `en` -> (`en`, `en`)."""
+    """Split `en-de` into (`en`, `de`), even if a code contains a hyphen (`en-zh-TW`), and `en` into (`en`, `en`)."""
     if pair in languages:
         return pair, pair
     for left, right in _cuts(pair):
@@ -96,7 +96,7 @@ _SCRIPTS = """
     LATIN=ca,cs,cy,da,de,en,es,et,eu,fi,fr,ga,gl,hr,hu,id,is,it,lt,lv,nb,nl,nn,no,pl,pt,ro,sk,sl,sq,sv,tl,tr,vi
     MALAYALAM=ml ARMENIAN=hy MYANMAR=my SINHALA=si TAMIL=ta TELUGU=te THAI=th
 """
-"""Name of a script in Unicode = languages that are written in it alone."""
+"""Unicode name of a script = languages written in it alone."""
 _SCRIPT_OF = {
     language: script
     for script, languages in (assignment.split("=") for assignment in _SCRIPTS.split())
@@ -107,9 +107,9 @@ _ENGLISH = re.compile(r"\b(the|and|is|are|was|of|with|to|an|on|at|for|his|her|th
 
 
 def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languages: tuple[str, str]) -> bool:
-    """Whether the first column is in the second language rather than in the first; False if it can't be detected.
+    """Return whether the first column is in the second language rather than the first; False if undetectable.
 
-    The majority of rows decides: by the scripts of their sentences or, if the scripts do not differ and one language is
+    The majority of rows decides: by the scripts of their sentences or, if these are the same and one language is
     English, by which sentence has more English function words.
     """
     rows = list(zip(*columns, strict=True))
@@ -131,13 +131,13 @@ def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languag
 
 
 def _fits(scripts: tuple[str, ...], languages: tuple[str, str]) -> bool:
-    """Whether each script is that of its language; a language with several scripts fits any."""
+    """Return whether each script is that of its language; a language with several scripts fits any."""
     expected_scripts = (_SCRIPT_OF.get(language_part(language)) for language in languages)
     return all(expected in (None, script) for expected, script in zip(expected_scripts, scripts, strict=True))
 
 
 def _script(text: str) -> str:
-    """Return the script of most letters."""
+    """Return the script that most letters are in."""
     scripts = [unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha()]
     named = [_KANA.get(script, script) for script in scripts]
     return Counter(named).most_common(1)[0][0] if named else "no"

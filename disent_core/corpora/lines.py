@@ -23,7 +23,7 @@ _RESERVED = re.compile("|".join(map(re.escape, (MASK, *sorted(MARKERS)))))
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 MOST_LINE_BYTES = 100 * MOST_CHARACTERS
-"""Of a line, which may have more fields than the text."""
+"""Most bytes of a line, which may have more fields than the text."""
 
 
 def check_line(line: bytes) -> None:
@@ -33,7 +33,7 @@ def check_line(line: bytes) -> None:
 
 
 def number_in(text: str) -> float:
-    """Return the number that a text is, NaN if it is none."""
+    """Parse a number; NaN if the text is not one."""
     try:
         return float(text)
     except ValueError:
@@ -41,7 +41,7 @@ def number_in(text: str) -> float:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Parse a line of JSON that is an object."""
+    """Parse a line of JSON, which must be an object."""
     value = parsed_json(text)
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, found {type(value).__name__}")
@@ -96,7 +96,7 @@ def stored_text(text: str) -> str:
 def parallel_lines(
     left: Path, right: Path, row_errors: RowErrors
 ) -> tuple[Int[np.ndarray, " pairs"], pa.ChunkedArray, pa.ChunkedArray]:
-    """Read two aligned files: numbers of the lines with usable text, and that text of both files in NFC."""
+    """Read two aligned files: the numbers of lines with usable text, and the texts of both files in NFC."""
     reject_unequal(left, right, *(sum(1 for _ in iter_lines(path)) for path in (left, right)))
     numbers, left_texts, right_texts = array("q"), TextCollector(), TextCollector()
     is_blank = True
@@ -128,7 +128,7 @@ def parallel_lines(
 
 
 def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
-    """Check that two files have equally many lines."""
+    """Check that two files have the same number of lines."""
     if left_count != right_count:
         longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
         problem = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"
@@ -144,7 +144,7 @@ def utterance(
     intent: str | None = None,
     domain: str | None = None,
 ) -> dict[str, Any]:
-    """Return a row for `utterances_table`; `text` is as `stored_text` gives it."""
+    """Return a row for `utterances_table`; `text` must come from `stored_text`."""
     return {
         "utterance_id": utterance_id, "split": split, "domain": domain, "intent": intent, "text": text,
         "tokens": tokens, "slot_tags": tags, "text_key": text_key(text),

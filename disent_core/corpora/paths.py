@@ -1,4 +1,4 @@
-"""List, read and hash the files of corpora, and notice that they have changed without reading them."""
+"""List, read and hash the files of corpora, and detect changes without reading them."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from typing import Literal
 from disent_core.errors import CorpusError, located
 
 MOST_FILES = 100_000
-"""In a folder and below it."""
+"""Most files in a folder and below it."""
 _BLOCK_BYTES = 1 << 20
 
 
@@ -24,13 +24,13 @@ def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "fil
 
 
 def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:
-    """Return the error that `what` (`the pair 'en-fr'`) is not among the items of a path, which the message lists."""
+    """Return the error that `what` (`the pair 'en-fr'`) is not at a path; the message lists what is."""
     items = ", ".join(sorted(present)) or "no such files at all: is this the right path?"
     return CorpusError(located(path, None, f"{what} is not in it", f"It has {items}"))
 
 
 def no_files(path: Path, problem: str, examples: str) -> CorpusError:
-    """Return the error that a folder has no files with the names of a format."""
+    """Return the error that a folder has no files named as a format names them."""
     return CorpusError(located(path, None, problem, f"Files are named like {examples}; is this the right path?"))
 
 
@@ -101,15 +101,15 @@ def _reject_unless_forbidden(error: OSError) -> None:
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """The files of a format that has one for each split of a language or pair.
+    """The files of a format with one file per split of a language or pair.
 
     Attributes:
         listed: lists the files of a folder.
-        parse: gives language or pair and the split of a file; None for other files.
-        splits: in the order in which they are read.
-        examples: of names of files, for messages.
-        what: describes a language or pair in messages.
-        first_counts: whether of several files of a split the first is read, or they are an error.
+        parse: returns the language or pair and the split of a file; None for other files.
+        splits: splits in the order in which they are read.
+        examples: examples of file names, for messages.
+        what: word for a language or pair in messages.
+        first_counts: whether to read the first of several files of a split, rather than reject them.
     """
 
     listed: Callable[[Path], Iterable[Path]]
@@ -148,13 +148,13 @@ class SplitFiles:
 
 
 def two_files(path: Path, file: Path, first: Path) -> CorpusError:
-    """Return the error that two files are of one language and split."""
+    """Return the error that two files have the same language and split."""
     problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
     return CorpusError(located(path, None, problem, "Keep one of them, or set the path to the folder of one version"))
 
 
 FileStats = list[tuple[str, int, int, int, int]]
-"""Of each file: path, size in bytes, modification and change time in nanoseconds, inode."""
+"""For each file: path, size in bytes, modification and change time in nanoseconds, inode."""
 
 
 def file_stats(path: Path) -> FileStats:

@@ -1,7 +1,7 @@
 """Read around the faults that published files are known to have: leave a row out or repair it, and count each fault.
 
-A fault is logged once, when the file is read, and its count is stored with the rows. A file of which at least half of
-the rows would be left out is not what its publisher made, so it is an error.
+A fault is logged once, when the file is read, and its count is stored with the rows. A file that would lose at least
+half of its rows is not what its publisher made, so it is an error.
 """
 
 import json
@@ -27,7 +27,7 @@ Location = tuple[Path, int]
 
 
 class RowError(ValueError):
-    """A row that can't be used; `fault` describes such rows and what is done with them, as the log shows it."""
+    """A row that can't be used; `fault` describes such rows and how they are handled, as shown in the log."""
 
     def __init__(self, problem: str, fault: str) -> None:
         super().__init__(problem)
@@ -44,7 +44,7 @@ class RowErrors:
         self._errors: dict[Path, CorpusError] = {}
 
     def repair(self, path: Path, line: int, fault: str) -> None:
-        """Count a row that is read in another way than it is written; `fault` says which."""
+        """Count a row that is not read as it is written; `fault` describes the change."""
         self._counts[path, fault] += 1
         self._first_lines.setdefault((path, fault), line)
 
@@ -59,7 +59,7 @@ class RowErrors:
     ) -> Iterator[tuple[Location, Item, Row]]:
         """Parse items of a file, each with its line, and yield their location, item and row.
 
-        A `RowError` of `parse` leaves the row out, another `ValueError` is an error of the file.
+        If `parse` raises a `RowError`, the row is left out; any other `ValueError` is an error of the file.
         """
         for line, item in items:
             try:
@@ -72,7 +72,7 @@ class RowErrors:
                 yield (path, line), item, row
 
     def check(self, kept: int, *paths: Path) -> None:
-        """Check that a file, or several that are read together, are what their publisher made."""
+        """Check that a file, or several files read together, are what their publisher made."""
         left_out = sum(self._left_out[path] for path in paths)
         if left_out and left_out >= kept:
             raise next(self._errors[path] for path in paths if path in self._errors)
@@ -92,11 +92,11 @@ class RowErrors:
         return table.replace_schema_metadata({NOTES: json.dumps(rows)}) if rows else table
 
     def distinct(self, rows: Sequence[tuple[Location, str, Row]], *paths: Path) -> list[tuple[str, Row]]:
-        """Return the rows of files with their ids, of which none occurs twice; check that enough rows are kept.
+        """Return the rows of files with distinct ids, and check that enough rows are kept.
 
-        The first row of an id keeps it. A row that is equal to an earlier one of its id is left out; any other row gets
-        the id `ID-2` (or the next number that is free), so that it is no translation of what has its id in another
-        language. Rows are compared by their representation.
+        The first row with an id keeps it. A row equal to an earlier one with its id is left out; any other row gets the
+        id `ID-2` (or the next free number), so that it is not taken for a translation of the row with that id in
+        another language. Rows are compared by their representation.
         """
         distinct = list(self._distinct(rows))
         self.check(len(distinct), *paths)
@@ -128,5 +128,5 @@ class RowErrors:
 
 
 def row_errors_of(info: TableInfo) -> list[dict[str, Any]]:
-    """Return the faults that were read around when a table was made: file, fault, count and first line."""
+    """Return the faults that were worked around when a table was made: file, fault, count and first line."""
     return json.loads(info.notes) if info.notes else []

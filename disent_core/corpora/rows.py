@@ -16,14 +16,14 @@ from disent_core.text import MOST_CHARACTERS
 
 SPLITS = ("train", "dev", "test")
 _KEYS = {"text": "text_key", "source": "source_key", "target": "target_key"}
-"""Column of the key of each column of texts."""
+"""Text column -> column with its keys."""
 
 
 def check_rows(table: pa.Table, name: str, remedy: str) -> None:
     """Check ids, splits, texts and keys of rows in the schema `utterances` or `sentence_pairs`.
 
-    Columns that the table lacks, or that have no strings, are not checked. A message names `name`, corpus and language
-    or pair, and ends in the remedy.
+    Columns that are missing or not strings are not checked. Messages give `name`, the corpus and the language or pair,
+    and end with the remedy.
     """
     row, identifier = ("pair", "pair_id") if "pair_id" in table.column_names else ("utterance", "utterance_id")
     names = [column for column in (identifier, "split", *_KEYS, *_KEYS.values()) if column in table.column_names]
@@ -36,7 +36,7 @@ def check_rows(table: pa.Table, name: str, remedy: str) -> None:
 
 
 def _problems(table: pa.Table, rows: pl.DataFrame, identifier: str) -> list[tuple[pl.Series, str]]:
-    """Return for each problem which rows have it, and its description, a format string of the columns."""
+    """Return which rows have each problem, and its description, a format string over the columns."""
     problems: list[tuple[pl.Series, str]] = []
     if identifier in rows:
         problems.append((~rows[identifier].is_first_distinct(), f"{identifier} occurs twice"))
@@ -64,10 +64,10 @@ _HASH_RANGE = 2.0**64
 def draw_splits(table: pa.Table, shares: Shares, seed: int = 0) -> pa.Table:
     """Draw the column `split` at random; return a table with rows outside `test` unchanged.
 
-    Sentence pairs that share a sentence on either side, also transitively, get the same split, so no sentence of the
-    test split is trained on. Utterances are drawn by id, so that translations get the same split, and `ID~2`, another
-    row of the same text, gets that of `ID`. The split of a row depends only on the smallest key of its connected
-    component, so a corpus that grows keeps its splits; the shares hold on average.
+    Sentence pairs that share a sentence on either side, even transitively, get the same split, so no sentence of the
+    test split is trained on. Utterances are drawn by id: translations get the same split, and `ID~2`, another row with
+    the same text, gets the split of `ID`. The split of a row depends only on the smallest key of its connected
+    component, so a growing corpus keeps its splits; the shares hold on average.
     """
     if not table.num_rows or pc.any(pc.not_equal(table["split"], "test")).as_py():
         return table
@@ -89,12 +89,12 @@ def limited(table: pa.Table, limit: int | None) -> pa.Table:
 
 
 def _named(ids: pl.Series) -> pl.Series:
-    """Return the ids, those of copies as that of the first row of their text."""
+    """Return the ids, with that of the first row of a text for its copies."""
     return ids.str.replace(rf"{OF_COPY}\d+$", "")
 
 
 def _smallest_component_keys(table: pa.Table) -> pl.Series:
-    """Return for each pair the smallest key in its connected component of the graph of sentences."""
+    """Return the smallest key in the connected component of each pair in the graph of sentences."""
     sides = pl.concat([pl.Series(table[name]) for name in ("source_key", "target_key")])
     keys = sides.unique().sort()
     sources, targets = (sides.rank("dense").to_numpy() - 1).reshape(2, -1)  # nodes are numbered in the order of keys

@@ -1,4 +1,4 @@
-"""Check that rows which are joined as translations have the same intents."""
+"""Check that rows joined as translations have the same intents."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -6,11 +6,11 @@ import pyarrow.compute as pc
 from disent_core.errors import AlignmentError
 
 MOST_OTHER_INTENTS = 0.2
-"""Share of the joined rows. xSID in Arabic has 0.03; rows that are joined by wrong ids have 0.6 to 0.8."""
+"""Largest share of the joined rows. Arabic xSID has 0.03; rows joined by wrong ids have 0.6 to 0.8."""
 
 
 def check_intents(ids: pa.ChunkedArray, left: pa.ChunkedArray, right: pa.ChunkedArray, where: str) -> None:
-    """Refuse rows, translations of each other, if too many have two different intents; errors begin with `where`."""
+    """Reject translations if too many of them have two different intents; errors begin with `where`."""
     differs = pc.fill_null(pc.not_equal(left, right), False)
     compared = pc.sum(pc.and_(pc.is_valid(left), pc.is_valid(right))).as_py() or 0
     count = pc.sum(differs).as_py() or 0

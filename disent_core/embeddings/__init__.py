@@ -1,1 +1,1 @@
-"""Vectors on disk: each text is encoded once and found again by the hash of its content."""
+"""Store vectors on disk: each text is encoded once and looked up by the hash of its content."""

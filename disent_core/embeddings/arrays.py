@@ -1,4 +1,4 @@
-"""Look texts up by key in embeddings that are mapped into memory. No Python object is made for a text."""
+"""Look up texts by key in embeddings mapped into memory. No Python object is made for a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SCALE = np.dtype(np.float16)
 
 
 def packed(states: Float[np.ndarray, "tokens dim"]) -> Int8[np.ndarray, "tokens dim_and_scale"]:
-    """Return states in 8 bits a value; the last two bytes of a token are its scale, in half precision.
+    """Return states with 8 bits per value; the last two bytes of a token are its scale, in half precision.
 
     A value is off by about half a scale, which is the token's largest absolute value (at most 65,504) / 127.
 
@@ -28,7 +28,7 @@ def packed(states: Float[np.ndarray, "tokens dim"]) -> Int8[np.ndarray, "tokens 
 
 
 def positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " sought"], Bool[np.ndarray, " sought"]]:
-    """Return the position of each key sought among sorted keys, and whether it is one of them."""
+    """Return the position of each sought key among sorted keys, and whether it is one of them."""
     order = np.argsort(sought, kind="stable")  # keys in order are found several times faster
     position = np.empty(len(sought), dtype=np.int64)
     position[order] = np.searchsorted(keys, sought[order])
@@ -38,20 +38,20 @@ def positions(keys: np.ndarray, sought: np.ndarray) -> tuple[Int[np.ndarray, " s
 
 
 def mark_present(sought: np.ndarray, keys: np.ndarray, is_present: Bool[np.ndarray, " sought"]) -> None:
-    """Set `is_present` where one of the keys is sought; `sought` is sorted and distinct."""
+    """Set `is_present` for each sought key that is one of the keys; `sought` is sorted and distinct."""
     position, is_there = positions(sought, keys)
     is_present[position[is_there]] = True
 
 
 @dataclass(frozen=True)
 class _Keyed:
-    """A table whose rows are found by key; keys are sorted."""
+    """A table whose rows are looked up by key; keys are sorted."""
 
     name: str
     keys: np.ndarray
 
     def rows(self, keys: Sequence[str] | np.ndarray) -> Int[np.ndarray, " keys"]:
-        """Return the row of each key; a key that is not in the table is a TableError."""
+        """Return the row of each key; raise TableError for a key that is not in the table."""
         sought = np.asarray(keys, dtype=KEY)
         position, is_there = positions(self.keys, sought)
         if count := int((~is_there).sum()):

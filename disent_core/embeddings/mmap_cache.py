@@ -2,9 +2,9 @@
 
     <table>-<hash>/{keys,values,lengths}.bin, record.json
 
-Rows lie in groups, one group after another; those of a group come from some parts and are sorted by key. New parts are
-appended as further groups: nothing that is stored is written again. `record.json` lists the groups with the hashes of
-their bytes and is replaced last, so a reader sees the groups of before or all. No Python object is made for a row.
+Rows are stored in consecutive groups; the rows of a group come from a few parts and are sorted by key. New parts are
+appended as further groups: stored rows are never written again. `record.json` lists the groups with the hashes of their
+bytes and is replaced last, so a reader sees either the old groups or all. No Python object is made for a row.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from disent_core.storage.results import fetch, quarantine
 from disent_core.storage.tables import fingerprint, read_parquet
 
 GROUP_BYTES = 1 << 27
-"""Parts are sorted together up to this size, so that few of them, as most homes have, make one sorted group."""
+"""Parts are sorted together up to this size, so that the few parts of most homes make one sorted group."""
 _STALE_SECONDS = 3_600.0
 _RECORD = "record.json"
 _LENGTH = np.dtype(np.int32)
@@ -37,7 +37,7 @@ _LENGTH = np.dtype(np.int32)
 
 @dataclass(frozen=True)
 class _Group:
-    """Texts of some parts: numbers of texts and of rows of values, and SHA-256 of their bytes by file."""
+    """Texts of some parts: numbers of texts and of value rows, and the SHA-256 of their bytes by file."""
 
     parts: list[str]
     texts: int
@@ -47,7 +47,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Record:
-    """What a folder of arrays holds; `kind` and `dim` are of the values."""
+    """Contents of a folder of arrays; `kind` and `dim` describe the values."""
 
     kind: str
     dim: int
@@ -72,7 +72,7 @@ class _Record:
 
 
 def open_table(cache: Path, table: str, parts: Sequence[Path], source: Path) -> VectorTable | StateTable:
-    """Open a table's arrays in the folder `cache`, after appending `parts` in the folder `source` that they lack."""
+    """Open a table's arrays in the folder `cache`, after appending those of `parts` in `source` that they lack."""
     if not parts:
         remedy = "Materialise the embeddings of this encoder and language first"
         raise TableError(located(source, None, "no embeddings are stored here", remedy))
@@ -99,14 +99,14 @@ def open_table(cache: Path, table: str, parts: Sequence[Path], source: Path) -> 
 
 
 def _current(cache: Path, table: str, names: set[str]) -> tuple[Path, _Record | None]:
-    """Return the folder with the most of these parts and no others."""
+    """Return the folder with the largest number of these parts and no others."""
     stored = [(folder, record) for folder in sorted(cache.glob(f"{table}-*")) if (record := _read_record(folder))]
     usable = [(folder, record) for folder, record in stored if record.parts <= names]
     return max(usable, key=lambda candidate: len(candidate[1].parts), default=(cache, None))
 
 
 def _read_record(folder: Path) -> _Record | None:
-    """Return the record of a folder; None if it has none that can be read, or was set aside."""
+    """Return the record of a folder; None if it has no readable record, or was set aside."""
     if folder.suffix:
         return None
     try:
@@ -119,7 +119,7 @@ def _read_record(folder: Path) -> _Record | None:
 
 
 def _is_intact(folder: Path, record: _Record) -> bool:
-    """Return whether the bytes of every group are as they were written; a damaged record agrees with no bytes."""
+    """Return whether the bytes of every group are as written; a damaged record matches no bytes."""
     try:
         with storage_errors(folder):
             for name in record.groups[0].sha256:
@@ -141,7 +141,7 @@ def _sha256(file: IO[bytes], size: int) -> str:
 
 
 def _append(folder: Path, record: _Record | None, parts: Sequence[Path]) -> _Record:
-    """Write groups of parts behind those of the record; bytes that a killed process left there are overwritten."""
+    """Append groups of parts to those of the record, overwriting bytes that a killed process left there."""
     for parts_of_group in _grouped(parts):
         keys, lengths, values = _sorted_rows(pa.concat_tables([read_part(part) for part in parts_of_group]))
         if record is None:
@@ -189,7 +189,7 @@ def _mapped(folder: Path, record: _Record, name: str) -> VectorTable | StateTabl
         lengths = np.memmap(folder / "lengths.bin", _LENGTH, "c", shape=(record.texts,))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     if len(record.groups) > 1:
-        # Merge the sorted groups; of equal keys the one stored first comes first.
+        # Merge the sorted groups; equal keys stay in the order in which they were stored.
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         is_first = np.concatenate([[True], keys[1:] != keys[:-1]])
@@ -202,7 +202,7 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def _sorted_rows(table: pa.Table) -> tuple[np.ndarray, Int[np.ndarray, " texts"] | None, Num[np.ndarray, "rows dim"]]:
-    """Return distinct sorted keys, each text's number of rows (None: one), and the rows; repeats are dropped."""
+    """Return distinct sorted keys, the number of rows of each text (None: one), and the rows, without repeats."""
     keys, first = np.unique(keys_array(table["text_key"]), return_index=True)
     column = table.column(1)
     vectors = [chunk if pa.types.is_fixed_size_list(chunk.type) else chunk.flatten() for chunk in column.chunks]

@@ -1,10 +1,10 @@
-"""Encode texts once each and store their vectors and token states by the hash of the text.
+"""Encode each text once, and store its vector and token states by the hash of the text.
 
     home/tables/embeddings/<table>/<encoder>/<fingerprint>/<language>/part-<hash>.parquet
     home/cache/arrays/<encoder>/<fingerprint>/<language>/<table>-<hash>/{keys,values,lengths}.bin
 
 The Parquet parts are the source of truth: each is immutable and holds one chunk of texts, so a killed run loses only
-its current chunk. The arrays are made from them for training to map into memory, and grow with them; they can be
+its current chunk. The arrays are derived from them, and grow with them, for training to map into memory; they can be
 deleted at any time. Texts are encoded in the order of their keys.
 """
 
@@ -37,12 +37,12 @@ log = logging.getLogger(__name__)
 
 VECTORS, STATES = "sentence_vectors", "token_states"
 CHUNK_TEXTS, CHUNK_SECONDS, CHUNK_BYTES = 20_000, 60.0, 1 << 29  # a part is written when any of these is reached
-TEXTS_OF_SHARD = 50_000  # texts that are encoded in one shard
+TEXTS_OF_SHARD = 50_000  # texts encoded in one shard
 
 
 @dataclass(frozen=True)
 class EncodeResult:
-    """Counts of one call of `EmbeddingStore.add`: `reused` texts were stored already, `tokens` were encoded."""
+    """Counts of one call to `EmbeddingStore.add`: `reused` texts were already stored, `tokens` were encoded."""
 
     encoded: int
     reused: int
@@ -54,7 +54,7 @@ class EncodeResult:
 class EmbeddingStore:
     """Embeddings of the texts of one language by one encoder, whose fingerprint is part of the path.
 
-    So vectors of different encoders never mix. `home` has the tables and, in its cache, the arrays.
+    Thus vectors of different encoders never mix. `home` has the tables and, in its cache, the arrays.
     """
 
     def __init__(self, home: Path, *, encoder: str, fingerprint: str, language: str) -> None:
@@ -79,14 +79,14 @@ class EmbeddingStore:
             none_if_damaged(lambda part=part: self._part_keys(part))
 
     def lacks(self, keys: np.ndarray, *, states: bool) -> Bool[np.ndarray, " keys"]:
-        """Return whether each of the distinct sorted keys has no vector yet (or no states, if `states`)."""
+        """Return which of the distinct sorted keys have no vector yet (or no states, if `states`)."""
         is_stored = np.zeros(len(keys), dtype=bool)
         for part in self.parts(STATES if states else VECTORS) if len(keys) else ():
             mark_present(keys, self._part_keys(part), is_stored)
         return ~is_stored
 
     def add(self, encoder: Encoder, texts: Texts) -> EncodeResult:
-        """Encode and store the vectors and token states that are not there yet.
+        """Encode and store the vectors and token states that are still missing.
 
         A text that needs both is encoded once. Parts are written as they fill, so a call after a crash continues. If
         two runs encode at once, one waits for the other. The encoder must have the fingerprint of this store.
@@ -95,9 +95,9 @@ class EmbeddingStore:
             return self._add(encoder, texts)
 
     def add_in_shards(self, load: Callable[[], Encoder], texts: Texts, *, on_gpu: bool = False) -> EncodeResult:
-        """Do what `add` does, with the encoder that `load` gives, in shards if the step's backend is `sharded`.
+        """Do what `add` does with the encoder from `load`, in shards if the step's backend is `sharded`.
 
-        Each shard stores its parts. A killed call, or shard, continues with the texts that no part has.
+        Each shard stores its parts. After a kill, a call or shard continues with the texts that no part has.
         """
         started = time.monotonic()
         with sole_maker(self.folder(VECTORS)):
@@ -112,7 +112,7 @@ class EmbeddingStore:
         return EncodeResult(len(rows), len(texts) - len(rows), time.monotonic() - started, tokens, truncated)
 
     def _add(self, encoder: Encoder, texts: Texts) -> EncodeResult:
-        """Do what `add` does, for a caller that holds the lock."""
+        """Do what `add` does; the caller must hold the lock."""
         started = time.monotonic()
         if encoder.fingerprint[:12] != self._path.parts[1]:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._path}")
@@ -127,13 +127,13 @@ class EmbeddingStore:
         return EncodeResult(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
 
     def _lacking(self, texts: Texts) -> tuple[Bool[np.ndarray, " texts"], Bool[np.ndarray, " texts"]]:
-        """Return which texts have no vector yet, and which lack states that they need."""
+        """Return which texts have no vector yet, and which lack the states that they need."""
         lacks_states = texts.with_states.copy()
         lacks_states[texts.with_states] = self.lacks(texts.keys[texts.with_states], states=True)
         return self.lacks(texts.keys, states=False), lacks_states
 
     def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
-        """Open all stored vectors, those of `keys` among them, as one memory-mapped matrix; new parts are appended."""
+        """Append new parts, and open all stored vectors, including those of `keys`, as one memory-mapped matrix."""
         return self._open(VECTORS, keys)
 
     def open_states(self, keys: Collection[str] = ()) -> StateTable:
@@ -153,7 +153,7 @@ class EmbeddingStore:
         batches: Sequence[EncodedBatch],
         lacks_vector: Bool[np.ndarray, " texts"],
     ) -> None:
-        """Write a part, without vectors of texts that have one.
+        """Write a part, without vectors for texts that already have one.
 
         States come before vectors: after a kill in between, the texts still lack vectors and are encoded again.
         """
@@ -171,7 +171,7 @@ class EmbeddingStore:
             self._write_part(VECTORS, keys[rows[is_new]], column, vectors_schema(encoder.dim, encoder.vector_dtype))
 
     def _write_part(self, table: str, keys: np.ndarray, column: pa.Array, schema: pa.Schema) -> None:
-        """Write one part with the fastest compression and no dictionary, because floats hardly compress."""
+        """Write one part with the fastest compression and no dictionary, since floats hardly compress."""
         rows = pa.table([key_column(keys), column.cast(schema.field(1).type)], schema=schema)
         name = fingerprint(sorted(rows["text_key"].to_pylist()))[:16]
         with write_result(self.folder(table) / f"part-{name}.parquet", rows=len(rows)) as temporary:
@@ -232,10 +232,10 @@ def _fixed_size_lists(rows: Float[np.ndarray, "rows dim"], kind: StatesName) -> 
 
 
 def _as_stored(rows: Float[np.ndarray, "rows dim"], kind: StatesName) -> np.ndarray:
-    """Return finite values in the type that they are stored in."""
+    """Return finite values in their storage type."""
     import torch  # `isfinite` is several times faster than NumPy's, on half precision above all
 
-    with np.errstate(over="ignore"):  # too large values become infinite
+    with np.errstate(over="ignore"):  # values that are too large become infinite
         values = np.ascontiguousarray(rows.astype("float16" if kind == "int8" else kind, copy=False))
     if not bool(torch.isfinite(torch.from_numpy(values)).all()):
         raise EncoderError(
@@ -248,7 +248,7 @@ def _as_stored(rows: Float[np.ndarray, "rows dim"], kind: StatesName) -> np.ndar
 def encoded_tables(
     encoder: Encoder, texts: Mapping[str, str], *, states: bool
 ) -> tuple[VectorTable, StateTable | None]:
-    """Encode at least one text in memory, to the bit as the store does; `states` asks for token states too."""
+    """Encode at least one text in memory, bit-identical to the store; with `states`, return token states too."""
     batches = list(encoder.encode(list(texts.values()), states=states))
     keys = np.asarray(list(texts), dtype=KEY)[np.concatenate([batch.indices for batch in batches])]
     order = keys.argsort()

@@ -15,7 +15,7 @@ from disent_core.storage.text_columns import BLOCK, TextColumn, key_strings
 
 @dataclass(frozen=True)
 class Texts:
-    """Distinct texts, sorted by key; `with_states` says which need token states beside a vector."""
+    """Distinct texts, sorted by key; `with_states` marks those that need token states besides a vector."""
 
     keys: np.ndarray
     column: pa.LargeStringArray
@@ -32,7 +32,7 @@ class Texts:
 
     @classmethod
     def of_mapping(cls, texts: Mapping[str, str], state_keys: Collection[str] = ()) -> "Texts":
-        """Return texts that are given by their keys; those of `state_keys` need token states."""
+        """Return texts from a mapping of keys to texts; those of `state_keys` need token states."""
         wanted = set(state_keys)
         if textless := wanted - texts.keys():
             raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
@@ -44,9 +44,9 @@ class Texts:
 
 
 def distinct_texts(parts: Iterable[tuple[np.ndarray, pa.Array | pa.ChunkedArray, bool]]) -> Texts:
-    """Return the distinct texts of some columns: their keys, themselves, and whether they need states.
+    """Return the distinct texts of some columns, given as keys, texts, and whether they need states.
 
-    A text that occurs more than once has states if its first column has: give those with states first.
+    A repeated text has states if the first column with it has: give those with states first.
     """
     columns = [(keys, column.cast(pa.large_string()), states) for keys, column, states in parts]
     keys = np.concatenate([np.zeros(0, KEY), *(keys for keys, _, _ in columns)])
@@ -62,7 +62,7 @@ def keys_of_texts(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def keys_fingerprint(name: str, keys: np.ndarray) -> str:
-    """Return `storage.tables.fingerprint` of a name and the list of keys, without the list."""
+    """Return `storage.tables.fingerprint` of a name and a list of keys, without building the list."""
     digest = hashlib.sha256(f"[{json.dumps(name, ensure_ascii=False)},[".encode())
     for start in range(0, len(keys), BLOCK):
         block = b'","'.join(keys[start : start + BLOCK].tolist())

@@ -1,8 +1,8 @@
-"""Add a language to a static model by translations, and leave every row that it has as it is.
+"""Add a language to a static model from translations, leaving all its rows as they are.
 
-A text of the new language is drawn to its translation, whose vector by the model stays fixed, among the texts of both
-languages of a step. Only rows of the table that the model has never trained are trained, so the vectors of other
-languages stay, but for texts that read one of these rows.
+Each text of the new language is pulled towards the fixed vector of its translation, in contrast to the texts of both
+languages in a step. Only rows of the table that the model has never trained are trained, so vectors of other languages
+stay the same, except for texts that read one of these rows.
 """
 
 from collections.abc import Sequence
@@ -48,11 +48,11 @@ def with_language(
     language: str,
     config: AddedLanguageConfig = AddedLanguageConfig(),
 ) -> StaticModel:
-    """Return a model that has one language more, `language`.
+    """Return a model with one more language, `language`.
 
     Args:
-        texts: of the new language, at least two.
-        translations: of the texts, in order, each in a language of the model.
+        texts: at least two texts in the new language.
+        translations: translations of the texts, in order, each into a language of the model.
     """
     bags, anchors = ngram_bags(texts, model.header.table_rows), torch.from_numpy(model.encode(translations))
     numbers = torch.cat([bags.words.take(bags.texts.values).values]).unique().numpy()
@@ -77,7 +77,7 @@ def with_language(
 
 
 def _numbers_of(texts: Sequence[str]) -> Int[Tensor, " texts"]:
-    """Return a number for each text, the same for equal ones."""
+    """Return a number for each text, the same for equal texts."""
     return torch.from_numpy(np.unique(np.array(texts), return_inverse=True)[1])
 
 
@@ -100,7 +100,7 @@ def _embedded(
 def _parts(
     model: StaticModel, vectors: Float[Tensor, "texts dim"], anchors: Float[Tensor, "texts dim"]
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return unit vectors of texts and of their translations: of the meaning, and of each part."""
+    """Return unit vectors of texts and their translations, for the meaning and for each part."""
     widths = list(model.header.parts.values())
     left, right = ([F.normalize(part, dim=1) for part in side.split(widths, dim=1)] for side in (vectors, anchors))
     scale = len(widths) ** -0.5

@@ -1,4 +1,4 @@
-"""Render the model card of an exported folder, with what a run has measured of the head."""
+"""Render the model card of an exported folder, with what a run has measured for the head."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from disent_core.storage.results import fetch, list_results
 
 @dataclass(frozen=True)
 class Measured:
-    """One measured number: of an embedding, on a task and data set, with its 95 % interval if it has one."""
+    """One measured number of an embedding on a task and data set, with its 95 % interval if it has one."""
 
     task: str
     dataset: str
@@ -30,7 +30,7 @@ class Measured:
     ci_low: float | None
     ci_high: float | None
     n: int
-    gold: str = ""  # the human score that it is compared with, of a task that has several
+    gold: str = ""  # the human score that it is compared with, if the task has several
 
     @property
     def score(self) -> str:
@@ -40,9 +40,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Rounding:
-    """The number format other than float32 in which a head computes, which its exported folder does not.
+    """The number format of a head that does not compute in float32, as its exported folder does.
 
-    `difference` is the largest between the two, as a share of the largest value in float32.
+    `difference` is the largest difference between the two, as a share of the largest value in float32.
     """
 
     precision: str
@@ -58,7 +58,7 @@ def card(
     onnx: bool = False,
     rounding: Rounding | None = None,
 ) -> str:
-    """Return the card of a head, or of a tagger if there are no routes: Markdown with a YAML header."""
+    """Return the card of a head, or of a tagger if there are no routes, as Markdown with a YAML header."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     description: Any = head.description
@@ -95,7 +95,7 @@ def card(
 
 
 def outside_of_graph(head: SavedHead, routes: Routes) -> str:
-    """Describe which steps from texts to the inputs of a head's ONNX graph are no part of the graph."""
+    """Describe which steps from texts to the inputs of a head's ONNX graph are not part of the graph."""
     steps = []
     if head.method.reads_encoder:
         steps.append(f"the tokeniser of this folder, with at most {head.source.saved_config.max_length} tokens a text")
@@ -118,10 +118,10 @@ _MAIN = ("accuracy_at_1", "map", "spearman", "span_f1", "accuracy")  # metrics o
 
 
 def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
-    """Return the numbers with an interval that the history of the head's run has for these weights and this seed.
+    """Return the numbers with an interval for these weights and this seed in the history of the head's run.
 
-    Figures of other weights under the same name are left out. There are none of a head outside a folder of results; an
-    exported folder keeps those that it was written with.
+    Numbers of other weights under the same name are left out. A head outside a folder of results has none; an exported
+    folder keeps those that it was written with.
     """
     if head.path.name == RECORD:
         return [Measured(**row) for row in read_record(head.path.parent)["measured"]]
@@ -133,7 +133,7 @@ def measured_of(head: SavedHead, seed: int | None) -> Sequence[Measured]:
 
 
 def measured_in(rows: Iterable[Mapping[str, Any]], seed: int | None) -> Sequence[Measured]:
-    """Return the numbers with an interval of a seed among rows of `metrics` or its history, the latest of each."""
+    """Return the latest of each number with an interval of a seed, from rows of `metrics` or its history."""
     latest = {
         (*(row[name] for name in _NAMES), row["settings"], row["seed"]): row
         for row in sorted(rows, key=lambda row: row.get("refresh", 0))
@@ -155,5 +155,5 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Main scores come first, what the language embedding leaks last."""
+    """Sort main scores first, leakage of the language embedding last."""
     return row["embedding"] == LANGUAGE, row["metric"] not in _MAIN, *(row[name] or "" for name in _NAMES)

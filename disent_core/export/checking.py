@@ -1,6 +1,6 @@
-"""Check a folder against what it was when it was written.
+"""Check that a folder is as it was written.
 
-That of a static model needs NumPy alone; that of a head is opened, and its vectors of a few texts are compared.
+The folder of a static model needs NumPy alone; that of a head is opened, and its vectors of a few texts are compared.
 """
 
 from collections.abc import Collection
@@ -24,18 +24,18 @@ ELSEWHERE = 1e-4  # largest difference on another machine, whose processor may r
 
 @dataclass(frozen=True)
 class Checked:
-    """A folder that is unchanged since its record was written."""
+    """Result for a folder that is unchanged since its record was written."""
 
     routes: tuple[str, ...]
     code: str | None  # the version of disent that writes the code in it; None without code
     graph: bool | None = None  # whether its ONNX graph was run, which needs onnxruntime; None if it has none
-    tags: tuple[str, ...] = ()  # of a tagger, which has no routes
+    tags: tuple[str, ...] = ()  # tags of a tagger, which has no routes
 
 
 def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
-    """Check an exported folder: its record and files, its code, and that it gives the vectors that it gave at first.
+    """Check an exported folder: its record and files, its code, and that its vectors are the original ones.
 
-    Of a static model, whose vectors depend on no library, files and code.
+    For a static model, whose vectors depend on no library, check only files and code.
 
     The head is opened as `disent.load` opens it. `allowed` are modules of the user that its record may name.
     """
@@ -60,7 +60,7 @@ def check_folder(folder: Path, allowed: Collection[str] = ()) -> Checked:
 
 
 def _apply(head: "SavedHead", seed: int | None) -> None:
-    """Give a text to a head, which reads all of its weights."""
+    """Run a head on a text, which reads all of its weights."""
     from disent_core.methods.trainer import TrainedLabeller
 
     trained = head.trained

@@ -1,4 +1,4 @@
-"""The model of an encoder, cut off after the layer that is read, as a folder of transformers."""
+"""Cut the model of an encoder off after the layer that is read, for a folder of transformers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _VISIBLE = [[1] * 8, [1] * 4 + [0] * 4]
 
 @dataclass(frozen=True)
 class ExportedEncoder:
-    """A model whose last states are those that the head reads, and the steps to its sentence vector.
+    """A model whose last states are those that the head reads, with the steps to its sentence vector.
 
     `layers` are those of the uncut model. A head that reads words alone has no model and no tokeniser.
     """
@@ -36,7 +36,7 @@ class ExportedEncoder:
     pooled: Route = ()
 
     def described(self) -> dict[str, Any] | None:
-        """Return settings by which disent reads the model from the folder that they lie in, cut as it is there."""
+        """Return the settings with which disent reads the model, already cut, from the folder they are stored in."""
         if self.model is None:
             return None
         layer = -1 if len(self.layers) == 1 else list(self.layers)
@@ -45,14 +45,14 @@ class ExportedEncoder:
 
 
 def exact_encoder(head: SavedHead, precision: Precision = "float32") -> HuggingFaceEncoder:
-    """Return the head's encoder with products (in `precision`) and results in float32 on the CPU."""
+    """Return the head's encoder on the CPU, with products in `precision` and results in float32."""
     config, folder = _model_config(head)
     exact = replace(config, vector_dtype="float32", states_dtype="float32", precision=precision, products="torch")
     return HuggingFaceEncoder(exact, folder, "cpu")
 
 
 def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
-    """Return the encoder to export: the frozen one, or the one that the head has fine-tuned."""
+    """Return the encoder to export: the frozen one, or the one that the head fine-tuned."""
     if not head.method.reads_encoder:
         return ExportedEncoder(None, None, head.source.config, ())
     (config, folder), trained = _model_config(head), head.trained
@@ -68,7 +68,7 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
 
 
 def cut_encoder(head: SavedHead, model: Any) -> ExportedEncoder:
-    """Return the encoder of a head with a model that is cut off after the layer that the head reads."""
+    """Return the encoder of a head, its model cut off after the layer that the head reads."""
     config, folder = _model_config(head)
     count = model.config.num_hidden_layers + 1
     layers = tuple(layer % count for layer in np.atleast_1d(config.layer).tolist())
@@ -90,7 +90,7 @@ def _model_config(head: SavedHead) -> tuple[HuggingFaceConfig, Path]:
 
 @torch.no_grad()
 def _cut(model: Any, layers: Sequence[int]) -> bool:
-    """Remove the blocks above the highest layer; False if the states of what remains are not those of the layers."""
+    """Remove the blocks above the highest layer; return False if the remaining states are not those of the layers."""
     ids, visible = torch.tensor(_IDS), torch.tensor(_VISIBLE, dtype=torch.bool)
     wanted, _ = run_model(model, ids, visible, layer=tuple(layers))
     if max(layers) < model.config.num_hidden_layers:

@@ -1,6 +1,6 @@
 """Export a head as a folder.
 
-The output of a folder on a few texts has to be that of the head itself, and so has that of its ONNX graph.
+The output of a folder and of its ONNX graph on a few texts must be that of the head itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,11 +50,11 @@ PROBES = (
     "Play 'So What' (live), please!",
     " ".join(["what is the weather in rome"] * 40),
 )
-"""Texts whose vectors a folder has to reproduce: empty, short, in several scripts, longer than an encoder reads."""
+"""Texts whose vectors a folder must reproduce: empty, short, in several scripts, longer than an encoder reads."""
 SENTENCES = (*(tuple(text.split()) for text in PROBES if text), tuple("金曜日の九時"))
-"""Sentences whose tags a folder has to reproduce: the words of the probes, and the characters of one."""
+"""Sentences whose tags a folder must reproduce: the words of the probes, and the characters of one."""
 
-TOLERANCE = 2e-6  # largest difference to the head's own vectors, as a share of their largest value
+TOLERANCE = 2e-6  # largest difference from the head's own vectors, as a share of their largest value
 
 
 def difference_of(expected: Vectors, vectors: Vectors) -> float:
@@ -72,10 +72,10 @@ class _Probes:
     """
 
     what: ClassVar[str]  # name of the output in messages
-    library: ClassVar[str]  # that computes it
-    texts: Sequence[Any]  # of a tagger, sentences as lists of words
+    library: ClassVar[str]  # library that computes it
+    texts: Sequence[Any]  # for a tagger, sentences as lists of words
     vectors: Vectors  # the head's own output
-    max_length: int | None  # tokens of a text that the encoder reads; None without one
+    max_length: int | None  # most tokens of a text that the encoder reads; None without an encoder
 
 
 class VectorProbes(_Probes):
@@ -120,7 +120,7 @@ class TaggerProbes(_Probes):
     def _difference(
         self, folder: Path, run: Callable[[Mapping[str, np.ndarray]], Float[np.ndarray, "texts tokens tags"]]
     ) -> float:
-        """Compare the logits of all words that have a sub-word, a sentence at a time, as the code on the card does."""
+        """Compare the logits of all words that have a sub-word, one sentence at a time, like the code on the card."""
         from transformers import AutoTokenizer
 
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -140,11 +140,11 @@ class TaggerProbes(_Probes):
 @dataclass(frozen=True)
 class Exported:
     folder: Path
-    routes: Routes  # what is in it
-    difference: float  # largest difference to the head's vectors in float32, as a share of their largest value
-    graph_difference: float | None = None  # the same of its ONNX graph; None if it has none
-    tags: tuple[str, ...] = ()  # of a tagger, which has no routes
-    rounding: Rounding | None = None  # how far the head in its own number format is; None if that is float32
+    routes: Routes  # its routes
+    difference: float  # largest difference from the head's vectors in float32, as a share of their largest value
+    graph_difference: float | None = None  # the same for its ONNX graph; None if it has none
+    tags: tuple[str, ...] = ()  # tags of a tagger, which has no routes
+    rounding: Rounding | None = None  # difference of the head in its own number format; None if that is float32
 
 
 def export_head(
@@ -160,19 +160,19 @@ def export_head(
 ) -> Exported:
     """Write a head and its encoder as a folder that `SentenceTransformer(folder)` loads.
 
-    A tagger becomes a folder that transformers' `AutoModelForTokenClassification` loads. The folder is new, and appears
-    whole or not at all: before it gets its name it is loaded once, and its vectors must be the head's.
+    A tagger becomes a folder that transformers' `AutoModelForTokenClassification` loads. The new folder appears whole
+    or not at all: before it gets its name it is loaded once, and its vectors must be the head's.
 
     Args:
         head: the head.
         folder: a folder that does not exist yet.
-        seed: which of the head's seeds; None if its method is deterministic.
-        embeddings: which of its routes; None: all that sentence-transformers computes with its own modules or, if there
-            are none, all. Others need a module in the folder, and `trust_remote_code=True`.
-        measured: what is known of the head's quality, for its card.
+        seed: the head's seed to export; None if its method is deterministic.
+        embeddings: the routes to export; None: all that sentence-transformers computes with its own modules or, if
+            there are none, all. Others need a module in the folder, and `trust_remote_code=True`.
+        measured: measurements of the head, for its card.
         onnx: whether the folder gets an ONNX graph too.
-        licence: of the weights, for the card; None: the one that the head was exported with before, if it was.
-        made_from: fingerprint of the caller's that the record keeps.
+        licence: licence of the weights, for the card; None: that of an earlier export of the head, if any.
+        made_from: fingerprint from the caller, to keep in the record.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))
@@ -218,7 +218,7 @@ def export_head(
 
 @dataclass(frozen=True)
 class _Draft:
-    """What is to be written: `write` writes the model, `record` is what its kind of folder records beside the rest."""
+    """A folder to be written: `write` writes the model, `record` is what this kind of folder adds to the record."""
 
     encoder: ExportedEncoder
     probes: VectorProbes | TaggerProbes
@@ -275,7 +275,7 @@ def _of_seed(description: Mapping[str, Any], seed: int | None) -> dict[str, Any]
 
 
 def _rounding(head: SavedHead, seed: int | None, draft: _Draft) -> Rounding | None:
-    """Return the number format in which a head computes, and how far its output is from that in float32.
+    """Return the number format of a head, and how far its output is from that in float32.
 
     None if it computes in float32, or if the format does not change the output.
     """
@@ -294,7 +294,7 @@ def _rounding(head: SavedHead, seed: int | None, draft: _Draft) -> Rounding | No
 
 
 def _own_vectors(head: SavedHead, seed: int | None, routes: Routes, precision: Precision = "float32") -> Vectors:
-    """Embed the probes by the head itself; the encoder's states are float32, however they are stored."""
+    """Embed the probes with the head itself; the encoder's states are float32, however they are stored."""
     encoder, trained = exact_encoder(head, precision) if head.method.reads_encoder else None, head.trained
     states = Need.TOKEN_STATES in head.method.needs_of(head.settings)
 

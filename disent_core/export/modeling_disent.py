@@ -1,7 +1,7 @@
-"""Modules for heads that sentence-transformers' own modules do not compute. The file lies in the folder of such a head.
+"""Define modules for heads that sentence-transformers' own can't compute. The file is in the folder of such a head.
 
 It needs torch, numpy and sentence-transformers only, and is loaded by
-SentenceTransformer(folder, trust_remote_code=True). What it imports of disent is copied beside it.
+SentenceTransformer(folder, trust_remote_code=True). Whatever it imports from disent is copied beside it.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -36,7 +36,7 @@ class WordTransformer(Transformer):
         return {**super().preprocess(inputs, prompt=prompt, **kwargs), **word_features(inputs, prompt)}
 
     def forward(self, features: Features, **kwargs: Any) -> Features:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Run the transformer, which does not know the words."""
+        """Run the transformer, which ignores the words."""
         words = {name: features.pop(name) for name in ("word_rows", "word_starts") if name in features}
         return {**super().forward(features, **kwargs), **words}  # pyright: ignore[reportArgumentType]
 
@@ -57,7 +57,7 @@ class WordInput(InputModule):
 class LayerStates(Module):
     """Token states of several layers, side by side."""
 
-    config_keys = ["layers", "dimension"]  # noqa: RUF012 - as in the class above it
+    config_keys = ["layers", "dimension"]  # noqa: RUF012 - as in the base class
 
     def __init__(self, layers: list[int], dimension: int) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Embedding(Module):
 
 
 class Head(Module):
-    """A head of several embeddings, of which an `Embedding` takes one."""
+    """A head of several embeddings, one of which an `Embedding` selects."""
 
     config_keys = ["settings"]  # noqa: RUF012
 
@@ -132,10 +132,10 @@ class Head(Module):
 
 
 class FacetHead(Head):
-    """Template and residual off token states (`units`), off words, or off both; each of unit norm, then unlanguaged.
+    """Template and residual from token states (`units`), words, or both, each scaled to unit norm, then unlanguaged.
 
     `settings`: `dim` of the states, widths of the parts (`units`, `words`: two each, or none), `languages` (0: no
-    language embedding), `known` trained rows of the table of words, which has `table_rows`, `seed` and norm (`unseen`)
+    language embedding), `known` trained rows of the word table, which has `table_rows`, with `seed` and norm (`unseen`)
     of its other rows, `sentence_weight` of the sentence vector in the meaning (0: not in it).
     """
 
@@ -189,7 +189,7 @@ class FacetHead(Head):
         return part - (part - centre) @ basis @ basis.T
 
     def _words(self, features: Features) -> Tensor:
-        """Sum of the rows of each text's words: trained ones, and others as they are at random."""
+        """Return the sum of the rows of each text's words: trained rows, and random ones for the others."""
         table: Tensor = self.table  # pyright: ignore[reportAssignmentType]
         known: Tensor = self.known  # pyright: ignore[reportAssignmentType]
         rows, numbers = (features["word_rows"] % self.settings["table_rows"]).unique(return_inverse=True)
@@ -204,7 +204,7 @@ NAMES = ("language", "meaning", "query", "key", "template_value", "residual_valu
 
 
 class AttentionHead(Head):
-    """FMDA: the sentence vector attends to the tokens (template), and to what that leaves (residual).
+    """FMDA: the sentence vector attends to the tokens (template), and to the rest of them (residual).
 
     `settings`: `dim`, and the switches of disent's `AttentionConfig`.
     """
@@ -231,7 +231,7 @@ class AttentionHead(Head):
         scale = self.settings["dim"] ** -0.5 if self.settings["attention_scale"] == "sqrt_d" else 1.0
         parts: list[Any] = [maps[name] for name in NAMES[2:]]
         query, key, of_template, of_residual = parts
-        if self.is_linear:  # maps of sums, as disent has it: fewer products, and the same rounding
+        if self.is_linear:  # maps of sums, as in disent: fewer products, and the same rounding
             to_key = key.weight.T @ query.weight
             queries, keys = F.linear(vectors, to_key, key.weight.T @ query.bias), states
         else:
@@ -249,7 +249,7 @@ class AttentionHead(Head):
         return {"meaning": meaning, "template": template, "residual": residual, "language": maps["language"](vectors)}
 
     def _attended(self, mask: Tensor) -> Tensor:
-        """The mask without the first and the last token, if there are others."""
+        """Return the mask without the first and the last token, if there are others."""
         if self.settings["attention_special"] != "drop":
             return mask
         inner = mask & F.pad(mask[:, 1:], (0, 1), value=False)

@@ -1,7 +1,7 @@
-"""A static model as a module of sentence-transformers. The file lies in the folder of such a model.
+"""Define a static model as a module of sentence-transformers. The file is in the folder of such a model.
 
 It is loaded by SentenceTransformer(folder, trust_remote_code=True), and needs numpy and safetensors beside
-sentence-transformers. What it imports of disent is copied beside it.
+sentence-transformers. Whatever it imports from disent is copied beside it.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -19,7 +19,7 @@ Features = MutableMapping[str, Any]
 
 
 class StaticWords(InputModule):
-    """Texts to unit vectors, by the embedding that `task` names."""
+    """Map texts to unit vectors of the embedding that `task` names."""
 
     forward_kwargs = {"task"}  # noqa: RUF012
 
@@ -28,7 +28,7 @@ class StaticWords(InputModule):
         self.model = model
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **options: Any) -> dict[str, Any]:
-        """Embed texts: there is nothing left for a device to compute."""
+        """Embed texts, which leaves nothing for a device to compute."""
         texts = [f"{prompt or ''}{text}" for text in inputs]
         return {"vectors": torch.from_numpy(self.model.encode(texts, self._name(options.get("task"))))}
 
@@ -38,7 +38,7 @@ class StaticWords(InputModule):
         return features
 
     def _name(self, task: str | None) -> str | None:
-        """Return the embedding of a task, None for the meaning: that of queries, documents and texts without a task."""
+        """Return the embedding of a task; None, the meaning, for queries, documents and texts without a task."""
         return None if task in ("query", "document", "meaning") else task
 
     def get_embedding_dimension(self) -> int:

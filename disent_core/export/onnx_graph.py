@@ -1,7 +1,7 @@
-"""Write an exported folder's encoder and routes as one ONNX graph, and run it: token ids in, one output a route.
+"""Write an exported folder's encoder and routes as one ONNX graph, and run it: token ids in, one output per route.
 
 The inputs are `input_ids` and `attention_mask`, int64 [texts, tokens], and for heads that read words `word_rows`, int64
-[texts, rows], which `word_rows` of the file of that name in the folder makes. Needs the extra `onnx`.
+[texts, rows], computed by the function and file of that name in the folder. Needs the extra `onnx`.
 """
 
 import warnings
@@ -18,22 +18,22 @@ from torch import Tensor, nn
 from disent_core.methods.modules.word_rows import random_bits, word_rows
 
 GRAPH = "disent.onnx"
-"""File of the graph. No name that a library looks for: its outputs are not those of a plain encoder."""
-MOST_BYTES = 2_000_000_000  # of a graph in one file, which is a message of protobuf
+"""File of the graph. No library looks for this name: the outputs are not those of a plain encoder."""
+MOST_BYTES = 2_000_000_000  # most bytes of a graph in one file, which is one protobuf message
 _OPSET = 18
 _TOKENS = ("input_ids", "attention_mask")
 _WORDS = "word_rows"
 
 
 class WordSums(nn.Module):
-    """Sums of rows of the table of words of a `modeling_disent.FacetHead`.
+    """Sums of rows from the word table of a `modeling_disent.FacetHead`.
 
-    The random rows are not computed as there, with products of unsigned numbers that graphs lack, but stored, a bit for
-    each value: 8 MB for 512 columns.
+    The random rows are stored, with a bit for each value (8 MB for 512 columns), because graphs lack the products of
+    unsigned integers that compute them there.
     """
 
     bits: Tensor  # random rows, a bit for each value
-    signs: Tensor  # of the eight bits of each byte
+    signs: Tensor  # signs of the eight bits of each byte
     place: Tensor  # number of each row in `table`, -1 if it is random
     table: Tensor  # trained rows
 
@@ -60,7 +60,7 @@ class WordSums(nn.Module):
 
 
 class Graph(nn.Module):
-    """A model of sentence-transformers, a transformer or words alone and a router, as a function of tensors.
+    """A model of sentence-transformers (a transformer or words alone, then a router) as a function of tensors.
 
     Its outputs are the routes named in `names`.
     """
@@ -109,10 +109,10 @@ class TaggerGraph(nn.Module):
 
 @torch.no_grad()
 def write_graph(graph: Graph | TaggerGraph, path: Path, outside: str) -> None:
-    """Write the graph of a model; its metadata `preprocessing` says which steps are `outside` of it.
+    """Write the graph of a model; its metadata `preprocessing` names the steps that are `outside` of it.
 
-    The exporter is the one that traces: that of torch.export needs two more packages, takes eight times as long and its
-    graphs round twice as much.
+    It uses the tracing exporter: the one based on torch.export needs two more packages, takes eight times as long, and
+    its graphs round twice as much.
     """
     for name in ("onnx", "onnxruntime"):
         import_module(name)
@@ -126,7 +126,7 @@ def write_graph(graph: Graph | TaggerGraph, path: Path, outside: str) -> None:
     axes = {name: {0: "texts", 1: "rows" if name == _WORDS else "tokens"} for name in graph.inputs}
     outer = {0: "texts", 1: "tokens"} if isinstance(graph, TaggerGraph) else {0: "texts"}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the exporter's age, and shapes of the example: other shapes are checked
+        warnings.simplefilter("ignore")  # about the exporter's age, and the example's shapes: other shapes are checked
         torch.onnx.export(
             graph,
             tuple(example.values()),
@@ -152,9 +152,9 @@ def open_graph(folder: Path) -> Any:
 def graph_vectors(
     folder: Path, texts: Sequence[str], max_length: int | None
 ) -> Iterator[tuple[slice, Mapping[str, Float[np.ndarray, "texts _"]]]]:
-    """Yield vectors by route that the graph of a folder gives for some of the texts, in batches of three shapes.
+    """Yield the vectors by route that the graph of a folder computes for some texts, in batches of three shapes.
 
-    All texts together, as many tokens wide as the longest; the first two; and the third, which is alone.
+    The batches are all texts, padded to the longest; the first two; and the third alone.
     """
     from transformers import AutoTokenizer
 

@@ -1,7 +1,7 @@
-"""Say what each embedding of a head computes after the encoder, as modules of sentence-transformers where possible.
+"""Express what each embedding of a head computes after the encoder, as modules of sentence-transformers if possible.
 
-A route is a list of modules from token states to one vector. What sentence-transformers does not compute exactly is a
-module of `modeling_disent`, which is shipped in the folder: an export that is almost right would rank other neighbours.
+A route is a list of modules from token states to one vector. What sentence-transformers can't compute exactly is a
+module of `modeling_disent`, which is shipped in the folder: an export that is almost right would rank differently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,18 +37,18 @@ _UNKNOWN = "no module of sentence-transformers, nor the shipped one, computes it
 
 
 def shipped() -> Any:
-    """Return the module that is shipped; it needs sentence-transformers."""
+    """Return the shipped module, which needs sentence-transformers."""
     return import_module(_SHIPPED)
 
 
 def needs_code(route: Route) -> bool:
-    """Whether a step is one of the shipped module, which is loaded with `trust_remote_code=True` only."""
+    """Return whether a step is from the shipped module, which loads with `trust_remote_code=True` only."""
     return any(type(step).__module__ == _SHIPPED for step in route)
 
 
 @dataclass(frozen=True)
 class Routes:
-    """What a head's folder computes."""
+    """The routes that a head's folder computes."""
 
     steps: Mapping[str, Route]  # by embedding or, if the head needs the language of a text, by language
     by_language: bool = False  # whether the names are languages
@@ -68,7 +68,7 @@ class Routes:
 
     @property
     def side_by_side(self) -> list[str]:
-        """The routes whose vectors are several parts side by side."""
+        """Return the routes whose vectors are several parts side by side."""
         return [name for name, route in self.steps.items() if len(getattr(route[-1], "widths", ())) > 1]
 
     @property
@@ -77,7 +77,7 @@ class Routes:
         return any(getattr(step, "settings", {}).get("words") for route in self.steps.values() for step in route)
 
     def learned(self, head: SavedHead) -> "Routes":
-        """Return the routes of embeddings that training had something for."""
+        """Return the routes of embeddings that training had data for."""
         names = learned(head.method.embeddings, head.description)
         kept = {
             name: route for name, route in self.steps.items() if name in names or name not in head.method.embeddings
@@ -85,7 +85,7 @@ class Routes:
         return replace(self, steps=kept)
 
     def chosen(self, names: Sequence[str] | None) -> "Routes":
-        """Return some of the routes; None: those without the shipped module or, if there are none, all."""
+        """Return the named routes; None: those without the shipped module or, if there are none, all."""
         if names is None:
             names = [name for name, route in self.steps.items() if not needs_code(route)] or list(self.steps)
         names = [name if name in self.steps else ALIASES.get(name, name) for name in names]
@@ -97,7 +97,7 @@ class Routes:
 
     @property
     def default(self) -> str | None:
-        """The route of queries, documents and texts without a task: the meaning, or the first that there is."""
+        """The route of queries, documents and texts without a task: the meaning, or else the first route."""
         if self.by_language:
             return None
         return "meaning" if "meaning" in self.steps else next(iter(self.steps))
@@ -122,7 +122,7 @@ def routes_of(head: SavedHead, seed: int | None, pooled: Route) -> Routes:
 
 
 def refusal(head: SavedHead, reason: str) -> TrainingError:
-    """Return the error of a head that can't be exported."""
+    """Return the error for a head that can't be exported."""
     remedy = "Use it from Python: disent.load"
     return TrainingError(f"{head.path}: {head.description['name']} can't be exported: {reason}. {remedy}")
 
@@ -131,7 +131,7 @@ def refusal(head: SavedHead, reason: str) -> TrainingError:
 
 
 def pooling_steps(pooling: Pooling, model: Any, dim: int) -> Route | None:
-    """Return the steps from token states to the encoder's sentence vector; None if there are none for its pooler."""
+    """Return the steps from token states to the encoder's sentence vector; None if its pooler can't be expressed."""
     if pooling in ("cls", "mean"):
         return (_pool("cls" if pooling == "cls" else "mean", dim),)
     pooler = model.pooler
@@ -148,14 +148,14 @@ def _sentence_transformers() -> Any:
 
 
 def _pool(mode: Literal["cls", "mean", "max"], dim: int) -> nn.Module:
-    """Token states to one vector: the state at position 0, or the mean or maximum over tokens."""
+    """Reduce token states to one vector: the state at position 0, or the mean or maximum over tokens."""
     return _sentence_transformers().Pooling(dim, mode)
 
 
 def _dense(
     weight: Tensor, bias: Tensor | None, activation: nn.Module | None = None, *, of_tokens: bool = False
 ) -> nn.Module:
-    """W x + b of the vector, or of every token's state; then the activation. `weight` is [outer, inner]."""
+    """Compute W x + b of the vector, or of every token's state, then the activation. `weight` is [outer, inner]."""
     return _sentence_transformers().Dense(
         weight.shape[1],
         weight.shape[0],
@@ -172,7 +172,7 @@ def _affine(layer: nn.Linear, activation: nn.Module | None = None, *, scale: flo
 
 
 def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, Route]:
-    """Return the linear map of each language that a closed form is; reject one that reads the other texts too."""
+    """Return the linear map of each language in a closed form; reject one that also reads the other texts."""
     if head.method.is_transductive(head.settings):
         raise refusal(head, "it subtracts the mean of the texts that are embedded together: no function of one text")
     solution, routes = trained.solution, {}
@@ -211,7 +211,7 @@ def _of_module(module: nn.Module, pooled: Route, head: SavedHead) -> Routes:
 
 
 def _of_units(module: FacetFirstHead, states: Sequence[nn.Module]) -> dict[str, Route]:
-    """Template and residual of facet_first; `states` are the states of several layers, if it reads several."""
+    """Return template and residual of facet_first; `states` stacks the states of several layers if it reads several."""
     sizes = [module.config.template_units, module.config.residual_units]
     parts = zip(module.units.weight.detach().split(sizes), module.units.bias.detach().split(sizes), strict=True)
     # max_j (W h_j) + b = max_j (W h_j + b): the bias is the same for every token.
@@ -254,7 +254,7 @@ def _after_tuning(source: nn.Module) -> Route:
 
 
 def _step(kind: str, settings: dict[str, Any], weights: Mapping[str, Tensor]) -> Any:
-    """Return a module with weights; of its buffers those that are not given stay zero."""
+    """Return a module with weights; buffers that are not given stay zero."""
     module = getattr(shipped(), kind)(settings)
     module.load_state_dict({**dict(module.named_buffers()), **weights})
     return module
@@ -281,7 +281,7 @@ def _views(
     table_rows: int = TABLE_ROWS,
     sentence_weight: float = 0.0,
 ) -> Any:
-    """Return a step of two parts off token states (widths `units`), off words (`widths`), or both."""
+    """Return a step of two parts, from token states (widths `units`), words (`widths`), or both."""
     settings: dict[str, Any] = {"dim": 0, "units": units, "words": widths, "languages": 0, "known": 0}
     settings |= {"seed": table_seed(seed), "table_rows": table_rows, "unseen": 1.0, "sentence_weight": sentence_weight}
     if language is not None:

@@ -1,7 +1,7 @@
-"""Write and check the record of an exported folder, and open the folder as the head that it was made from.
+"""Write and check the record of an exported folder, and open the folder as the head that it was exported from.
 
-The folder has the head's weights where sentence-transformers reads them, or in `REST`, and its record says where. So
-the head itself is put together again, and gives its own vectors to the bit; no code of the folder is run.
+The folder has the head's weights where sentence-transformers reads them, or in `REST`, and its record tells where. So
+the head itself can be rebuilt, with vectors equal to the bit; no code in the folder is run.
 """
 
 import json
@@ -37,21 +37,21 @@ from disent_core.storage.weights import INDEX as RECORD
 from disent_core.storage.weights import read_weights
 
 CARD = "README.md"  # the model card, the only file that may change after the export
-REST = "disent_head.safetensors"  # weights of the head that no module of sentence-transformers has as they are
+REST = "disent_head.safetensors"  # weights of the head that no module of sentence-transformers has unchanged
 _CHECKSUM = "checksum"
 _READ = ("*.json", "*.safetensors", "*.txt", "*.model", "*.py")
-"""Files that transformers or sentence-transformers may read from a folder, also if the export did not write them."""
+"""Files that transformers or sentence-transformers may read from a folder, even if the export did not write them."""
 
 
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write the record with the checksums of all files that are there, and of itself."""
+    """Write the record with the checksums of all files in the folder, and of itself."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     full = {**record, "files": {file.relative_to(folder).as_posix(): sha256_of(file) for file in files}}
     write_json(folder / RECORD, full | {_CHECKSUM: checksum(full)})
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """Read the record of an exported folder: what head it is, and what its files were when it was written."""
+    """Read the record of an exported folder: its head, and its files as they were written."""
     try:
         record = read_folder_record(folder / RECORD)
         is_intact = record.get(_CHECKSUM) == checksum(record)
@@ -65,7 +65,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def checked_record(folder: Path) -> dict[str, Any]:
-    """Read the record, if every file is as it was when the folder was written."""
+    """Read the record, after checking that every file is as it was written."""
     record = read_record(folder)
     require_inside(folder)
     for name, wanted in record["files"].items():
@@ -89,7 +89,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def checksum(record: Mapping[str, Any]) -> str:
-    """Return the checksum of a record, which it has as its last value."""
+    """Return the checksum of a record, which becomes its last value."""
     return fingerprint({name: value for name, value in record.items() if name != _CHECKSUM})
 
 
@@ -99,23 +99,23 @@ def _changed(file: Path, problem: str) -> DamagedError:
 
 @dataclass(frozen=True)
 class CopiedEncoder(LazyEncoder):
-    """The encoder in an exported folder, whose files have been checked: it is known by the original's fingerprint."""
+    """The encoder in an exported folder with checked files, which goes by the original's fingerprint."""
 
     original: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """Return that of the encoder that the head was trained on."""
+        """Return the fingerprint of the encoder that the head was trained on."""
         return self.original
 
     @property
     def files(self) -> EncoderFiles:
-        """Return the files, as those of the original: weights that were tuned from it fit this copy."""
+        """Return the files as the original's, so that weights tuned from it fit this copy."""
         return replace(super().files, fingerprint=self.original)
 
 
 def open_folder(folder: Path, *, device: Device = "auto", allowed: Collection[str] = ()) -> SavedHead:
-    """Open the head in an exported folder; `allowed` are modules of the user that its record may name."""
+    """Open the head in an exported folder; `allowed` are the user's modules that its record may name."""
     path, record = folder / RECORD, checked_record(folder)
     description = record["description"]
     method, settings = method_of(path, description, allowed)
@@ -128,7 +128,7 @@ def open_folder(folder: Path, *, device: Device = "auto", allowed: Collection[st
 
 
 def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, dict[str, str]]:
-    """Return in which file of a folder every weight of a head lies; write those that lie in none to `REST`."""
+    """Return the file of a folder that has each weight of a head; write weights that no file has to `REST`."""
     stored: dict[torch.Size, list[tuple[str, str, Tensor]]] = {}
     for file in sorted(folder.rglob("*.safetensors")):
         for name, value in load_file(file).items():
@@ -149,7 +149,7 @@ def index_weights(folder: Path, head: SavedHead, seed: int | None) -> dict[str, 
 
 
 def _weights(head: SavedHead, seed: int | None) -> Mapping[str, Tensor]:
-    """Return weights of a seed, without those of the blocks of a tuned encoder that the export has cut off."""
+    """Return the weights of a seed, without the blocks of a tuned encoder that the export has cut off."""
     weights, trained = read_weights(head.path, seed)[0], head.trained
     if isinstance(trained, TrainedTaggers):
         kept = trained.tagger(seed).state_dict()

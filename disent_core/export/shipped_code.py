@@ -1,4 +1,4 @@
-"""Name the code that exported folders may have: of this version, and of earlier ones."""
+"""List the code that exported folders may have: that of this version and of earlier ones."""
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256
@@ -17,7 +17,7 @@ COPIED = (
     "disent_core.normal_form",
     "disent_core.random_bits",
 )
-"""The shipped module, and the modules of disent that it imports, itself or through them."""
+"""The shipped module, and the modules of disent that it imports directly or indirectly."""
 COPIED_OF_STATIC = (
     "disent_core.export.modeling_static",
     *COPIED[1:],
@@ -28,7 +28,7 @@ COPIED_OF_STATIC = (
     "disent_core.progress",
     "disent_core.errors",
 )
-"""The same of the module of a static model."""
+"""The same for the module of a static model."""
 EARLIER_CODE = {
     "disent 0.2 or 0.3": {
         "modeling_disent.py": "cc31a85f1bbc86896c58fe087cb76930e662b628c76590e22a66ec262661dc17",
@@ -37,11 +37,11 @@ EARLIER_CODE = {
         "word_rows.py": "287f776a295ccb40ec2f8be69d8e26b396ef1a3730e8512f95e37c592ab7aa06",
     },
 }
-"""SHA-256 of the files of code that released versions wrote."""
+"""SHA-256 of the code files that released versions wrote."""
 
 
 def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[str, str]:
-    """Return the files of code that a folder may have."""
+    """Return the source of each code file that a folder may have, by name."""
     code = {}
     for name in names:
         source = _path_of(name).read_text(encoding="utf-8")
@@ -52,20 +52,20 @@ def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[
 
 
 def _path_of(module: str) -> Path:
-    """Return the file of a module of disent, which is not imported: it may need libraries that are not installed."""
+    """Return the file of a module of disent without importing it: it may need libraries that are not installed."""
     return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def known_code() -> dict[str, Mapping[str, str]]:
-    """Return the SHA-256 of each file of code that a version of disent writes, this version first."""
+    """Return the SHA-256 of each code file that a version of disent writes, this version first."""
     current = {name: sha256(source.encode()).hexdigest() for name, source in shipped_code().items()}
     return {"this version of disent": current, **EARLIER_CODE}
 
 
 def writer_of_code(folder: Path) -> str | None:
-    """Return the version that writes the code of a folder, which `trust_remote_code=True` would run; None without any.
+    """Return the version that wrote the code in a folder, which `trust_remote_code=True` would run; None without code.
 
-    Reject other code, and JSON that has code imported from elsewhere.
+    Reject other code, and JSON that imports code from elsewhere.
     """
     remedy = "Do not load the folder with trust_remote_code=True, or export the head again"
     for file in sorted(folder.rglob("*.json")):
@@ -87,7 +87,7 @@ def writer_of_code(folder: Path) -> str | None:
 
 
 def _settings(file: Path) -> list[tuple[str, Any]]:
-    """Return keys and values of a file of JSON, at any depth."""
+    """Return keys and values of a JSON file, at any depth."""
     try:
         return [*settings_within(parsed_json(file.read_text(encoding="utf-8")))]
     except (OSError, ValueError, RecursionError) as error:
@@ -96,6 +96,6 @@ def _settings(file: Path) -> list[tuple[str, Any]]:
 
 
 def _is_known_class(name: object) -> bool:
-    """Whether what sentence-transformers imports is its own, torch's or disent's; a word without a dot is no import."""
+    """Return whether a class to import is of sentence-transformers, torch or disent; without a dot it is no import."""
     known = ("sentence_transformers.", "torch.nn.", "modeling_disent.", "modeling_static.")
     return "." not in str(name) or (str(name).startswith(known) and "--" not in str(name))

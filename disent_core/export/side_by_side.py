@@ -1,6 +1,6 @@
-"""Embeddings of parts side by side, which a truncation shortens together. Exported folders carry a copy of this file.
+"""Truncate embeddings of several parts side by side, all parts together. Exported folders carry a copy of this file.
 
-sentence-transformers' `truncate_dim` keeps the first columns: of a meaning, they would be those of the template alone.
+sentence-transformers' `truncate_dim` keeps the first columns: in a meaning, these would be the template's alone.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from torch import Tensor
 
 
 class SideBySide(Tensor):
-    """A matrix of parts side by side, whose `[..., :n]` are the first columns of every part, in proportion.
+    """A matrix of parts side by side, whose `[..., :n]` takes the first columns of every part, in proportion.
 
-    Each part keeps its length, so that the cosine of two truncated vectors weighs the parts as before. Any other
+    Each part keeps its norm, so that the cosine of two truncated vectors weighs the parts as before. Any other
     operation sees a plain tensor and returns one.
     """
 
@@ -33,7 +33,7 @@ class SideBySide(Tensor):
 
 
 def side_by_side(matrix: Tensor, widths: Sequence[int]) -> Tensor:
-    """Return the matrix as one whose truncation respects its parts; as it is if it has one part, or is traced."""
+    """Return the matrix with a truncation that respects its parts; unchanged if it has one part, or is traced."""
     if len(widths) < 2 or torch.jit.is_tracing():
         return matrix
     parts = matrix.as_subclass(SideBySide)
@@ -42,10 +42,10 @@ def side_by_side(matrix: Tensor, widths: Sequence[int]) -> Tensor:
 
 
 def truncated(matrix: Tensor, widths: Sequence[int], columns: int) -> Tensor:
-    """Return the first columns of every part, `columns` in all, each part at the length that it had.
+    """Return the first columns of every part, `columns` in all, each part scaled to its original norm.
 
     Raises:
-        ValueError: if there is not a column for every part.
+        ValueError: if a part would get no column.
     """
     total = sum(widths)
     if columns >= total:

@@ -8,13 +8,13 @@ from disent_core.errors import DamagedError, TrainingError, located, reason
 
 SIGNATURE = "model.sig"
 _LEFT_OUT = {SIGNATURE, ".git", ".gitattributes", ".github", ".gitignore"}
-"""What may lack in a signature: model-signing leaves these out, and nothing reads them."""
+"""Files that a signature may lack: model-signing leaves these out, and nothing reads them."""
 
 
 def signer_of(folder: Path, key: Path) -> str:
-    """Return who has signed a folder, after a check of the signature and of every file.
+    """Verify the signature of a folder and every file, and return who signed it.
 
-    `key` is a PEM file with the public key of the signer, or the certificate of who issued that of the signer.
+    `key` is a PEM file with the public key of the signer, or with the certificate of the signer's issuer.
     """
     from model_signing import verifying  # pyright: ignore[reportMissingImports]
 
@@ -26,7 +26,7 @@ def signer_of(folder: Path, key: Path) -> str:
             verifier = verifying.Config().use_certificate_verifier(certificate_chain=[key])
         else:
             verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
-    except Exception as error:  # of cryptography and OpenSSL, which have no common class
+    except Exception as error:  # errors of cryptography and OpenSSL have no common class
         problem = f"this is no public key on an elliptic curve and no certificate ({reason(error)})"
         raise TrainingError(located(key, None, problem, "Name a PEM file")) from error
     try:

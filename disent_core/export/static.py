@@ -1,6 +1,6 @@
 """Turn a trained `lexicon` or `facet_static` into a static model, which needs neither torch nor disent's tables.
 
-A static model's folder may have a module of sentence-transformers too, whose own modules have no hashed n-grams.
+A static model's folder may also have a shipped module, since sentence-transformers' own have no hashed n-grams.
 """
 
 import json
@@ -27,7 +27,7 @@ from disent_core.storage.files import atomic_path
 def of_table(
     words: HashedNgramTable, parts: Mapping[str, int], table_rows: int = TABLE_ROWS, **options: Any
 ) -> StaticModel:
-    """Return the model of a trained table, whose units are `parts` in order; options as of `StaticModel.of_table`."""
+    """Return the model of a trained table, whose units are `parts` in order; options are `StaticModel.of_table`'s."""
     known, table = words.known.cpu().numpy(), words.table.detach().float().cpu().numpy()
     return StaticModel.of_table(
         known, table, parts=parts, table_rows=table_rows, seed=words.seed, unseen=words.unseen, **options
@@ -37,7 +37,7 @@ def of_table(
 def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **description: Any) -> StaticModel:
     """Return the model of a trained `lexicon` or `facet_static`, by default of its first seed.
 
-    `bits` of a value are 4 or 8; `description` are more facts for the card, such as `name`, `licence`, `attribution`,
+    A value has 4 or 8 `bits`; `description` has further facts for the card, such as `name`, `licence`, `attribution`,
     `data` and `measured`.
     """
     trained, facts = head.trained, head.description
@@ -49,7 +49,7 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     if seed not in trained.words:
         raise ValueError(f"the head has no seed {seed}; choose one of {', '.join(map(str, trained.words))}")
     config, has_template = trained.config, "template" in learned(head.method.embeddings, facts)
-    names = ("template", "residual") if has_template else ("_1", "_2")  # halves of a meaning, which mean nothing
+    names = ("template", "residual") if has_template else ("_1", "_2")  # halves of a meaning, meaningless by themselves
     described: dict[str, Any] = {
         "name": facts["name"],
         "method": facts[METHOD_REFERENCE],
@@ -89,7 +89,7 @@ _MODULES = [{"idx": 0, "name": "0", "path": "", "type": "modeling_static.StaticW
 def export_static(model: StaticModel, folder: Path, *, licence: str | None = None) -> None:
     """Write a static model as a folder that both disent and sentence-transformers load.
 
-    The folder does not exist yet. Without a `licence` of the weights the card has the one that the model states.
+    The folder must not exist yet. `licence` is that of the weights, for the card; None: the one that the model states.
     """
     from sentence_transformers import SentenceTransformer
 

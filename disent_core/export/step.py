@@ -1,4 +1,4 @@
-"""Keep a head of the lineage as an exported folder."""
+"""Keep a head of the lineage exported as a folder."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -24,7 +24,7 @@ _LOADED_BY = ("torch", "transformers", "tokenizers", "sentence_transformers", "s
 
 
 def refresh_export(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> StepResult:
-    """Export a head of a run, its first seed, unless its folder is whole, of these weights and metrics, and works."""
+    """Export the first seed of a head, unless its folder is intact, works, and has these weights and metrics."""
     settings, of = workspace.config.exports, (encoder, method.name, training_set)
     modules = modules_of(workspace, encoder, method)
     head = open_head(workspace.head(*of), device="cpu", allowed=modules)
@@ -83,7 +83,7 @@ def _mark(workspace: Workspace, made_from: str) -> Path:
 
 
 def _problem(folder: Path, modules: Sequence[str]) -> str:
-    """Return why the folder does not give the output of its head; empty if it does."""
+    """Return why the folder does not reproduce the output of its head; empty if it does."""
     try:
         check_folder(folder, modules)
     except DamagedError as error:

@@ -18,11 +18,11 @@ from disent_core.export.routes import Routes, shipped
 from disent_core.export.saved_folder import write_json
 from disent_core.export.shipped_code import COPIED, shipped_code
 
-Vectors = Mapping[str, Float[np.ndarray, "texts _"]]  # vectors of texts by route; of a tagger its `logits`, of words
+Vectors = Mapping[str, Float[np.ndarray, "texts _"]]  # vectors of texts by route; for a tagger, `logits` of words
 
 
 def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None:
-    """Write `Transformer -> Router(routes)`, or words in place of the transformer; the folder does not exist yet."""
+    """Write `Transformer -> Router(routes)`, or words in place of the transformer, to a new folder."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Router, Transformer
 
@@ -35,7 +35,7 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
             kind = shipped().WordTransformer if routes.reads_words else Transformer
             first = kind(str(folder), max_seq_length=encoder.config.max_length)
             shutil.rmtree(folder)
-            first.model = encoder.model  # without the random pooler that transformers gives one without
+            first.model = encoder.model  # without the random pooler that transformers adds if there is none
         # Without a mapping, encode_query and encode_document would find no route.
         mappings = {(task, None): routes.default for task in ("query", "document")} if routes.default else None
         router = Router(
@@ -56,7 +56,7 @@ def write_folder(folder: Path, encoder: ExportedEncoder, routes: Routes) -> None
 def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) -> Vectors:
     """Return vectors of texts by route, as sentence-transformers computes them from a folder on the CPU.
 
-    Modules of the shipped file are taken from disent: no code of the folder is run.
+    Modules of the shipped file are taken from disent; no code in the folder is run.
     """
     model = load_folder(folder)
     return {
@@ -67,7 +67,7 @@ def folder_vectors(folder: Path, texts: Sequence[str], routes: Sequence[str]) ->
 
 @contextmanager
 def loadable(folder: Path) -> Iterator[None]:
-    """Name the remedy if a folder can't be loaded."""
+    """Raise an error with the remedy if a folder can't be loaded."""
     try:
         with quiet():
             yield
@@ -81,7 +81,7 @@ _CLASSES = ("WordTransformer", "WordInput", "LayerStates", "FacetHead", "Attenti
 
 
 def load_folder(folder: Path) -> Any:
-    """Load a folder with sentence-transformers, and the shipped modules from disent."""
+    """Load a folder with sentence-transformers, taking the shipped modules from disent."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Router, Transformer
 
@@ -96,7 +96,7 @@ def load_folder(folder: Path) -> Any:
 
 
 def _ship(folder: Path) -> None:
-    """Copy the shipped module and what it imports, and name its classes as those of that file."""
+    """Copy the shipped module and what it imports, and refer to its classes in the copy."""
     for name, source in shipped_code(COPIED).items():
         (folder / name).write_text(source, encoding="utf-8")
     for name in ("modules.json", "1_Router/router_config.json"):
@@ -107,7 +107,7 @@ def _ship(folder: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence reports about a model whose vectors are compared afterwards, and about texts of ours that are cut."""
+    """Silence messages about a model whose vectors are compared afterwards, and about truncated probe texts."""
     loggers = [logging.getLogger(name) for name in ("sentence_transformers", "disent_core.encoders")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -121,7 +121,7 @@ def quiet() -> Iterator[None]:
 
 
 def forget_origin(folder: Path) -> None:
-    """Remove the path of the folder that the model was read from, and what names code of a hub."""
+    """Remove the path of the folder that the model was read from, and references to code on a hub."""
     for file in filter(Path.is_file, (folder / "config.json", folder / "tokenizer_config.json")):
         settings = json.loads(file.read_text(encoding="utf-8"))
         forgotten = ("_name_or_path", "name_or_path", "auto_map")

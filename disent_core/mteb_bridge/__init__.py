@@ -1,5 +1,5 @@
-"""Heads as models of mteb, tasks as tasks of mteb, and official tasks of mteb on local files.
+"""Present heads and tasks as models and tasks of mteb, and run its official tasks on local files.
 
-What belongs here: what needs mteb, which is imported where it is used. What does not: reading its result files, see
+This package has all code that needs mteb, which is imported where it is used. Reading its result files does not, see
 `evaluation.mteb_results`.
 """

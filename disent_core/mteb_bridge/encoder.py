@@ -1,4 +1,4 @@
-"""A head as a model of mteb."""
+"""Present a head as a model of mteb."""
 
 # pyright: reportMissingImports=false
 # mteb is an extra.
@@ -19,21 +19,21 @@ from disent_core.evaluation.tasks.sts import paired_similarity
 if TYPE_CHECKING:
     from mteb.models import ModelMeta
 
-REVISION_DIGITS = 12  # of the fingerprint of a head's weights
+REVISION_DIGITS = 12  # digits of the fingerprint of a head's weights
 
 
 @dataclass(frozen=True)
 class Spoken:
     """The languages of the texts of one subset of a task."""
 
-    prompts: Mapping[str, str] = field(default_factory=dict)  # of `query` and `document`, in tasks of retrieval
-    columns: Sequence[tuple[Sequence[str], Sequence[str]]] = ()  # texts and the language of each, in other tasks
+    prompts: Mapping[str, str] = field(default_factory=dict)  # languages of `query` and `document`, in retrieval tasks
+    columns: Sequence[tuple[Sequence[str], Sequence[str]]] = ()  # texts with the language of each, in other tasks
 
 
 def _languages(texts: list[str], metadata: Any, subset: str, prompt: str | None) -> Sequence[str | None]:
-    """Return the language of each text as disent names it; None where the task does not say it.
+    """Return the language of each text as disent names it; None where the task does not specify it.
 
-    Tasks of `mteb_bridge.tasks` do, if need be by prompt (`query` or `document`), and so do subsets of one language.
+    Tasks of `mteb_bridge.tasks` do, if necessary by prompt (`query` or `document`), and so do subsets in one language.
     """
     spoken: Spoken = getattr(metadata, "spoken", {}).get(subset, Spoken())
     if prompt is not None and prompt in spoken.prompts:
@@ -48,7 +48,7 @@ def _languages(texts: list[str], metadata: Any, subset: str, prompt: str | None)
 
 @runtime_checkable
 class Embedder(Protocol):
-    """What a head offers: `disent.Model` is one."""
+    """Interface of a head, which `disent.Model` satisfies."""
 
     embeddings: tuple[str, ...]
     languages: tuple[str, ...] | None
@@ -63,15 +63,15 @@ class Embedder(Protocol):
 
 
 class DisentEncoder:
-    """One embedding of a head, as mteb asks for it: `mteb.evaluate(DisentEncoder(model, "template"), tasks)`.
+    """One embedding of a head as a model of mteb: `mteb.evaluate(DisentEncoder(model, "template"), tasks)`.
 
-    Each embedding of a head is an experiment of its own under one name, `disent/METHOD-ENCODER-PAIR`, and the revision
-    is the fingerprint of the weights: results are never those of another training. The class has the methods of mteb's
-    `EncoderProtocol` and inherits nothing, so that it can be defined where mteb is absent.
+    Each embedding of a head is a separate experiment under one name, `disent/METHOD-ENCODER-PAIR`, and the revision is
+    the fingerprint of the weights: results are never those of another training. The class has the methods of mteb's
+    `EncoderProtocol` without inheriting from it, so that it can be defined where mteb is absent.
 
     Args:
         model: the head.
-        embedding: one of its embeddings; None: the meaning, or the only one that there is.
+        embedding: one of its embeddings; None: the meaning, or its only embedding.
     """
 
     def __init__(self, model: Embedder, embedding: str | None = None) -> None:
@@ -81,7 +81,7 @@ class DisentEncoder:
 
     @cached_property
     def mteb_model_meta(self) -> "ModelMeta":
-        """Return name, revision and experiment, by which mteb files the results."""
+        """Return the name, revision and experiment under which mteb files the results."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         description = self.model.description
@@ -117,7 +117,7 @@ class DisentEncoder:
     ) -> np.ndarray:
         """Embed the texts of batches, each with a list `text`: float32 [texts, dim].
 
-        The metadata of tasks of `mteb_bridge.tasks` say what language a text has, if need be by prompt type: query or
+        The metadata of tasks of `mteb_bridge.tasks` give the language of a text, if necessary by prompt type: query or
         document. The split and other options are not used.
         """
         texts = [text for batch in inputs for text in batch["text"]]
@@ -131,11 +131,11 @@ class DisentEncoder:
         return matrix
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
-        """Return the cosines of all rows with all rows, float32 [n, m], as disent computes them."""
+        """Return the cosines of each row with each row of the other side, float32 [n, m], as disent computes them."""
         left, right = (unit_rows(np.atleast_2d(np.asarray(side)), "mteb") for side in (embeddings1, embeddings2))
         return left @ right.T
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> np.ndarray:
-        """Return the cosine of each row with the row of the other side, float64 [n], as disent computes it."""
+        """Return the cosine of each row with its row of the other side, float64 [n], as disent computes it."""
         left, right = (np.atleast_2d(np.asarray(side)) for side in (embeddings1, embeddings2))
         return paired_similarity(left, right)

@@ -1,8 +1,8 @@
 """Measure heads with mteb on the corpora of a run.
 
 A task has its official name (Tatoeba, STS17, the classification of MASSIVE) only if the texts are the official ones as
-far as mteb's own statistics tell: as many texts, and as many characters to one a text and half a percent (mteb's copies
-keep line feeds, and are not normalised). So sample corpora, limited corpora and other splits never appear under an
+far as mteb's own statistics tell: as many texts, and as many characters within one per text and half a percent (mteb's
+copies keep line feeds, and are not normalised). So samples, limited corpora and other splits never appear under an
 official name.
 """
 
@@ -48,7 +48,7 @@ _TOLERANCE = 0.005
 
 
 def pair_tasks(problems: Iterable[Problem]) -> "tuple[list[AbsTask], list[Problem]]":
-    """Return Tatoeba and STS17 from problems of `tatoeba_retrieval` and `sts`, and the problems that are neither."""
+    """Return Tatoeba and STS17 from problems of `tatoeba_retrieval` and `sts`, and the remaining problems."""
     from datasets import Dataset, DatasetDict
 
     by_task: dict[str, dict[str, tuple[Any, Spoken]]] = {TATOEBA: {}, STS17: {}}
@@ -72,9 +72,9 @@ def pair_tasks(problems: Iterable[Problem]) -> "tuple[list[AbsTask], list[Proble
 
 
 def massive_tasks(utterances: Mapping[str, tuple[str, pa.Table]]) -> "list[AbsTask]":
-    """Return the classification of intents and scenarios.
+    """Return the tasks of classifying intents and scenarios.
 
-    `utterances` has language and rows by locale as mteb's subsets or MASSIVE name it (`de`, `de-DE`, `zh-CN`).
+    `utterances` has language and rows by locale, as named by mteb's subsets or MASSIVE (`de`, `de-DE`, `zh-CN`).
     """
     from datasets import Dataset, DatasetDict
 
@@ -100,7 +100,7 @@ def _local(name: str, subsets: Mapping[str, tuple[Any, Spoken]], **chosen: Any) 
 
 
 def _official(problem: Problem) -> tuple[str | None, tuple[str, str]]:
-    """Return the official task that a problem may belong to, and the roles of its two columns."""
+    """Return the official task that a problem may belong to, and the roles of its two text columns."""
     if problem.task == "tatoeba_retrieval" and type(problem) is RetrievalProblem:
         return (TATOEBA if problem.settings.get("hubness") is None else None), ("query", "pool")
     return (STS17 if problem.task == "sts" and type(problem) is CorrelationProblem else None), ("source", "target")
@@ -108,7 +108,7 @@ def _official(problem: Problem) -> tuple[str | None, tuple[str, str]]:
 
 @cache
 def _of_mteb(name: str) -> tuple[Sequence[str], Any]:
-    """Return the subsets of an official task, and the statistics of its texts that mteb comes with."""
+    """Return the subsets of an official task, and mteb's statistics of its texts."""
     import mteb
 
     metadata = mteb.get_task(name).metadata
@@ -131,7 +131,7 @@ def _is_official(name: str, subset: str, split: str, texts: Sequence[str]) -> bo
 
 
 def official_size(name: str, subset: str, split: str) -> tuple[int, int]:
-    """Return texts and characters of a split of a subset by the statistics of mteb, for pairs those of both sides."""
+    """Return mteb's numbers of texts and characters in a split of a subset; for pairs, those of both sides."""
     statistics = _of_mteb(name)[1][split]["hf_subset_descriptive_stats"][subset]
     if "text_statistics" in statistics:
         return statistics["num_samples"], statistics["text_statistics"]["total_text_length"]
@@ -143,13 +143,13 @@ def official_size(name: str, subset: str, split: str) -> tuple[int, int]:
 
 
 OFFICIAL = {TATOEBA: "tatoeba_retrieval", STS17: "sts", **dict.fromkeys(MASSIVE, "")}
-"""Official tasks, with the tasks here that have their texts."""
+"""Official task -> task of disent that has its texts."""
 
 
 def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Sequence[str] = ()) -> "list[AbsTask]":
-    """Return tasks of mteb with their data from the tables of a run: official ones, then those of disent.
+    """Return tasks of mteb with data from the tables of a run: official ones, then those of disent.
 
-    Only what all of whose languages are among `languages`, and only tasks of these `names` in mteb; empty: all.
+    Keep only data whose languages are all in `languages`, and tasks whose mteb name is in `names`; empty: all.
     """
     config = workspace.config
     spoken = set(languages or config.languages)
@@ -170,7 +170,7 @@ def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Se
 
 
 def _massive(workspace: Workspace, spoken: Collection[str]) -> dict[str, tuple[str, Any]]:
-    """Return language and utterances by locale, of the first corpus in the format of MASSIVE."""
+    """Return language and utterances by locale, from the first corpus in MASSIVE's format."""
     config = workspace.config
     corpora = [corpus.name for corpus in config.corpora if corpus.format == "massive"]
     return {
@@ -194,19 +194,19 @@ def trained_languages(workspace: Workspace, trained_on: str) -> tuple[str, ...]:
 
 
 def evaluate(encoder: DisentEncoder, tasks: "Sequence[AbsTask]", folder: Path) -> "Iterator[TaskResult]":
-    """Measure one embedding on tasks, one after another; unchanged results in the folder are not measured again.
+    """Measure one embedding on each task in turn, reusing unchanged results in the folder.
 
-    A task that is not for the embedding is left out, as `DisentLanguageLeakage` for the language embedding. The folder
-    is of mteb's result files: `ResultCache(folder)` loads them.
+    Tasks that are not for the embedding are left out, as `DisentLanguageLeakage` is for the language embedding. The
+    folder has mteb's result files: `ResultCache(folder)` loads them.
     """
     import mteb
 
     cache = mteb.ResultCache(folder)
     for task in tasks:
-        is_for = getattr(task.metadata, "is_for", None)  # of official tasks on mteb's own data there is none
+        is_for = getattr(task.metadata, "is_for", None)  # official tasks on mteb's own data have none
         if is_for is not None and not is_for(encoder.embedding):
             continue
-        # Of results that have all subsets mteb does not ask whether the data are still the same.
+        # mteb does not check that the data are unchanged if results have all subsets.
         known = cache.load_task_result(task.metadata.name, encoder.mteb_model_meta)
         is_stale = known is not None and known.dataset_revision != task.metadata.revision
         strategy = "always" if is_stale else "only-missing"

@@ -1,7 +1,7 @@
-"""Tasks of disent as tasks of mteb, with their data.
+"""Present tasks of disent as tasks of mteb, with their data.
 
-A problem of a task becomes a subset, `CORPUS:en-de`, of the task of mteb that has its form: retrieval, correlation, or
-classification. Their metrics have a twin: `hit_rate_at_1` is `accuracy_at_1`, `cosine_spearman` is `spearman`, and
+A problem of a task becomes a subset, `CORPUS:en-de`, of the mteb task with its form: retrieval, correlation, or
+classification. The metrics correspond: `hit_rate_at_1` is `accuracy_at_1`, `cosine_spearman` is `spearman`, and
 the classifier is our probe, so `accuracy` is `accuracy`. The revision of the data is a fingerprint of all texts and
 labels, so mteb measures again what has changed.
 """
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Form:
-    """How problems of one class become a task of mteb: `data` are those of a subset by split, `spoken` its languages.
+    """How problems of one class become a task of mteb: `data` is that of a subset by split, `spoken` its languages.
 
-    What is right (`gold`) is a part of the fingerprint of the data.
+    The right answers (`gold`) are part of the fingerprint of the data.
     """
 
     base: Literal["AbsTaskRetrieval", "AbsTaskSTS", "AbsTaskClassification"]
@@ -44,10 +44,10 @@ class Form:
 
 
 def own_tasks(problems: Iterable[Problem]) -> "list[AbsTask]":
-    """Return the problems as tasks of mteb, one for each task of disent.
+    """Return the problems as tasks of mteb, one per task of disent.
 
-    Problems of other forms (nearest neighbours, mining, tagging), corrections for hubs, candidates that are skipped and
-    further problems with the same corpus and direction have none.
+    There are none for problems of other forms (nearest neighbours, mining, tagging), with corrections for hubs, with
+    skipped candidates, or with the same corpus and direction as an earlier problem.
     """
     by_task: dict[str, dict[str, Problem]] = {}
     for problem in problems:
@@ -58,14 +58,14 @@ def own_tasks(problems: Iterable[Problem]) -> "list[AbsTask]":
 
 
 def task_name(name: str) -> str:
-    """Return the name in mteb of a task of disent: `template_retrieval` -> `DisentTemplateRetrieval`."""
+    """Return the mteb name of a task of disent: `template_retrieval` -> `DisentTemplateRetrieval`."""
     return PREFIX + "".join(word.capitalize() for word in name.split("_"))
 
 
 def local(
     task: "AbsTask", data: Mapping[str, Any], spoken: Mapping[str, Spoken], embeddings: Collection[str] | None = None
 ) -> "AbsTask":
-    """Give a task of mteb its data by subset, so that mteb downloads nothing.
+    """Set the data of a task of mteb by subset, so that mteb downloads nothing.
 
     Its metadata get the languages of the texts, and the names of the embeddings that the task is for (None: all).
     """
@@ -81,25 +81,25 @@ def _metadata() -> Any:
     from pydantic import PrivateAttr
 
     class LocalMetadata(TaskMetadata):
-        """Metadata that mteb passes to a model with the texts of a task: here also which language a text has."""
+        """Metadata that mteb passes to a model with the texts of a task, extended by the language of each text."""
 
         _spoken: dict[str, Spoken] = PrivateAttr(default_factory=dict)
         _embeddings: Collection[str] | None = PrivateAttr(default=None)
 
         @property
         def spoken(self) -> dict[str, Spoken]:
-            """Languages of the texts, by subset."""
+            """Return the languages of the texts by subset."""
             return self._spoken
 
         def is_for(self, embedding: str) -> bool:
-            """Return whether the embedding is to be measured."""
+            """Return whether to measure the embedding."""
             return self._embeddings is None or embedding in self._embeddings
 
     return LocalMetadata
 
 
 def _task(name: str, subsets: Mapping[str, Problem]) -> "AbsTask":
-    """Return one task of mteb whose subsets are these problems."""
+    """Return a task of mteb whose subsets are these problems."""
     from mteb import abstasks
     from mteb.abstasks.task_metadata import TaskMetadata
 
@@ -130,7 +130,7 @@ def _task(name: str, subsets: Mapping[str, Problem]) -> "AbsTask":
 
 
 def _probe() -> dict[str, Any]:
-    """Return what makes a classification of mteb our probe: all training samples of each label, once."""
+    """Return the options that turn mteb's classification into our probe: all training samples of each label, once."""
     from sklearn.linear_model import RidgeClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -140,7 +140,7 @@ def _probe() -> dict[str, Any]:
 
 
 def _scripts(problem: Problem) -> list[str]:
-    """Return mteb's codes of the languages of a problem; a region or script of ours (`zh-TW`) is left out."""
+    """Return mteb's codes for the languages of a problem, without a region or script of ours (`zh-TW`)."""
     known = _codes()
     languages = [texts.language for texts in problem.texts.values()]
     scripts = (known.get(language) or known.get(language.partition("-")[0], _UNKNOWN) for language in languages)
@@ -149,7 +149,7 @@ def _scripts(problem: Problem) -> list[str]:
 
 @cache
 def _codes() -> dict[str, str]:
-    """Return mteb's code with the script by language as disent names it, `de` -> `deu-Latn`; of several the first."""
+    """Map languages as disent names them to mteb's codes with script, `de` -> `deu-Latn`, the first of several."""
     import mteb
 
     script_of_language: dict[str, str] = {}
@@ -160,7 +160,7 @@ def _codes() -> dict[str, str]:
     return script_of_language
 
 
-_UNKNOWN = "und-Latn"  # for a language without a code in mteb; it is only shown
+_UNKNOWN = "und-Latn"  # for a language without a code in mteb, for display only
 
 
 def _texts(texts: Texts) -> list[str]:
@@ -173,7 +173,7 @@ def _texts(texts: Texts) -> list[str]:
 
 
 def _retrieval(problem: RetrievalProblem, split: str) -> dict[str, Any]:
-    """Return queries q0, q1, ... and candidates d0, d1, ...: ids of corpora may occur on both sides."""
+    """Return queries q0, q1, ... and candidates d0, d1, ..., since corpus ids may occur on both sides."""
     from datasets import Dataset
 
     queries, pool = (
@@ -203,7 +203,7 @@ def _pairs(problem: CorrelationProblem, split: str) -> Any:
 
 
 def columns(*sides: Texts) -> Spoken:
-    """Return the languages of lists of texts of one language each."""
+    """Return the languages of lists of texts, each list in one language."""
     return Spoken(columns=[(_texts(side), [side.language] * len(side)) for side in sides])
 
 
@@ -218,9 +218,9 @@ def _labelled(problem: ProbeProblem, split: str) -> Any:
 
 
 def _parts(problem: ProbeProblem) -> Iterator[tuple[str, list[str], list[str], list[int]]]:
-    """Yield texts, languages and labels of what the probe learns on and of what it predicts.
+    """Yield texts, languages and labels of the examples that the probe learns from, then of those it predicts.
 
-    Labels are numbers in the order of their names: of two labels mteb also measures the precision of 1.
+    Labels are numbered in the order of their names: with two labels mteb also measures the precision of label 1.
     """
     names = np.unique(np.concatenate(list(problem.labels.values())))
     for part in ("train", "test"):

@@ -1,4 +1,4 @@
-"""Compute the largest BLEU of each utterance against every other one, update it exactly, and select the pool by it."""
+"""Compute the largest BLEU of each utterance against all others, update it exactly, and select the pool by it."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from disent_core.storage.tables import SCHEMAS, conform, rows_of
 
 log = logging.getLogger(__name__)
 
-ROWS_OF_SHARD = 100_000  # texts that are compared with all others in one shard
+ROWS_OF_SHARD = 100_000  # texts compared with all others in one shard
 READ = ["corpus", "language", "utterance_id", "split", "text", "text_key"]  # columns of `utterances` that are read
 BLEU_STATE_SCHEMA = schema("corpus, language, utterance_id, text_key, max_bleu float64, nearest_utterance_id?")
 """Schema of the BLEU state: one row per train utterance, ordered by id."""
@@ -35,15 +35,15 @@ def max_bleu(
     known: Bool[np.ndarray, " utterances"] | None = None,
     nearest: Witnesses | None = None,
 ) -> tuple[Scores, Witnesses]:
-    """Compute the largest sentence BLEU of each utterance against every other one.
+    """Compute the largest sentence BLEU of each utterance against all others.
 
-    Equals sacrebleu's `sentence_bleu(...).score / 100` over all pairs to 1e-9. A repeated utterance counts as another
-    one and is scored like any pair: without smoothing or effective order 0 below `order` tokens, else 1.
+    It equals sacrebleu's `sentence_bleu(...).score / 100` over all pairs to 1e-9. A repeated utterance counts as
+    another one and is scored like any pair: without smoothing or effective order, 0 below `order` tokens, else 1.
 
-    The tokens are already lower-cased if case is ignored. Returns the score in [0, 1], and its witness: the lowest
+    Tokens must already be lower-cased if case is ignored. Returns the score in [0, 1] and its witness: the lowest
     index of an utterance with that score, -1 if the score is 0.
 
-    After an edit the same is computed from the earlier result: only texts that are new or lost their witness are
+    After an edit, the same result is computed from the earlier one: only texts that are new or lost their witness are
     compared with all others, the rest with new texts only. `known` marks utterances that existed before, unchanged and
     in the same relative order. `nearest` is the current index of the witness of each of them; -1 if its score was 0, -2
     if the witness is gone or changed.
@@ -64,18 +64,18 @@ def max_bleu(
 
 @dataclass(frozen=True)
 class _Texts:
-    """Distinct token lists, in the order in which they first occur."""
+    """Distinct token lists, in order of first occurrence."""
 
     of: Int64[np.ndarray, " utterances"]  # index of the distinct text of each utterance
     first: Int64[np.ndarray, " texts"]  # first utterance of each text
-    second: Int64[np.ndarray, " texts"]  # its second utterance, or the number of utterances if there is none
+    second: Int64[np.ndarray, " texts"]  # second utterance of each text; the number of utterances if there is none
 
 
 def _distinct(utterances: Numbered) -> _Texts:
     ends = np.cumsum(utterances.lengths) * utterances.tokens.itemsize
     buffers = [None, pa.py_buffer(np.concatenate([[0], ends])), pa.py_buffer(utterances.tokens)]
     texts = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(utterances), buffers)
-    of = texts.dictionary_encode().indices.to_numpy().astype(np.int64)  # in the order in which they first occur
+    of = texts.dictionary_encode().indices.to_numpy().astype(np.int64)  # in order of first occurrence
     _, first = np.unique(of, return_index=True)
     second = np.full(len(first), len(utterances))
     repeats = np.flatnonzero(first[of] != np.arange(len(of)))
@@ -103,13 +103,13 @@ def _search(
     rescored, everything = np.flatnonzero(stale), np.arange(count)
     log.info("computing BLEU of %d of %d distinct texts against all others", len(rescored), count)
     _compare(search, rescored, everything, "all")
-    # A known text that now comes earlier, in a new utterance, may win a tie that it lost.
+    # A known text that now occurs earlier, in a new utterance, may win a tie that it lost before.
     _compare(search, np.flatnonzero(~stale), np.flatnonzero(~known[texts.first]), "new")
     return search
 
 
 def _compare(search: Search, rows: Ids, targets: Int64[np.ndarray, " targets"], name: str) -> None:
-    """Compare each text of `rows` with all others of `targets`, in shards of rows: a row's result is its own."""
+    """Compare each text of `rows` with all others of `targets`, in shards of rows, whose results are independent."""
     if not len(rows) or not len(targets):
         return
     shards = ranges(len(rows), ROWS_OF_SHARD)
@@ -120,7 +120,7 @@ def _compare(search: Search, rows: Ids, targets: Int64[np.ndarray, " targets"], 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Compares a range of `rows` with `targets` and leaves the search as it is."""
+    """Compares a range of `rows` with `targets` without changing the search."""
 
     search: Search
     rows: Ids
@@ -134,7 +134,7 @@ class _Rows:
 
 
 def _recall(search: Search, texts: _Texts, utterances: Int64[np.ndarray, " some"], nearest: Witnesses) -> None:
-    """Score texts with their known witnesses again; witnesses of the same text need no score."""
+    """Score texts against their known witnesses again; a witness that repeats the text needs no score."""
     # One (text, witness) pair of distinct texts per row, shape (pairs, 2).
     pairs = np.stack([texts.of[utterances], texts.of[nearest[utterances]]], axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
@@ -149,7 +149,7 @@ def _recall(search: Search, texts: _Texts, utterances: Int64[np.ndarray, " some"
 def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
     """Map results of distinct texts to utterances; a repeated text may score best with its duplicate.
 
-    Of equal scores the earlier witness counts.
+    If scores are equal, the earlier witness counts.
     """
     total = len(texts.of)
     score = search.best[texts.of]
@@ -171,21 +171,21 @@ def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
 
 
 def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select train utterances that are unlike every other one of their corpus and language, for `negative_pool`."""
+    """Select train utterances that are unlike all others of their corpus and language, for `negative_pool`."""
     return pool(bleu_state(utterances, config), config)
 
 
 def pool(state: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select the utterances of a state with a largest BLEU below the threshold."""
+    """Select the utterances of a state whose largest BLEU is below the threshold."""
     below = state.filter(pc.field("max_bleu") < config.threshold)
     return conform(below.drop_columns(["text_key"]), SCHEMAS["negative_pool"], "negative_pool")
 
 
 def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | None = None) -> pa.Table:
-    """Compute largest BLEU and witness (of equal scores the lowest id, as text) of every train utterance.
+    """Compute the largest BLEU and its witness (in a tie the lowest id, as text) of every train utterance.
 
-    The utterances are of one corpus and language. With a `previous` state, made with an equal `config`, threshold
-    apart, only changes are computed, and the result equals a full computation exactly.
+    The utterances are of one corpus and language. With a `previous` state, made with the same `config` except for the
+    threshold, only changes are computed, and the result equals a full computation exactly.
     """
     train = utterances.select(READ).filter(pc.field("split") == "train").sort_by("utterance_id")
     _check(train)

@@ -1,7 +1,7 @@
 """Index texts as sparse n-gram matrices, in which the product of two rows counts their clipped matches.
 
-Repeated n-grams of a text get different columns: the second "the" has another column than the first. Two binary rows
-then share min(count, count) columns, the clipped matches of BLEU, and `X @ X.T` has them for all pairs of texts.
+Repeated n-grams of a text get different columns: the second "the" has a different column from the first. Two binary
+rows then share min(count, count) columns, the clipped matches of BLEU, and `X @ X.T` has them for all pairs of texts.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int, Int64
 
 @dataclass(frozen=True)
 class Numbered:
-    """Texts one after another, as numbers of their tokens in the order in which these first occur."""
+    """Texts one after another, as token numbers in order of first occurrence."""
 
     tokens: Int64[np.ndarray, " tokens"]
     lengths: Int64[np.ndarray, " texts"]
@@ -24,14 +24,14 @@ class Numbered:
         return len(self.lengths)
 
     def take(self, rows: Int64[np.ndarray, " some"]) -> "Numbered":
-        """Select texts by ascending rows; every token must be in one of them."""
+        """Select texts by ascending rows; together they must contain every token."""
         is_taken = np.zeros(len(self), np.bool_)
         is_taken[rows] = True
         return Numbered(self.tokens[np.repeat(is_taken, self.lengths)], self.lengths[rows])
 
 
 def numbered(texts: Iterable[Sequence[str]]) -> Numbered:
-    """Number the tokens of texts, of which one at a time is held."""
+    """Number the tokens of texts, holding one text at a time."""
     vocabulary: dict[str, int] = {}
     number, lengths = vocabulary.setdefault, array("q")
 
@@ -50,13 +50,13 @@ class NgramIndex:
     """N-grams of n texts."""
 
     lengths: Int64[np.ndarray, " texts"]  # tokens of each text
-    # For order 1, 2, ... a binary CSR matrix, texts x numbered n-grams, with columns from rare to frequent, but for
-    # those of a single text.
+    # For order 1, 2, ... a binary CSR matrix, texts x numbered n-grams, with columns from rare to frequent, without
+    # columns of a single text.
     orders: tuple[sp.csr_array, ...]
 
 
 def index_ngrams(texts: Numbered, order: int) -> NgramIndex:
-    """Index all n-grams up to `order`: O(tokens log tokens) time, O(tokens) memory."""
+    """Index all n-grams up to `order`, in O(tokens log tokens) time and O(tokens) memory."""
     lengths, token = texts.lengths, texts.tokens
     distinct = int(token.max(initial=-1)) + 1
     row = np.repeat(np.arange(len(texts)), lengths)
@@ -117,7 +117,7 @@ def matches(
 
 
 def blocks(costs: Int[np.ndarray, " items"], budget: int) -> Iterator[slice]:
-    """Yield consecutive slices, each with a total cost of at most `budget`, or of a single item."""
+    """Yield consecutive slices, each with a total cost of at most `budget`, or with a single item."""
     total = np.cumsum(costs)
     start, spent = 0, 0
     while start < len(costs):

@@ -1,4 +1,4 @@
-"""Search the nearest text of each text by BLEU, exactly.
+"""Find the nearest text of each text by BLEU, exactly.
 
 The search goes from the highest order down. A text is compared only with texts that share an n-gram of the order,
 found in an inverted index with the rarest n-grams first, and only while an upper bound of the score can beat the best
@@ -54,7 +54,7 @@ class Scorer:
     orders: Integer[np.ndarray, " lengths"]  # N, the number of orders in the mean, by L
 
     def log_bleu(self, k: int, summed: Logs, utterance: Counts, other: Counts) -> Logs:
-        """Return log BLEU, -inf for BLEU 0, of pairs with these lengths in tokens.
+        """Return log BLEU (-inf for BLEU 0) of pairs with these lengths in tokens.
 
         Their highest order with a match is k, and `summed` is the sum over n <= k of `log_matches`.
         """
@@ -70,14 +70,14 @@ class Scorer:
         return (self.base[k - 1][hypothesis] + summed) / self.orders[hypothesis] + brevity
 
     def log_bound(self, k: int, matched: Counts, utterance: Counts, other: Counts) -> Logs:
-        """Bound log BLEU of pairs with these lengths, at most `matched` matches of order k and none above."""
+        """Bound log BLEU of pairs with these lengths, at most `matched` matches of order k, and none above."""
         shorter = np.minimum(utterance, other)
         matched = np.minimum(matched, np.maximum(shorter - k + 1, 0))
         summed = self.most[k - 1][shorter] + self.log_matches[k - 1][matched]
         return self.log_bleu(k, summed, utterance, other)
 
     def log_bleu_of_itself(self, lengths: Counts) -> Logs:
-        """Return log BLEU of a text with its duplicate, by length."""
+        """Return log BLEU of a text against its duplicate, by length."""
         highest = np.minimum(lengths, len(self.base))
         score = np.full(len(lengths), -np.inf)
         for k in range(1, len(self.base) + 1):
@@ -87,7 +87,7 @@ class Scorer:
 
 
 def scorer(config: BleuConfig, longest: int) -> Scorer:
-    """Tabulate for texts of up to `longest` tokens: O(order * longest) time and memory."""
+    """Tabulate scores for texts of up to `longest` tokens, in O(order * longest) time and memory."""
     lengths, n = np.arange(longest + 1), np.arange(1, config.order + 1)[:, None]
     added = np.where(n > 1, config.smoothing_term, 0.0) if config.smoothing == "add-k" else np.zeros(n.shape)
     counts_always = config.smoothing == "add-k" or (config.smoothing == "nltk-floor" and not config.effective_order)
@@ -113,7 +113,7 @@ def scorer(config: BleuConfig, longest: int) -> Scorer:
 
 
 def _log_missing(config: BleuConfig, above: Integer[np.ndarray, "order 1"]) -> Float64[np.ndarray, "order 1"]:
-    """Log numerator of p_n without matches, for n this many orders above the highest with a match."""
+    """Return the log numerator of p_n without matches, for n this many orders above the highest match."""
     if config.smoothing == "none":
         return np.full(above.shape, -np.inf)
     if config.smoothing == "exp":
@@ -152,7 +152,7 @@ class Search:
     def improve(self, order: int, rows: Pairs, others: Pairs) -> None:
         """Score pairs whose highest shared order is `order`, and update the best of `rows`.
 
-        For pairs that share a higher order the score is too low, but the stage of that order has scored them.
+        Pairs that share a higher order get too low a score, but the stage of that order has already scored them.
         """
         lengths = self.index.lengths
         for block in blocks(lengths[rows] + lengths[others], 4 * self.block_pairs):
@@ -174,7 +174,7 @@ class Search:
                 self.update_best(rows, others, score)
 
     def is_able(self, bound: Float64[np.ndarray, " pairs"], rows: Pairs) -> Bool[np.ndarray, " pairs"]:
-        """Whether a score of at most `bound` could still be the best of its row, or tie with it."""
+        """Return whether a score of at most `bound` could still be the best of its row, or tie with it."""
         return (bound > -np.inf) & (bound + _SLACK >= self.best[rows])
 
 

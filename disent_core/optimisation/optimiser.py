@@ -12,7 +12,7 @@ from disent_core.optimisation.config import OptimiserConfig
 
 
 class Optimiser:
-    """Adam over some parameters; parameters that need no gradient are left out."""
+    """Adam over some parameters, without those that need no gradient."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], config: OptimiserConfig) -> None:
         self.config = config
@@ -44,13 +44,13 @@ class Optimiser:
         self.adam.step()
 
 
-_BLOCK = 512  # rows that are updated at once
+_BLOCK = 512  # rows updated at once
 
 
 class RowAdam(torch.optim.Optimizer):
-    """Adam over a `table` [rows, dim] that changes moments and values in the rows of a sparse gradient only.
+    """Adam over a `table` [rows, dim] that changes moments and values only in the rows of a sparse gradient.
 
-    `torch.optim.SparseAdam` gives the same values in three times the time: it makes a new sparse tensor of every
+    `torch.optim.SparseAdam` gives the same values but takes three times as long: it makes a new sparse tensor for every
     intermediate result.
     """
 
@@ -61,7 +61,7 @@ class RowAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Update the rows of the gradient; a row that it names twice gets the sum."""
+        """Update the rows of the gradient; a row that occurs twice gets the sum."""
         (group,) = self.param_groups
         (table,) = group["params"]
         rows, gradient = _by_row(table.grad)
@@ -83,10 +83,10 @@ class RowAdam(torch.optim.Optimizer):
 
 
 def _by_row(gradient: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return row numbers, each once, and their gradients."""
+    """Return distinct row numbers and their gradients."""
     if gradient is None or not gradient.is_sparse:
         raise ValueError("the gradient is not sparse: look the rows up by F.embedding with sparse=True")
-    rows = gradient._indices()[0]  # those of F.embedding are in the order in which they were looked up
+    rows = gradient._indices()[0]  # in F.embedding, in the order in which they were looked up
     if bool((rows.diff() > 0).all()):
         return rows, gradient._values()
     gradient = gradient.coalesce()

@@ -9,7 +9,7 @@ from disent_core.storage.tables import fingerprint
 
 
 def derived_seed(*purpose: object) -> int:
-    """Return a seed of 60 bits for each purpose: plain values, a random seed among them."""
+    """Return a seed of 60 bits for a purpose, given as plain values, including a random seed."""
     return int(fingerprint(*purpose)[:15], 16)
 
 

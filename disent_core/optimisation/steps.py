@@ -1,7 +1,7 @@
-"""Train one module at a time: a task defines a step, the loop runs it, validates, stops early and saves checkpoints.
+"""Train one module at a time: a task defines a step; the loop runs it, validates, stops early and saves checkpoints.
 
-Everything random in a step is drawn from seed, stage and step alone. An interrupted run, even in the middle of an
-epoch, therefore resumes from its checkpoint and ends with the same weights, to the bit on a CPU.
+Everything random in a step is drawn from seed, stage and step alone. A run interrupted even in the middle of an epoch
+therefore resumes from its checkpoint and ends with the same weights, to the bit on a CPU.
 """
 
 import logging
@@ -36,10 +36,10 @@ Monitor = Literal["last", "loss", "dev_accuracy"]
 
 @dataclass
 class _RunState:
-    """Progress of a run: the epochs that are done, and `step` steps of the next one.
+    """Progress of a run: the finished epochs, and `step` steps of the next one.
 
-    `sums` of the loss terms, `examples` and `seconds` cover the current epoch so far. `waited` counts the epochs since
-    the best one.
+    `sums` of the loss terms, `examples` and `seconds` cover the current epoch so far. `waited` counts epochs since the
+    best one.
     """
 
     steps: int = 0
@@ -92,11 +92,11 @@ class TrainingTask(nn.Module, Generic[Batch]):
     optimisers: dict[str, Optimiser]
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """Return batches of an epoch, counted from 0: as many in every epoch, and the same at every call."""
+        """Return the batches of an epoch, counted from 0: as many in every epoch, and the same at every call."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """Return means of the loss terms, `total` among them, and the number of examples that they average."""
+        """Return the means of the loss terms, including `total`, and the number of examples that they average."""
         raise NotImplementedError
 
     def step(self, batch: Batch) -> tuple[Terms, int]:
@@ -110,19 +110,19 @@ class TrainingTask(nn.Module, Generic[Batch]):
         return {}
 
     def kept(self) -> Tensors:
-        """Return tensors to keep of the best epoch: trained parameters and buffers, by name."""
+        """Return the tensors to keep from the best epoch: trained parameters and buffers, by name."""
         trained = {name: value for name, value in self.named_parameters() if value.requires_grad}
         return trained | dict(self.named_buffers())
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    stage: str = ""  # name in messages and random numbers, for trainings that have several
+    stage: str = ""  # name in messages and random numbers, for training in several stages
     identity: str  # fingerprint of data, settings and everything that was trained before
     seed: int  # random seed of batches and dropout
     epochs: int = 1  # passes over the data
     max_steps: int | None = None  # training steps, in place of `epochs`
-    # The epoch that is kept: the `last`, that of the lowest dev `loss`, or of the highest `dev_accuracy`.
+    # The epoch to keep: the `last`, the one with the lowest dev `loss`, or with the highest `dev_accuracy`.
     monitor: Monitor = "last"
     patience: int = 1  # epochs without improvement after which training stops, unless `monitor` is `last`
     checkpoint: Path  # file of the state
@@ -135,7 +135,7 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class EpochReport:
-    """One pass over the data: means of the loss terms by split (`train`, `dev`), and the run's steps up to its end.
+    """One pass over the data: means of the loss terms by split (`train`, `dev`), and the run's steps by its end.
 
     `is_best`: there is dev data, and its score is the best so far. `is_replayed`: an earlier call computed the epoch.
     """
@@ -153,7 +153,7 @@ def train(task: TrainingTask, run: TrainingRun) -> Iterator[EpochReport]:
     """Train a task in place; after the last epoch it holds the weights of the epoch that `monitor` selects.
 
     Epochs that an earlier call has computed are reported again from the checkpoint. The checkpoint of a finished run
-    stays: the next call with an equal run loads its weights and computes nothing.
+    stays: the next call with the same run loads its weights and computes nothing.
     """
     loop = _Loop(task, run)
     yield from (EpochReport(**report, is_replayed=True) for report in loop.state.history)
@@ -255,7 +255,7 @@ class _Loop:
             tensor.copy_(self.best[name])
 
     def _save(self) -> None:
-        """Write the state: only the best weights of a finished run, else also everything that the next step reads."""
+        """Write the state: the best weights and, unless the run is finished, everything that the next step reads."""
         began, is_finished = time.monotonic(), self.state.is_finished
         groups = {"best": self.task.kept() if is_finished else self.best}
         if not is_finished:
@@ -268,7 +268,7 @@ class _Loop:
 
 
 Loss = Callable[[Int[Tensor, " rows"]], Float[Tensor, " values"]]
-"""From row numbers of examples to loss values: one value a pair, span or word, whichever the loss compares."""
+"""Maps row numbers of examples to loss values: one per pair, span or word, whichever the loss compares."""
 
 
 class ExamplesTask(TrainingTask[Tensor]):

@@ -1,4 +1,4 @@
-"""Draw embeddings in two dimensions: by t-SNE, which keeps neighbours, and by PCA, which keeps distances."""
+"""Draw embeddings in two dimensions: by t-SNE, which preserves neighbours, and by PCA, which preserves distances."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 POINTS_PER_CLOUD = 800
 FEWEST_POINTS = 8  # a panel with fewer points is not drawn
-SEED = 0  # of the samples, of the order of drawing and of t-SNE
+SEED = 0  # for the samples, the drawing order and t-SNE
 
 _Rows = Float[np.ndarray, "points dim"]
 _Flat = Float[np.ndarray, "points 2"]
@@ -38,7 +38,7 @@ def tsne(points: _Clouds, title: str) -> "Figure | None":
 
 
 def pca(points: _Clouds, title: str) -> "Figure | None":
-    """Draw the same clouds as `tsne` by the first two principal components of their unit vectors."""
+    """Draw the same clouds as `tsne`, by the first two principal components of their unit vectors."""
     return _panels(points, title, _pca)
 
 
@@ -101,7 +101,7 @@ def _pca(rows: _Rows) -> _Projection:
     components, share = _components(rows, 2)
     positions = np.zeros((len(rows), 2))
     positions[:, : components.shape[1]] = components
-    # The sign of a component is arbitrary. Its largest value is made positive, so that pictures are reproducible.
+    # The sign of a component is arbitrary. Make its largest value positive, so that pictures are reproducible.
     positions *= np.where(positions[np.abs(positions).argmax(axis=0), [0, 1]] < 0, -1, 1)
     first, second = (*share[:2], 0.0)[:2]
     return _Projection(positions, (f"PC 1, {first:.0%} of variance", f"PC 2, {second:.0%} of variance"))

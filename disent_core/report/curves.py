@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TOTAL, RETRIEVAL = "total", "dev_accuracy_at_1"  # terms of a training curve that have their own panel
 
-POINTS = 60  # largest number of epochs of a line in a small panel
+POINTS = 60  # largest number of epochs per line in a small panel
 _DASHES = {"train": "-", "dev": (0, (4, 1.5))}
 _COLUMNS = ("term", "split", "seed", "epoch", "value", "is_best")
 
@@ -25,7 +25,7 @@ _Lines = Mapping[tuple[str, str], Mapping[int, _Points]]  # by term and split, t
 
 
 def training_curve(curve: pa.Table) -> "Figure":
-    """Draw the total loss of a training, its terms, and dev retrieval if it was measured.
+    """Draw the total training loss, its terms, and dev retrieval if it was measured.
 
     Thick lines are means over seeds, thin lines are single seeds. Dots mark the epoch that each seed keeps: the last
     one that was the best so far. The rows of `training_curve` are of one method, encoder and `trained_on`.
@@ -49,7 +49,7 @@ def training_curve(curve: pa.Table) -> "Figure":
 
 
 def learning_curves(rows: Sequence[Mapping[str, Any]]) -> "Figure | None":
-    """Draw the total loss of every head as small multiples of at most 60 epochs per line; None if none has it."""
+    """Draw the total loss of every head as small multiples, at most 60 epochs per line; None if no head has it."""
     wanted = sorted((row for row in rows if row["term"] == TOTAL), key=_head)
     heads = {head: list(head_rows) for head, head_rows in groupby(wanted, key=_head)}
     heads = {head: head_rows for head, head_rows in heads.items() if len({row["epoch"] for row in head_rows}) > 1}
@@ -67,7 +67,7 @@ def _head(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int, _Points]]:
-    """Return the points of each seed by (term, split), terms in order of first appearance."""
+    """Return the points of each seed by (term, split), with terms in order of first appearance."""
     values = [tuple(row[name] for name in _COLUMNS) for row in rows]
     order = {term: index for index, term in enumerate(dict.fromkeys(row[0] for row in values))}
     values.sort(key=lambda row: (order[row[0]], row[1] != "train", row[1], row[2], row[3]))
@@ -115,7 +115,7 @@ def _draw(axes: "Axes", title: str, lines: _Lines, *, small: bool = False) -> No
 
 
 def _mean(seeds: Sequence[_Points]) -> tuple[np.ndarray, np.ndarray]:
-    """Return epochs, and the mean value over the seeds that reached each of them."""
+    """Return the epochs, and the mean value over the seeds that reached each of them."""
     points = np.concatenate(seeds)
     epochs, index = np.unique(points[:, 0], return_inverse=True)
     return epochs, np.bincount(index, points[:, 1]) / np.bincount(index)

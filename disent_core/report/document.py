@@ -1,4 +1,4 @@
-"""Write the report of a run as one HTML file: scores, pictures, tables of the papers, claims and case studies.
+"""Write the report of a run as one HTML file: scores, pictures, paper tables, claims and case studies.
 
 This module chooses and orders what the report shows; `page.html.j2` has the markup and escapes every text.
 """
@@ -24,7 +24,7 @@ from disent_core.report.scores import Group, Row, direction, ordered_groups, ran
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES = {"t_sne": "t-SNE", "pca": "PCA"}  # titles of the pictures of a head that the report shows, by file name
+PICTURES = {"t_sne": "t-SNE", "pca": "PCA"}  # titles of a head's pictures in the report, by file name
 
 Drawings = list[tuple[Markup, str]]  # SVG elements with their captions
 
@@ -54,8 +54,8 @@ class RunReport:
     """Everything that a report shows.
 
     `facts` are what a reader should know first, as names and values. `tasks` are in display order, `methods` in the
-    order that decides their colours, as in the pictures of the UI. `views` has the rows of the warehouse's views by
-    name; the page notes a missing view.
+    order that determines their colours, as in the UI's pictures. `views` has the rows of the warehouse's views by name;
+    the page notes a missing view.
     """
 
     title: str
@@ -120,14 +120,14 @@ def _as_text(value: Any) -> Any:
 
 
 def _bar(row: Row) -> str:
-    """Return where the dark part of the bar in a cell ends, and the light one, as custom properties of CSS."""
+    """Return where the dark and the light part of the bar in a cell end, as CSS custom properties."""
     ends = {"low": row["ci_low"], "high": row["ci_high"]}
     shares = {name: row["value"] if end is None else end for name, end in ends.items()}
     return "; ".join(f"--{name}: {min(max(share, 0), 1):.1%}" for name, share in shares.items())
 
 
 def _leakages(report: RunReport) -> Iterator[tuple[Group, Drawings]]:
-    """Yield, for each task, the largest group that has both embeddings, with its drawing."""
+    """Yield, for each task, the largest group with both embeddings, and its drawing."""
     board, drawn_tasks = report.rows("leaderboard"), set[str]()
     marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
     for group, rows in scores.ordered_groups(board, report.tasks):
@@ -159,7 +159,7 @@ System = tuple[str, ...]  # a trained method on a problem: the values of `_PROBL
 
 @dataclass
 class Standing:
-    """How many systems a system was compared with, how many it beats significantly, and which ones it ties with."""
+    """Number of systems a system was compared with, number it beats significantly, and those it ties with."""
 
     compared: int = 0
     beaten: int = 0
@@ -167,7 +167,7 @@ class Standing:
 
 
 def standings(comparisons: Iterable[Row]) -> dict[System, Standing]:
-    """Return the standing of every system, from the rows of the view `significance`."""
+    """Return the standing of every system from the rows of the view `significance`."""
     by_system: dict[System, Standing] = {}
     for row in comparisons:
         problem = tuple(row[name] for name in _PROBLEM)
@@ -183,7 +183,7 @@ def standings(comparisons: Iterable[Row]) -> dict[System, Standing]:
 
 
 def boards(rows: Iterable[Row], comparisons: Iterable[Row], tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a board for each group, in the order of the tasks; larger groups come first.
+    """Return a board for each group, in the order of the tasks, larger groups first.
 
     A board has its `group`, `direction` (`scores.direction`) and number of `methods`, as `columns` the best row of each
     language or direction, as `lines` the ranked methods with the best of the first column first, and all its `rows`.
@@ -216,7 +216,7 @@ def _board(group: Group, rows: Sequence[Row], by_system: Mapping[System, Standin
 
 
 def _shown(row: Row, standing: Standing | None) -> Row:
-    """Return a row of the table of all numbers, as it is shown."""
+    """Return a row of the table of all numbers as displayed."""
     return {
         **row,
         "n": f"{row['n']:,}",
@@ -252,11 +252,11 @@ TABLE_VIEW = re.compile(r"([a-z]+)_table(\d+)")  # names of the views that are t
 _KINDS = {"published": "number", "measured": "number", "difference": "signed"}
 _PROSE = ("why_missing", "trained_on", "note")
 _ASIDE = ("published_encoder", "dataset", "trained_on", "training", "note", "why_missing")
-"""Columns that come after the numbers, so that the numbers stay in sight."""
+"""Columns shown after the numbers, so that the numbers stay in sight."""
 
 
 def paper_tables(views: Mapping[str, Sequence[Row]], coverage: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return every view that is a table of a paper, ordered by paper and table.
+    """Return every view that is a paper's table, ordered by paper and table.
 
     A table has its `title`, its row of `coverage` or None, its `columns` that have a value as (name, title, kind), the
     headings above them as `spans` of (label, number of columns), and `rows`.
@@ -283,7 +283,7 @@ def _columns(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Return heading, title and kind: `en_de_published` is `en-de`, `published` and a number."""
+    """Return heading, title and kind: for `en_de_published`, `en-de`, `published` and a number."""
     label, _, last = name.rpartition("_")
     if label and last in _KINDS:
         return label.replace("_", "-"), last, _KINDS[last]
@@ -309,7 +309,7 @@ def case_studies(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _case(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return a query with the methods by their answer, right answers first."""
+    """Return a query with the methods grouped by answer, right answers first."""
     answers: dict[tuple[bool, str], list[str]] = {}
     for row in rows:
         answers.setdefault((row["is_gold"], row["top_text"] or "(no text)"), []).append(row["method"])

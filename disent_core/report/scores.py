@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 
 
 class Group(NamedTuple):
-    """Numbers of one group are comparable. `hubness` is the correction for hubs, empty where there is none."""
+    """Key of comparable numbers. `hubness` is the correction for hubs, empty where there is none."""
 
     task: str
     dataset: str
@@ -50,7 +50,7 @@ UNITS = {
     "span_f1": "F1 of spans, 0 to 1",
     "seqeval_f1": "F1 of spans by seqeval, 0 to 1",
 }
-CUT_SHORT = "†"  # mark of a method with a head whose training was cut short
+CUT_SHORT = "†"  # marks a method with a head whose training was cut short
 CUT_SHORT_NOTE = "† cut short: a seed was still improving in its last epoch, so more epochs may give more"
 _EMBEDDINGS = ("sentence", "meaning", "template", "residual", "language")
 _IDENTITY = ("task", "dataset", "encoder", "metric", "settings", "method", "trained_on", "evaluated_on", "embedding")
@@ -77,7 +77,7 @@ def unit(metric: str) -> str:
 
 
 def direction(rows: Iterable[Row]) -> str:
-    """Return `lower is better` if it is for the ranked rows of a group; otherwise empty, as higher is."""
+    """Return `lower is better` if that holds for the ranked rows of a group, else an empty string."""
     readings = {row["reads_as"] for row in rows if row["rank"] is not None}
     return "lower is better" if readings and all(text.endswith("lower is better") for text in readings) else ""
 
@@ -88,7 +88,7 @@ def marked(name: str, rows: Iterable[Row]) -> str:
 
 
 def axis(rows: Sequence[Row]) -> str:
-    """Return the axis label of the scores of a group: unit and direction."""
+    """Return the axis label of a group's scores: unit and direction."""
     return ", ".join(filter(None, (unit(rows[0]["metric"]), direction(rows))))
 
 
@@ -108,7 +108,7 @@ def _hubness(row: Row) -> str:
 
 
 def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
-    """Return groups in the order of the tasks, plain ones before corrected ones, larger first; unknown tasks last."""
+    """Return groups in task order (unknown tasks last), plain before corrected, larger before smaller."""
     order = {name: index for index, name in enumerate(tasks)}
 
     def sort_key(group: tuple[Group, list[Row]]) -> tuple[Any, ...]:
@@ -139,9 +139,9 @@ def by_method(rows: Sequence[Row], seed_rows: Iterable[Row], marks: Mapping[str,
 
 
 def by_embedding(rows: Sequence[Row], seed_rows: Iterable[Row], tasks: Iterable[str] = ()) -> Panels:
-    """Return a panel for each task and metric of one method, in the order of `tasks`; an item a language and embedding.
+    """Return a panel per task and metric of a method, in the order of `tasks`, with an item per language and embedding.
 
-    Corrected retrieval has none: its numbers would stand among the plain ones.
+    Corrected retrieval has none: its numbers would be mixed with the plain ones.
     """
     seeds, colours = _seeds(seed_rows), style.method_marks(_EMBEDDINGS)
     kept = [row for row in rows if row["value"] is not None and not _hubness(row)]
@@ -286,7 +286,7 @@ def leakage(
     """Draw the score of the meaning embedding against that of the language embedding, one point per method.
 
     A method that disentangles is at the upper left: its meaning embedding retrieves translations, its language
-    embedding does not. Crosses are 95 % intervals. `rows` are of one group, whose first `most` directions are panels of
+    embedding does not. Crosses are 95 % intervals. `rows` are of one group; its first `most` directions are panels of
     `width` inches. Return None if no method has both embeddings.
     """
     by_direction = dict(list(_both(rows).items())[:most])
@@ -304,7 +304,7 @@ def leakage(
 
 
 def _both(rows: Iterable[Row]) -> dict[str, list[tuple[Row, Row]]]:
-    """Return language and meaning row of every method that has both, by direction; the best training set of each."""
+    """Return language and meaning rows of every method with both, by direction, from its best training set."""
     sides: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in rows:
         leaks = row["reads_as"].startswith("leakage")  # a task may want the language embedding to know the language
@@ -351,7 +351,7 @@ def _limits(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def _apart(heights: Sequence[float], gap: float) -> Float[np.ndarray, " labels"]:
-    """Move heights, sorted from high to low, as little as possible to be `gap` apart (less without room) in 0 to 1."""
+    """Move descending heights as little as possible to lie `gap` apart (less if there is no room) within 0 to 1."""
     from scipy.optimize import isotonic_regression
 
     # With the gaps subtracted, labels only have to keep their order: an isotonic regression.

@@ -1,4 +1,4 @@
-"""Style all pictures alike, and write their two formats: PNG for the UI, SVG for the report."""
+"""Style all pictures alike, and write them in two formats: PNG for the UI, SVG for the report."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,9 +20,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c05a94", "#b07a00", "#3a8fc0", "#8
 """Okabe and Ito's colour-blind safe palette, adjusted to a contrast of 3 : 1 on white and on black paper."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _THEME = {INK: "var(--ink)", GREY: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--paper)"}
-MOST_BYTES = 74_000  # largest PNG: the report embeds two of each head
+MOST_BYTES = 74_000  # largest PNG: the report embeds two per head
 PREVIEW = 460
-"""Width of the small pictures: the UI, which scales none, has as much for a value in a window of 1,600 pixels."""
+"""Width of small pictures: the UI does not scale them, and has this much for a value in a window of 1,600 pixels."""
 _MADE_OF = "disent.inputs"
 
 
@@ -35,7 +35,7 @@ class Mark:
 
 
 def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
-    """Return a mark for each method by its place: the first 56 differ, and neighbours differ in colour."""
+    """Return a mark for each method by position: the first 56 differ, and neighbours differ in colour."""
     return {
         name: Mark(COLOURS[index % len(COLOURS)], MARKERS[index // len(COLOURS) % len(MARKERS)])
         for index, name in enumerate(dict.fromkeys(methods))
@@ -43,12 +43,12 @@ def method_marks(methods: Iterable[str]) -> dict[str, Mark]:
 
 
 def plain(text: str) -> str:
-    """Escape dollars, so that matplotlib shows the text as it is and not as a formula."""
+    """Escape dollar signs, so that matplotlib shows the text as it is and not as a formula."""
     return text.replace("$", r"\$")
 
 
 def figure(title: str, width: float, height: float, *, layout: str | None = "constrained") -> "Figure":
-    """Return an empty figure, made without pyplot so that calls share no state; sizes in inches."""
+    """Return an empty figure, made without pyplot so that calls share no state; sizes are in inches."""
     from matplotlib.figure import Figure
 
     empty_figure = Figure(figsize=(width, height), dpi=110, layout=layout, facecolor=PAPER)  # pyright: ignore[reportArgumentType]
@@ -93,7 +93,7 @@ def grid_of_panels(
 
 
 def text_width(texts: Iterable[str], size: float) -> float:
-    """Return about how wide the longest text is, in inches: a letter is 0.6 times as wide as the font is high."""
+    """Estimate the width of the longest text in inches: a letter is 0.6 times as wide as the font is high."""
     return max(map(len, texts), default=0) * size * 0.6 / 72
 
 
@@ -123,7 +123,7 @@ def legend(axes: "Axes", columns: int = 1) -> None:
 
 
 def png(drawn: "Figure", made_of: str = "") -> bytes:
-    """Encode the figure as PNG of few colours, at a lower resolution if it is too large.
+    """Encode the figure as a PNG of few colours, at a lower resolution if it is too large.
 
     `made_of`, the fingerprint of what it shows, is stored in the file, where `png_made_of` reads it.
     """
@@ -135,7 +135,7 @@ def png(drawn: "Figure", made_of: str = "") -> bytes:
 
 
 def preview(encoded: bytes) -> bytes:
-    """Scale a picture of `png` to the width that the UI has for it; a smaller one stays as it is."""
+    """Scale a picture from `png` down to the width that the UI has for it; a smaller one is unchanged."""
     from PIL import Image
 
     with Image.open(BytesIO(encoded)) as image:

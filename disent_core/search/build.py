@@ -1,6 +1,6 @@
-"""Add texts to an index, and put one of faiss beside it.
+"""Add texts to an index, and build a faiss index beside it.
 
-A killed run keeps the parts that it has written; the same command goes on after them.
+A killed run keeps the parts that it has written; the same command continues after them.
 """
 
 import logging
@@ -51,26 +51,26 @@ from disent_core.text import text_key
 
 log = logging.getLogger(__name__)
 
-_PART_TEXTS = 16_384  # new texts that are encoded before they are stored: what a kill costs at most
+_PART_TEXTS = 16_384  # new texts encoded before they are stored, the most that a killed run loses
 _LOOSE_SHARE, _LOOSE_PARTS = 10, 64
-"""Parts of a language are joined when every tenth text is in a loose one, or when there are so many."""
+"""Join the parts of a language when a tenth of its texts are in loose parts, or when there are this many of those."""
 _SEED, _MEASURED_ON = 0, 200
-"""Of the recall of an index of faiss: how many of its texts are queries; the effort is chosen on others."""
-_TEXT_FILES = {EMBEDDINGS, TEXTS}  # files of a part of which each has all texts
+"""Seed and number of queries for the recall of a faiss index; the effort is chosen on other texts."""
+_TEXT_FILES = {EMBEDDINGS, TEXTS}  # files of a part, each of which has all its texts
 
 Encode = Callable[[Sequence[str], str | None], Mapping[str, np.ndarray]]
-"""Vectors of texts of one language by the name of their embedding."""
+"""Embed texts of one language: vectors by the name of the embedding."""
 
 
 @dataclass(frozen=True)
 class Added:
-    """What `add_texts` did."""
+    """Result of `add_texts`."""
 
-    read: int  # texts that it read
-    new: int  # of these, those that the index lacked
-    rows: int  # all that the index has now
-    mended: int  # texts of damaged parts that were stored again from what was whole
-    lost: int  # texts of parts of which neither file of texts was whole; `damaged-*` has what is left
+    read: int  # texts read
+    new: int  # texts that the index lacked
+    rows: int  # all texts in the index now
+    mended: int  # texts of damaged parts, stored again from intact files
+    lost: int  # texts of parts without an intact file of texts; `damaged-*` has what is left
     approximate: Approximate | None
 
 
@@ -86,12 +86,12 @@ def add_texts(
 ) -> Added:
     """Encode the texts that an index lacks and store them; make the index if there is none.
 
-    A text, which may repeat, counts as another one in another language. The index needs about 100 MB of memory for a
-    million texts. `encode` gives a text the same vectors whatever others there are. Without `embeddings` and `engine`
-    those of the index are kept; a new one has all embeddings, and `auto`. `advance` is told how many texts were read.
+    Texts may repeat; the same text in another language counts as a different one. The index needs about 100 MB of
+    memory per million texts. `encode` must give a text the same vectors in any batch. `embeddings` and `engine` default
+    to those of the index, and to all embeddings and `auto` if it is new. `advance` gets the number of texts read.
     """
     if engine in ("hnsw", "ivf"):
-        import_module("faiss")  # before anything is encoded: without it, the message says how to install it
+        import_module("faiss")  # before anything is encoded; if it is missing, the message tells how to install it
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
         contents = _contents_of(index, head)
@@ -132,9 +132,9 @@ def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:
 
 
 def _repaired(index: Path, contents: Contents, encode: Encode, counts: dict[str, int]) -> Contents:
-    """Store damaged parts again, each from what is whole of it; an index of faiss is made again.
+    """Store damaged parts again, each from its intact files, and rebuild a damaged faiss index.
 
-    A part of which no texts are whole is set aside, so that nothing is deleted, and its texts count as new.
+    A part without intact texts is set aside, so that nothing is deleted, and its texts count as new.
     """
     if (approximate := contents.approximate) is not None:
         folder = Approximate.folder(index, approximate.number)
@@ -174,7 +174,7 @@ def _is_whole(path: Path, files: Mapping[str, str]) -> bool:
 
 
 def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part of which the texts are whole."""
+    """Yield the rows of a part whose texts are intact."""
     for batch in read_texts(index, part).combine_chunks().to_batches(_PART_TEXTS):
         vectors = encode(batch.column("text").to_pylist(), part.language)
         _require_widths(index, contents, vectors)
@@ -193,7 +193,7 @@ def _require_widths(index: Path, contents: Contents, vectors: Mapping[str, np.nd
 def _new_texts(
     index: Path, contents: Contents, texts: Iterable[Text], counts: dict[str, int], advance: Callable[[int], object]
 ) -> Iterator[tuple[str, Text]]:
-    """Yield the texts that the index lacks, each once, with their keys; count what was read."""
+    """Yield the texts that the index lacks, each once, with their keys, and count the texts read."""
     known = {
         (part.language, bytes.fromhex(key))
         for part in contents.parts
@@ -217,7 +217,7 @@ def _with_block(
     block: list[tuple[str, Text]],
     embeddings: Collection[str] | None,
 ) -> Contents:
-    """Store new texts, a part for each language."""
+    """Store new texts, one part per language."""
     numbered = [(row, key, text.text, text.language) for row, (key, text) in enumerate(block, contents.rows)]
     for language, group in groupby(sorted(numbered, key=lambda item: item[3] or ""), key=lambda item: item[3]):
         rows, keys, texts, languages = zip(*group, strict=True)
@@ -238,7 +238,7 @@ def _with_block(
 
 
 def joined(index: Path, contents: Contents) -> Contents:
-    """Join the parts of each language to one, if many texts or parts are loose."""
+    """Join the parts of each language into one, if many texts or parts are loose."""
     loose = [part for part in contents.parts if part.is_loose]
     if sum(part.rows for part in loose) * _LOOSE_SHARE <= contents.rows and len(loose) <= _LOOSE_PARTS:
         return contents
@@ -250,8 +250,8 @@ def joined(index: Path, contents: Contents) -> Contents:
 
 
 def _with_engine(index: Path, contents: Contents) -> Contents:
-    """Make the index of faiss that is wanted, if it is missing; it has all texts but those of loose parts."""
-    # `auto` is exact search until it takes long.
+    """Build the chosen faiss index if it is missing, with all texts except those of loose parts."""
+    # `auto` is exact search as long as that is fast.
     auto: SearchBackend = "ivf" if contents.rows >= FROM_ROWS and find_spec("faiss") is not None else "exact"
     engine = auto if contents.engine == "auto" else contents.engine
     if engine == "exact" or not contents.rows:
@@ -262,7 +262,7 @@ def _with_engine(index: Path, contents: Contents) -> Contents:
 
 
 def _with_noise(index: Path, contents: Contents, encode: Encode) -> Contents:
-    """Measure which cosines say nothing, so that no search has to; see `noise_levels`."""
+    """Measure which cosines mean nothing, so that no search has to; see `noise_levels`."""
     if contents.level is not None or not contents.rows:
         return contents
     stored = StoredIndex(index, contents)
@@ -280,7 +280,7 @@ def _join(index: Path, contents: Contents, parts: Sequence[Part]) -> Part:
 
 
 def _renumbered(index: Path, contents: Contents) -> Contents:
-    """Close the gaps between the rows of all parts, where parts were lost."""
+    """Close the gaps that lost parts left between the rows of all parts."""
     stored = [read_texts(index, part)["row"].to_numpy() for part in contents.parts]
     order = np.sort(np.concatenate([*stored, np.empty(0, np.int64)]))
     parts = []
@@ -294,7 +294,7 @@ def _renumbered(index: Path, contents: Contents) -> Contents:
 
 
 def _remove_others(index: Path, contents: Contents) -> None:
-    """Remove parts that belong to the index no longer, and what killed runs left."""
+    """Remove parts that no longer belong to the index, and leftovers of killed runs."""
     needed = {part_folder(index, part.number) for part in contents.parts}
     if contents.approximate is not None:
         needed.add(Approximate.folder(index, contents.approximate.number))
@@ -312,7 +312,7 @@ def _parts_in(index: Path) -> set[Path]:
 
 
 def write_approximate(index: Path, contents: Contents, engine: SearchBackend, number: int) -> Approximate:
-    """Make an index of faiss of every embedding, over all parts, which have at least one text."""
+    """Build a faiss index of every embedding, over all parts, which have at least one text."""
     import faiss
 
     stored = StoredIndex(index, contents)
@@ -343,7 +343,7 @@ def write_approximate(index: Path, contents: Contents, engine: SearchBackend, nu
 def _recall(
     stored: StoredIndex, name: str, engine_index: Any, rows: Int64[np.ndarray, " queries"]
 ) -> Callable[[], float]:
-    """Return what gives the share of the ten nearest other texts that are found with the effort that is set then."""
+    """Return a function that measures the share of the ten nearest other texts found with the current effort."""
     queries, keys = stored.units(name, rows), [key.decode() for key in stored.keys[rows]]
     exact, _ = stored.nearest(queries, name, NEIGHBOURS, without=keys, is_exact=True)
     proposals = Proposals(engine_index, frozenset(part.number for part in stored.contents.parts))

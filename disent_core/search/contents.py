@@ -1,7 +1,7 @@
-"""What an index has: `index.json` says which head made it and which parts belong to it.
+"""Read and write the contents of an index: `index.json` names the head that made it and the parts that belong to it.
 
-A part is a folder whose files never change. The file is replaced as a whole after every new part, so a killed run
-leaves an index without its last part, and a search never sees half of one.
+A part is a folder whose files never change. `index.json` is replaced as a whole after every new part, so a killed run
+only loses its last part, and a search never sees half of one.
 """
 
 import json
@@ -30,11 +30,11 @@ class HeadRecord:
     """The head that made the vectors."""
 
     __pydantic_config__ = STRICT
-    fingerprint: Text  # of its weights
+    fingerprint: Text  # hash of its weights
     encoder_fingerprint: Text
-    seed: Seed | None  # of its training; None if its method is deterministic
-    name: Text  # of its method
-    encoder: Text  # empty of a static model, whose `encoder_fingerprint` stands for the rows that it does not store
+    seed: Seed | None  # seed of its training; None if its method is deterministic
+    name: Text  # name of its method
+    encoder: Text  # empty for a static model, whose `encoder_fingerprint` stands for the rows that it does not store
     trained_on: Annotated[str, MaxLen(100_000)]  # its pair, or the languages of a static model
     places: Annotated[tuple[Text, ...], MaxLen(10)] = ()  # its file, relative to the index; empty if it has none
 
@@ -46,7 +46,7 @@ class HeadRecord:
         return ", ".join(part for part in parts if part)
 
     def is_same(self, other: "HeadRecord") -> bool:
-        """Whether both give the same vectors, wherever their files lie."""
+        """Return whether both give the same vectors, wherever their files are."""
         same = ("fingerprint", "encoder_fingerprint", "seed")
         return all(getattr(self, name) == getattr(other, name) for name in same)
 
@@ -57,26 +57,26 @@ class Part:
 
     __pydantic_config__ = STRICT
     number: _Number  # names its folder
-    language: Text | None  # None if it is not known
-    rows: _Number  # how many texts
-    is_loose: bool  # added since all parts of its language were last joined to one
+    language: Text | None  # None if unknown
+    rows: _Number  # number of texts
+    is_loose: bool  # added since all parts of its language were last joined
     files: _Files  # SHA-256 of its files by their names
 
 
 EngineChoice = SearchBackend | Literal["auto"]
-"""`auto`: exact search, and an engine of faiss from so many texts on that it takes long."""
+"""`auto`: exact search, or a faiss index once there are so many texts that exact search is slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approximate:
-    """An index of faiss for each embedding, `NAME.faiss` in a folder of its own; it answers with rows."""
+    """A faiss index for each embedding, `NAME.faiss` in a folder of its own; its results are rows."""
 
     __pydantic_config__ = STRICT
     number: _Number  # names its folder
     engine: SearchBackend
     parts: tuple[_Number, ...]  # numbers of the parts whose texts it has; others are searched exactly
     recall_at_10: dict[Text, float]  # share of the ten nearest texts of exact search that it finds, by embedding
-    queries: _Number  # texts of the index on which that was measured
+    queries: _Number  # number of indexed texts on which that was measured
     effort: dict[Text, _Number]  # lists or candidates that a query visits, by embedding
     files: _Files  # SHA-256 of its files by their names
 
@@ -92,12 +92,12 @@ class Contents:
     __pydantic_config__ = STRICT
     format: Literal[1] = 1
     head: HeadRecord
-    embeddings: Annotated[dict[Text, _Width], MaxLen(1_000)]  # width of each embedding by its name
+    embeddings: Annotated[dict[Text, _Width], MaxLen(1_000)]  # width of each embedding by name
     parts: Annotated[tuple[Part, ...], MaxLen(100_000)] = ()  # in the order in which they were made
-    engine: EngineChoice = "auto"  # what was chosen to search with
+    engine: EngineChoice = "auto"  # the chosen engine
     approximate: Approximate | None = None
-    noise: dict[Text, float] | None = None  # `noise.noise_levels` of the texts that there were when it was measured
-    unmeasured: _Number = 0  # texts that were added since
+    noise: dict[Text, float] | None = None  # `noise.noise_levels`, measured on the texts of that time
+    unmeasured: _Number = 0  # texts added since
 
     def __post_init__(self) -> None:
         for name in self.embeddings:
@@ -112,7 +112,7 @@ class Contents:
 
     @property
     def level(self) -> dict[str, float] | None:
-        """Return the noise; None if more than a tenth of the texts were added since it was measured."""
+        """Return the noise level; None if more than a tenth of the texts were added since it was measured."""
         return None if 10 * self.unmeasured > self.rows else self.noise
 
 
@@ -143,5 +143,5 @@ def _refused(path: Path, problem: str) -> TableError:
 
 
 def write_contents(folder: Path, contents: Contents) -> None:
-    """Replace what the index says that it has."""
+    """Replace the record of what the index contains."""
     write_text(folder / CONTENTS, json.dumps(asdict(contents), indent=1, ensure_ascii=False) + "\n")

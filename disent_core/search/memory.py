@@ -1,4 +1,4 @@
-"""An index in memory: texts and their vectors, searched with numpy alone. No library of an extra is imported here."""
+"""Search texts and vectors in memory with numpy alone. No library of an extra is imported here."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ _NONE = -1
 
 
 class MemoryIndex:
-    """Texts, which may repeat, with vectors of each embedding; it answers as `stored.StoredIndex` does."""
+    """Texts, possibly repeated, with vectors of each embedding, searched as in `stored.StoredIndex`."""
 
     folder = approximate = noise = None
 
@@ -40,7 +40,7 @@ class MemoryIndex:
         without: Sequence[str] | None = None,
         is_exact: bool = True,
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Find the k texts with the highest cosines to each query; see `StoredIndex.nearest`. It is always exact."""
+        """Find the k texts with the highest cosines to each query, always exactly; see `StoredIndex.nearest`."""
         kept = [row for row, language in enumerate(self.languages) if keep is None or keep(language)]
         rows, pool = np.array(kept, dtype=np.int64), self._units[embedding]
         copies = 0 if without is None or not kept else int(np.unique(self.keys[rows], return_counts=True)[1].max())
@@ -51,11 +51,11 @@ class MemoryIndex:
         if without is not None and kept:
             is_left_out = (hits != _NONE) & (self.keys[hits] == np.array(without, dtype="S32")[:, None])
             scores, hits = np.where(is_left_out, -np.inf, scores), np.where(is_left_out, _NONE, hits)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # equal ones are by row already
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # ties are in row order already
         return np.take_along_axis(scores, order, 1), np.take_along_axis(hits, order, 1)
 
     def units(self, embedding: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return vectors of norm 1 of some rows."""
+        """Return the vectors of some rows, scaled to norm 1."""
         return self._units[embedding][rows]
 
 

@@ -1,8 +1,8 @@
-"""Write and read the parts of an index: texts and vectors as Parquet, for others too, and what a search reads of them.
+"""Write and read the parts of an index: texts and vectors as Parquet, for other tools too, and the files of a search.
 
-A search reads texts from a file of their own, which is small enough to be compared with its checksum, and arrays. The
-arrays of an embedding are its distinct rows, of norm 1 on the grid of exact search, and for each text the number of its
-row among them: texts without slot values have one residual, and a search among many equal rows is slow.
+A search reads arrays, and texts from a file of their own, small enough to verify its checksum. The arrays of an
+embedding are its distinct rows, of norm 1 on the grid of exact search, and for each text the number of its row among
+them: all texts without slot values have the same residual, and a search among many equal rows is slow.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
 TEXT_FIELDS = [pa.field(name, pa.string()) for name in ("text_key", "text", "language")]
 TEXT_SCHEMA = pa.schema([pa.field("row", pa.int64()), *TEXT_FIELDS])
 """Columns of a part without vectors; `row` numbers the texts of the index in the order in which they were added."""
-DIGITS = "[0-9]" * 5  # of the number in the name of a folder
+DIGITS = "[0-9]" * 5  # pattern of the number in a folder name
 _BATCH_ROWS = 4_096
 _NO_ARRAYS, _NEW_INDEX = "its arrays are not those of an index", "Make a new index with disent index"
 
 
 def _vector_column(embedding: str) -> str:
-    """Return the column with the vectors of an embedding; `language` names the language of the text."""
+    """Return the column with the vectors of an embedding; the column `language` has the language of the text."""
     return "language_embedding" if embedding == "language" else embedding
 
 
@@ -50,14 +50,14 @@ def part_schema(dims: Mapping[str, int]) -> pa.Schema:
 def record_batch(
     schema: pa.Schema, vectors: Mapping[str, Float[np.ndarray, "rows _"]], **columns: Any
 ) -> pa.RecordBatch:
-    """Return rows of a schema, from columns of texts and from vectors by embedding, of which it may lack some."""
+    """Return rows of a schema from text columns and from vectors by embedding, some of which it may lack."""
     arrays = {_vector_column(name): np.ascontiguousarray(matrix, np.float32) for name, matrix in vectors.items()}
     lists = {name: pa.FixedSizeListArray.from_arrays(rows.ravel(), rows.shape[1]) for name, rows in arrays.items()}
     return pa.RecordBatch.from_pydict({**columns, **lists}, schema=schema)
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """Return a writer; vectors are not compressed, because that gains nothing."""
+    """Return a writer that leaves vectors uncompressed, because compression gains nothing."""
     texts = [field.name for field in schema if not pa.types.is_fixed_size_list(field.type)]
     vectors = [f"{field.name}.list.element" for field in schema if pa.types.is_fixed_size_list(field.type)]
     options: dict[str, Any] = {
@@ -69,14 +69,14 @@ def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def next_number(index: Path) -> int:
-    """Return a number that no folder has, not even one that is left of a killed run, or damaged."""
+    """Return a number that no folder has, not even one left by a killed run, or a damaged one."""
     return 1 + max((int(path.name[-5:]) for path in index.glob(f"*-{DIGITS}")), default=0)
 
 
 def write_part(
     index: Path, dims: Mapping[str, int], language: str | None, batches: Iterable[pa.RecordBatch], *, is_loose: bool
 ) -> Part:
-    """Write the next part of an index, whole or not at all, of batches of `part_schema`, by ascending `row`."""
+    """Write the next part of an index, whole or not at all, from batches of `part_schema` in ascending `row`."""
     number, rows = next_number(index), 0
     with atomic_path(part_folder(index, number)) as temporary:
         temporary.mkdir()
@@ -129,13 +129,13 @@ def _sha256(path: Path) -> str:
 
 
 def read_batches(index: Path, part: Part, dims: Mapping[str, int]) -> Iterator[pa.RecordBatch]:
-    """Yield the texts of a part with their vectors; the part may come from anyone."""
+    """Yield the texts of a part with their vectors; the part is untrusted."""
     path = part_folder(index, part.number) / EMBEDDINGS
     return _checked_batches(path, part, part_schema(dims), most_unpacked(path.stat().st_size))
 
 
 def read_texts(index: Path, part: Part, most: int | None = None) -> pa.Table:
-    """Read the texts of a part, which may come from anyone, of at most so many bytes."""
+    """Read the texts of an untrusted part, which may unpack to at most `most` bytes."""
     folder = part_folder(index, part.number)
     path = checked_file(folder / TEXTS, part.files)
     return pa.Table.from_batches(
@@ -144,7 +144,7 @@ def read_texts(index: Path, part: Part, most: int | None = None) -> pa.Table:
 
 
 def _checked_batches(path: Path, part: Part, schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file of a part, of at most so many bytes; what is no row of the schema is damage."""
+    """Yield the rows of a part's file of at most `most` unpacked bytes; anything not in the schema is damage."""
     rows = 0
     try:
         for batch in untrusted_batches(path, schema.names, most):
@@ -168,7 +168,7 @@ def _has_nulls(column: pa.Array) -> bool:
 
 
 def read_all_texts(index: Path, parts: Sequence[Part]) -> list[pa.Table]:
-    """Read the texts of all parts: they may unpack to as many bytes as the files of all suggest, and not each."""
+    """Read the texts of all parts; their limit of unpacked bytes applies to all files together, not to each."""
     most, tables = _most_of([part_folder(index, part.number) for part in parts]), []
     for part in parts:
         tables.append(table := read_texts(index, part, most))
@@ -183,7 +183,7 @@ def _most_of(folders: Sequence[Path]) -> int:
 def arrays_of(
     index: Path, part: Part, embedding: str, dim: int
 ) -> tuple[Float32[np.ndarray, "distinct dim"], Int64[np.ndarray, " rows"]]:
-    """Return the distinct rows of an embedding, and the number of each text's row among them, mapped into memory."""
+    """Map into memory the distinct rows of an embedding, and the number of each text's row among them."""
     folder = part_folder(index, part.number)
     values, groups = (checked_file(folder / f"{embedding}.{end}", part.files) for end in ("npy", "groups.npy"))
     try:
@@ -199,7 +199,7 @@ def arrays_of(
 
 
 def checked_file(path: Path, files: Mapping[str, str]) -> Path:
-    """Return the path of a file, all of which was compared with its checksum among those of `files`."""
+    """Return the path of a file after verifying all of it against its checksum in `files`."""
     try:
         if _sha256(path) == files.get(path.name):
             return path

@@ -1,4 +1,4 @@
-"""Search an index exactly: a score depends on the text and the query alone, not on parts, blocks or threads."""
+"""Search an index exactly: a score depends on text and query alone, not on parts, blocks or threads."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,32 +19,32 @@ from disent_core.search.contents import REMEDY, Approximate, Contents, Part, rea
 from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_all_texts
 
 Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
-"""Scores and rows, the highest first, equal ones by row; fewer than k end in rows of -1."""
+"""Scores and rows, highest first, ties by row; fewer than k results are padded with rows of -1."""
 
 _NONE = -1
 _NEW = f"{REMEDY}, in a new folder"
 _TRIES = 3
 _FEW_PAIRS = 1 << 25
-"""Of rows, which numpy compares in about the processor time that the import of torch takes."""
+"""Pairs of rows that numpy compares in about the processor time that importing torch takes."""
 
 
 class Column(Sequence[Any]):
-    """Values by the row of the index."""
+    """Values by row of the index."""
 
     def __init__(self, values: pa.ChunkedArray, order: Int64[np.ndarray, " rows"]) -> None:
-        # A large string has room for more than 2 GB of text.
+        # A large string column can hold more than 2 GB of text.
         self._values = values.cast(pa.large_string()).combine_chunks().take(pa.array(order))
 
     def __len__(self) -> int:
         return len(self._values)
 
     def __getitem__(self, row: int | slice) -> Any:
-        """Return the value of a row, or a list of those of several."""
+        """Return the value of a row, or a list of the values of several."""
         return self._values[row].to_pylist() if isinstance(row, slice) else self._values[int(row)].as_py()
 
 
 class Proposals(NamedTuple):
-    """An index of faiss, and the numbers of the parts whose texts it has."""
+    """A faiss index, and the numbers of the parts whose texts it has."""
 
     index: Any
     parts: frozenset[int]
@@ -97,16 +97,16 @@ class StoredIndex:
     ) -> Found:
         """Find the k texts with the highest cosines to each query, a vector of any norm.
 
-        If the index has one of faiss, its texts are those that this proposes; their scores are the exact ones. With
-        `keep`, texts of the languages for which it holds are searched, and exactly. `without` has for each query the
-        key of a text that it must not find. `proposals` are of an index of faiss that the index does not have yet.
+        A faiss index, if there is one, proposes texts, which then get their exact scores. With `keep`, only texts of
+        the languages that it accepts are searched, and exactly. `without` has, for each query, the key of a text that
+        it must not find. `proposals` come from a faiss index that is not part of the index yet.
         """
         units = unit_rows(queries, "queries")
         if proposals is None and keep is None and not is_exact:
             proposals = self._stored_proposals(embedding)
         parts = [part for part in self.contents.parts if keep is None or keep(part.language)]
         covered = frozenset() if proposals is None else proposals.parts
-        languages = len({part.language for part in parts})  # each has a text once
+        languages = len({part.language for part in parts})  # each has a text at most once
         count = k if without is None else k + languages
         of_parts = [
             self._nearest_of_part(units, part, embedding, count) for part in parts if part.number not in covered
@@ -136,7 +136,7 @@ class StoredIndex:
     def _nearest_of_proposals(
         self, units: Float32[np.ndarray, "queries dim"], proposals: Proposals, embedding: str, k: int
     ) -> Found:
-        """Return the texts that faiss proposes, and those of equal vectors, with their exact scores."""
+        """Return the texts that faiss proposes, and those with equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
         if proposed.max(initial=_NONE) >= len(self._position):
             raise DamagedError(located(self.folder, None, "its index of faiss finds rows that there are not", _NEW))
@@ -151,7 +151,7 @@ class StoredIndex:
     def _scored(
         self, unit: Float32[np.ndarray, " dim"], rows: Int64[np.ndarray, " proposed"], embedding: str, k: int
     ) -> tuple[Float32[np.ndarray, " found"], Int64[np.ndarray, " found"]]:
-        """Return exact scores of some rows and of the texts with equal vectors, at most k of each."""
+        """Return exact scores of some rows and of the texts with equal vectors, at most k per vector."""
         scores, members = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
         for part, positions in self._by_part(self._position[rows]):
             values, group, groups = self._arrays_of(part, embedding)
@@ -166,13 +166,13 @@ class StoredIndex:
     def _by_part(
         self, positions: Int64[np.ndarray, " positions"]
     ) -> Iterator[tuple[Part, Int64[np.ndarray, " positions"]]]:
-        """Yield the parts that have some positions, with the positions in each, counted from its first text."""
+        """Yield the parts that contain some of the positions, with these counted from the part's first text."""
         which = np.searchsorted(self._starts, positions, side="right") - 1
         for number in np.unique(which):
             yield self.contents.parts[number], positions[which == number] - self._starts[number]
 
     def _stored_proposals(self, embedding: str) -> Proposals | None:
-        """Return the index of faiss, read when it is first asked; None if there is none, or faiss is not installed."""
+        """Return the faiss index, read on first use; None if there is none, or faiss is not installed."""
         approximate = self.contents.approximate
         if approximate is None or find_spec("faiss") is None:
             return None
@@ -193,7 +193,7 @@ class StoredIndex:
 
     @contextmanager
     def _replaced(self) -> Iterator[None]:
-        """Name the cause if a file is gone because texts were added, which is no damage."""
+        """Name the cause if a file is gone because texts were added, which is not damage."""
         try:
             yield
         except DamagedError as error:
@@ -203,7 +203,7 @@ class StoredIndex:
             raise TableError(located(self.folder, None, problem, "Open it again")) from error
 
     def units(self, embedding: str, rows: Int64[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
-        """Return vectors of norm 1 of some rows."""
+        """Return the vectors of some rows, scaled to norm 1."""
         positions = self._position[rows]
         order = np.argsort(positions, kind="stable")
         parts = [np.empty((0, self.contents.embeddings[embedding]), dtype=np.float32)]
@@ -215,14 +215,14 @@ class StoredIndex:
     def distinct(
         self, embedding: str
     ) -> tuple[Int64[np.ndarray, " distinct"], Callable[[np.ndarray], Float32[np.ndarray, "some dim"]]]:
-        """Return the first row of each distinct vector of a part, and what gives some of these vectors by number."""
+        """Return the first row of each distinct vector of a part, and a function from their numbers to vectors."""
         groups = [(part, self._arrays_of(part, embedding).groups) for part in self.contents.parts]
         rows = np.concatenate([self._rows[part.number][group.members[group.starts]] for part, group in groups])
         return rows, lambda numbers: self.units(embedding, rows[numbers])
 
 
 def _read_faiss(path: Path, dim: int) -> Any:
-    """Read an index of faiss; no vector in it is larger than the file, whatever its header says."""
+    """Read a faiss index; no vector in it is larger than the file, whatever its header claims."""
     import faiss
 
     most = faiss.get_deserialization_vector_byte_limit()
@@ -239,12 +239,12 @@ def _read_faiss(path: Path, dim: int) -> Any:
 
 
 def _without_torch(pairs: int) -> bool:
-    """Whether so many pairs of rows are compared by numpy: sooner than torch is imported, or because it is absent."""
+    """Return whether numpy compares so many pairs of rows: faster than torch imports, or because torch is absent."""
     return sys.modules.get("torch") is None and (pairs <= _FEW_PAIRS or find_spec("torch") is None)
 
 
 def open_index(folder: Path) -> StoredIndex:
-    """Open an index; again if another process replaces its parts meanwhile."""
+    """Open an index, trying again if another process replaces its parts meanwhile."""
     for attempt in range(1, _TRIES + 1):
         if (contents := read_contents(folder)) is None:
             raise TableError(located(folder, None, "there is no index here", REMEDY))

@@ -1,4 +1,4 @@
-"""Read a user's own texts: one a line, or a column of JSON lines, CSV or Parquet. One block is in memory at a time."""
+"""Read a user's texts: one per line, or a column of JSON lines, CSV or Parquet, one block in memory at a time."""
 
 import csv
 from collections import Counter
@@ -22,26 +22,26 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Text(NamedTuple):
-    """A text in NFC, and its language if that is known."""
+    """A text in NFC, and its language if known."""
 
     text: str
     language: str | None
 
 
-_Row = tuple[int, Any, Any]  # number of the line or row, text and language as they stand there
+_Row = tuple[int, Any, Any]  # number of the line or row, text and language as in the file
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file of texts; it is read anew by every loop."""
+    """A file of texts, read again by every loop."""
 
     path: Path
     kind: str  # one of `SUFFIXES`
     name: str  # in messages
-    column: str = "text"  # with the texts, where there are columns
-    language: str | None = None  # of texts whose row names none; a column `language` may
-    languages: Collection[str] | None = None  # that are allowed; None: any, or none
-    skip: Callable[[int], object] | None = None  # gets the number of each row without text; None: that is an error
+    column: str = "text"  # column of the texts, in formats with columns
+    language: str | None = None  # language of texts whose row names none in a column `language`
+    languages: Collection[str] | None = None  # allowed languages; None: any, or none
+    skip: Callable[[int], object] | None = None  # gets the number of each row without text; None: such rows are errors
 
     def __iter__(self) -> Iterator[Text]:
         return (text for _, text in self.numbered())
@@ -57,7 +57,7 @@ class TextFile:
         return self.counts().total()
 
     def counts(self) -> Counter[str | None]:
-        """Read all texts and count those of each language, so that no error comes after hours."""
+        """Read all texts and count them by language, so that no error comes after hours."""
         counts = Counter(text.language for text in self)
         if not counts:
             raise _wrong(self.name, None, "0 texts were read", "Name a file with at least one text")
@@ -65,7 +65,7 @@ class TextFile:
 
 
 def text_file(path: Path, *, column: str = "text", language: str | None = None) -> TextFile:
-    """Describe a file by its name."""
+    """Return the texts of a file, whose name tells its format."""
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise ValueError(f"{path} must end in {', '.join(SUFFIXES)}")

@@ -19,7 +19,7 @@ from disent_core.text import text_keys
 
 FORMATS = (".parquet", ".npy")
 METADATA = b"disent"
-"""Key of the file's metadata that says what made it: the head's description and fingerprints as JSON."""
+"""Key of the file's metadata with what made it: the head's description and fingerprints as JSON."""
 _BLOCK_TEXTS = 4_096
 
 _Block = tuple[list[Text], Mapping[str, np.ndarray]]  # texts, and their vectors by the name of the embedding
@@ -35,11 +35,11 @@ def write_vectors(
     *,
     advance: Callable[[int], object] = lambda count: None,
 ) -> int:
-    """Write a vector for each text, in order, and return the number of texts, of which there is at least one.
+    """Write a vector for each text, in order, and return the number of texts, which is at least one.
 
-    The file appears whole or not at all, and replaces one that is there. It ends in `.parquet`, whose metadata has the
-    description of the head, or, for one embedding, in `.npy`. One block of texts is in memory at a time; `advance` is
-    told how many were written.
+    The file appears whole or not at all, and replaces an earlier one. Its name ends in `.parquet`, whose metadata has
+    the description of the head, or, for one embedding, in `.npy`. One block of texts is in memory at a time; `advance`
+    gets the number of texts written.
     """
     require_output(path, texts, embeddings)
     count = texts.count()
@@ -66,7 +66,7 @@ def require_output(path: Path, texts: TextFile, embeddings: Sequence[str] = ()) 
 def _encoded_blocks(
     texts: TextFile, encode: Encode, embeddings: Sequence[str], advance: Callable[[int], object]
 ) -> Iterator[_Block]:
-    """Yield blocks of texts with their vectors; in a block, the texts of each language are encoded together."""
+    """Yield blocks of texts with their vectors; within a block, texts are encoded by language."""
     remaining = iter(texts)
     while block := list(islice(remaining, _BLOCK_TEXTS)):
         order = sorted(range(len(block)), key=lambda row: block[row].language or "")

@@ -1,1 +1,1 @@
-"""Cut the work of one step into shards, and compute these here, in processes, or on a Ray cluster."""
+"""Split the work of a step into shards, and compute them here, in processes, or on a Ray cluster."""

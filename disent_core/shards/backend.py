@@ -1,8 +1,8 @@
 """Choose where the shards of a step are computed, and keep their results until the step's table is stored.
 
 A *shard* is a part of the items of one step: rows, texts, candidates. The caller of the step sets the backend
-(`sharded`); long computations use it (`ranges`, `map_shards`). Results are equal to the bit, so it is in no
-fingerprint. The default, `inline`, does not cut: one shard has everything, and nothing is kept.
+(`sharded`); long computations use it (`ranges`, `map_shards`). Results are equal to the bit, so the backend is in no
+fingerprint. The default, `inline`, does not split: one shard has everything, and nothing is kept.
 """
 
 import logging
@@ -28,7 +28,7 @@ Arrays = Mapping[str, np.ndarray]
 BackendName = Literal["inline", "processes", "ray"]
 
 _LEAST_SHARDS: Mapping[BackendName, float] = {"inline": float("inf"), "processes": 2, "ray": 20}
-"""Shards from which on a backend is worth its start: a shard is about a minute of one core."""
+"""Least number of shards that is worth starting a backend: a shard takes one core about a minute."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ShardBackend:
 
     # `inline` in this process, `processes` in several of this machine, `ray` on a running cluster.
     name: BackendName = "inline"
-    # How many processes; one is this process, which then works shard by shard. Only `processes` reads it.
+    # Number of processes; with one, this process works shard by shard. Only `processes` reads it.
     workers: int = 1
 
 
@@ -46,7 +46,7 @@ INLINE = ShardBackend()
 
 @dataclass(frozen=True)
 class _Sharding:
-    """A backend, and for a step with a table the folder and fingerprint of what its shards give."""
+    """A backend and, for a step with a table, the folder and fingerprint of the results of its shards."""
 
     backend: ShardBackend = INLINE
     folder: Path | None = None
@@ -60,8 +60,8 @@ _CURRENT: ContextVar[_Sharding] = ContextVar("sharding", default=_Sharding())  #
 def sharded(backend: ShardBackend, folder: Path | None = None, inputs: str = "") -> Iterator[None]:
     """Compute the shards of a step with this backend.
 
-    The folder keeps the results of shards until the step is done, so that a killed step loses unfinished shards only;
-    `inputs` is the fingerprint of all that they are made from but their ranges.
+    The folder keeps the results of shards until the step is done, so that a killed step loses only unfinished shards;
+    `inputs` is the fingerprint of all that they are made from, except their ranges.
     """
     before = _CURRENT.set(_Sharding(backend, folder, inputs))
     try:
@@ -73,7 +73,7 @@ def sharded(backend: ShardBackend, folder: Path | None = None, inputs: str = "")
 
 
 def ranges(items: int, size: int, *, on_gpu: bool = False) -> list[range]:
-    """Cut items into ranges of `size`, or one range if they are too few to be worth the start of the backend.
+    """Split items into ranges of `size`, or one range if they are too few to be worth starting the backend.
 
     Processes of one machine would only wait for each other's use of its GPU.
     """
@@ -84,10 +84,10 @@ def ranges(items: int, size: int, *, on_gpu: bool = False) -> list[range]:
 
 
 def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard], *, on_gpu: bool = False) -> Iterator[Result]:
-    """Yield `work(shard)` for each shard, in their order; a single shard is computed in this process.
+    """Yield `work(shard)` for each shard, in order; a single shard is computed in this process.
 
     Other processes must be able to import `work`, whose attributes are sent to each worker once. If it computes
-    `on_gpu`, Ray gives it one. ShardError if the processes of a shard were killed again and again.
+    `on_gpu`, Ray assigns it a GPU. Raises ShardError if the processes of a shard are killed again and again.
     """
     backend, progress = _CURRENT.get().backend, Progress(log, len(shards), "shards")
     elsewhere = partial(_work_at, homes, work) if (homes := attached()) else work
@@ -107,14 +107,14 @@ def map_shards(work: Callable[[Shard], Result], shards: Sequence[Shard], *, on_g
 
 
 def _work_at(homes: Sequence[RemoteHome], work: Callable[[Shard], Result], shard: Shard) -> Result:
-    """Work in another process, which keeps results in the same buckets as this one."""
+    """Work in another process that keeps results in the same buckets as this one."""
     for home in homes:
         attach(home)
     return work(shard)
 
 
 def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str) -> Iterator[Arrays]:
-    """As `map_shards`, but arrays are kept in the folder of the step, and those found there are not computed again."""
+    """Do what `map_shards` does, but keep arrays in the step's folder, and reuse those that are there."""
     current = _CURRENT.get()
     if current.folder is None or len(shards) < 2:
         yield from map_shards(work, shards)
@@ -127,7 +127,7 @@ def map_kept(work: Callable[[range], Arrays], shards: Sequence[range], name: str
 
 @dataclass(frozen=True)
 class _Kept:
-    """Work that stores its results in files, each with its checksum and the fingerprint of what it was made from."""
+    """Work that stores its results in files, each with its checksum and the fingerprint of its inputs."""
 
     work: Callable[[range], Arrays]
     folder: Path
@@ -136,7 +136,7 @@ class _Kept:
     def __call__(self, shard: range) -> None:
         from safetensors.numpy import save_file  # noqa: TID251 - inside write_result
 
-        if not self.has(shard):  # a worker that was killed may have stored it
+        if not self.has(shard):  # a killed worker may have stored it
             with write_result(self._path(shard), inputs=self.inputs) as temporary:
                 save_file(dict(self.work(shard)), temporary)
 

@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 
 def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: int = 0) -> Iterator[Result]:
-    """Yield `work(shard)` for each shard, in their order; Ray computes a shard of a lost node or worker again.
+    """Yield `work(shard)` for each shard, in order; Ray recomputes the shards of a lost node or worker.
 
-    The work is put into the memory of each node once, and each shard is a task with one processor and so many GPUs.
+    The work is put into the memory of each node once, and each shard is a task with one processor and `gpus` GPUs.
     """
     try:
         import ray  # pyright: ignore[reportMissingImports]
@@ -31,7 +31,7 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
             raise ShardError(f"DISENT_SHARDS=ray needs {needed}") from error
     free = ray.available_resources()
     if free.get("CPU", 0) < 1 or free.get("GPU", 0) < gpus:
-        # The step itself may hold the only processor or GPU, for which its shards would wait.
+        # The step itself may hold the only processor or GPU, and its shards would wait for it.
         log.info("the Ray cluster has no free resources: the step computes its shards itself")
         yield from map(work, shards)
         return
@@ -49,7 +49,7 @@ def on_ray(work: Callable[[Shard], Result], shards: Sequence[Shard], *, gpus: in
         raise ShardError(f"Ray could not compute a shard: {type(error).__name__}") from error
     finally:
         _, unfinished = ray.wait(results, num_returns=len(results), timeout=0)
-        for result in unfinished:  # a shard has failed, or the caller has stopped
+        for result in unfinished:  # a shard failed, or the caller stopped
             ray.cancel(result)  # by force, or if it is finished, may end this process: Ray 2.60, task_manager.cc:1329
 
 
@@ -59,7 +59,7 @@ def _compute(shared: list[Any], shard: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _work(reference: Any) -> Callable[[Any], Any]:
-    """The work of this worker's shards, which loads its encoder once."""
+    """Return the work of this worker's shards, which loads its encoder once."""
     import ray  # pyright: ignore[reportMissingImports]
 
     return ray.get(reference)

@@ -1,8 +1,8 @@
 """Compute shards in processes of this machine, each with one thread.
 
-Each worker has its own pipe. So a worker that is killed in the middle of a result leaves an end of file behind, where
-readers of the shared pipe of `concurrent.futures` would wait for the rest for ever. Only its shard is lost, which
-another worker computes again.
+Each worker has its own pipe. So a worker that is killed in the middle of a result leaves an end of file, where readers
+of the pipe that `concurrent.futures` shares would wait for the rest forever. Only its shard is lost, and another worker
+computes it again.
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 from disent_core.errors import DisentError, ShardError
 
 _TRIES = 3
-_PR_SET_PDEATHSIG = 1  # of `prctl`
+_PR_SET_PDEATHSIG = 1  # option of `prctl`
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork inherits the locks of threads, but not the threads
 
 Shard = TypeVar("Shard")
@@ -42,7 +42,7 @@ class _Worker:
 
     def close(self) -> None:
         self.connection.close()
-        self.process.kill()  # an unfinished file of it is removed by the next write to its folder
+        self.process.kill()  # the next write to the folder removes its unfinished file
         self.process.join()
 
 
@@ -85,7 +85,7 @@ def _new_workers(work: object, count: int) -> list[_Worker]:
         process.start()
         connection_of_worker.close()
         workers.append(_Worker(process, cast(Connection, connection)))
-    for worker in workers:  # all start before the first has to be there
+    for worker in workers:  # all of them start before the first must be ready
         worker.send(work)
     return workers
 
@@ -115,7 +115,7 @@ def _serve(connection: Connection) -> None:
     end_with_parent()
     with suppress(EOFError, ConnectionResetError, BrokenPipeError):
         work = connection.recv()
-        if "torch" in sys.modules:  # by what the work holds
+        if "torch" in sys.modules:  # imported with the work
             sys.modules["torch"].set_num_threads(1)
         while True:
             shard = connection.recv()
@@ -127,20 +127,20 @@ def _serve(connection: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Have this process end at once when the process that started it has ended, however that happened.
+    """Make this process end as soon as its parent has ended for whatever reason.
 
     A thread waits for that, but can't run while a long call holds the interpreter's lock; Linux needs no thread. If the
-    process has ended already, which Linux does not tell, the thread begins before any long call.
+    parent has ended already, which Linux does not report, the thread starts before any long call.
     """
     killed_with_parent()
     try:
         threading.Thread(target=_wait_for_parent, daemon=True).start()
-    except RuntimeError as error:  # no thread can be started: whoever started this process says that it has ended
+    except RuntimeError as error:  # no thread can be started: the parent reports that this process has ended
         raise SystemExit(1) from error
 
 
 def killed_with_parent() -> None:
-    """Have Linux kill this process when the thread that forked it has ended, which may be that of a fork server."""
+    """Make Linux kill this process when the thread that forked it ends, which may be that of a fork server."""
     if sys.platform == "linux":
         CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 

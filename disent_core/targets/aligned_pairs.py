@@ -1,6 +1,6 @@
 """Join two languages of a corpus into the table of aligned pairs that heads train on: text keys, no vectors.
 
-The table joins utterances, masked texts and negative pool, so that a head reads one table a pair.
+The table joins utterances, masked texts and negative pool, so that a head reads one table per pair.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class LanguageTables:
 def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, partial: bool = False) -> pa.Table:
     """Return the `aligned_pairs` of two languages of one corpus, in the order of the source's utterances.
 
-    With `partial`, utterances without a partner are dropped. Languages whose rows mostly differ in intent are refused.
+    With `partial`, drop utterances without a partner. Reject languages if too many of their rows differ in intent.
     """
     rows = align(_text_keys(source), _text_keys(target), partial=partial)
     joined, where = rows.to_arrow(), f"corpus {_names(rows, 'source_corpus')}, {pair}"
@@ -38,7 +38,7 @@ def aligned_pairs(pair: str, source: LanguageTables, target: LanguageTables, *, 
 def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned: bool = False) -> pa.Table:
     """Return the `aligned_pairs` of a corpus of sentence pairs, which has neither masked texts nor negatives.
 
-    `languages` are those of source and target of the result; `is_turned` says that the corpus has them swapped.
+    `languages` are the source and target of the result; with `is_turned` the corpus has them swapped.
     """
     sides = ("target", "source") if is_turned else ("source", "target")
     no_keys, not_negative = pa.nulls(len(pairs), pa.string()), pa.repeat(pa.scalar(False), len(pairs))
@@ -60,7 +60,7 @@ def aligned_sentences(pairs: pa.Table, languages: tuple[str, str], *, is_turned:
 
 
 def _text_keys(tables: LanguageTables) -> pl.DataFrame:
-    """Return text keys of the utterances, in their order, and whether they are in the pool."""
+    """Return the text keys of the utterances, in order, and whether they are in the pool."""
     names = ["corpus", "language", "utterance_id", "split", "intent", "text_key"]
     utterances = pl.DataFrame(tables.utterances.select(names)).rename({"text_key": "key"})
     masked = pl.DataFrame(tables.masked.select(["utterance_id", "template_key", "residual_key"]))

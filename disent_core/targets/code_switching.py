@@ -26,7 +26,7 @@ CODE_VERSION = "1"  # changed whenever equal inputs would give other rows
 Entries = Sequence[tuple[str, str]]
 """English words, each with a translation, in lower case and in the order of the list: common words come first."""
 
-_LONGEST_LINE = 200  # characters: a word of a script without spaces is looked for at every length up to the longest
+_LONGEST_LINE = 200  # characters: in a script without spaces, words are looked up at every length up to the longest
 _READ = ["corpus", "pair", "pair_id", "split", "source", "target"]
 
 
@@ -78,7 +78,7 @@ def read_dictionary(path: Path) -> list[tuple[str, str]]:
 
 
 def code_switched(pairs: pa.Table, dictionary: Entries, config: CodeSwitchingConfig) -> pa.Table:
-    """Make rows in the schema `code_switched_pairs`, in the order of the pairs.
+    """Code-switch pairs into rows of the schema `code_switched_pairs`, in the order of the pairs.
 
     Words are separated by white space and stripped of punctuation. In scripts without spaces a word is the longest
     match in the list, from left to right, and any other character is a word. Words are looked up in lower case; the
@@ -203,6 +203,6 @@ def _positions_to_replace(
 
 
 def _draw(seed: int, pair: Mapping[str, Any], purpose: str, position: int) -> float:
-    """Draw from the uniform distribution on [0, 1), by a hash."""
+    """Draw from the uniform distribution on [0, 1) by a hash."""
     key = f"{seed}\n{pair['corpus']}\n{pair['pair']}\n{pair['pair_id']}\n{purpose}\n{position}"
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") >> 11) / (1 << 53)

@@ -1,6 +1,6 @@
-"""Mask annotated utterances: make templates and residuals.
+"""Mask annotated utterances to make templates and residuals.
 
-A template is an utterance with its slot values masked, a residual is the slot values with the template masked (FMDA,
+A template is an utterance with its slot values masked; a residual is the slot values with the template masked (FMDA,
 figure 3).
 """
 
@@ -48,7 +48,7 @@ class MaskingConfig(Settings):
 
 
 def mask_utterances(utterances: pa.Table, config: MaskingConfig) -> pa.Table:
-    """Make template and residual text of each utterance, in the schema `masked_utterances`."""
+    """Make the template and residual texts of each utterance, in the schema `masked_utterances`."""
     rows = rows_of(utterances.select([*_IDENTITY, "text", "tokens", "slot_tags"]))
     return rows_table((_masked(row, config) for row in rows), "masked_utterances")
 
@@ -92,7 +92,7 @@ _MARKERS_OF = {"subword": (SUBWORD_MASK_OPEN, SUBWORD_MASK_CLOSE), "attention": 
 
 
 def _without(text: str, spans: Sequence[Span], masked: Sequence[bool]) -> str:
-    """Drop masked tokens; of the two gaps around a dropped run the wider one stays."""
+    """Drop masked tokens; keep the wider of the two gaps around a dropped run."""
     kept = [index for index, hidden in enumerate(masked) if not hidden]
     pieces = [text[slice(*spans[index])] for index in kept[:1]]
     for previous, index in pairwise(kept):

@@ -1,8 +1,8 @@
-"""Make parallel mates: a translation pair with the same slots replaced on both sides, still a translation pair.
+"""Make parallel mates: replace the same slots on both sides of a translation pair.
 
-The new values of a slot are those that both languages have in one training utterance: *berlin* and *berlin* become
-*munich* and *münchen*. A mate has the template of its utterance in each language, and is a translation pair itself.
-Drawn by the source alone, the mates of an utterance in several languages are translations of each other too.
+The new values of a slot come from one training utterance in both languages: *berlin* and *berlin* become *munich* and
+*münchen*. A mate has the template of its utterance in each language, and is a translation pair itself. If values are
+drawn by the source alone, the mates of an utterance in several languages are translations of each other too.
 """
 
 from collections import Counter, defaultdict
@@ -24,8 +24,8 @@ from disent_core.targets.template_pairs import Annotated, compared_form, hash_of
 from disent_core.text import MOST_CHARACTERS
 
 Mate = tuple[tuple[str, str], Mapping[str, tuple[str, str]]]
-"""Texts of a mate in both languages, and the new values of its slots by type."""
-TRAINING_SPLITS = ("train", "dev")  # splits whose utterances get mates; the values are those of train
+"""Texts of a mate in both languages, and its new slot values by type."""
+TRAINING_SPLITS = ("train", "dev")  # splits whose utterances get mates; values come from train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ def _trained_on(utterances: pa.Table) -> Iterator[Annotated]:
 
 @dataclass(frozen=True)
 class _Aligned:
-    """An utterance in two languages, and for each slot type that both have once the slot of either."""
+    """An utterance in two languages, with both slots of each type that occurs once in each language."""
 
     source: Annotated
     target: Annotated
@@ -100,7 +100,7 @@ class _Aligned:
         return self.source.value(of_source), self.target.value(of_target)
 
     def with_values(self, new: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
-        """Return both texts with other values of some slot types."""
+        """Return both texts with new values for some slot types."""
         texts = []
         for side, utterance in enumerate((self.source, self.target)):
             slots = [slot for slot in utterance.slots if slot.type in new]
@@ -110,7 +110,7 @@ class _Aligned:
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Items of which the first by rendezvous hashing are drawn: sorted, with a hash of each."""
+    """Sorted items with their hashes, to be drawn by rendezvous hashing."""
 
     items: Sequence[Any]
     hashes: UInt64[np.ndarray, " items"]
@@ -121,7 +121,7 @@ class _Ranked:
         return cls(items, np.array([hash_of(names[item]) for item in items], dtype=np.uint64))
 
     def drawn(self, salt: int) -> Iterator[Any]:
-        """Yield all of them, those of the smallest hash with the salt first."""
+        """Yield all items, by ascending hash with the salt."""
         order = np.argsort(mixed(np.uint64(salt) ^ self.hashes), kind="stable")
         return (self.items[index] for index in order)
 
@@ -139,7 +139,7 @@ class _Values:
         return cls(texts, _Ranked.of({forms: "\x1f".join(forms) for forms in texts}))
 
     def others(self, old: tuple[str, str], salt: int, count: int) -> list[tuple[str, str]]:
-        """Return the pairs of smallest hash that differ from the old one in both languages, at most `count`."""
+        """Return up to `count` pairs of smallest hash that differ from the old one in both languages."""
         source, target = _forms(old)
         others = (forms for forms in self.ranked.drawn(salt) if forms[0] != source and forms[1] != target)
         return [self.texts[forms] for forms in islice(others, count)]
@@ -158,7 +158,7 @@ def _values_by_type(translations: Iterable[_Aligned]) -> dict[str, _Values]:
 
 
 def _by_pair(aligned: _Aligned, values: Mapping[str, _Values], config: ParallelMateConfig) -> dict[int, Mate]:
-    """Return the mates by number: none if no slot is aligned, or its type has no other values."""
+    """Return the mates by number; none if no slot is aligned or has other values of its type."""
     drawn: dict[str, list[tuple[str, str]]] = {}
     for slot_type in aligned.slots:
         old = aligned.values(slot_type)
@@ -175,9 +175,9 @@ def _by_pair(aligned: _Aligned, values: Mapping[str, _Values], config: ParallelM
 
 @dataclass(frozen=True)
 class _Donors:
-    """Values of each slot type in training utterances of the source that have the type once, as compared forms.
+    """Values, in compared form, of each slot type in training utterances of the source that have the type once.
 
-    `by_value` has the ids of the utterances with a type and value; `aligned` the utterances of both languages, by id.
+    `by_value` has the ids of utterances with a type and value; `aligned` has the utterances of both languages by id.
     """
 
     values: Mapping[str, _Ranked]
@@ -203,16 +203,16 @@ class _Donors:
 
 
 def _single_values(utterance: Annotated) -> dict[str, str]:
-    """Return the compared form of the value of each slot type that the utterance has once."""
+    """Return the value, in compared form, of each slot type that the utterance has once."""
     count = Counter(slot.type for slot in utterance.slots)
     return {slot.type: compared_form(utterance.value(slot)) for slot in utterance.slots if count[slot.type] == 1}
 
 
 def _by_source(aligned: _Aligned, donors: _Donors, config: ParallelMateConfig) -> dict[int, Mate]:
-    """Return the mates by number: number and source values depend on the source utterances alone.
+    """Return the mates by number; number and source values depend on the source utterances alone.
 
-    A value comes from an utterance that has it, the same for all target languages. If the target, or the utterance that
-    gives the value, has not the same slots, there is no such mate in this language.
+    A value comes from an utterance that has it, the same one for all target languages. If the target, or the utterance
+    that provides the value, lacks the same slots, there is no such mate in this language.
     """
     drawn: dict[str, list[str]] = {}
     for slot_type, old in _single_values(aligned.source).items():

@@ -1,7 +1,7 @@
 """Make template pairs: an annotated utterance, and the same utterance with every slot value replaced.
 
-Both have the same template, which is the utterance without its slot values (FMDA, figure 3). Parallel mates are made of
-the same annotated utterances.
+Both have the same template, the utterance without its slot values (FMDA, figure 3). Parallel mates are made from the
+same annotated utterances.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _READ = ["corpus", "language", "utterance_id", "split", "text", "tokens", "slot_
 
 @dataclass(frozen=True, kw_only=True)
 class Annotated:
-    """An utterance; its slots are spans of characters, in order."""
+    """An utterance with its slots, spans of characters, in order."""
 
     row: Mapping[str, Any]
     text: str
@@ -47,18 +47,18 @@ class Annotated:
         return self.text[slot.start : slot.end]
 
     def rebuilt(self, slots: Sequence[Slot], new: Sequence[str]) -> str:
-        """Return the text with other values of some slots, which are in order."""
+        """Return the text with new values for some slots, given in order."""
         spans = [(slot.start, slot.end) for slot in slots]
         return normalise(spliced(self.text, list(zip(spans, new, strict=True))))
 
 
 def compared_form(value: str) -> str:
-    """Normalise a value for comparison: case and spacing are ignored."""
+    """Normalise a value for comparison, which ignores case and spacing."""
     return normalise(" ".join(value.split()).casefold())
 
 
 def hash_of(text: str) -> int:
-    """Return 64 bits of BLAKE2b."""
+    """Return 64 bits of the BLAKE2b hash of a text."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -110,7 +110,7 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """Distinct values of one slot type: index of each compared form, and texts and hashes by index."""
+    """Distinct values of one slot type: the index of each compared form, and texts and hashes by index."""
 
     indices: Mapping[str, int]
     texts: tuple[str, ...]
@@ -141,11 +141,11 @@ def _value_pools(sources: Iterable[Annotated], values: ValueSource) -> list[_Poo
 
 
 _Choice = tuple[_Values, int | None]
-"""Values to draw from, and the index of the old value among them, if it is one of them."""
+"""Values to draw from, and the index of the old value if it is one of them."""
 
 
 def _choices(source: Annotated, pools: Sequence[_Pool]) -> list[_Choice] | None:
-    """Return for each slot the first pool's values that include another one; None if no pool has any."""
+    """Return, for each slot, values of the first pool that has a different one; None if no pool has any."""
     choices: list[_Choice] = []
     for slot in source.slots:
         form = compared_form(source.value(slot))
@@ -160,14 +160,14 @@ def _choices(source: Annotated, pools: Sequence[_Pool]) -> list[_Choice] | None:
 def _targets(
     source: Annotated, choices: Sequence[_Choice], config: TemplatePairConfig, taken: set[str]
 ) -> list[dict[str, Any]]:
-    """Make the rows of one source; with `dedup` their texts must not be in `taken`. Adds the texts to `taken`."""
+    """Make the rows of one source, and add their texts to `taken`; with `dedup` skip texts already in `taken`."""
     excluded = taken if config.dedup else set()
     rows, used = [], {source.text}
     for orders in _orders(source, choices, config):
         short = takewhile(lambda new: sum(map(len, new)) <= MOST_CHARACTERS, _drawn(choices, orders))
         texts = ((new, source.rebuilt(source.slots, new)) for new in short)
         target = next(((new, text) for new, text in texts if text not in used and text not in excluded), None)
-        if target is None:  # every combination is used, so later targets have none either; or it would be too long
+        if target is None:  # all combinations are used, for later targets too, or the text would be too long
             break
         rows.append(_pair_row(source, len(rows), *target))
         used.add(target[1])
@@ -175,11 +175,11 @@ def _targets(
     return rows
 
 
-_SORTED_FIRST = 8  # values whose order is found at first: mostly the first is taken, of thousands
+_SORTED_FIRST = 8  # values sorted at first: of thousands, mostly the first is taken
 
 
 class _Order:
-    """Indices of the values but the old one, by ascending hash; only as many are sorted as are asked for."""
+    """Indices of all values except the old one, by ascending hash, sorted only as far as requested."""
 
     def __init__(self, hashes: UInt64[np.ndarray, " values"], old: int | None) -> None:
         self._hashes, self._old = hashes, old
@@ -195,7 +195,7 @@ class _Order:
         return int(self._indices[rank])
 
     def _sort(self) -> None:
-        """Sort the values below a bound, as many as expected of evenly spread hashes, or all of them."""
+        """Sort the values with hashes below a bound, about as many as expected, or all of them."""
         indices = np.arange(len(self._hashes))
         if self._expected < len(indices):
             indices = np.flatnonzero(self._hashes < np.uint64((self._expected << 64) // len(indices)))
@@ -205,7 +205,7 @@ class _Order:
 
 
 def _orders(source: Annotated, choices: Sequence[_Choice], config: TemplatePairConfig) -> Iterator[list[_Order]]:
-    """Yield for each target the order of the values of each slot."""
+    """Yield, for each target, the order of the values of each slot."""
     steps = np.arange(1, config.n_targets + 1, dtype=np.uint64) * GOLDEN
     keys = [hash_of(f"{config.seed}\x1f{source.row['utterance_id']}\x1f{slot}") for slot in range(len(choices))]
     hashes = [

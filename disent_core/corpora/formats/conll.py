@@ -49,7 +49,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     The `utterance_id` of a row is its split and its number there. Its text is the tokens joined by spaces (by nothing
     in scripts without spaces); it has no intent. Tags are normalised to BIO. Lines with a tag `O` and no token are
-    skipped. A sentence with any other line that is no token and tag is left out.
+    skipped. A sentence with any other line that is not a token and a tag is left out.
     """
     files, row_errors = _files_of(path, locale), RowErrors()
     rows = [row for split in dict.fromkeys(_SPLITS.values()) if split in files
@@ -92,7 +92,7 @@ def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
 
 
 def _language_and_split(file: Path) -> tuple[str, str] | None:
-    """Parse language (as published) and split from the name of the file or of its folder; None for other files."""
+    """Parse language (as published) and split from the name of the file or its folder; None for other files."""
     parts = [part for part in re.split("[._-]", file.name) if part.lower() not in _ENDINGS]
     splits = [part for part in parts if part.lower() in _SPLITS]
     language_parts = [part for part in parts if part not in splits]
@@ -131,7 +131,7 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
 
 
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
-    """Yield sentences as lines with their numbers."""
+    """Yield each sentence as its numbered lines."""
     lines: list[tuple[int, str]] = []
     for number, line in enumerate([*read_lines(path), ""], start=1):
         if line.strip() and not line.startswith("-DOCSTART-"):

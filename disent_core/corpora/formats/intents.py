@@ -1,13 +1,13 @@
 """Read tables of texts in several languages: a CSV, TSV, JSONL or Parquet file, or a folder of such files.
 
-A table is long or wide. A long one has a text in each row, in columns `language` (or `lang`, `locale`) and `text` (or
+A table is long or wide. A long table has one text per row, in columns `language` (or `lang`, `locale`) and `text` (or
 `utterance`, `sentence`), or `annotated` (or `annot_utt`) for a text with its slots in brackets, `wake me up at
-[time : nine]`. A wide one has a column for each of two or more languages, named by its code, and translations of each
-other in a row; its texts may have slots in brackets too.
+[time : nine]`. A wide table has a column for each of two or more languages, named by its code, and translations of
+each other in a row; its texts may have slots in brackets too.
 
 Both may have `intent` (or `label`), `id`, `split`, `domain` (or `scenario`); other columns are ignored. Rows of equal
-`id` are translations. Without that column a row is named by a hash of its text, of a wide table of its first text. If
-neither a column nor the name of the file (`train.csv`) gives splits, they are drawn with `SHARES`, by the ids.
+`id` are translations. Without that column a row is named by a hash of its text, in a wide table its first text. If
+neither a column nor the file name (`train.csv`) gives splits, they are drawn by id with `SHARES`.
 """
 
 import csv
@@ -72,8 +72,8 @@ def locales(path: Path) -> list[str]:
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Read one language in the schema `utterances`, in the order of files and rows.
 
-    Without a column `id` the id of a row of a long table begins with its language, so that no rows are parallel by
-    accident. A row without text or id is left out, and an id that occurs twice is made distinct.
+    In a long table without a column `id`, the id of a row begins with its language, so that no rows are parallel by
+    accident. A row without text or id is left out, and a repeated id is made distinct.
     """
     row_errors, rows = RowErrors(), _rows_of(path, locale)
     _require_no_slots([row for row in rows if "annotated" not in row.fields])
@@ -110,7 +110,7 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
 
 
 def _require_no_slots(rows: Sequence[_Row]) -> None:
-    """Reject texts with slots in brackets in a column that has none: the brackets would be read as words."""
+    """Reject texts with slots in brackets in a column without slots: the brackets would be read as words."""
     slots = [row for row in rows if _plain(row.fields["text"]) != row.fields["text"]]
     if len(slots) * 10 > len(rows):
         problem = "texts of the column `text` have slots in brackets"
@@ -163,9 +163,9 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield line numbers (row numbers of a Parquet file) with the fields of `_NAMES` that a text has.
+    """Yield line numbers (row numbers in a Parquet file) with the fields of `_NAMES` that a text has.
 
-    `copies` counts the rows before that were named by a hash of their text.
+    `copies` counts the earlier rows that were named by a hash of their text.
     """
     number = 0
     columns: _Columns | None = None
@@ -181,7 +181,7 @@ def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, 
                 continue
             cells = {language: _field("annotated", "" if record[language] is None else record[language]).strip()
                      for language in columns.of_language}  # fmt: skip
-            # A cell without text is a translation that is not there.
+            # An empty cell is a missing translation.
             if texts := {language: text for language, text in cells.items() if text}:
                 named = _with_id(fields, next(iter(texts.values())), copies)
                 for language, text in texts.items():
@@ -195,9 +195,9 @@ def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, 
 
 
 def _with_id(fields: dict[str, str], text: str, copies: Counter[str], prefix: str = "") -> dict[str, str]:
-    """Return a row with its id or, if it has none, `HASH` of the text, and `HASH~2` for the second row of that text.
+    """Return a row with its id; without one, the `HASH` of its text, or `HASH~2` for the second row of that text.
 
-    It is the same wherever the row stands, and with or without brackets around its slots, so that its split is, too.
+    The hash, and so the split, does not depend on where the row stands, nor on brackets around its slots.
     """
     if "id" in fields:
         return fields
@@ -208,7 +208,7 @@ def _with_id(fields: dict[str, str], text: str, copies: Counter[str], prefix: st
 
 
 def _plain(text: str) -> str:
-    """Return a text without the brackets around its slots; as it is where these are broken."""
+    """Return a text without the brackets around its slots, or unchanged if these are broken."""
     try:
         return without_brackets(text)
     except ValueError:  # reported where the text is read

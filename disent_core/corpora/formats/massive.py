@@ -75,7 +75,7 @@ def locales(path: Path) -> list[str]:
 
 
 def content_hash(path: Path, locale: str) -> str:
-    """Return the SHA-256, 64 hex digits, of the bytes of this locale's file: other locales do not change it."""
+    """Return the SHA-256, 64 hex digits, of the bytes of this locale's file, which does not depend on other locales."""
     return hashlib.sha256(_read_locale(path, locale)[1]).hexdigest()
 
 
@@ -88,7 +88,7 @@ def _read_locale(path: Path, locale: str) -> tuple[str, bytes]:
 
 
 def _rows(location: str, content: bytes, locale: str, language: str, numbers: "array[int]") -> Iterator[dict[str, Any]]:
-    """Yield the rows, and append the line of each to `numbers`."""
+    """Yield the rows, and append the line number of each to `numbers`."""
     for number, ended in enumerate(BytesIO(content), start=1):
         line = ended.removesuffix(b"\n")
         if not line.strip():
@@ -103,7 +103,7 @@ def _rows(location: str, content: bytes, locale: str, language: str, numbers: "a
 
 
 def _record(line: bytes, locale: str) -> dict[str, str]:
-    """Parse one line and check that every field exists and is text."""
+    """Parse one line, and check that every field exists and is text."""
     record = json_object(line.decode("utf-8"))
     if missing := [field for field in _FIELDS if field not in record]:
         raise ValueError(f"fields {missing} are missing")
@@ -126,7 +126,7 @@ def _row(record: dict[str, str], language: str) -> dict[str, Any]:
 def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
     """Return the location (for messages) and content of the file `data/NAME`, such as `en-US.jsonl`.
 
-    The path is a tar archive, compressed or not; or the folder `data`, the one around it, or one further up.
+    The path is a tar archive, compressed or not, or the folder `data`, its parent, or the parent of that.
     """
     suffix = PurePosixPath(name).suffix
     if path.is_dir():
@@ -161,9 +161,9 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _members(path: Path, wanted: str | None = None) -> dict[str, tuple[str, bytes] | None]:
-    """Return the files in a folder `data` of the archive by name, with location and content of the file named `wanted`.
+    """Return the archive's files in a folder `data` by name, with location and content of the file named `wanted`.
 
-    Reads to the end even after that file: the checksum of a compressed archive comes last.
+    Reads on to the end after that file: the checksum of a compressed archive comes last.
     """
     members: dict[str, tuple[str, bytes] | None] = {}
     try:

@@ -1,4 +1,4 @@
-"""Read WMT 2020 quality estimation (direct assessments) as published: one TSV file with header per pair and split.
+"""Read WMT 2020 quality estimation (direct assessments) as published: a TSV file with a header per pair and split.
 
 Fomicheva et al. 2022, MLQE-PE: A Multilingual Quality Estimation and Post-Editing Dataset,
 https://aclanthology.org/2022.lrec-1.530: `en-de/train.ende.df.short.tsv`, `dev.*`, `test20.*`. Fields are not quoted.
@@ -65,8 +65,8 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     `score` is `z_mean`, the mean of the annotators' standardised scores; `mean_score` is `mean`, the mean of the raw
     scores, 0 to 100. `pair_id` is the split and the column `index`, or the row number without such a column.
     The split `test` is one file: that of 2020 (`test20`), on which results are published, else the earliest. A line
-    with another number of columns than the header is left out, a pair may lack a score, and an index that occurs twice
-    is made distinct.
+    whose number of columns differs from the header's is left out, a pair may lack a score, and a repeated index is made
+    distinct.
     """
     row_errors = RowErrors()
     rows = [row for split, file in _FILES.of(path, pair).items() for row in _rows(file, split, row_errors)]

@@ -1,9 +1,9 @@
-"""Read two aligned files, of which line i of one translates line i of the other: Moses bitext, and Tatoeba.
+"""Read two aligned files, where line i of one translates line i of the other: Moses bitext, and Tatoeba.
 
-In Moses format a file is named `[PREFIX.]en-de.en`, as OPUS does, and its partner `[PREFIX.]en-de.de`; or `PREFIX.en`
-and `PREFIX.de`. Koehn et al. 2007, https://aclanthology.org/P07-2045.
-The Tatoeba test sets of LASER are `tatoeba.deu-eng.deu` and `tatoeba.deu-eng.eng`: up to 1,000 sentences of 112
-languages. Artetxe and Schwenk 2019, https://aclanthology.org/Q19-1038.
+In Moses format the files are named `[PREFIX.]en-de.en` and `[PREFIX.]en-de.de`, as in OPUS, or `PREFIX.en` and
+`PREFIX.de`. Koehn et al. 2007, https://aclanthology.org/P07-2045.
+The Tatoeba test sets of LASER are `tatoeba.deu-eng.deu` and `tatoeba.deu-eng.eng`: up to 1,000 sentences in each
+of 112 languages. Artetxe and Schwenk 2019, https://aclanthology.org/Q19-1038.
 """
 
 from collections import defaultdict
@@ -34,9 +34,9 @@ SidesOfStem = Callable[[str, Mapping[str, Path]], Mapping[tuple[str, str], Sides
 
 @dataclass(frozen=True)
 class AlignedFiles:
-    """The reader of a format of two aligned files a pair.
+    """The reader of a format with two aligned files per pair.
 
-    `sides_of_stem` says how the files are named, of which `examples` are for messages.
+    `sides_of_stem` defines how the files are named; `examples` of such names are for messages.
     """
 
     KIND: Kind
@@ -102,7 +102,7 @@ def _sides_of(path: Path, pair: str, named: AlignedFiles) -> Sides:
 
 
 def _named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:
-    """Parse `name`, `en-de` or `zh-TW-en`, into a pair, if one of its languages is a suffix of the files."""
+    """Parse `name`, such as `en-de` or `zh-TW-en`, into a pair if one of its languages is a suffix of the files."""
     for suffix, file in files.items():
         for source, target in ((suffix, name.removeprefix(f"{suffix}-")), (name.removesuffix(f"-{suffix}"), suffix)):
             if f"{source}-{target}" == name and is_language_code(source) and is_language_code(target):

@@ -1,8 +1,8 @@
 """Read semantic textual similarity of SemEval 2017 as published, and its extension to more pairs.
 
 Cer et al. 2017, SemEval-2017 Task 1, https://aclanthology.org/S17-2001: `STS.input.track2.ar-en.txt` has two
-tab-separated sentences per line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. The two are published in an
-archive each, which unpack to the sibling folders `STS2017.eval.v1.1` and `STS2017.gs`. Reimers and Gurevych 2020,
+tab-separated sentences per line, `STS.gs.track2.ar-en.txt` their similarity from 0 to 5. Each is published in an
+archive of its own, which unpack to the sibling folders `STS2017.eval.v1.1` and `STS2017.gs`. Reimers and Gurevych 2020,
 https://aclanthology.org/2020.emnlp-main.365, added pairs: `STS.en-de.txt` has the similarity in the third column.
 """
 
@@ -33,10 +33,10 @@ _LOWEST, _HIGHEST = 0.0, 5.0
 
 
 class _Part(NamedTuple):
-    """Files of one track of a pair: two columns in its languages, in either order."""
+    """Files of one track of a pair, with two columns in its languages, in either order."""
 
     track: str
-    """Its number, 4a; empty without one."""
+    """Number of the track, such as `4a`; empty without one."""
     sentences: Path
     gold: Path | None
     """None: the gold similarity is the third column."""
@@ -46,7 +46,7 @@ class _Files(NamedTuple):
     languages: tuple[str, str]
     parts: list[_Part]
     unread: list[Path]
-    """Further files of this pair that are no tracks of their own."""
+    """Further files of this pair that are not tracks of their own."""
 
     @property
     def paths(self) -> list[Path]:
@@ -58,23 +58,23 @@ _BOTH = f"Unpack both archives of the task into one folder, {' and '.join(_ARCHI
 
 
 def outside(path: Path) -> list[Path]:
-    """Return the folder beside that of one archive which has the files of the other: it is read too."""
+    """Return the sibling folder with the files of the other archive, which is read too."""
     folders = [path.with_name(name) for name in _ARCHIVES if path.name in _ARCHIVES and name != path.name]
     return [folder for folder in folders if folder.is_dir()]
 
 
 def pairs(path: Path) -> list[str]:
-    """Return the pairs in the folder or below it, sorted, with the names of `PUBLISHED_PAIRS` if they have one."""
+    """Return the pairs in the folder or below it, sorted, under their names in `PUBLISHED_PAIRS` if any."""
     return sorted(_files(path))
 
 
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     """Read one pair in the schema `sentence_pairs`, in the order of the file, all in split `test`.
 
-    `score` is the gold similarity, 0 to 5; a pair without one has none. `pair_id` is the line number. `source` is the
-    column in the language that the pair names first, whatever the order of columns in the file, if the language of the
-    texts can be detected. Of two tracks of one pair, the first is `test`, since results are published on it (4a); the
-    other is `dev`, with ids such as `4b-1`.
+    `score` is the gold similarity, 0 to 5, or null if it is missing. `pair_id` is the line number. `source` is the
+    column in the first language of the pair, whatever the order of columns in the file, if the language of the texts
+    can be detected. Of two tracks of one pair, the first is `test`, since results are published on it (4a); the other
+    is `dev`, with ids such as `4b-1`.
     """
     files, row_errors = _files_of(path, pair), RowErrors()
     first = files.parts[0].sentences

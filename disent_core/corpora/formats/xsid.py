@@ -5,10 +5,10 @@ Zero-shot Spoken Language Understanding, https://aclanthology.org/2021.naacl-mai
 `# text-en`, `# text`, `# intent` (`:` or `=`), then one tab-separated row per token: index, token, intent, tag. English
 has no ids, so its ids are the positions in the file.
 
-Rows of equal `utterance_id` are translations. The published ids alone do not say so: those of Lithuanian are not the
-positions in English, and those of Bavarian are shifted from some row on. So a row takes the id of the English row whose
-text is its `# text-en`, if it has one. Norwegian has ids such as `100/9`, item and dialect, and no `# text-en`: there
-the row of one dialect stands for the item.
+Rows of equal `utterance_id` are translations. The published ids alone do not ensure this: those of Lithuanian are not
+the positions in English, and those of Bavarian are shifted from some row on. So a row takes the id of the English row
+whose text is its `# text-en`, if it has one. Norwegian has ids such as `100/9`, item and dialect, and no `# text-en`:
+there the row of one dialect stands for the item.
 """
 
 import re
@@ -52,7 +52,7 @@ language_of = language_code  # dialects (`de-st`) are languages of their own
 locales = _FILES.names
 
 _TRUSTED = 0.95
-"""Share of a file's rows whose id is that of their English text, from which the ids of its other rows count too."""
+"""Least share of a file's rows with the id of their English text for which the ids of other rows are trusted too."""
 
 
 def content_hash(path: Path, locale: str) -> str:
@@ -61,7 +61,7 @@ def content_hash(path: Path, locale: str) -> str:
 
 
 def _reference_files(path: Path, locale: str) -> dict[str, Path]:
-    """Return split -> file of the language whose ids the others take: English, or the first; none for itself."""
+    """Return split -> file of the language whose ids others take: English, or the first; empty for itself."""
     reference = min(locales(path), key=lambda name: (name != "en", name))
     return {} if locale == reference else _FILES.of(path, reference)
 
@@ -71,8 +71,8 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
     Tokens and tags are those of the rows. The text is the header's, or the joined tokens if they are not its words. A
     tag I- that continues no slot is read as B-. An utterance without tokens is left out. The id is that of the English
-    row with the text `# text-en`, else the published one; an id that occurs twice is made distinct. Each such fault of
-    a file, and each intent that is not the English row's, is logged with its count.
+    row with the text `# text-en`, else the published one; a repeated id is made distinct. Each such fault in a file,
+    and each intent that differs from the English row's, is logged with its count.
     """
     files, references, row_errors = _FILES.of(path, locale), _reference_files(path, locale), RowErrors()
     rows = [
@@ -112,7 +112,7 @@ def _utterances(
 
 
 def _numbered(path: Path) -> Iterator[_Block]:
-    """Yield the blocks, each with an id: its position where it is published without."""
+    """Yield the blocks, each with an id: its position if none is published."""
     for position, block in enumerate(_blocks(path), start=1):
         block.headers.setdefault("id", str(position))
         yield block
@@ -166,8 +166,8 @@ def _english(block: _Block, *headers: str) -> str:
 def _ids(blocks: Sequence[_Block], reference: _Reference, repair: "partial[None]") -> list[str]:
     """Return the id of each row: equal ids are translations.
 
-    A row takes an id of its English text, its published one if that is among them, else the first that is free. A text
-    that the reference lacks is itself the id, unless the published ids of the file are right elsewhere.
+    A row takes an id of its English text: its published id if that is one of them, else the first free one. A text that
+    the reference lacks is its own id, unless the published ids of the file are right elsewhere.
     """
     published = [block.headers["id"].partition("/")[::2] for block in blocks]  # item and dialect
     candidates = [reference.ids.get(_english(block, "text-en"), []) for block in blocks]
@@ -195,7 +195,7 @@ def _ids(blocks: Sequence[_Block], reference: _Reference, repair: "partial[None]
 def _of_one_dialect(
     blocks: Sequence[_Block], items: Sequence[str], dialects: Sequence[str], repair: "partial[None]"
 ) -> list[str]:
-    """Return item, and dialect where another row stands for the item: one of the dialect that most items have."""
+    """Return the item of each row, with its dialect appended unless that is the commonest dialect of the item."""
     order = [dialect for dialect, _ in sorted(Counter(dialects).items(), key=lambda pair: (-pair[1], pair[0]))]
     chosen: dict[str, str] = {}
     for item, dialect in sorted(zip(items, dialects, strict=True), key=lambda pair: order.index(pair[1])):
