@@ -1,4 +1,4 @@
-"""Commands that report on a run: its state, the HTML report, and the texts of an encoder."""
+"""Commands that report on a run: its state, its HTML report, its published tables, and the texts of an encoder."""
 
 from copy import copy
 from pathlib import Path
@@ -95,7 +95,7 @@ def export_texts(output: Path, encoder: str, missing: bool) -> None:
 
 texts = copy(export_texts)
 texts.hidden = True
-main.add_command(texts, "texts")  # its name before 0.3
+main.add_command(texts, "texts")  # name until 0.3
 
 
 def _new_file(path: Path) -> Path:
