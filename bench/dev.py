@@ -145,7 +145,7 @@ def main() -> None:
                 while not project.has(word):
                     time.sleep(0.2)
                 seconds = time.time() - started
-                time.sleep(3)  # the run ends
+                time.sleep(3)  # let the run end
                 used = processor_seconds(session) - before - idle * (time.time() - started)
                 line = {"edit_to_warehouse_seconds": seconds, "processor_seconds": used, "idle_rate": idle}
                 print(json.dumps({name: round(value, 2) for name, value in line.items()}), flush=True)

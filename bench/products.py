@@ -40,7 +40,7 @@ RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
 
 
 def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> TrainingData:
-    """Return random pairs of two languages with token states of MASSIVE's lengths, masked texts, negatives and mates."""
+    """Return random pairs of two languages with token states as long as MASSIVE's, masked texts, negatives, mates."""
     random = torch.Generator().manual_seed(0)
     each = 2 * pairs  # texts of a language: those of the pairs, and their mates, which also serve as masked texts
     with torch.random.fork_rng(devices=[]):  # the distribution draws from the state of torch

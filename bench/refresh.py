@@ -116,7 +116,7 @@ def run(
     folder: Path | None = None,
     selection: Sequence[str] = SELECTION,
 ) -> Iterator[dict[str, object]]:
-    """Run everything; then with nothing changed, with one training and one test utterance changed, and both restored."""
+    """Run everything; then with no change, with a training and a test utterance changed, and with both restored."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         work = Path(temporary)
         corpus = unpack(massive, work / "massive")

@@ -155,7 +155,7 @@ def write_corpus(folder: Path, kind: str, count: int) -> None:
 
 
 def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
-    """Yield a Markdown table row for each stage, for a second run of all stages, and for a run with a few more texts."""
+    """Yield a Markdown table row for each stage, for a second run of all, and for a run with a few more texts."""
     write_corpus(folder / "corpus", kind, count)
     if kind == "distilled":
         encoder = save_teacher(folder / "encoder", words=[f"w{number}" for number in range(WORDS)])

@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 import torch
 
-import disent  # noqa: F401 - threads wait as they do in a user's process
+import disent  # noqa: F401 - makes threads wait as in a user's process
 from disent_core.evaluation.contract import SearchBackend
 from disent_core.search.build import add_texts
 from disent_core.search.contents import HeadRecord, read_contents

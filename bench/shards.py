@@ -44,7 +44,7 @@ def negatives(items: int, massive: Path) -> Work:
 
 
 def search(items: int, massive: Path) -> Work:
-    """Search the 5 nearest of `items` vectors for as many queries."""
+    """Search for the 5 nearest of `items` vectors, for as many queries."""
     queries, pool = vectors(items)
     return lambda: nearest(queries, pool, 5)
 

@@ -188,8 +188,8 @@ def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, 
 def bandwidth_share(data: TrainingData, seconds: float, seeds: int) -> float:
     """Return the time of the minimal memory traffic at copy speed, as a fraction of the time taken.
 
-    The minimal traffic of a step: the gather reads and writes its vectors; two products read them, forward and backward,
-    write results and read gradients; weights, gradients and moments are read and written.
+    The minimal traffic of a step: the gather reads and writes its vectors; two products, forward and backward, read
+    them, write results and read gradients; weights, gradients and moments are read and written.
     """
     steps = -(-(PAIRS - DEV) // BATCH)
     texts, weights = 4 * BATCH * data.dim, 2 * data.dim**2

@@ -178,7 +178,7 @@ def tuning_epochs(folder: Any, pairs: list[tuple[str, str]], batch: int, device:
 def pretraining_epochs(
     model: Any, ids: list[np.ndarray], tokens: int, probability: float, device: str
 ) -> Iterator[float]:
-    """Yield the seconds per epoch of masked-language modelling on random batches by token count, padded to the longest."""
+    """Yield the seconds per epoch of masked-language modelling on random batches by tokens, padded to the longest."""
     model = model.to(device).train()
     vocabulary, longest = model.config.vocab_size, max(map(len, ids))
 

@@ -231,7 +231,7 @@ def descriptions(sql_root: Path) -> tuple[Description, ...]:
 
 
 def described(lines: Sequence[Description], relation: str, column: str = "") -> Description | None:
-    """Return the most specific line for a column, or for the relation itself if `column` is empty; None if none fits."""
+    """Return the most specific line for a column, or for the relation if `column` is empty; None if none fits."""
     return min((line for line in lines if line.fits(relation, column)), key=lambda line: line.generality, default=None)
 
 
