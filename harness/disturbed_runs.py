@@ -328,7 +328,7 @@ class Bench:
     def check(self, project: Project, wanted: Project, fault: str, *, with_history: bool = False) -> None:
         """Run a disturbed project and compare it with the undisturbed one, optionally with the history of metrics.
 
-        After a failed step the warehouse is built without it, and the history records that; a kill leaves no such trace.
+        After a failed step the warehouse is built without it, which the history records; a kill leaves no such trace.
         """
         self.run(project)
 

@@ -162,7 +162,7 @@ def _undisturbed_seconds(bench: Bench, *, is_first: bool, workers: int) -> float
 
 
 def _hit(blow: Blow, child: int, at: float, chance: random.Random) -> bool:
-    """Send the signal once the processes have used `at` processor seconds and a target exists; return whether it did."""
+    """Send the signal once the processes have used `at` processor seconds and a target exists; false if never."""
     while not has_ended(child):
         if processor_seconds(family(child)) >= at and (targets := blow.targets(child, chance)):
             for target in targets:
@@ -229,9 +229,9 @@ def fill_disk(bench: Bench, number: int) -> str:
 def damage(bench: Bench, number: int) -> str:
     """Truncate some files, flip bits in them, empty or delete them; every second time, edit a text too.
 
-    A damaged model is pretrained again on the current texts. After an edit it would differ, so it is spared then. So are
-    vectors, because those of texts that the edit removed are not made again, and scores of sentences that are only kept
-    to speed up the next edit, as they are made again at that edit.
+    A damaged model is pretrained again on the current texts. After an edit it would differ, so it is spared then. So
+    are vectors, because those of texts that the edit removed are not made again, and scores of sentences that are only
+    kept to speed up the next edit, as they are made again at that edit.
     """
     is_edited = number % 2 == 1
     project, wanted = bench.stale() if is_edited else bench.untouched()

@@ -98,7 +98,7 @@ class Project:
         )
 
     def materialize(self, *arguments: str) -> dict[str, int]:
-        """Run successfully, and return the counts of tables made, tables up to date, texts encoded and steps trained."""
+        """Run successfully; return the counts of tables made, tables up to date, texts encoded and steps trained."""
         result = self.disent("materialize", *arguments)
         assert result.exit_code == 0, result.output
         return counts(result.stdout)
@@ -137,7 +137,7 @@ class Project:
         self.config.write_text(text.replace(old, new), encoding="utf-8")
 
     def only(self, *methods: str, pair: str = "en-de") -> None:
-        """Reduce the configuration of `new_project` to these methods, one training set with its languages and one seed."""
+        """Reduce the configuration of `new_project` to these methods, one training set, its languages and one seed."""
         locales = [locale for locale in ("en-US", "de-DE", "ja-JP") if locale[:2] in re.split(r"\W", pair)]
         self.configure('["en-US", "de-DE", "ja-JP"]', json.dumps(locales))
         self.configure('["raw", "dream", "fmda", "fmda_softmax"]', json.dumps(methods))

@@ -119,7 +119,7 @@ def _rows(table: pa.Table, *without: str) -> Iterator[str]:
 
 
 def differences(refreshed: Project, rebuilt: Project) -> list[str]:
-    """Describe the rebuild's results that differ in the refreshed project; for the warehouse, differences either way."""
+    """Describe the rebuild's results that differ in the refreshed project; in the warehouse, differences either way."""
     lines = []
     for read in (tables, heads, embeddings):
         old, new = read(refreshed.home), read(rebuilt.home)

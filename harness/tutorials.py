@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class Reader:
-    """Writes titled blocks to files, runs Python and commands, and checks that they print the lines of `text` blocks."""
+    """Writes titled blocks to files, runs Python and commands, and checks that commands print the `text` blocks."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.printed = folder, ""
