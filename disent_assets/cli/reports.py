@@ -95,7 +95,7 @@ def export_texts(output: Path, encoder: str, missing: bool) -> None:
 
 texts = copy(export_texts)
 texts.hidden = True
-main.add_command(texts, "texts")  # name until 0.3
+main.add_command(texts, "texts")  # its name before 0.3
 
 
 def _new_file(path: Path) -> Path:

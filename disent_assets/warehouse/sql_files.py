@@ -113,7 +113,7 @@ def column_sources(sql_root: Path) -> dict[str, dict[str, list[tuple[str, str]]]
 
 
 def subjects_of_checks(sql_root: Path) -> dict[str, str]:
-    """Return check -> the relation it is about: the first one that it names."""
+    """Return check -> the relation it is about: the first one that its header names."""
     paths = sorted((sql_root / "checks").glob("*.sql"))
     return {path.stem: match[1] for path in paths if (match := _FIRST_READ.search(path.read_text(encoding="utf-8")))}
 

@@ -24,8 +24,8 @@ REQUEST_SECONDS = 20
 IDLE_SECONDS = 5
 """Time between an answer and the first byte of the next request."""
 MOST_CONNECTIONS = 400
-"""Most open connections, below 1,024 open files. A further one closes a connection that waits for its client: the one
-that has waited longest, of the address with most."""
+"""Most open connections, below 1,024 open files.
+A further one closes the connection that has waited longest for its client, of the address with most."""
 
 
 _WAITS = count()

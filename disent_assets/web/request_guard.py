@@ -56,7 +56,7 @@ class Guard:
 
 
 class Login:
-    """Reject requests without the token, as `Authorization: Bearer TOKEN` or as the password of a browser's login.
+    """Reject requests without the token, sent as `Authorization: Bearer TOKEN` or as the password of a browser login.
 
     `public` are paths that need none.
     """

@@ -22,7 +22,7 @@ CLEAR = "\r"
 
 
 def main() -> int:
-    """Fuzz, and return the number of distinct failures found."""
+    """Fuzz, and return the exit code: 1 if any input failed."""
     parser = argparse.ArgumentParser(prog="python -m harness.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--inputs", type=int, default=7_000, help="of each target")

@@ -86,7 +86,7 @@ class BucketBench(bench.Bench):
 
 
 def kill(count: int, seed: int) -> None:
-    """Kill `count` lineages, and print the outcomes, as `harness/faults.py` does.
+    """Send `count` signals and print their outcomes, as `harness/faults.py` does.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.

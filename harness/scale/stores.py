@@ -157,7 +157,7 @@ Fault = Callable[["Proxy", BaseHTTPRequestHandler, Callable[[], tuple[int, dict[
 
 
 class Proxy:
-    """A proxy on loopback that answers chosen requests with faults; `usual` handles the others, by default passing on."""
+    """A proxy on loopback that answers chosen requests with faults; `usual` handles the others, by default without."""
 
     def __init__(self, behind: str, usual: Callable[[BaseHTTPRequestHandler], Fault] = lambda _: through) -> None:
         self.behind, self.usual, self.faults, self.met, self.is_over = behind, usual, [], 0, threading.Event()

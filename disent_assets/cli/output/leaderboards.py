@@ -18,7 +18,7 @@ _METHODS, _COLUMNS, _NAME = 10, 6, 20
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """Return the largest board of each of the first two tasks, in hundredths (at most 25 lines by 100), and notes.
+    """Return the largest boards of the first two tasks, in hundredths: at most 25 lines of 100 columns, and notes.
 
     Among encoders, choose the best of the boards with the most columns.
     """
