@@ -127,7 +127,7 @@ class Breaker:
 
 
 def break_requests(most: int, folder: Path, seed: int) -> str:
-    """Break at least `most` requests of each kind; return a line for people.
+    """Break `most` requests of each kind; return a line for people.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
