@@ -23,13 +23,13 @@ HEAD = ("| what | ours, s | peer, s | times faster | note |", "|---|---|---|---|
 DOCS = Path(__file__).parents[1] / "docs"
 Rows = list[dict[str, Any]]
 Part = dict[str, Any]
-"""Rows and seconds of a part."""
+"""Rows and seconds of one part."""
 Measured = dict[str, dict[str, Part]]
-"""Parts by name, by processor."""
+"""Processor -> name -> part."""
 
 
 def parts(massive: Path) -> dict[str, Callable[[], Any]]:
-    """Every part by its name, in the order of the table."""
+    """Return every part by name, in the order of the table."""
     return {
         "negatives": lambda: negatives.run(massive),
         "tables": lambda: tables.run(massive.parents[1]),
@@ -44,7 +44,7 @@ def parts(massive: Path) -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
-    """Measure each peer and us in the same run: the ratios are comparable, the seconds depend on the machine."""
+    """Measure us and each peer in the same run: ratios are comparable, seconds depend on the machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("massive", type=Path, nargs="?", default=negatives.DEFAULT_MASSIVE)
     parser.add_argument("--only", choices=[*parts(Path())], help="measure one part again")
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def processor() -> str:
-    """Return the name of the processor; its family and model tell generations apart that have one name."""
+    """Return the processor's name with its family and model, which distinguish generations of the same name."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").is_file() else ""
     fields = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
     if "model name" not in fields:
@@ -66,7 +66,7 @@ def processor() -> str:
 
 
 def read(docs: Path) -> Measured:
-    """Every part as it was measured last."""
+    """Return every part as it was last measured."""
     return json.loads((docs / "benchmarks.json").read_text(encoding="utf-8"))
 
 
@@ -84,7 +84,7 @@ def write(measured: Measured, docs: Path) -> None:
 
 
 def timed(name: str, part: Callable[[], Any]) -> Part:
-    """The rows of a part, and its seconds, which go to stderr too."""
+    """Run a part and return its rows and its seconds, which are also printed to stderr."""
     started, before = time.perf_counter(), _processor_seconds()
     rows = list(part())
     seconds, used = time.perf_counter() - started, _processor_seconds() - before
@@ -93,13 +93,13 @@ def timed(name: str, part: Callable[[], Any]) -> Part:
 
 
 def _processor_seconds() -> float:
-    """Of this process, and of those that have ended of the ones it started."""
+    """Return processor seconds of this process and its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def tables_of(measured: Measured) -> str:
-    """Return all rows as Markdown, a table for each processor, and what each part took."""
+    """Return all rows as Markdown, one table per processor, and the time of each part."""
     lines: list[str] = []
     for machine, of_machine in measured.items():
         lines += ["", f"**{machine}**", "", *HEAD]

@@ -36,12 +36,12 @@ from disent_core.storage.schemas import STEP_COSTS
 from disent_core.training.epoch import Fit
 
 TEXTS = 8192
-"""Texts of a language that are encoded again: of few texts, much of a batch is filled up."""
+"""Texts of a language to encode again; with fewer, batches would be mostly padding."""
 COLUMNS = ("step", "seconds of the processor", "its products alone, s", "share of the limit", "peak memory, MB")
 
 
 def products(workspace: Workspace, step: Mapping[str, Any]) -> float | None:
-    """Seconds of the processor that the products of a step take alone; None if it has none that we count."""
+    """Return the processor seconds of a step's products alone; None if it has none that we count."""
     parts = {"embeddings": _of_encoding, "heads": _of_training, "evaluation": _of_evaluation}
     if step["encoder"] is None or step["stage"] not in parts:
         return None
@@ -103,7 +103,7 @@ def _method(workspace: Workspace, step: Mapping[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Print the table, the dearest step first."""
+    """Print the table, most expensive step first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=20, help="how many steps, the dearest first")
     parser.add_argument("--only", default="*", help="pattern of their assets, such as `heads/minilm_mean/*`")
@@ -116,7 +116,7 @@ def main() -> None:
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     for step in sorted(steps, key=lambda step: -step["processor_seconds"])[: arguments.steps]:
         alone = None
-        with suppress(DisentError, StopIteration):  # its method, or a table that it read, is gone
+        with suppress(DisentError, StopIteration):  # its method or one of its input tables is gone
             alone = products(workspace, step)
         cells = [
             f"`{step['asset']}` {step['partition'] or ''}",

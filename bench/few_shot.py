@@ -27,7 +27,7 @@ Encode = Callable[[list[str]], np.ndarray]
 
 
 def models(head: Path | None) -> dict[str, tuple[Encode, Sequence[str]]]:
-    """Return how each model encodes, and in which languages it is measured."""
+    """Return the encoding function of each model, and the languages in which it is measured."""
 
     def minilm(*layer: int) -> Encode:
         encoder = load(HuggingFaceConfig(name="minilm", path=MODEL, pooling="mean", layer=layer, max_length=64), "cpu")
@@ -47,7 +47,7 @@ def models(head: Path | None) -> dict[str, tuple[Encode, Sequence[str]]]:
 
 
 def drawn(seed: int, train: Texts) -> Texts:
-    """Return the examples of a draw; an intent with fewer texts gives them all."""
+    """Return the examples of a draw; an intent with too few texts contributes all of them."""
     chosen, of_intent = random.Random(seed), {}
     for text, intent in zip(*train, strict=True):
         of_intent.setdefault(intent, []).append(text)
@@ -60,7 +60,7 @@ def drawn(seed: int, train: Texts) -> Texts:
 
 
 def accuracies(encode: Encode, draws: Sequence[Texts], tested: Mapping[str, Texts]) -> dict[str, list[float]]:
-    """Return the share of right intents of each draw by language; each text is encoded once."""
+    """Return the accuracy of each draw by language; each text is encoded once."""
     known = list(dict.fromkeys(text for texts, _ in (*draws, *tested.values()) for text in texts))
     encoded = encode(known)
     place = {text: row for row, text in enumerate(known)}

@@ -39,11 +39,11 @@ seeds = [0]
 {tables}"""
 METHODS = ("raw", "centered", "dream")
 CODES = [f"q{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrstuvwxyz"]
-"""ISO 639 leaves these to their users."""
+"""Language codes that ISO 639 reserves for local use."""
 
 
 class Row(NamedTuple):
-    """One configuration, and the seconds that it takes."""
+    """One configuration and its seconds."""
 
     name: str
     partitions: int
@@ -68,7 +68,7 @@ def write(
 
 
 def all_pairs(folder: Path, count: int, methods: int = 0) -> None:
-    """Languages of MASSIVE, each with every other one; of `methods`, each is DREAM with another number of epochs."""
+    """Write MASSIVE with all pairs of `count` languages; each of `methods` is DREAM with another number of epochs."""
     locales = list(dict.fromkeys(("en-US", *LOCALES)))[:count]
     data = folder / "corpus" / "1.1" / "data"
     data.mkdir(parents=True)
@@ -94,7 +94,7 @@ def _utterances(locale: str) -> Iterator[str]:
 
 
 def with_english(folder: Path, count: int) -> None:
-    """Bitext of English with other languages."""
+    """Write bitext of English with other languages."""
     (folder / "corpus").mkdir(parents=True)
     for code in CODES[: count - 1]:
         for side in ("en", code):
@@ -135,7 +135,7 @@ STATUS = "from disent_assets.cli import main; main(['status'])"
 
 
 def record() -> None:
-    """Record every partition as made, from the present content of each of its parents, with empty files."""
+    """Record every partition as made from the present content of its parents, with empty files."""
     from disent_assets.lineage.corpus_versions import read_sources
     from disent_assets.run.plan import steps_in
     from disent_assets.run.status import observed_contents
@@ -159,7 +159,7 @@ def record() -> None:
 
 
 def run(code: str, folder: Path) -> tuple[str, float]:
-    """What a program prints on a configuration, and its seconds of the processor."""
+    """Return a program's output on a configuration, and its processor seconds."""
     environment = os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
@@ -170,7 +170,7 @@ def run(code: str, folder: Path) -> tuple[str, float]:
 
 
 def measured(name: str, folder: Path) -> Row:
-    """One row of the table."""
+    """Return one row of the table."""
     partitions, definitions = run(DEFINITIONS, folder)[0].split()
     empty = run(STATUS, folder)[1]
     run(RECORD, folder)

@@ -33,14 +33,14 @@ Tokens = list[list[str]]
 
 
 def run(massive: Path) -> list[dict[str, Any]]:
-    """One row a measurement; both sides of a ratio are measured in this run, on the same tokens."""
+    """Return one row per measurement; both sides of a ratio are measured in this run, on the same tokens."""
     tokens = read_english(massive)
     rows = [beside_sacrebleu(name, tokens, config) for name, config in CONFIGS.items()]
     return [*rows, at_scale(tokens)]
 
 
 def read_english(massive: Path) -> Tokens:
-    """Lower-cased words of MASSIVE en-US train."""
+    """Return the lower-cased words of MASSIVE en-US train."""
     with tarfile.open(massive) as archive:
         member = archive.extractfile("1.1/data/en-US.jsonl")
         if member is None:
@@ -50,11 +50,11 @@ def read_english(massive: Path) -> Tokens:
 
 
 def beside_sacrebleu(name: str, tokens: Tokens, config: BleuConfig) -> dict[str, Any]:
-    """Compare with sacrebleu, which scores sampled utterances against all others both ways; ours scores all of them."""
+    """Compare with sacrebleu, which scores only sampled utterances against all others, in both directions."""
     sample = sorted(random.Random(0).sample(range(len(tokens)), SAMPLED_ROWS))
     started = time.perf_counter()
     expected = [_sacrebleu_row(tokens, i, config) for i in sample]
-    # The samples score a pair from both its sides; a loop over all pairs needs only half of these scores.
+    # The samples score each pair from both sides; a loop over all pairs needs only half of these scores.
     peer_seconds = (time.perf_counter() - started) / SAMPLED_ROWS * len(tokens) / 2
     ours = []
     for _ in range(5):
@@ -85,9 +85,9 @@ def _sacrebleu_row(tokens: Tokens, i: int, config: BleuConfig) -> float:
 
 
 def recombined(tokens: Tokens, count: int, seed: int = 0) -> Tokens:
-    """Distinct sentences, each made of the head of one and the tail of another, cut at a word that both have.
+    """Return distinct sentences, each joining the head of one and the tail of another at a word that both have.
 
-    They keep the lengths, words and frequent n-grams of the source: thousands have its most frequent 4-gram.
+    They keep the lengths, words and frequent n-grams of the source: thousands contain its most frequent 4-gram.
     """
     rng = random.Random(seed)
     places: dict[str, list[tuple[int, int]]] = {}
@@ -104,7 +104,7 @@ def recombined(tokens: Tokens, count: int, seed: int = 0) -> Tokens:
 
 
 def at_scale(tokens: Tokens, count: int = SENTENCES) -> dict[str, Any]:
-    """Measure unsmoothed BLEU in a separate process, whose peak memory is that of this task alone."""
+    """Measure unsmoothed BLEU in a separate process, so that its peak memory is that of this task alone."""
     with multiprocessing.get_context("spawn").Pool(1) as workers:
         seconds, cpu, peak, texts = workers.apply(_scale, (tokens, count))
     return {

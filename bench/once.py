@@ -1,10 +1,10 @@
-"""Sum the seconds of the processor of each method once, on one encoder, from the published costs of a larger run.
+"""Sum the processor seconds of each method, run once on one encoder, from the published costs of a larger run.
 
 python -m bench.once
 
-Methods are those that are registered. Of the names that configs/massive_minilm.toml gives a method, the dearest stands
-for it, on the first of `ENCODERS` that it was trained on. Seconds of trainings are those of docs/results/trainings.csv;
-those of evaluations and encodings are in docs/benchmarks.md under "Each method once".
+All registered methods count. Of a method's names in configs/massive_minilm.toml, the most expensive stands for it, on
+the first of `ENCODERS` that it was trained on. Training seconds come from docs/results/trainings.csv; those of
+evaluations and encodings are in docs/benchmarks.md under "Each method once".
 """
 
 import csv
@@ -19,18 +19,18 @@ ROOT = Path(__file__).parents[1]
 ENCODERS = ("minilm_mean", "minilm_multi", "minilm_cls")
 LANGUAGES, PAIRS, SEEDS = 4, 3, 3
 ENCODING = (385 + 341 + 430) / 3
-"""Of a language, with token states."""
+"""Seconds to encode a language, with token states."""
 EVALUATIONS = {
     "raw": 7, "bertscore": 757, "dream": 37, "lexicon": 59, "fmda_softmax": 77, "facet": 212, "fine_tuned": 173,
     "twosl": 206, "twosl_no_filter": 206, "twosl_no_contrastive": 167,
 }  # fmt: skip
-"""Of one training set with the seeds that the configuration gives the method; `twosl` was not measured on its own."""
+"""Seconds for one training set with the method's configured seeds; `twosl` was not measured separately."""
 EVALUATION = (14_200 - 1_321) / 158
-"""Mean of a whole run, for the others."""
+"""Mean seconds of an evaluation over a whole run, for the other methods."""
 
 
 class Trained(NamedTuple):
-    """A method by one of its names: over how many pairs and seeds, in how many trainings, of how many seconds."""
+    """Trainings of a method under one of its names: numbers of pairs, seeds and trainings, and their seconds."""
 
     encoder: str
     name: str
@@ -41,12 +41,12 @@ class Trained(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Of its trainings and of their evaluations."""
+        """Seconds of the trainings and their evaluations."""
         return self.training_seconds + EVALUATIONS.get(self.name, EVALUATION) * self.trainings
 
 
 def trained(rows: Iterable[Mapping[str, str]]) -> list[Trained]:
-    """The trainings of each encoder and method of docs/results/trainings.csv together."""
+    """Sum up the trainings in docs/results/trainings.csv by encoder and method."""
     by_head: dict[tuple[str, str], list[Mapping[str, str]]] = defaultdict(list)
     for row in rows:
         by_head[row["encoder"], row["method"]].append(row)
@@ -63,7 +63,7 @@ def trained(rows: Iterable[Mapping[str, str]]) -> list[Trained]:
 
 
 def once(rows: Iterable[Trained], methods: Mapping[str, str]) -> list[Trained]:
-    """What stands for each method; `methods` has the method of each name."""
+    """Return the trainings that stand for each method; `methods` maps names to methods."""
     best: dict[str, Trained] = {}
     for row in sorted(rows, key=lambda row: (row.seconds, row.name)):
         if row.encoder in ENCODERS:
@@ -74,7 +74,7 @@ def once(rows: Iterable[Trained], methods: Mapping[str, str]) -> list[Trained]:
 
 
 def main() -> None:
-    """Print methods of equal encoder, pairs and seeds in a row, and the sums."""
+    """Print one row for methods with equal encoder, pairs and seeds, and the sums."""
     methods = {name: of.method for name, of in load_config(ROOT / "configs/massive_minilm.toml").methods.items()}
     with (ROOT / "docs/results/trainings.csv").open(encoding="utf-8", newline="") as file:
         rows = trained(csv.DictReader(file))

@@ -23,7 +23,7 @@ HELD_OUT = {"dev": 200, "test": 1_000}  # rows
 
 
 def drawn(archive: Path, locale: str) -> list[dict[str, str]]:
-    """Return the rows of English with those of another locale, in random order."""
+    """Return English rows with those of another locale, in random order."""
     texts: dict[str, dict[str, tuple[str, str]]] = {}
     with tarfile.open(archive) as packed:
         for name in ("en-US", locale):
@@ -39,7 +39,7 @@ def drawn(archive: Path, locale: str) -> list[dict[str, str]]:
 
 
 def write(path: Path, rows: list[dict[str, str]], count: int) -> None:
-    """Write the first `count` rows for training and those that are held out."""
+    """Write the first `count` rows for training, and the held-out rows."""
     left = {"train": count, **HELD_OUT}
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))

@@ -1,6 +1,6 @@
-"""Compare encoding in each precision with sentence-transformers and with bare products, and what it costs in accuracy.
+"""Compare encoding in each precision with sentence-transformers and bare products, and measure the loss of accuracy.
 
-Everything runs on one thread, in seconds of the processor, which other work beside changes only through the caches.
+Everything runs on one thread, in processor seconds, which other work on the machine affects only through the caches.
 
 python -m bench.precisions [MASSIVE_TARBALL [TEXTS]]
 """
@@ -31,7 +31,7 @@ TEXTS, REPEATS = 3_000, 3
 
 
 def in_turns(sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Median seconds of the processor of each side; they take turns, after one run of each to warm up."""
+    """Return the median processor seconds of each side; sides take turns after one warm-up run each."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for repeat in range(REPEATS + 1):
         for name, run in sides.items():
@@ -43,7 +43,7 @@ def in_turns(sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def row(name: str, ours: float, peer: float, note: str) -> dict[str, object]:
-    """One line of the result: `ratio` above 1 means that we are faster."""
+    """Return one row of the result; a `ratio` above 1 means that we are faster."""
     return {
         "name": name,
         "ours_seconds": round(ours, 3),
@@ -56,7 +56,7 @@ def row(name: str, ours: float, peer: float, note: str) -> dict[str, object]:
 def bare_products(
     shapes: Sequence[tuple[int, int]], tokens: int, precision: str, multiply: Callable[[Tensor, Tensor], Tensor]
 ) -> Callable[[], None]:
-    """Return what runs the products of a model alone, for so many tokens in batches of disent's size."""
+    """Return a function that runs a model's products alone, on as many tokens, in batches of disent's size."""
     dtype, rows = getattr(torch, precision), BATCH_TOKENS["cpu"]
     factors = [(torch.randn(rows, shape[1]).to(dtype), torch.randn(shape).to(dtype)) for shape in shapes]
 
@@ -70,18 +70,18 @@ def bare_products(
 
 
 def unit(matrix: np.ndarray) -> np.ndarray:
-    """The rows with norm 1."""
+    """Scale rows to norm 1."""
     return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
 
 
 def hits(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Whether raw vectors find each text's translation: a row for each direction."""
+    """Return whether raw vectors retrieve each text's translation, one row per direction."""
     scores, gold = source @ target.T, np.arange(len(source))
     return np.stack([scores.argmax(1) == gold, scores.argmax(0) == gold])
 
 
 def costs_in_accuracy(tarball: Path, sts: Path) -> Iterator[str]:
-    """Yield a line a precision: accuracy at 1 of raw vectors on MASSIVE test, and Spearman on STS 2017 en-en."""
+    """Yield a line per precision: accuracy at 1 of raw vectors on MASSIVE test, and Spearman on STS 2017 en-en."""
     sides = [[utterance for utterance, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
     pairs = [line.split("\t")[:2] for line in (sts / "STS.input.track5.en-en.txt").read_text("utf-8").splitlines()]
     gold = [float(line) for line in (sts / "STS.gs.track5.en-en.txt").read_text("utf-8").split()]
@@ -102,7 +102,7 @@ def costs_in_accuracy(tarball: Path, sts: Path) -> Iterator[str]:
 
 
 def minilm(**changed: Any) -> HuggingFaceEncoder:
-    """The model of disent's side."""
+    """Return the model on disent's side."""
     return load(HuggingFaceConfig(name="minilm", path=MODEL, pooling="mean", **changed), "cpu")
 
 
@@ -116,7 +116,7 @@ PEERS = ("float32", "bfloat16")
 
 
 def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
-    """Each of our settings beside each precision of the peer, with its share of what the bare products reach."""
+    """Compare each of our settings with each precision of the peer, and with the speed of the bare products."""
     from sentence_transformers import SentenceTransformer
 
     peers = {
@@ -154,7 +154,7 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
 
 
 def run(massive_tarball: Path = DEFAULT_MASSIVE, *, texts: int = TEXTS) -> list[dict[str, object]]:
-    """Every comparison, on so many distinct utterances."""
+    """Run every comparison on `texts` distinct utterances."""
     rows = distinct(read_utterances(massive_tarball, "en-US", "train"), texts)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -36,13 +36,13 @@ RUNS: dict[str, tuple[Method[Any], dict[str, Any]]] = {
     "facet": (facet.METHOD, {}),
     "lexicon": (lexicon.METHOD, {}),
 }
-"""Methods by name with the settings that matter for time; all train in bfloat16."""
+"""Methods by name, with the settings that matter for speed; all train in bfloat16."""
 
 
 def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> TrainingData:
-    """Random pairs of two languages with token states of MASSIVE's lengths, masked texts, negatives and mates."""
+    """Return random pairs of two languages with token states as long as MASSIVE's, masked texts, negatives, mates."""
     random = torch.Generator().manual_seed(0)
-    each = 2 * pairs  # a language's texts are those of the pairs, and their mates, which stand in for masked texts too
+    each = 2 * pairs  # texts of a language: those of the pairs, and their mates, which also serve as masked texts
     with torch.random.fork_rng(devices=[]):  # the distribution draws from the state of torch
         torch.manual_seed(0)
         length = 4 + torch.distributions.Gamma(4.0, 0.45).sample((2 * each,)).long().clamp_max(40)
@@ -83,12 +83,12 @@ def data(dim: int, pairs: int = training.PAIRS, dev: int = training.DEV) -> Trai
 
 
 def _words(count: int, random: torch.Generator) -> Tensor:
-    """Numbers of seven words a text, some of them frequent."""
+    """Return word ids, seven per text, some of them frequent."""
     return (WORDS * torch.rand(count, 7, generator=random) ** 3).long()
 
 
 class Recorded(TorchDispatchMode):
-    """Counts the matrix products that run inside of it; keeps one call of each operation, shape and number format."""
+    """Counts the matrix products that run inside it; keeps one call per operation, shape and number format."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,12 +105,12 @@ class Recorded(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def seconds_alone(self) -> float:
-        """Seconds of the processor that the counted products take, each repeated on its own matrices."""
+        """Return the processor seconds of the counted products, each repeated on its own matrices."""
         return sum(count * _seconds_of(*self.calls[key]) for key, count in self.counts.items())
 
 
 def _seconds_of(func: Any, described: list[Any]) -> float:
-    """Seconds of one product of random matrices."""
+    """Return the seconds of one product of random matrices."""
     args = [random_matrix(*arg, "cpu") if isinstance(arg, tuple) else arg for arg in described]
     return _least(lambda: func(*args))
 
@@ -128,7 +128,7 @@ def _least(run: Callable[[], object], times: int = 5) -> float:
 def epochs(
     texts: TrainingData, method: Method[Any], settings: dict[str, Any], recorded: Recorded | None, times: int = EPOCHS
 ) -> float:
-    """Least seconds of the processor of an epoch, without the first one; or run one epoch with its products counted."""
+    """Return the fewest processor seconds of an epoch after the first; or run one epoch and count its products."""
     count = {"epochs": 1 if recorded else times} if hasattr(method.presets["paper"], "epochs") else {}
     count = count or {"max_epochs": 1 if recorded else times, "patience": times}
     precise = {"precision": "bfloat16"} if hasattr(method.presets["paper"], "precision") else {}
@@ -149,7 +149,7 @@ def epochs(
 
 
 def run(*, quick: bool = False, only: str | None = None, times: int = EPOCHS) -> Iterator[dict[str, Any]]:
-    """Every method or `only` one, so many epochs on one thread; with `quick`, DREAM on a tenth of the pairs."""
+    """Run every method or `only` one, on one thread; with `quick`, DREAM on a tenth of the pairs."""
     from disent_assets.run.step import freed_memory_kept  # bench.gpu imports this module where there is no Dagster
 
     torch.set_num_threads(1)

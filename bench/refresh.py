@@ -37,7 +37,7 @@ DISENT = "from disent_assets.cli import main; main()"
 
 
 class Run(NamedTuple):
-    """Seconds of the clock and of the processor, the last line of a materialisation, and what its steps took."""
+    """Wall-clock and processor seconds of a materialisation, its last line, and the costs of its steps."""
 
     seconds: float
     cpu: float
@@ -46,7 +46,7 @@ class Run(NamedTuple):
 
 
 def unpack(tarball: Path, folder: Path) -> Path:
-    """The archive's files of four languages; returns the folder that a corpus has as its path."""
+    """Unpack the archive's files of four languages; return the folder to use as the path of the corpus."""
     with tarfile.open(tarball) as archive:
         wanted = [
             member for member in archive.getmembers() if Path(member.name).name in {f"{name}.jsonl" for name in LOCALES}
@@ -56,7 +56,7 @@ def unpack(tarball: Path, folder: Path) -> Path:
 
 
 def configure(config: Path, folder: Path, corpus: Path) -> Path:
-    """The configuration with absolute paths, and the unpacked copy as its corpus."""
+    """Write the configuration with absolute paths and the unpacked copy as its corpus."""
     text = config.read_text(encoding="utf-8")
     text = re.sub(r'"[^"]*massive-dataset[^"]*\.tar\.gz"', json.dumps(str(corpus)), text, count=1)
     text = re.sub(r'"(\.\./[^"]*)"', lambda match: json.dumps(str((config.parent / match[1]).resolve())), text)
@@ -66,7 +66,7 @@ def configure(config: Path, folder: Path, corpus: Path) -> Path:
 
 
 def change_one(file: Path, split: str = "train") -> None:
-    """Change the first word of one utterance of a split that has no slot there: at most three texts are new."""
+    """Change the first word of one utterance of a split that has no slot there, so at most three texts are new."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     rows = [json.loads(line) for line in lines]
     place = next(i for i, row in enumerate(rows) if row["partition"] == split and row["annot_utt"][0] != "[")
@@ -77,7 +77,7 @@ def change_one(file: Path, split: str = "train") -> None:
 
 
 def materialize(config: Path, home: Path, selection: Sequence[str]) -> Run:
-    """Run what is selected: everything up to and including the embeddings, or all there is."""
+    """Run the selected steps: everything up to and including the embeddings, or simply everything."""
     environment = os.environ | {"DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
     before, started, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), datetime.now(UTC)
     command = [sys.executable, "-c", DISENT, "materialize", *selection]
@@ -88,7 +88,7 @@ def materialize(config: Path, home: Path, selection: Sequence[str]) -> Run:
 
 
 def _by_stage(costs: Path, began: datetime) -> str:
-    """Steps that have made something since then, and their seconds of the processor, by stage."""
+    """Return the steps that have run since `began`, with their processor seconds, by stage."""
     steps = pq.read_table(costs)
     made = steps.filter(pc.greater_equal(steps["made_at"], began)).group_by("stage", use_threads=False)
     stages = made.aggregate([("processor_seconds", "sum"), ("stage", "count")]).to_pylist()
@@ -98,7 +98,7 @@ def _by_stage(costs: Path, began: datetime) -> str:
 
 
 def row(name: str, refresh: Run, full: Run) -> dict[str, object]:
-    """One line of the result; the peer is a first run, and `note` has the shares."""
+    """Return one row of the result; the peer is a first run, and `note` gives the shares."""
     shares = f"{refresh.seconds / full.seconds:.2%} of the seconds, {refresh.cpu / full.cpu:.2%} of the processor's"
     return {
         "name": name,
@@ -116,7 +116,7 @@ def run(
     folder: Path | None = None,
     selection: Sequence[str] = SELECTION,
 ) -> Iterator[dict[str, object]]:
-    """Everything, then nothing changed, one training utterance, one test utterance, and both changed back."""
+    """Run everything; then with no change, with a training and a test utterance changed, and with both restored."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         work = Path(temporary)
         corpus = unpack(massive, work / "massive")

@@ -21,7 +21,7 @@ from disent_core.matmul import product
 
 ROWS, DIM, K = 100_000, 384, 5
 QUERIES_OF_TURN = 25_000  # each turn includes preparing the pool
-THREADS, QUERIES_OF_THREADS = 2, 25_000  # of the second comparison, beside oneDNN alone
+THREADS, QUERIES_OF_THREADS = 2, 25_000  # for the second comparison, with oneDNN alone
 QUERIES, CANDIDATES = 512, 2_048  # block of the bare product; its scores fit in the cache
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -29,7 +29,7 @@ Search = Callable[..., np.ndarray | None]
 
 
 class Run(NamedTuple):
-    """Seconds of the clock and of the processor, peak memory beyond the vectors, and the indices."""
+    """Wall-clock and processor seconds, peak memory beyond the vectors, and the indices."""
 
     seconds: float
     cpu: float
@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
 
 def vectors(rows: int) -> Rows:
-    """Queries and pool, shape (rows, DIM); a query is a row of the pool plus noise of the same variance."""
+    """Return queries and pool, shape (rows, DIM); a query is a row of the pool plus noise of the same variance."""
     rng = np.random.default_rng(0)
     pool = rng.standard_normal((rows, DIM), dtype=np.float32)
     queries = rng.standard_normal((rows, DIM), dtype=np.float32)
@@ -47,17 +47,17 @@ def vectors(rows: int) -> Rows:
 
 
 def ours(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
-    """Exact search, including normalisation and duplicates."""
+    """Search exactly, including normalisation and duplicates."""
     return nearest(queries, pool, k)[1]
 
 
 def torch_product(queries: np.ndarray, pool: np.ndarray, k: int) -> None:
-    """The product by torch; its results are discarded."""
+    """Compute the product with torch; discard the results."""
     _every_block(queries, pool, lambda left, right: left @ right.T)
 
 
 def onednn_product(queries: np.ndarray, pool: np.ndarray, k: int) -> None:
-    """The product by disent; its results are discarded."""
+    """Compute the product with disent; discard the results."""
     _every_block(queries, pool, lambda left, right: product(left, right, "float32"))
 
 
@@ -69,7 +69,7 @@ def _every_block(queries: np.ndarray, pool: np.ndarray, multiply: Callable[..., 
 
 
 def sentence_transformers(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
-    """`semantic_search` with its defaults."""
+    """Search by `semantic_search` with its defaults."""
     from sentence_transformers.util import semantic_search
 
     results = semantic_search(torch.from_numpy(queries), torch.from_numpy(pool), top_k=k)
@@ -77,7 +77,7 @@ def sentence_transformers(queries: np.ndarray, pool: np.ndarray, k: int) -> np.n
 
 
 def faiss_flat(queries: np.ndarray, pool: np.ndarray, k: int) -> np.ndarray:
-    """`IndexFlatIP` on rows of norm 1."""
+    """Search by `IndexFlatIP` on rows of norm 1."""
     import faiss
 
     index = faiss.IndexFlatIP(DIM)
@@ -94,18 +94,18 @@ PEERS = ONEDNN | {
 
 
 class Contender:
-    """A search in a separate process, whose peak memory is that of this search alone."""
+    """A search in a separate process, so that its peak memory is that of this search alone."""
 
     def __init__(self, search: Search, rows: int, k: int, threads: int) -> None:
         self.workers = multiprocessing.get_context("spawn").Pool(1, _prepare, (search, rows, k, threads))
         self.runs: list[Run] = []
 
     def take_turn(self, queries: slice) -> None:
-        """Search for some of the queries; each turn includes preparing the pool."""
+        """Search for a slice of the queries; each turn includes preparing the pool."""
         self.runs.append(self.workers.apply(_measure, (queries,)))
 
     def total(self) -> Run:
-        """All turns as one; the process ends."""
+        """Return the totals of all turns, and end the process."""
         self.workers.terminate()
         parts = [run.indices for run in self.runs if run.indices is not None]
         seconds, cpu = sum(run.seconds for run in self.runs), sum(run.cpu for run in self.runs)
@@ -113,7 +113,7 @@ class Contender:
         return Run(seconds, cpu, max(run.gigabytes for run in self.runs), indices)
 
 
-_state: dict[str, Any] = {}  # state of the process of a contender
+_state: dict[str, Any] = {}  # state of a contender's process
 
 
 def _prepare(search: Search, rows: int, k: int, threads: int) -> None:
@@ -133,14 +133,14 @@ def _measure(some: slice) -> Run:
 
 
 def run(rows: int = ROWS, k: int = K) -> list[dict[str, Any]]:
-    """Every comparison on one thread, and the bare product on several."""
+    """Run every comparison on one thread, and the bare product on several."""
     peers = {name: search for name, search in PEERS.items() if search is not faiss_flat or find_spec("faiss")}
     on_one = _compared(peers, rows, rows, k, 1)
     return [*on_one, *_compared(ONEDNN, rows, min(rows, QUERIES_OF_THREADS), k, THREADS)]
 
 
 def _compared(peers: Mapping[str, Search], rows: int, queries: int, k: int, threads: int) -> list[dict[str, Any]]:
-    """The contenders run one after the other, each for the same queries in a turn."""
+    """Run the contenders one after another, each on the same queries in a turn."""
     contenders = {name: Contender(search, rows, k, threads) for name, search in {"ours": ours, **peers}.items()}
     loads = [os.getloadavg()[0]]
     turns = max(2, -(-queries // QUERIES_OF_TURN))

@@ -114,12 +114,12 @@ print(seconds, used.ru_maxrss, file=sys.stderr)
 
 
 def words(chance: random.Random) -> list[str]:
-    """3 to 10 of the words, of which low numbers are frequent."""
+    """Draw 3 to 10 words, of which low numbers are frequent."""
     return [f"w{int(WORDS ** chance.random())}" for _ in range(chance.randint(3, 10))]
 
 
 def utterances(count: int) -> Iterator[str]:
-    """Lines of MASSIVE; a third of the utterances has a slot."""
+    """Yield lines of a MASSIVE file; a third of the utterances have a slot."""
     chance = random.Random(0)
     for number in range(count):
         plain = words(chance)
@@ -140,7 +140,7 @@ def utterances(count: int) -> Iterator[str]:
 
 
 def write_corpus(folder: Path, kind: str, count: int) -> None:
-    """Write a corpus of so many texts."""
+    """Write a corpus of `count` texts."""
     folder.mkdir(parents=True)
     if kind == "utterances":
         with (folder / "en-US.jsonl").open("w", encoding="utf-8") as file:
@@ -155,7 +155,7 @@ def write_corpus(folder: Path, kind: str, count: int) -> None:
 
 
 def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
-    """A line of a Markdown table for each stage, for a second run of all of them, and for a few more texts."""
+    """Yield a Markdown table row for each stage, for a second run of all, and for a run with a few more texts."""
     write_corpus(folder / "corpus", kind, count)
     if kind == "distilled":
         encoder = save_teacher(folder / "encoder", words=[f"w{number}" for number in range(WORDS)])
@@ -173,7 +173,7 @@ def measure(folder: Path, kind: str, count: int) -> Iterator[str]:
 
 
 def row(name: str, texts: int, folder: Path, *command: str) -> str:
-    """Run a program and return its line of the table."""
+    """Run a program and return its row of the table."""
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", *command],

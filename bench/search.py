@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 import torch
 
-import disent  # noqa: F401 - threads wait as they do in a user's process
+import disent  # noqa: F401 - makes threads wait as in a user's process
 from disent_core.evaluation.contract import SearchBackend
 from disent_core.search.build import add_texts
 from disent_core.search.contents import HeadRecord, read_contents
@@ -27,7 +27,7 @@ HEAD = HeadRecord(fingerprint="", encoder_fingerprint="", seed=None, name="made 
 
 
 def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.ndarray]:
-    """A vector of each text: one of 50,000 centres and noise, as texts of equal template have."""
+    """Return a vector for each text: one of 50,000 centres plus noise, as for texts that share a template."""
     numbers = np.array([int(text.split()[1]) for text in texts])
     rng = np.random.default_rng(int(numbers[0]))
     centres = np.stack(
@@ -37,7 +37,7 @@ def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.n
 
 
 def build(folder: Path, rows: int, languages: int, engine: SearchBackend) -> None:
-    """Make the index, or what it lacks."""
+    """Build the index, or add what it lacks."""
     contents = read_contents(folder)
     new = rows if contents is None or contents.rows < rows else 0
     texts = (Text(f"text {number}", f"l{number % languages}") for number in range(new))
@@ -45,7 +45,7 @@ def build(folder: Path, rows: int, languages: int, engine: SearchBackend) -> Non
 
 
 def seconds(search: Callable[[np.ndarray], object], queries: np.ndarray) -> tuple[float, float]:
-    """Median seconds of the clock and mean seconds of the processor of a query."""
+    """Return the median wall-clock and mean processor seconds of a query."""
     clock: list[float] = []
     cpu = time.process_time()
     for query in queries:

@@ -29,7 +29,7 @@ SHARE = 0.25
 
 @dataclass
 class Client:
-    """What happened to a client: seconds of each answer, and how often it got which status."""
+    """Record of one client: the seconds of each answer, and counts by status."""
 
     seconds: list[float] = field(default_factory=list)
     statuses: Counter[int | str] = field(default_factory=Counter)
@@ -37,7 +37,7 @@ class Client:
 
 @contextmanager
 def served(index: Path) -> Iterator[tuple[int, int]]:
-    """Run the command; yields its port and its process."""
+    """Run the command; yield its port and its process."""
     command = [sys.executable, "-m", "disent_assets.cli", "serve", str(index), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -49,12 +49,12 @@ def served(index: Path) -> Iterator[tuple[int, int]]:
 
 
 def query(words: list[str], draw: random.Random) -> str:
-    """A text that was not asked before, of words of the index."""
+    """Return a new text made of words of the index."""
     return " ".join(draw.choices(words, k=draw.randint(3, 8)))
 
 
 async def ask(client: Client, port: int, until: float, words: list[str], draw: random.Random, batch: int) -> None:
-    """Search again and again; another connection after an error or when the server has closed this one."""
+    """Search repeatedly; reconnect after an error or when the server closes the connection."""
     writer = None
     while time.perf_counter() < until:
         content = json.dumps({"queries": [query(words, draw) for _ in range(batch)], "k": 10}).encode()
@@ -79,7 +79,7 @@ async def ask(client: Client, port: int, until: float, words: list[str], draw: r
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, float]:
-    """The status, and the seconds after which to ask again."""
+    """Return the status, and the seconds to wait before the next request."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
     headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
     await reader.readexactly(int(headers["content-length"]))
@@ -87,7 +87,7 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, float]:
 
 
 async def stay_silent(port: int, until: float) -> None:
-    """Send the beginning of a request and a byte a second; again, as soon as the server closes the connection."""
+    """Send the start of a request, then a byte a second; start again when the server closes the connection."""
     while time.perf_counter() < until:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -113,7 +113,7 @@ async def load(port: int, words: list[str], clients: int, seconds: float, half_o
 
 
 def is_starved(counts: list[int]) -> bool:
-    """Whether a client had no answer, or many fewer than the others."""
+    """Return whether a client had no answers, or far fewer than the others."""
     return min(counts) < max(SHARE * statistics.median(counts), 1)
 
 

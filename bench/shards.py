@@ -38,19 +38,19 @@ Work = Callable[[], tuple[np.ndarray, ...]]
 
 
 def negatives(items: int, massive: Path) -> Work:
-    """Unsmoothed BLEU of so many sentences against all others, in shards of 100,000."""
+    """Score unsmoothed BLEU of each sentence against all others, in shards of 100,000."""
     sentences = recombined(read_english(massive), items)
     return lambda: max_bleu(sentences, BleuConfig())
 
 
 def search(items: int, massive: Path) -> Work:
-    """The 5 nearest of so many vectors, for as many queries."""
+    """Search for the 5 nearest of `items` vectors, for as many queries."""
     queries, pool = vectors(items)
     return lambda: nearest(queries, pool, 5)
 
 
 def encoding(items: int, massive: Path) -> Work:
-    """So many distinct texts with MiniLM, in four shards (usually a shard has 50,000)."""
+    """Encode `items` distinct texts with MiniLM, in four shards (a shard usually has 50,000)."""
     sentences = [" ".join(words) for words in recombined(read_english(massive), items)]
     texts = Texts.of_mapping(dict(zip(text_keys(sentences), sentences, strict=True)))
     embeddings.TEXTS_OF_SHARD = -(-items // 4)
@@ -70,10 +70,10 @@ WORK = {"negatives": (negatives, 600_000), "search": (search, 150_000), "encodin
 
 
 def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:
-    """A line of a Markdown table for each engine.
+    """Yield a row of a Markdown table for each engine.
 
     Raises:
-        AssertionError: if an engine gives other bits than the first.
+        AssertionError: if an engine's result differs from the first one's in any bit.
     """
     yield "| engine | seconds | of the processor | load before |"
     yield "|---|---|---|---|"

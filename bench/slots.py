@@ -1,4 +1,4 @@
-"""Compare encoding each distinct text of span items once with the published protocol of two calls for every item.
+"""Compare encoding each distinct text of span items once with the published protocol of two calls per item.
 
 python -m bench.slots [MASSIVE_TARBALL]
 """
@@ -22,14 +22,14 @@ UTTERANCES, BATCH = 40, 32
 
 
 def tagged(tarball: Path, locale: str) -> list[Tagged]:
-    """Test utterances with their slots."""
+    """Return the test utterances with their slots."""
     rows = read_utterances(tarball, locale, "test")[:UTTERANCES]
     return [Tagged(*tag_tokens(text, locale, bracketed_slots(annotated, text)), locale) for text, annotated in rows]
 
 
 @torch.no_grad()
 def naive(encoder: TunableEncoder, items: SpanItems) -> torch.Tensor:
-    """Both texts of every item, in the order of the items, in batches of 32."""
+    """Encode both texts of every item, in the order of the items, in batches of 32."""
     encoder.eval()
     parts = []
     for texts in (items.masked, items.texts):
@@ -39,7 +39,7 @@ def naive(encoder: TunableEncoder, items: SpanItems) -> torch.Tensor:
 
 
 def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
-    """The comparison, with the largest difference between the features of both sides."""
+    """Run the comparison; include the largest difference between both sides' features."""
     files = EncoderFiles(model_folder(MODEL, None, None), "mean", -1, 64, "minilm")
     encoder = TunableEncoder(files, "cpu")
     items = span_items(tagged(massive_tarball, "en-US"), max_span=5, mask="word")

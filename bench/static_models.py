@@ -1,10 +1,10 @@
-"""Compare the speed of static models, warm: the model that disent comes with, model2vec, and a transformer.
+"""Compare the speed of warm models: disent's shipped static model, model2vec and a transformer.
 
 python -m bench.static_models [MASSIVE_TARBALL]
 
-Texts are those of MASSIVE's test split in five languages. model2vec has the tokenizer of MiniLM and random vectors as
-wide as disent's: its speed does not depend on their values. The transformer is MiniLM by sentence-transformers, on
-fewer texts.
+Texts are MASSIVE's test split in five languages. model2vec has MiniLM's tokenizer and random vectors as wide as
+disent's, as its speed does not depend on their values. The transformer is MiniLM in sentence-transformers, on fewer
+texts.
 """
 
 import copy
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-os.environ["RAYON_NUM_THREADS"] = "1"  # of tokenizers; read when the library is first used
+os.environ["RAYON_NUM_THREADS"] = "1"  # for tokenizers, which reads it on first use
 
 import disent
 from bench.encoding import minilm, read_utterances
@@ -31,7 +31,7 @@ REPEATS = 5
 
 
 def run(massive: Path = DEFAULT_MASSIVE) -> list[dict[str, Any]]:
-    """Return a row for each peer and state of the cache of words."""
+    """Return a row for each peer and state of the word cache."""
     from model2vec import StaticModel
     from sentence_transformers import SentenceTransformer
     from tokenizers import Tokenizer
@@ -53,7 +53,7 @@ def run(massive: Path = DEFAULT_MASSIVE) -> list[dict[str, Any]]:
 
 
 def in_turns(sides: dict[str, tuple[int, Callable[[], object]]]) -> Sequence[float]:
-    """Return the median seconds of the processor of each side; the first turn warms up and is not counted."""
+    """Return the median processor seconds of each side; the first turn is a warm-up and does not count."""
     seconds: list[list[float]] = [[] for _ in sides]
     for repeat in range(REPEATS + 1):
         for (_, encode), measured in zip(sides.values(), seconds, strict=True):
@@ -65,7 +65,7 @@ def in_turns(sides: dict[str, tuple[int, Callable[[], object]]]) -> Sequence[flo
 
 
 def processor() -> str:
-    """Return the name of the processor, by Linux, or else its architecture."""
+    """Return the processor's name according to Linux, or else its architecture."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text(encoding="utf-8").splitlines() if information.is_file() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

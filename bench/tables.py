@@ -53,10 +53,10 @@ Side = Callable[[], object]
 
 
 def run(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """Every comparison: both sides take turns, and the fastest turn of each counts.
+    """Run every comparison; both sides take turns, and the fastest turn of each counts.
 
     Raises:
-        AssertionError: if a table differs from that of the loop.
+        AssertionError: if a table differs from the loop's.
     """
     works = [*_of_utterances(folder / TARBALL), *(_of_pairs(folder) if (folder / "bitext").is_dir() else ())]
     return [_compared(name, rows, ours, peer) for name, rows, ours, peer in works]
@@ -92,7 +92,7 @@ def _plain(made: Any) -> Any:
 
 
 def _of_utterances(tarball: Path) -> Iterator[tuple[str, int, Side, Side]]:
-    """Comparisons on MASSIVE in English and German."""
+    """Yield comparisons on MASSIVE in English and German."""
     english, german = (
         massive.read_utterances(tarball, locale, corpus="massive", language=locale[:2]) for locale in ("en-US", "de-DE")
     )
@@ -123,14 +123,14 @@ def _of_utterances(tarball: Path) -> Iterator[tuple[str, int, Side, Side]]:
 
 
 def _columns(table: pa.Table, *names: str) -> dict[str, Any]:
-    """Values by id."""
+    """Return the values by id."""
     values = [table[name].to_pylist() for name in names]
     ids = table["utterance_id"].to_pylist()
     return dict(zip(ids, zip(*values, strict=True) if len(values) > 1 else values[0], strict=True))
 
 
 def _of_pairs(folder: Path) -> Iterator[tuple[str, int, Side, Side]]:
-    """Comparisons on the bitext of English and German."""
+    """Yield comparisons on the bitext of English and German."""
     published = MOSES.read_pairs(folder / "bitext", "en-de", corpus="bitext")
     rows = len(published)
 

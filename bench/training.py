@@ -38,7 +38,7 @@ METHODS = {
 
 
 def data(dim: int, device: str, count: int = PAIRS, dev: int = DEV) -> TrainingData:
-    """As many pairs as MASSIVE has, of one source and three target languages, with random vectors."""
+    """Return as many pairs as in MASSIVE, with one source and three target languages and random vectors."""
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(2 * count, dim, generator=generator).to(device)
     labels = {"source": torch.zeros(count, dtype=torch.long), "target": 1 + torch.arange(count) % TARGETS}
@@ -68,7 +68,7 @@ class Split(nn.Module):
 
 
 def plain_epochs(data: TrainingData, *, is_oracle: bool, device: str) -> Iterator[float]:
-    """Seconds of each epoch, validation included, of a loop over a `DataLoader`, one seed."""
+    """Yield the seconds per epoch, including validation, of a loop over a `DataLoader` with one seed."""
     model = Split(data.dim, len(data.languages)).to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
     everything = {split: tensors(data, split) for split in ("train", "dev")}
@@ -91,14 +91,14 @@ def plain_epochs(data: TrainingData, *, is_oracle: bool, device: str) -> Iterato
 
 
 def tensors(data: TrainingData, split: str) -> list[Tensor]:
-    """Vectors and languages of both sides."""
+    """Return vectors and languages of both sides."""
     pairs = data.splits[split]
     vectors = [data.vectors.take(pairs.text[side].to(data.vectors.parts[0].device)).cpu() for side in SIDES]
     return [*vectors, *(pairs.language[side] for side in SIDES)]
 
 
 def plain_loss(model: Split, batch: list[Tensor], train: list[Tensor], *, oracle: bool, device: str) -> Tensor:
-    """DREAM's total, and ORACLE's two terms."""
+    """Return DREAM's total loss, plus ORACLE's two terms if asked."""
     source, target = (part.to(device) for part in batch[:2])
     labels = [part.to(device) for part in batch[2:]]
     other = torch.randint(len(train[0]), (len(source),))
@@ -121,7 +121,7 @@ def plain_loss(model: Split, batch: list[Tensor], train: list[Tensor], *, oracle
 
 
 def clusters(language: Tensor, labels: Tensor) -> Tensor:
-    """1 - the mean cosine of every row with the others of its language, by the matrix of all pairs."""
+    """Return 1 - the mean cosine of each row with the others of its language, from the matrix of all pairs."""
     norms = language.norm(dim=1, keepdim=True)
     cosines = language @ language.T / (norms * norms.T).clamp_min(1e-6)
     others = (labels.unsqueeze(0) == labels.unsqueeze(1)).float().fill_diagonal_(0)
@@ -129,7 +129,7 @@ def clusters(language: Tensor, labels: Tensor) -> Tensor:
 
 
 def matched(candidates: Tensor, languages: list[int], wanted: list[int]) -> Tensor:
-    """For each row the next candidate of its language, from a random start."""
+    """Return for each row the next candidate of its language, from a random start."""
     rows = torch.zeros_like(candidates)
     for i, language in enumerate(wanted):
         start = random.randrange(len(languages))
@@ -145,7 +145,7 @@ def matched(candidates: Tensor, languages: list[int], wanted: list[int]) -> Tens
 
 
 def our_epochs(data: TrainingData, name: str, settings: str, seeds: int, device: str) -> Iterator[float]:
-    """Seconds of each epoch, validation included."""
+    """Yield the seconds of each epoch, including validation."""
     method, config = METHODS[name]
     config = config(max_epochs=EPOCHS, patience=EPOCHS, batch_size=BATCH, checkpoint_seconds=1e6, **SETTINGS[settings])
     with tempfile.TemporaryDirectory() as folder:
@@ -155,18 +155,18 @@ def our_epochs(data: TrainingData, name: str, settings: str, seeds: int, device:
 
 
 def in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
-    """Median seconds of an epoch of both sides, without the first one."""
+    """Return the median seconds per epoch of both sides, without the first epoch."""
     seconds = [(our_seconds, next(peer)) for our_seconds in ours][1:]
     return median(our_seconds for our_seconds, _ in seconds), median(peer_seconds for _, peer_seconds in seconds)
 
 
 def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, Any]]:
-    """Every method and setting with one seed, and DREAM with five beside five runs of the peer."""
+    """Compare every method and setting with one seed, and DREAM with five seeds with five runs of the peer."""
     rows, one_seed = [], {}
     for name, settings, seeds in [*product(METHODS, SETTINGS, (1,)), *product(("DREAM",), SETTINGS, (5,))]:
         peers = plain_epochs(data, is_oracle=name != "DREAM", device=device)
         ours, peer = in_turns(our_epochs(data, name, settings, seeds, device), peers)
-        # In units of the peer's epochs at the same time: seconds drift when other processes use the processor.
+        # In units of the peer's epochs at the same time, as seconds drift when other processes use the processor.
         one_seed.setdefault((name, settings), ours / peer)
         note = [where, f"{seeds * (PAIRS - DEV) / ours:,.0f} pairs a second"]
         if seeds > 1:
@@ -186,10 +186,10 @@ def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, 
 
 
 def bandwidth_share(data: TrainingData, seconds: float, seeds: int) -> float:
-    """Time of the minimal memory traffic at the speed of a copy, as a fraction of the time taken.
+    """Return the time of the minimal memory traffic at copy speed, as a fraction of the time taken.
 
-    The minimal traffic of a step: its vectors are read and written by the gather and read by two products, forward and
-    backward; the products write results and read gradients; weights, gradients and moments are read and written.
+    The minimal traffic of a step: the gather reads and writes its vectors; two products, forward and backward, read
+    them, write results and read gradients; weights, gradients and moments are read and written.
     """
     steps = -(-(PAIRS - DEV) // BATCH)
     texts, weights = 4 * BATCH * data.dim, 2 * data.dim**2
@@ -198,7 +198,7 @@ def bandwidth_share(data: TrainingData, seconds: float, seeds: int) -> float:
 
 
 def copy_speed(numbers: int = 2**28) -> float:
-    """Bytes a second, read and written, of a copy on the GPU."""
+    """Return the bytes per second, read plus written, of a copy on the GPU."""
     source = torch.zeros(numbers, device="cuda")
     target = torch.empty_like(source)
     seconds = min(_seconds(lambda: target.copy_(source)) for _ in range(5))
@@ -214,11 +214,11 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def run(*, quick: bool = False) -> list[dict[str, Any]]:
-    """Every comparison; with `quick`, the smallest only."""
+    """Run every comparison; with `quick`, only the smallest."""
     from disent_assets.run.step import freed_memory_kept  # bench.gpu imports this module where there is no Dagster
 
     torch.set_num_threads(1)  # the second core trains the next head: two threads on small products gain little
-    with freed_memory_kept():  # as in a step; the peer, in the same process, gains by it too
+    with freed_memory_kept():  # as in a step; the peer, in the same process, benefits too
         rows = [
             row
             for dim in ((384,) if quick else (384, 768))

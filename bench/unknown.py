@@ -23,10 +23,10 @@ from disent_core.classifier import FewExamplesWarning
 from disent_core.search.noise import made_up
 
 SIZES = ((3, 4), (3, 8), (40, 2), (40, 8))
-"""Intents that are kept, and examples of each."""
+"""Pairs of the number of intents kept and of examples of each."""
 KEPT = 0.95
 _T = {3: 4.303, 10: 2.262, 20: 2.093}
-"""Student's t of two-sided 95 % intervals, by the number of draws."""
+"""Number of draws -> Student's t for two-sided 95 % intervals."""
 SCORES = ("highest probability", "cosine of the nearest", "nearness, their product")
 
 
@@ -36,11 +36,11 @@ class Texts(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a draw gives, a dictionary by score, then shares by the threshold of `fit`."""
+    """Results of a draw: a dictionary by score, then shares at the threshold of `fit`."""
 
-    refused_at: dict[str, float]  # of texts out of scope, where 0.95 of the others are kept
+    refused_at: dict[str, float]  # share of out-of-scope texts, where 0.95 of the others are kept
     auroc: dict[str, float]
-    refused: Mapping[str, float]  # of texts out of scope, of random letters, and of texts in scope by language
+    refused: Mapping[str, float]  # share of out-of-scope texts, of random letters, and of in-scope texts by language
 
 
 def read(tarball: Path, locale: str, split: str) -> Texts:
@@ -52,7 +52,7 @@ def read(tarball: Path, locale: str, split: str) -> Texts:
 
 
 def draw(seed: int, labels: int, examples: int, train: Texts, tested: Mapping[str, Texts]) -> Measured:
-    """Fit with the examples of a seed, and measure on texts by language."""
+    """Fit on the examples drawn by a seed, and measure on texts by language."""
     chosen, of_intent = random.Random(seed), {}
     for text, intent in zip(*train, strict=True):
         of_intent.setdefault(intent, []).append(text)
@@ -83,7 +83,7 @@ def draw(seed: int, labels: int, examples: int, train: Texts, tested: Mapping[st
 
 
 def auroc(high: np.ndarray, low: np.ndarray) -> float:
-    """Return how often one of `high` is above one of `low`; equal ones count half."""
+    """Return how often a value of `high` exceeds one of `low`; ties count half."""
     ordered = np.sort(low)
     return float((np.searchsorted(ordered, high) + np.searchsorted(ordered, high, "right")).mean() / 2 / len(low))
 

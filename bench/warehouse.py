@@ -33,7 +33,7 @@ QUESTIONS = {
 
 
 def utterances(language: str, count: int, seed: int) -> pa.Table:
-    """Invented utterances of 4 to 12 of 5,000 words, of which low numbers are frequent."""
+    """Return invented utterances of 4 to 12 of 5,000 words, of which low numbers are frequent."""
     chance = np.random.default_rng(seed)
     lengths = chance.integers(4, 13, count)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -60,7 +60,7 @@ def _chosen(values: list[str], numbers: np.ndarray) -> pa.Array:
 
 
 def build(folder: Path, kind: str) -> None:
-    """Build a warehouse; a `view` has only its view, a `copy` the rows."""
+    """Build a warehouse: of kind `view` with only a view over the files, of kind `copy` with the rows."""
     paths = sorted((folder / "in").glob("*.parquet"))
     build_warehouse(
         {"utterances": paths}, SQL, folder / kind / "warehouse.duckdb", large=["utterances"] * (kind == "view")
@@ -68,12 +68,12 @@ def build(folder: Path, kind: str) -> None:
 
 
 def ask(folder: Path, kind: str, sql: str) -> None:
-    """Ask a warehouse."""
+    """Query a warehouse."""
     query(folder / kind / "warehouse.duckdb", sql)
 
 
 def _measured(work: Callable[..., None], *arguments: object) -> str:
-    """Processor seconds, and peak of the memory of the process."""
+    """Return processor seconds and peak memory of the process."""
     work(*arguments)
     used = resource.getrusage(resource.RUSAGE_SELF)
     return json.dumps([used.ru_utime + used.ru_stime, peak_gigabytes()])
@@ -87,7 +87,7 @@ def _alone(work: Callable[..., None], *arguments: object) -> tuple[float, float]
 
 
 def main() -> None:
-    """Print a line for each kind and what was measured of it."""
+    """Print a line of measurements for each kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     rows = parser.parse_args().rows

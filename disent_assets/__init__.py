@@ -1,4 +1,4 @@
-"""What Dagster, DuckDB, the terminal and the browser see of disent; `disent_core` computes."""
+"""The parts of disent that Dagster, DuckDB, the terminal and the browser see; `disent_core` does the computing."""
 
 import os
 import time
@@ -8,4 +8,4 @@ import time
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 LOADED_AT = time.time_ns()
-"""Nanoseconds since 1970: source files that are older are those that this process has loaded."""
+"""Nanoseconds since 1970; source files older than this are the ones that this process has loaded."""

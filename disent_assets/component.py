@@ -1,4 +1,4 @@
-"""A component for `dg`: the lineage in a Dagster project of your own, beside its other assets.
+"""A component for `dg`: the lineage as part of your own Dagster project, beside its other assets.
 
 type: disent_assets.component.DisentLineage
 attributes:
@@ -36,7 +36,7 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
     workers: int = Field(default=1, ge=1, description="How many steps of a refresh run at once, each in a process.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the assets, the job that refreshes them, and its sensor and schedule, which are off until started."""
+        """Return the assets, the job that refreshes them, and its sensor and schedule, both initially off."""
         from disent.home import check_owner, open_home
         from disent_assets.lineage.embedded import hosted
         from disent_assets.settings.environment import shard_backend

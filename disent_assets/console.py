@@ -1,4 +1,4 @@
-"""The program `disent`: the command line or, where its libraries are not installed, what to install."""
+"""The program `disent`: run the command line or, if its libraries are not installed, say what to install."""
 
 import sys
 

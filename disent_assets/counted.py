@@ -1,4 +1,4 @@
-"""Write counts with their nouns, for what people read."""
+"""Format counts with their nouns, for people to read."""
 
 
 def counted(count: int, noun: str) -> str:

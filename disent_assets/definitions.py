@@ -18,7 +18,7 @@ from disent_core.lineage.steps import sources
 from disent_core.lineage.workspace import Workspace
 
 FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=26), warn_window=timedelta(hours=25))
-"""Of the warehouse: a refresh without failures looks at everything each night."""
+"""Freshness of the warehouse: a refresh without failures checks everything each night."""
 
 
 def build(workspace: Workspace) -> dg.Definitions:

@@ -1,1 +1,1 @@
-"""Programs that test what takes hours or other machines: kills, fuzzing, Ray, Slurm, Postgres, fresh installations."""
+"""Long-running tests and tests of other systems: kills, fuzzing, Ray, Slurm, Postgres, fresh installations."""

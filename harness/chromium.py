@@ -1,4 +1,4 @@
-"""A real browser without a window, asked through its debugger."""
+"""A real headless browser, controlled through its debugger."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def until(is_so: Callable[[], object]) -> None:
 
 @contextmanager
 def browser(address: str, profile: Path) -> Iterator[Path]:
-    """Open a page; yields the file in which Chromium names the port of its debugger."""
+    """Open a page; yield the file to which Chromium writes the port of its debugger."""
     command = [str(CHROMIUM), *QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0", address]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -40,7 +40,7 @@ def browser(address: str, profile: Path) -> Iterator[Path]:
 
 
 def debugger_of_page(debugger: Path) -> str:
-    """Address of the websocket that controls the open page."""
+    """Return the address of the websocket that controls the open page."""
     until(lambda: debugger.is_file() and debugger.read_text())
     pages = json.load(urlopen(f"http://127.0.0.1:{debugger.read_text().split()[0]}/json", timeout=60))
     return next(page for page in pages if page["type"] == "page")["webSocketDebuggerUrl"]
@@ -50,7 +50,7 @@ class Tab:
     """The open page.
 
     Attributes:
-        events: what the browser has reported: its log, errors, requests.
+        events: reports from the browser: its log, errors, requests.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -60,7 +60,7 @@ class Tab:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the protocol of Chromium's debugger."""
+        """Send one command of Chromium's debugger protocol and return its result."""
         self.count += 1
         self.connection.send(json.dumps({"id": self.count, "method": method, "params": params}))
         while (answer := json.loads(self.connection.recv(timeout=60))).get("id") != self.count:
@@ -69,13 +69,13 @@ class Tab:
         return answer["result"]
 
     def value(self, expression: str) -> Any:
-        """The value of a JavaScript expression."""
+        """Return the value of a JavaScript expression."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def loads(self, act: Callable[[], object]) -> None:
-        """Do what opens another page, and wait until that has been loaded."""
+        """Perform an action that opens another page, and wait until that page has loaded."""
         self.value("window.isLeft = true")
         act()
         until(lambda: self.value("!window.isLeft && document.readyState === 'complete'"))
@@ -85,7 +85,7 @@ class Tab:
         self.loads(lambda: self.ask("Page.navigate", url=address))
 
     def press(self, key: str, times: int = 1) -> None:
-        """Press a key, one of Tab, Enter, Space and ArrowDown."""
+        """Press a key: Tab, Enter, Space or ArrowDown."""
         code, text = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " "), "ArrowDown": (40, "")}[key]
         for _ in range(times):
             pressed = {"key": text.strip("\r") or key, "code": key, "windowsVirtualKeyCode": code}
@@ -94,7 +94,7 @@ class Tab:
 
     @property
     def complaints(self) -> list[dict[str, Any]]:
-        """Errors and warnings of the console, breaches of a policy among them."""
+        """Errors and warnings in the console, including policy violations."""
         loud = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled")
         return [
             event
@@ -105,13 +105,13 @@ class Tab:
 
     @property
     def requested(self) -> set[str]:
-        """Addresses that were asked for."""
+        """Requested URLs."""
         asked = (event for event in self.events if event.get("method") == "Network.requestWillBeSent")
         return {event["params"]["request"]["url"] for event in asked}
 
 
 @contextmanager
 def tab(profile: Path) -> Iterator[Tab]:
-    """A browser with one empty page."""
+    """Open a browser with one empty page."""
     with browser("about:blank", profile) as debugger, connect(debugger_of_page(debugger), max_size=None) as connection:
         yield Tab(connection)

@@ -1,7 +1,7 @@
-"""Run a small lineage of every stage again and again, in processes that start warm, and compare what comes out.
+"""Run a small lineage with every stage again and again, in warm processes, and compare the results.
 
 Every command is forked from a process that has loaded everything, and so is the process that its workers come from. So
-a run takes the time of its work alone, and its processes, groups and signals are those of the command line.
+a run only takes the time of its work, and its processes, groups and signals are those of the command line.
 """
 
 import gc
@@ -28,7 +28,7 @@ from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Loaded before anything is forked; a process that has started threads must not be.
+# Loaded before forking; a process that has started threads must not be forked.
 import dagster as dg
 import duckdb  # noqa: F401
 import rebuilds
@@ -84,18 +84,18 @@ max_epochs = 1
 SMALLEST = (
     CONFIG.replace(PAIRS, "").replace(', "tatoeba_retrieval"', "").replace(', "fmda"', "").split("[methods.fmda]")[0]
 )
-"""All stages with one trained method, and without sentence pairs."""
+"""All stages, with one trained method and without sentence pairs."""
 KEEP = {"train": KEPT["train"] // 2, "dev": 8, "test": 8}
 LIMIT = 60_000
-"""Looks, 10 ms apart, after which a run hangs; looks and not seconds, for a machine may be stopped."""
+"""Polls, 10 ms apart, after which a run counts as hanging; not seconds, as a machine may be suspended."""
 ORPHANS = 6_000
-"""Looks, 5 ms apart, in which the workers of a killed command have to end; an idle machine needs one."""
+"""Polls, 5 ms apart, for the workers of a killed command to end; on an idle machine one suffices."""
 DELIVER_TO_ME = 36
 """`PR_SET_CHILD_SUBREAPER` of `prctl`: orphans of a child become children of this process."""
 
 
 def new_lineage(folder: Path, config: str = CONFIG) -> Project:
-    """A project with every stage, before its first run."""
+    """Return a project with every stage, before its first run."""
     project = new_project(folder)
     project.config.write_text(config, encoding="utf-8")
     project.file("ja-JP").unlink()
@@ -125,11 +125,11 @@ def edit(project: Project) -> None:
 
 
 def warm_up() -> None:
-    """Load all that a run loads, and become the parent of processes that have lost theirs."""
+    """Load everything that a run loads, and become the parent of orphaned descendants."""
     for name in LOADED:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as folder, open_instance(Path(folder)) as instance:
-        assert _nothing_job.execute_in_process(instance=instance).success  # Dagster compiles much at first
+        assert _nothing_job.execute_in_process(instance=instance).success  # Dagster compiles a lot at first use
     CDLL(None).prctl(DELIVER_TO_ME, 1, 0, 0, 0)
 
 
@@ -149,13 +149,13 @@ def start(
     workers: int = 1,
     arguments: Sequence[str] = ("materialize",),
 ) -> int:
-    """Fork a process that runs a command, in a process group of its own; returns its process id.
+    """Fork a process that runs a command in its own process group; return its process id.
 
-    Before the command has set its handlers, signals end it as they end any program.
+    Until the command has set its handlers, signals end it like any program.
     """
     if child := os.fork():
         with suppress(PermissionError):
-            os.setpgid(child, child)  # whoever comes first
+            os.setpgid(child, child)  # parent or child, whichever comes first
         return child
     code = 1
     try:
@@ -183,8 +183,8 @@ def start(
 
 
 def _start_forkserver() -> None:
-    """Fork the process from which the command forks its workers, in place of a new interpreter that loads all."""
-    sys.modules["__main__"] = ModuleType("__main__")  # workers would run this script to find what it defines
+    """Fork the process from which the command forks its workers, instead of loading everything in a new interpreter."""
+    sys.modules["__main__"] = ModuleType("__main__")  # else workers would run this script for its definitions
     spawn, util.spawnv_passfds = util.spawnv_passfds, _forked
     try:
         multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOADED)
@@ -194,7 +194,7 @@ def _start_forkserver() -> None:
 
 
 def _forked(_: bytes, arguments: list[str], passed: list[int]) -> int:
-    """As `multiprocessing.util.spawnv_passfds`, but what the new interpreter would do is done by a fork of this one."""
+    """Replace `multiprocessing.util.spawnv_passfds`: a fork of this process does the new interpreter's work."""
     if child := os.fork():
         return child
     try:
@@ -209,7 +209,7 @@ def _forked(_: bytes, arguments: list[str], passed: list[int]) -> int:
 
 
 def family(process: int) -> Iterator[int]:
-    """A process and all that descend from it."""
+    """Yield a process and all its descendants."""
     yield process
     for path in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):
@@ -218,7 +218,7 @@ def family(process: int) -> Iterator[int]:
 
 
 def processor_seconds(processes: Iterator[int]) -> float:
-    """What living processes have computed."""
+    """Return the processor seconds of living processes."""
     ticks = 0
     for process in processes:
         with suppress(OSError):
@@ -228,12 +228,12 @@ def processor_seconds(processes: Iterator[int]) -> float:
 
 
 def has_ended(child: int) -> bool:
-    """Whether a child has ended; it stays to be waited for."""
+    """Return whether a child has ended, without reaping it."""
     return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def end(child: int) -> int:
-    """Wait for a process, or kill it if it hangs; returns its exit code, negative for the signal that killed it."""
+    """Wait for a process, or kill it if it hangs; return its exit code, or minus the signal that killed it."""
     for _ in range(LIMIT):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -246,7 +246,7 @@ def end(child: int) -> int:
 
 
 def end_of_orphans() -> None:
-    """Wait for the processes that a command has left, which have to end by themselves."""
+    """Wait for the processes that a command has left behind, which must end by themselves."""
     with suppress(ChildProcessError):  # none is left
         for _ in range(ORPHANS):
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
@@ -258,7 +258,7 @@ def end_of_orphans() -> None:
 
 
 def in_a_process(run: Callable[[], None]) -> bool:
-    """Call a function in a forked process; returns whether it raised nothing."""
+    """Call a function in a forked process; return whether it raised nothing."""
     if child := os.fork():
         return end(child) == 0
     try:
@@ -286,7 +286,7 @@ class Bench:
         self.run(self.finished)
         self.edited = self.finished.copy(self._new("edited"))
         edit(self.edited)
-        self.run(self.edited)  # it keeps the model: a rebuild would pretrain another one on the edited texts
+        self.run(self.edited)  # keeps the model; a rebuild would pretrain another on the edited texts
         for project in (self.finished, self.edited):
             assert in_a_process(partial(_record, project))
 
@@ -302,31 +302,31 @@ class Bench:
             raise AssertionError(f"a run ended with {code}, see the end of {self.log}:\n{self.output()}")
 
     def output(self) -> str:
-        """The last lines of the runs."""
+        """Return the last log lines of the runs."""
         return "".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)[-30:])
 
     def fresh(self) -> tuple[Project, Project]:
-        """A lineage before its first run, and the one that it must equal in the end."""
+        """Return a lineage before its first run, and the one that it must equal in the end."""
         folder = self.folder / "disturbed"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         return new_lineage(folder, self.config), self.finished
 
     def untouched(self) -> tuple[Project, Project]:
-        """A finished lineage, and the one that it must equal in the end."""
+        """Return a finished lineage, and the one that it must equal in the end."""
         folder = self.folder / "disturbed"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.finished.folder, folder)
         return Project(folder), self.finished
 
     def stale(self) -> tuple[Project, Project]:
-        """A finished lineage with a new edit, and the one that it must equal in the end."""
+        """Return a finished lineage with a new edit, and the one that it must equal in the end."""
         project, _ = self.untouched()
         edit(project)
         return project, self.edited
 
     def check(self, project: Project, wanted: Project, fault: str, *, with_history: bool = False) -> None:
-        """Run a disturbed project and compare it with the undisturbed one, if asked with its history of metrics.
+        """Run a disturbed project and compare it with the undisturbed one, optionally with the history of metrics.
 
         After a failed step the warehouse is built without it, which the history records; a kill leaves no such trace.
         """
@@ -355,7 +355,7 @@ def _record(project: Project) -> None:
 
 
 def _results(project: Project) -> dict[str, str]:
-    """All that is compared, by its name; views are not, because the warehouse computes them from its tables."""
+    """Return everything to compare, by name; views are left out, as the warehouse computes them from its tables."""
     read = rebuilds.tables(project.home) | rebuilds.heads(project.home) | rebuilds.embeddings(project.home)
     stored = rebuilds.warehouse(project.home, with_views=False)
     history = {"history": rebuilds.history(project.home)}
@@ -363,7 +363,7 @@ def _results(project: Project) -> dict[str, str]:
 
 
 def unfinished_runs(project: Project) -> list[str]:
-    """Status of the runs that Dagster shows as going on."""
+    """Return the statuses of the runs that Dagster shows as unfinished."""
     (path,) = (project.home / "dagster").rglob("runs.db")
     with closing(sqlite3.connect(path)) as connection:
         statuses = [status for (status,) in connection.execute("select status from runs")]

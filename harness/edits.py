@@ -1,4 +1,4 @@
-"""Make small invented inputs of a project, edit them at random, and write them as the files of a project."""
+"""Invent small inputs of a project, edit them at random, and write them as a project's files."""
 
 import csv
 import json
@@ -76,7 +76,7 @@ Sentences = list[tuple[str, str]]
 
 @dataclass
 class Inputs:
-    """The inputs of a project; `partial` is a corpus that is only partly parallel, named `own` in the configuration."""
+    """The inputs of a project; `partial` is a partly parallel corpus, named `own` in the configuration."""
 
     utterances: dict[str, dict[str, Utterance]] = field(default_factory=dict)
     partial: dict[str, dict[str, Utterance]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ Edit = Callable[[random.Random, Inputs], None]
 
 
 def some_inputs(chance: random.Random, count: int = 60) -> Inputs:
-    """Utterances in three languages, parallel by id, others in part, a bitext to train on, a test set, word lists."""
+    """Return parallel and partly parallel utterances in three languages, training bitext, a test set and word lists."""
     inputs = Inputs(pairs=["en-de", "de-es"])
     for language in ("en", "de", "es"):
         inputs.utterances[language] = utterances(chance, language, map(str, range(count)))
@@ -102,12 +102,12 @@ def some_inputs(chance: random.Random, count: int = 60) -> Inputs:
 
 
 def utterances(chance: random.Random, language: str, ids: Iterable[str]) -> dict[str, Utterance]:
-    """An utterance for each id; the id decides its split and intent."""
+    """Return an utterance for each id, which determines its split and intent."""
     return {utterance_id: utterance(chance, language, int(utterance_id)) for utterance_id in ids}
 
 
 def utterance(chance: random.Random, language: str, number: int) -> Utterance:
-    """A few words, up to two of them with a slot."""
+    """Return a few words, up to two of them with a slot."""
     words: list[tuple[str, str | None]] = [
         (language, None),
         *((word(chance), None) for _ in range(chance.randint(1, 4))),
@@ -118,19 +118,19 @@ def utterance(chance: random.Random, language: str, number: int) -> Utterance:
 
 
 def word(chance: random.Random) -> str:
-    """A word of the tiny encoder's vocabulary."""
+    """Return a word of the tiny encoder's vocabulary."""
     return str(chance.randrange(40))
 
 
 def sentences(chance: random.Random, pair: str, count: int) -> Sentences:
-    """Pairs of sentences, in the order of the pair's languages."""
+    """Return pairs of sentences, in the order of the pair's languages."""
     left, right = pair.split("-")
     drawn = [[word(chance) for _ in range(chance.randint(2, 5))] for _ in range(count)]
     return [(" ".join([left, *words]), " ".join([right, *reversed(words)])) for words in drawn]
 
 
 def word_list(chance: random.Random, language: str) -> list[tuple[str, str]]:
-    """A translation for some words."""
+    """Return translations of some words."""
     return [(str(number), f"{language}{chance.randrange(5)}") for number in range(0, 40, 2)]
 
 
@@ -169,7 +169,7 @@ def delete_utterances(chance: random.Random, inputs: Inputs) -> None:
 
 
 def any_language(chance: random.Random, corpus: dict[str, dict[str, Utterance]]) -> str:
-    """A language with rows to spare."""
+    """Return a random language with rows to spare."""
     return chance.choice([language for language, rows in corpus.items() if len(rows) > 20])
 
 
@@ -192,7 +192,7 @@ def toggle_language(chance: random.Random, inputs: Inputs) -> None:
 
 
 def toggle_partial_language(chance: random.Random, inputs: Inputs) -> None:
-    """Add Spanish to the partly parallel corpus, or remove it; the file stays."""
+    """Add Spanish to the partly parallel corpus or remove it; the file stays."""
     if inputs.partial.pop("es", None) is None:
         inputs.partial["es"] = utterances(chance, "es", map(str, range(10, 40)))
 
@@ -233,7 +233,7 @@ EDITS: tuple[Edit, ...] = (
 
 
 def rounds_of_edits(chance: random.Random, first: Inputs, per_round: int) -> Iterator[tuple[Inputs, list[str]]]:
-    """Inputs after up to `per_round` more edits, with their names; after all kinds of edits, earlier inputs again."""
+    """Yield inputs after up to `per_round` more edits, with the edits' names; after all kinds, earlier inputs again."""
     history = [first]
     while True:
         kinds = chance.sample(EDITS, len(EDITS))
@@ -251,7 +251,7 @@ def rounds_of_edits(chance: random.Random, first: Inputs, per_round: int) -> Ite
 
 
 def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], seeds: list[int]) -> None:
-    """Write the project's files from these inputs, and delete all others."""
+    """Write the project's files from these inputs, and delete all other files."""
     for name in ("corpus", "bitext", "tatoeba", "dictionaries"):
         shutil.rmtree(project.folder / name, ignore_errors=True)
     locales = [LOCALES[language] for language in inputs.utterances]
@@ -275,7 +275,7 @@ def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], s
 
 
 def massive_row(language: str, utterance_id: str, content: Utterance) -> dict[str, str]:
-    """One line of a MASSIVE file."""
+    """Return one line of a MASSIVE file."""
     split, intent, words = content
     marked = [text if slot is None else f"[{slot} : {text}]" for text, slot in words]
     return {
@@ -285,14 +285,14 @@ def massive_row(language: str, utterance_id: str, content: Utterance) -> dict[st
 
 
 def partial_rows(inputs: Inputs) -> Iterator[tuple[str, ...]]:
-    """Lines of the partly parallel corpus."""
+    """Yield the lines of the partly parallel corpus."""
     for language, rows in inputs.partial.items():
         for utterance_id, (split, intent, words) in rows.items():
             yield utterance_id, split, language, intent, " ".join(text for text, _ in words)
 
 
 def write_sides(folder: Path, names: list[str], rows: list[tuple[str, ...]]) -> None:
-    """Write one file for each column of the rows."""
+    """Write one file per column of the rows."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, lines in zip(names, zip(*rows, strict=True), strict=True):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Let calls fail in commands, and compare what comes of it; `every_call.py` runs it."""
+"""Make system calls fail in commands, and compare the outcomes; `every_call.py` runs it."""
 
 import csv
 import hashlib
@@ -22,9 +22,9 @@ from failing_calls import Calls
 from faults import MEMORY
 from projects import blank_pictures
 
-_ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # by libraries in Rust and C++ without memory or a thread
-_PANIC = "' panicked at "  # Rust's, which a step can't catch
-_PART = re.compile(r"part-\d+|\"number\": \d+")  # of an index: a run that goes on takes the next number
+_ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # from Rust and C++ libraries that get no memory or thread
+_PANIC = "' panicked at "  # a Rust panic, which a step can't catch
+_PART = re.compile(r"part-\d+|\"number\": \d+")  # parts of an index: a resumed run takes the next number
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -32,13 +32,13 @@ _PART = re.compile(r"part-\d+|\"number\": \d+")  # of an index: a run that goes 
 
 @dataclass(frozen=True)
 class Tried:
-    """A command: its arguments, the file or folder that it writes, how many workers it has, what is there before."""
+    """A command: its arguments, the file or folder that it writes, its number of workers, and the state before it."""
 
     name: str
     arguments: tuple[str, ...]
     output: str = ""
     workers: int = 1
-    before: str = ""  # nothing but its input, or a project that is `new`, `stale` or `finished`
+    before: str = ""  # empty: only its input; or a project that is `new`, `stale` or `finished`
 
 
 HEAD = "home/heads/tiny/dream/en-de.safetensors"
@@ -61,7 +61,7 @@ SHAPES = {"wake me up at {}": "weck mich um {} auf", "play the song {}": "spiel 
 
 
 def write_inputs(folder: Path) -> None:
-    """Write the texts and the table that commands read."""
+    """Write the texts and the table that the commands read."""
     rows = [
         [english.format(f"[what : {value}]"), german.format(f"[what : {other}]"), english.split()[0], split]
         for english, german in SHAPES.items()
@@ -74,7 +74,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def contents(path: Path) -> Mapping[str, object]:
-    """Return the contents of a file or of the files of a folder; of a warehouse its rows."""
+    """Return the contents of a file or of a folder's files; for a warehouse, its rows."""
     contents: dict[str, object] = {}
     for file in [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()):
         name = file.relative_to(path).as_posix()
@@ -98,7 +98,7 @@ def contents(path: Path) -> Mapping[str, object]:
 
 @dataclass
 class Series:
-    """Faults of commands, and what came of them."""
+    """Faults in commands, and their outcomes."""
 
     folder: Path
     seed: int
@@ -111,12 +111,12 @@ class Series:
 
     @cached_property
     def bench(self) -> Bench:
-        """A finished project; only some commands need it, and it takes seconds."""
+        """A finished project, made on demand: only some commands need it, and it takes seconds."""
         warm_up()
         return Bench(self.folder, self.chance, SMALLEST)
 
     def run(self, tried: Tried, kind: str, each: int, most: int | None) -> None:
-        """Let drawn calls of a kind fail in a command, one in each run: `each` of so many places at `most`."""
+        """Make drawn calls of a kind fail in a command, one per run: `each` calls of up to `most` places."""
         self._prepare(tried)
         self.calls.choose(kind)
         code, output = self._run(tried)
@@ -178,7 +178,7 @@ class Series:
         (self.place / "tmp").mkdir()
 
     def _run(self, tried: Tried) -> tuple[int, str]:
-        """Run the command to its end; return its exit code and what it has printed."""
+        """Run the command to its end; return its exit code and its output."""
 
         def before() -> None:
             os.chdir(self.place)
@@ -194,7 +194,7 @@ class Series:
         return contents(self.place / tried.output) if tried.output else {}
 
     def _problem(self, code: int, output: str) -> str | None:
-        """Return what is wrong with how the command has ended."""
+        """Describe what is wrong with how the command ended, if anything."""
         last = (output.splitlines() or [""])[-1]
         if code not in (0, 1):
             return f"exit code {code}"
@@ -205,7 +205,7 @@ class Series:
         return None
 
     def _require_sound(self, tried: Tried, wanted: Mapping[str, object], what: str, *, may_leave: bool) -> None:
-        """Run the command undisturbed, and compare; it `may_leave` temporary files where none could be removed."""
+        """Run the command undisturbed and compare; it `may_leave` temporary files if they could not be removed."""
         if not tried.output:
             finished = self.bench.edited if tried.before == "stale" else self.bench.finished
             self.bench.check(Project(self.place), finished, what)
@@ -219,7 +219,7 @@ class Series:
 
 
 def run(names: Sequence[str] | None, kinds: Sequence[str], each: int, most: int | None, seed: int) -> bool:
-    """Let calls of the kinds fail in the commands; return whether nothing went wrong."""
+    """Make calls of these kinds fail in the commands; return whether nothing went wrong."""
     memory = MEMORY if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="disent-calls-", dir=memory) as folder, blank_pictures():
         series = Series(Path(folder), seed)

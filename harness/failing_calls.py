@@ -1,4 +1,4 @@
-"""Load failing_calls.c before all else, and say which calls count, which fail, and which there were."""
+"""Preload failing_calls.c, choose which calls count and which fail, and list the calls that occurred."""
 
 import ctypes
 import errno
@@ -22,9 +22,9 @@ KINDS = {
     "fork": errno.EAGAIN,
     "memory": errno.ENOMEM,
 }
-"""Kinds of calls, in the order of the enumeration in failing_calls.c, and how they fail."""
+"""Kinds of calls, in the order of the enumeration in failing_calls.c -> how they fail."""
 LARGE = 1 << 16
-"""Bytes of the smallest allocation that may fail: smaller ones are of every statement, and run out last."""
+"""Bytes of the smallest allocation that may fail: every statement makes smaller ones, and they fail last."""
 STATE, LIST = "DISENT_FAILING_CALLS", "DISENT_LISTED_CALLS"
 _NUMBER = re.compile(r"[0-9a-f]{8,}|disent-\w{8}\b|\d+")
 
@@ -40,12 +40,12 @@ class Layout(ctypes.Structure):
 
 
 def is_loaded() -> bool:
-    """Whether this process has loaded the library."""
+    """Return whether this process has loaded the library."""
     return STATE in os.environ
 
 
 def start_again() -> None:
-    """Replace this process by one that has loaded the library, and whose children do."""
+    """Replace this process by one that has loaded the library, as will its children."""
     folder = Path(tempfile.mkdtemp(prefix="disent-library-"))
     library, state, calls = folder / "failing_calls.so", folder / "state", folder / "calls"
     command = ["gcc", "-shared", "-fPIC", "-O2", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"]
@@ -58,7 +58,7 @@ def start_again() -> None:
 
 @dataclass
 class Calls:
-    """The calls of all processes but this one, on files of a folder."""
+    """The calls of all processes but this one on the files of a folder."""
 
     folder: Path
 
@@ -70,17 +70,17 @@ class Calls:
         self.state.besides, self.state.large, self.state.under = os.getpid(), LARGE, str(self.folder).encode()
 
     def choose(self, kind: str, at: int = 0, *, lasting: bool = False) -> None:
-        """Choose the calls that count once a process has begun: one of them fails, or all are listed."""
+        """Choose the calls to count after `begin`: one of them fails, or all are listed."""
         os.truncate(self._listed, 0)
         self.state.at, self.state.lasting, self.state.count, self.state.failed = at, lasting, 0, 0
         self.state.error, self._chosen = KINDS[kind], 1 + [*KINDS].index(kind)
 
     def begin(self) -> None:
-        """Count from now on, in all processes."""
+        """Start counting in all processes."""
         self.state.kind = self._chosen
 
     def stop(self) -> int:
-        """Count no more; return how many calls have failed."""
+        """Stop counting; return how many calls have failed."""
         self.state.kind = self._chosen = 0
         return self.state.failed
 

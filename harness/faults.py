@@ -42,7 +42,7 @@ from disturbed_runs import (
 from projects import blank_pictures
 
 MEMORY = Path("/dev/shm")
-"""Used if it exists: what a killed process has written stays there too, and it is faster than a disk."""
+"""Used if it exists: files of a killed process survive there as on a disk, and it is faster."""
 
 
 # --- faults -----------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Blow:
-    """A signal to a command, to its process group, to one or all of its workers, or to the process they come from."""
+    """A signal to a command, its process group, one or all of its workers, or the process they are forked from."""
 
     name: str
     to: str
@@ -58,12 +58,12 @@ class Blow:
 
     @property
     def what(self) -> str:
-        """For people."""
+        """Description for people."""
         return f"{self.name} to {self.to}" + (f" of {self.workers} workers" if self.is_for_all else "")
 
     @property
     def is_for_all(self) -> bool:
-        """Whether the whole command has to end, not only one of its processes."""
+        """Whether the whole command must end, not just one of its processes."""
         return self.to in ("command", "group")
 
     @property
@@ -73,13 +73,13 @@ class Blow:
 
     @property
     def ends(self) -> set[int]:
-        """Exit codes that are right; a command that has not yet set its handlers ends as any program."""
+        """Correct exit codes; a command that has not set its handlers yet ends like any program."""
         if not self.is_for_all:
             return {0, 1}
         return {-self.number} if self.number == signal.SIGKILL else {128 + self.number, -self.number}
 
     def targets(self, command: int, chance: random.Random) -> list[int]:
-        """Arguments of `os.kill`; none while there are no such processes."""
+        """Return the ids to pass to `os.kill`; empty while there are no such processes."""
         if self.to == "command":
             return [command]
         if self.to == "group":
@@ -99,23 +99,23 @@ _OF_CHILDREN = [
     *(Blow(name, "forkserver", 2) for name in ("SIGKILL", "SIGTERM")),
 ]
 MOST_BLOWS = 12
-"""That a lineage takes before it may end."""
+"""Most blows to a lineage before it may end."""
 STOPPED = "stopped; results made so far are kept; run the command again to go on"
 _seconds: dict[tuple[bool, int], float] = {}
-"""Of the processor, that an undisturbed run has taken: whether it was a first run, and with how many workers."""
+"""Whether it is a first run, and number of workers -> processor seconds of an undisturbed run."""
 
 
 def strike(bench: Bench, number: int) -> list[str]:
-    """Send signals to a first run or, every second time, to a refresh, and to the runs that go on after it stopped.
+    """Send signals to a first run or, every second time, to a refresh, and to the runs that resume it.
 
-    The moments are random in the first half of the time of an undisturbed run, so that a lineage is struck several
-    times on its way, in every stage. They are of the processor time, and so do not depend on what else the machine
-    does. Three of four lineages are struck as commands and groups, the others in their children, which a command may
+    The moments are random in the first half of an undisturbed run's time, so that a lineage is struck several times on
+    its way, in every stage. They are in processor time, and so independent of other load on the machine. In three of
+    four lineages the signals go to commands and groups, in the others to their child processes, which a command may
     survive.
     """
     is_first, blows = number % 2 == 0, _OF_CHILDREN if number // 2 % 4 == 3 else _OF_COMMANDS
     seconds = {workers: _undisturbed_seconds(bench, is_first=is_first, workers=workers) for workers in (1, 2)}
-    project, wanted = bench.fresh() if is_first else bench.stale()  # after the measurements, which use its folder
+    project, wanted = bench.fresh() if is_first else bench.stale()  # after the measurements, which use the same folder
     struck: list[str] = []
     for _ in range(bench.chance.randint(4, MOST_BLOWS)):
         blow = bench.chance.choice(blows)
@@ -125,7 +125,7 @@ def strike(bench: Bench, number: int) -> list[str]:
         is_struck = _hit(blow, child, at, bench.chance)
         code = end(child)
         end_of_orphans()
-        if is_struck and (code or not blow.is_for_all):  # else the run had ended before
+        if is_struck and (code or not blow.is_for_all):  # else the run had ended earlier
             output = bench.log.read_text(encoding="utf-8", errors="replace")
             _require_right_end(blow, code, output)
             struck += [blow.what, f"in {_stage(output)}"]
@@ -137,7 +137,7 @@ def strike(bench: Bench, number: int) -> list[str]:
 
 
 def _stage(output: str) -> str:
-    """What had begun last."""
+    """Return what the run had started last."""
     begun = ["the start", *re.findall(r"^(.*?)(?: \[.*\])?: begins", output, re.MULTILINE)]
     return begun[-1].partition("/")[0]
 
@@ -162,7 +162,7 @@ def _undisturbed_seconds(bench: Bench, *, is_first: bool, workers: int) -> float
 
 
 def _hit(blow: Blow, child: int, at: float, chance: random.Random) -> bool:
-    """Send the signal as soon as the processes have computed so long and the target exists; false if it never does."""
+    """Send the signal once the processes have used `at` processor seconds and a target exists; false if never."""
     while not has_ended(child):
         if processor_seconds(family(child)) >= at and (targets := blow.targets(child, chance)):
             for target in targets:
@@ -178,7 +178,7 @@ def _hit(blow: Blow, child: int, at: float, chance: random.Random) -> bool:
 
 
 def fail_write(bench: Bench, number: int) -> str:
-    """Let one of the writes fail, because the disk is full or broken."""
+    """Make one of the writes fail as if the disk were full or broken."""
     project, wanted = bench.fresh() if number % 2 == 0 else bench.stale()
     code, at = bench.chance.choice([errno.ENOSPC, errno.EIO]), bench.chance.randrange(1, 260 if number % 2 == 0 else 90)
 
@@ -204,7 +204,7 @@ def fail_write(bench: Bench, number: int) -> str:
 
 
 def fill_disk(bench: Bench, number: int) -> str:
-    """Run on a mounted disk of a few megabytes, and enlarge it when it is full. This needs the right to mount."""
+    """Run on a mounted disk of a few megabytes, and enlarge it afterwards. This needs the right to mount."""
     project, wanted = bench.fresh()
     project.home.mkdir()
     size = bench.chance.randrange(1, 6_000)
@@ -227,11 +227,11 @@ def fill_disk(bench: Bench, number: int) -> str:
 
 
 def damage(bench: Bench, number: int) -> str:
-    """Cut, flip, empty or delete some files; every second time, edit a text too.
+    """Truncate some files, flip bits in them, empty or delete them; every second time, edit a text too.
 
-    A damaged model is pretrained again from the current texts. After an edit it would differ, so it is spared then, and
-    so are vectors, because those of texts that the edit took out are not made again. Scores of sentences that are only
-    kept to speed up the next edit are spared too: they are made again at that edit.
+    A damaged model is pretrained again on the current texts. After an edit it would differ, so it is spared then. So
+    are vectors, because those of texts that the edit removed are not made again, and scores of sentences that are only
+    kept to speed up the next edit, as they are made again at that edit.
     """
     is_edited = number % 2 == 1
     project, wanted = bench.stale() if is_edited else bench.untouched()
@@ -275,7 +275,7 @@ _DAMAGES = (_flip, _flip, _flip, _cut, _cut, _lose, _scramble, _lose_folder)
 
 
 def jump(bench: Bench, number: int) -> str:
-    """Set the clock back or forward by days, and give files wrong times."""
+    """Set the clock back or forward by days, and give files wrong timestamps."""
     project, wanted = bench.stale()
     days = bench.chance.uniform(-400, 400)
     for path in (*project.home.rglob("*"), *(project.folder / "corpus").rglob("*")):
@@ -297,7 +297,7 @@ FAULTS = {"kills": strike, "writes": fail_write, "disks": fill_disk, "damages": 
 
 
 def run(counts: dict[str, int], seed: int, *, smallest: bool = False) -> None:
-    """Cause so many faults of each kind, all in the `smallest` lineage if asked, and print their outcomes.
+    """Cause `counts` faults of each kind, all in the smallest lineage if `smallest`, and print their outcomes.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
@@ -307,7 +307,7 @@ def run(counts: dict[str, int], seed: int, *, smallest: bool = False) -> None:
     with tempfile.TemporaryDirectory(prefix="disent-faults-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         for kind, count in counts.items():
             config, is_drawn = SMALLEST if kind == "kills" or smallest else CONFIG, kind == "disks"
-            with nullcontext() if is_drawn else blank_pictures():  # which would not fill a disk
+            with nullcontext() if is_drawn else blank_pictures():  # blank ones would not fill a disk
                 if (config, is_drawn) not in benches:
                     place = Path(folder) / str(len(benches))
                     benches[config, is_drawn] = Bench(place, random.Random(seed), config)

@@ -75,16 +75,16 @@ assert list(classifier.predict(texts)) == ["alarm", "music", "alarm"]
 assert not {"torch", "pyarrow", "pydantic"} & set(sys.modules)
 """
 BASE_BYTES = 150e6
-"""Most that an installation without extras may take beside Python and pip."""
+"""Most bytes that an installation without extras may take beside Python and pip."""
 BASE_SECONDS = 60
-"""Most of the clock until a new user has installed the package, loaded its model, encoded, searched and classified."""
+"""Most wall-clock seconds for a new user to install the package, load its model, encode, search and classify."""
 COMMAND_BYTES = 400e6
-"""Most that the commands and the search page may take, without torch."""
+"""Most bytes that the commands and the search page may take, without torch."""
 _PIN = re.compile(r"^[\w.-]+==[^\\\n]+", re.MULTILINE)
 
 
 class Steps:
-    """Runs commands and prints the seconds of each step, of the clock and of the processor."""
+    """Runs commands and prints the wall-clock and processor seconds of each step."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, dict[str, float]] = {}
@@ -103,16 +103,16 @@ class Steps:
 
 
 def _used() -> float:
-    """Processor time of the commands that have ended."""
+    """Return the processor time of the commands that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return children.ru_utime + children.ru_stime
 
 
 def run(command: Sequence[str | Path], folder: Path) -> str:
-    """Run a command as a user without any setting of this project; returns what it prints.
+    """Run a command as a user without any settings of this project; return its output.
 
     Raises:
-        SystemExit: if it fails, with what it printed.
+        SystemExit: if it fails, with its output.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("DISENT_", "DAGSTER_"))}
     environment.pop("PYTHONPATH", None)
@@ -126,7 +126,7 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
 
 
 def pins() -> str:
-    """The versions of the locks; the hashes are those of files, and the wheel has none."""
+    """Return the locked versions without their hashes, as the wheel has none."""
     locks = [(ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8") for name in ("test", "torch")]
     return "".join(f"{pin.strip()}\n" for lock in locks for pin in _PIN.findall(lock))
 
@@ -138,7 +138,7 @@ class _Silent(SimpleHTTPRequestHandler):
 
 @contextmanager
 def index(wheels: Path) -> Iterator[str]:
-    """Serve the wheels of a folder as pip's index of packages on this machine, and give its address."""
+    """Serve a folder's wheels as a local package index for pip, and yield its address."""
     with tempfile.TemporaryDirectory() as folder:
         for wheel in wheels.glob("*.whl"):
             place = Path(folder, "simple", wheel.name.partition("-")[0].replace("_", "-"))
@@ -159,7 +159,7 @@ def version() -> str:
 
 
 def install(folder: Path, python: str, steps: Steps) -> Path:
-    """A new environment with the wheel; returns its folder of programs."""
+    """Install the wheel into a new environment; return its folder of programs."""
     with steps.step("wheel"):
         run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder / "dist"], ROOT)
     with steps.step("python -m venv"):
@@ -173,7 +173,7 @@ def install(folder: Path, python: str, steps: Steps) -> Path:
 
 
 def try_without_extras(folder: Path, python: str, address: str, steps: Steps) -> Sequence[str | Path]:
-    """Use a static model where nothing but the wheel and what it asks for is installed; returns pip's arguments."""
+    """Use a static model with nothing installed but the wheel and its dependencies; return pip's arguments."""
     constraints = folder / "constraints.txt"
     constraints.write_text(pins(), encoding="utf-8")
     pip = ["install", "--constraint", constraints, "--extra-index-url", address]
@@ -211,7 +211,7 @@ def try_without_extras(folder: Path, python: str, address: str, steps: Steps) ->
 
 
 def try_release(folder: Path, python: str, wheels: Path, steps: Steps) -> None:
-    """Use the wheels of a release, installed by their names from an index."""
+    """Use the wheels of a release, installed by name from an index."""
     with index(wheels) as address:
         pip = try_without_extras(folder, python, address, steps)
         for wheel in wheels.glob("disent_*.whl"):
@@ -229,7 +229,7 @@ def _bytes(folder: Path) -> int:
 
 @contextmanager
 def read_only(packages: Path) -> Iterator[None]:
-    """Take away the right to write, and see that nothing was written: an administrator may all the same."""
+    """Remove write permission, and check that nothing was written, as an administrator could still write."""
     modules = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
     before = {path: path.stat().st_mtime_ns for path in modules}
     run(["chmod", "-R", "a-w", packages], packages)
@@ -243,7 +243,7 @@ def read_only(packages: Path) -> Iterator[None]:
 
 
 def use(programs: Path, folder: Path, steps: Steps) -> None:
-    """From an empty folder to a search."""
+    """Run the steps from an empty folder to a search."""
     disent, python, project = programs / "disent", programs / "python", folder / "mine"
     vectors, texts = folder / "vectors.npy", json.dumps(TEXTS)
     with steps.step("disent init"):
@@ -267,7 +267,7 @@ def use(programs: Path, folder: Path, steps: Steps) -> None:
 
 
 def main() -> None:
-    """Run all steps in a temporary folder, or in one that is kept."""
+    """Run all steps in a temporary folder, or in a given one, which is kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="makes the environment")
     parser.add_argument("--folder", type=Path, help="where; it is kept")

@@ -1,4 +1,4 @@
-"""Let root feel the permissions of files as any user does, so that tests in a container can take them away."""
+"""Make file permissions apply to root as to any user, so that tests in a container can remove them."""
 
 import ctypes
 import os
@@ -37,7 +37,7 @@ def _as_any_user() -> Iterator[None]:
 
 @contextmanager
 def taken_away(folder: Path, *, keep: int = 0o555) -> Iterator[None]:
-    """Nothing below the folder may be written meanwhile, or with `keep=0` even be read."""
+    """Make everything in the folder read-only within the context or, with `keep=0`, unreadable."""
     paths = [folder, *folder.rglob("*")]
     modes = {path: path.stat().st_mode for path in paths}
     for path in reversed(paths):

@@ -1,4 +1,4 @@
-"""A project small enough to run whole in seconds: three languages, one tiny encoder, four methods."""
+"""A project small enough to run in seconds: three languages, one tiny encoder, four methods."""
 
 import hashlib
 import json
@@ -70,7 +70,7 @@ max_epochs = 3
 
 @dataclass(frozen=True)
 class Project:
-    """A configuration, a corpus and a folder of results; `disent` is the command line on it."""
+    """A configuration, a corpus and a folder of results; the method `disent` runs the command line on it."""
 
     folder: Path
 
@@ -84,7 +84,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """One worker: a test can replace functions of this process; the tests of workers ask for more."""
+        """Environment with one worker, so that tests can patch functions in this process; tests of workers set more."""
         return {"DISENT_CONFIG": str(self.config), "DISENT_HOME": str(self.home), "DISENT_WORKERS": "1"}
 
     @property
@@ -92,13 +92,13 @@ class Project:
         return open_workspace(self.environment)
 
     def disent(self, *arguments: str) -> Result:
-        """Run the command line; exceptions that it does not turn into a message are raised."""
+        """Run the command line; raise exceptions that it does not turn into messages."""
         return CliRunner().invoke(
             main, arguments, env={**self.environment, "DAGSTER_HOME": None}, catch_exceptions=False
         )
 
     def materialize(self, *arguments: str) -> dict[str, int]:
-        """Counts of a run that must succeed: tables made, tables up to date, texts encoded, steps trained."""
+        """Run successfully; return the counts of tables made, tables up to date, texts encoded and steps trained."""
         result = self.disent("materialize", *arguments)
         assert result.exit_code == 0, result.output
         return counts(result.stdout)
@@ -118,7 +118,7 @@ class Project:
         self.file(locale).write_text("".join(lines), encoding="utf-8")
 
     def change_word(self, locale: str, word: str = "unvergleichlich", split: str = "train") -> None:
-        """Write another first word in one utterance without slots before it, which changes at most three texts."""
+        """Change the first word of one utterance that has no slot there, which changes at most three texts."""
         rows = self.utterances(locale)
         row = next(row for row in rows if row["partition"] == split and not row["annot_utt"].startswith("["))
         for name in ("utt", "annot_utt"):
@@ -126,7 +126,7 @@ class Project:
         self.write(locale, rows)
 
     def write_lines(self, name: str, lines: list[str]) -> None:
-        """A file of the project's folder."""
+        """Write a file in the project's folder."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -137,7 +137,7 @@ class Project:
         self.config.write_text(text.replace(old, new), encoding="utf-8")
 
     def only(self, *methods: str, pair: str = "en-de") -> None:
-        """Leave these methods, a training set with its languages and one seed in the configuration of `new_project`."""
+        """Reduce the configuration of `new_project` to these methods, one training set, its languages and one seed."""
         locales = [locale for locale in ("en-US", "de-DE", "ja-JP") if locale[:2] in re.split(r"\W", pair)]
         self.configure('["en-US", "de-DE", "ja-JP"]', json.dumps(locales))
         self.configure('["raw", "dream", "fmda", "fmda_softmax"]', json.dumps(methods))
@@ -148,24 +148,24 @@ class Project:
         return Project(Path(shutil.copytree(self.folder, folder / "project")))
 
     def computed(self) -> dict[str, str]:
-        """Return `results` without the warehouse, which also says what is stale and what has failed."""
+        """Return `results` without the warehouse, which also records what is stale and what failed."""
         return {path: digest for path, digest in self.results().items() if not path.startswith("warehouse.")}
 
     def results(self) -> dict[str, str]:
-        """Hash of every file of results by its path, without locks, Dagster's state and records."""
+        """Return path -> hash of every file of results, without locks, Dagster's state and records."""
         return {
             path.relative_to(self.home).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted(self.home.rglob("*"))
             if path.is_file()
             and path.suffix != ".lock"
-            and path.name != "configuration.json"  # it has the path of the configuration
+            and path.name != "configuration.json"  # contains the path of the configuration
             and path.relative_to(self.home).parts[0] not in ("dagster", "records")
             and path.relative_to(self.home).parts[:2] != ("cache", "observed")
-            and not {"asset_state", "step_costs"} & {*path.parts}  # they have the time at which they were recorded
+            and not {"asset_state", "step_costs"} & {*path.parts}  # contain the time of recording
         }
 
     def weights(self) -> dict[str, str]:
-        """Fingerprint of the weights of every head."""
+        """Return the fingerprint of the weights of every head."""
         folder = self.home / "heads"
         return {
             path.relative_to(folder).with_suffix("").as_posix(): (describe_head(path) or ("", ""))[1]
@@ -197,7 +197,7 @@ class Events:
         return [event for event in events if event.event_type == kind]
 
     def metadata(self) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
-        """Asset, partition and metadata of every materialisation."""
+        """Yield asset, partition and metadata of every materialisation."""
         for event in self.of(dg.DagsterEventType.ASSET_MATERIALIZATION):
             made = event.step_materialization_data.materialization
             yield made.asset_key.to_user_string(), made.partition, {k: v.value for k, v in made.metadata.items()}
@@ -205,7 +205,7 @@ class Events:
 
 @contextmanager
 def blank_pictures() -> Iterator[None]:
-    """Let steps of this process show empty pictures, which are stored like others; drawing is a third of a lineage."""
+    """Make steps of this process store blank pictures, as drawing takes a third of a lineage's time."""
 
     def blank(plots: Path, made_of: str, drawings: Mapping[Path, object]) -> dict[str, dg.MetadataValue]:
         return metadata.pictures(plots, made_of, dict.fromkeys(drawings, partial(Figure, (0.02, 0.02))))
@@ -216,20 +216,20 @@ def blank_pictures() -> Iterator[None]:
 
 @contextmanager
 def drawn_pictures() -> Iterator[None]:
-    """Let steps of this process draw, where pictures are blank."""
+    """Make steps of this process draw again inside `blank_pictures`."""
     with patch.object(shown, "pictures", metadata.pictures):
         yield
 
 
 @contextmanager
 def checked_shapes(*, are_checked: bool) -> Iterator[None]:
-    """Check the shapes in signatures of the core or leave it, which saves a third of a run."""
+    """Check the array shapes in the core's signatures, or skip that, which saves a third of a run."""
     with patch.object(shapes, "jaxtyping_disable", not are_checked):
         yield
 
 
 def counts(summary: str) -> dict[str, int]:
-    """The four counts of the line with which a run ends."""
+    """Parse the four counts in the last line of a run."""
     match = re.fullmatch(
         r"(\S+) tables? made, (\S+) up to date; (\S+) texts? encoded, (\S+) steps? trained; [\d.]+ s\n", summary
     )
@@ -243,7 +243,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def new_project(folder: Path) -> Project:
-    """A project before its first run."""
+    """Return a project before its first run."""
     project = Project(folder)
     project.config.write_text(CONFIG, encoding="utf-8")
     kept: set[str] = set()

@@ -1,8 +1,8 @@
 """Compare the results of two projects to the bit.
 
-The comparison leaves out times, and results that nothing refers to any more: files of removed partitions, texts that no
-corpus has. It ignores how embeddings are divided into parts, which depends on when texts were added. Of the history of
-metrics, which a rebuild does not have, the last row of every number is compared.
+The comparison leaves out times, and results that nothing refers to any more: files of removed partitions, texts in no
+corpus. It ignores how embeddings are divided into parts, which depends on when texts were added. Of the history of
+metrics, which a rebuild lacks, it compares the last row of every number.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from safetensors import safe_open
 from disent_core.storage.tables import content_fingerprint
 
 OF_TIME = {("warehouse", "history"), ("warehouse", "asset_state"), ("warehouse", "step_costs")}
-"""Folders of tables that depend on what was run before."""
+"""Folders of tables that depend on earlier runs."""
 RELATIONS_OF_TIME = {
     "history.metrics",
     "history.events",
@@ -29,10 +29,10 @@ RELATIONS_OF_TIME = {
     "main.asset_state",
     "main.step_costs",
     "main.costs",
-    "parts.readings",  # of what was ever measured
+    "parts.readings",  # covers everything ever measured
     "heads.training_costs",
 }
-_OF_TIME = {"main.metric_catalogue": " where numbers > 0"}  # it lists what was ever measured too
+_OF_TIME = {"main.metric_catalogue": " where numbers > 0"}  # lists everything ever measured too
 _LAST = """
 from history.metrics
 select * exclude (
@@ -46,11 +46,11 @@ qualify row_number() over (
 _ALL = "from history.metrics select * exclude (recorded_at, run_id)"
 
 Results = Mapping[str, object]
-"""Results by their names; equal values are equal to the bit."""
+"""Name -> result; equal values mean results equal to the bit."""
 
 
 def tables(home: Path) -> Results:
-    """Fingerprint of inputs and of rows of every table but the embeddings."""
+    """Fingerprint the inputs and the rows of every table but the embeddings."""
     folder, results = home / "tables", {}
     for path in sorted(folder.rglob("*.parquet")):
         name = path.relative_to(folder)
@@ -62,18 +62,18 @@ def tables(home: Path) -> Results:
 
 
 def timeless(table: pa.Table) -> str:
-    """Fingerprint of the rows, in their order, without times."""
+    """Fingerprint the rows, in their order, without times."""
     times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
     return content_fingerprint(table.drop_columns(times))
 
 
 def heads(home: Path) -> Results:
-    """Every weight, and the metadata of the files."""
+    """Return every weight, and the metadata of the files."""
     results = {}
     for path in sorted((home / "heads").rglob("*.safetensors")):
         with safe_open(path, framework="numpy") as file:
             weights = {key: (file.get_tensor(key).shape, file.get_tensor(key).tobytes()) for key in sorted(file.keys())}
-            metadata = sorted((file.metadata() or {}).items())  # the file has them in any order
+            metadata = sorted((file.metadata() or {}).items())  # their order in the file is arbitrary
         name = path.relative_to(home).as_posix()
         results |= {name: (hashlib.sha256(repr(weights).encode()).hexdigest(), metadata)}
         results |= {f"{name}, settings": path.with_suffix(".json").read_text(encoding="utf-8")}
@@ -81,7 +81,7 @@ def heads(home: Path) -> Results:
 
 
 def embeddings(home: Path) -> Results:
-    """The bytes of each text's vector and states, by table, encoder, language and key."""
+    """Return the bytes of each text's vector and states, by table, encoder, language and key."""
     folder, results = home / "tables" / "embeddings", {}
     for part in sorted(folder.rglob("part-*.parquet")):
         table, place = pq.read_table(part), part.parent.relative_to(folder).as_posix()
@@ -92,7 +92,7 @@ def embeddings(home: Path) -> Results:
 
 
 def warehouse(home: Path, *, with_views: bool = True) -> Results:
-    """Rows of every table and view, or of every table alone, in any order, without times and numbers of refreshes."""
+    """Return the rows of every table and view, or only tables, in any order, without times and refresh numbers."""
     kinds = "'BASE TABLE', 'VIEW'" if with_views else "'BASE TABLE'"
     listed = f"select table_schema || '.' || table_name from information_schema.tables where table_type in ({kinds})"
     with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
@@ -102,13 +102,13 @@ def warehouse(home: Path, *, with_views: bool = True) -> Results:
 
 
 def history(home: Path) -> list[str]:
-    """Rows of the whole history, in any order, without times and runs."""
+    """Return the rows of the whole history, in any order, without times and runs."""
     with duckdb.connect(str(home / "warehouse.duckdb"), read_only=True) as connection:
         return sorted(_rows(connection.sql(_ALL).to_arrow_table()))
 
 
 def fingerprint(result: object) -> str:
-    """A short text that is equal for equal results."""
+    """Return a short text that is equal for equal results."""
     return hashlib.sha256(repr(result).encode()).hexdigest()
 
 
@@ -119,7 +119,7 @@ def _rows(table: pa.Table, *without: str) -> Iterator[str]:
 
 
 def differences(refreshed: Project, rebuilt: Project) -> list[str]:
-    """Results of the rebuild that differ in the refreshed project; of the warehouse, those of either that differ."""
+    """Describe the rebuild's results that differ in the refreshed project; in the warehouse, differences either way."""
     lines = []
     for read in (tables, heads, embeddings):
         old, new = read(refreshed.home), read(rebuilt.home)
@@ -137,6 +137,6 @@ def _difference(old: object, new: object) -> str:
 
 
 def _first(old: object, new: object) -> str:
-    """A row that only one of them has."""
+    """Describe a row that only one of the two has."""
     only = [sorted(set(a or ()) - set(b or ()))[:1] for a, b in ((old, new), (new, old))]
     return f"only refreshed {only[0]}, only rebuilt {only[1]}"

@@ -1,4 +1,4 @@
-"""Runs a page of docs/tutorials as a reader would: in a folder, block after block."""
+"""Run a page of docs/tutorials as a reader would: in a folder, block by block."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class Reader:
-    """Writes blocks that have a title, runs Python and commands, and finds the lines of `text` in what they print."""
+    """Writes titled blocks to files, runs Python and commands, and checks that commands print the `text` blocks."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder, self.printed = folder, ""
@@ -55,7 +55,7 @@ class Reader:
 
 
 def missing(expected: str, printed: str) -> list[str]:
-    """Lines of a page that a command has not printed; numbers and widths may differ."""
+    """Return the lines of a page that a command did not print; numbers and widths may differ."""
     there = {_masked(line) for line in printed.splitlines()}
     return [line for line in expected.splitlines() if _masked(line) not in there]
 

@@ -1,1 +1,1 @@
-"""Programs of maintainers, which no wheel has: tables of results, pages that are made from the code, the site."""
+"""Maintainers' programs, not part of any wheel: tables of results, pages made from the code, the site."""

@@ -1,7 +1,7 @@
-"""`python -m tools.audit FILE`: known vulnerabilities of the pinned packages in FILE, and what could not be asked.
+"""`python -m tools.audit FILE`: list known vulnerabilities of the packages pinned in FILE, and unchecked packages.
 
-`python -m tools.audit FILE OSV` asks no service, but reads an export of https://osv.dev: OSV is its `PyPI/all.zip`, or
-the folder that this was unpacked to.
+`python -m tools.audit FILE OSV` queries no service, but reads an export of https://osv.dev: OSV is its `PyPI/all.zip`,
+or the folder where this was unpacked.
 """
 
 import json
@@ -20,7 +20,7 @@ ASK = ("pip_audit", "--disable-pip", "--no-deps", "--progress-spinner", "off", "
 
 
 def summary(answer: str) -> tuple[str, bool]:
-    """Return lines about `answer`, the JSON of pip-audit, and whether it says that every package is sound."""
+    """Summarise `answer`, pip-audit's JSON; return the lines, and whether every package was checked and is sound."""
     packages = json.loads(answer)["dependencies"]
     unasked = [package for package in packages if "skip_reason" in package]
     lines = [
@@ -39,7 +39,7 @@ def summary(answer: str) -> tuple[str, bool]:
 
 
 def main(file: str, export: str = "") -> int:
-    """Exit code: 0 if all packages were asked about and none has a known vulnerability."""
+    """Return the exit code: 0 if all packages were checked and none has a known vulnerability."""
     if export:
         text, sound = offline_summary(Path(file).read_text(encoding="utf-8"), Path(export))
         print(text)
@@ -58,7 +58,7 @@ def main(file: str, export: str = "") -> int:
 
 
 def offline_summary(pins: str, export: Path) -> tuple[str, bool]:
-    """Return lines about the pinned packages, and whether there are some, and advisories but none about them."""
+    """Summarise the pinned packages; return the lines, and whether packages and advisories exist but none match."""
     pinned = re.findall(r"(?m)^([\w.-]+)==([^\s;\\]+)", pins)
     versions = {canonicalize_name(name): version for name, version in pinned}
     lines, read, newest = [], 0, ""
@@ -96,14 +96,14 @@ def _advisories(export: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_affected(part: dict[str, Any], version: str) -> bool:
-    """Whether a version is listed, or lies in a range; a version that can't be compared counts as affected."""
+    """Return whether a version is listed or lies in a range; one that can't be compared counts as affected."""
     if version in part.get("versions", ()):
         return True
     return any(_is_in(events["events"], version) for events in part.get("ranges", ()) if events["type"] == "ECOSYSTEM")
 
 
 def _is_in(events: list[dict[str, str]], version: str) -> bool:
-    """Whether the last event up to the version has introduced the vulnerability."""
+    """Return whether the last event up to the version introduced the vulnerability."""
     try:
         installed = Version(version)
         order = sorted((Version(at), kind) for event in events for kind, at in event.items() if kind != "limit")

@@ -1,8 +1,8 @@
 """Build the documentation site: `make docs`, or `python -m tools.build_site`.
 
-The pages are those of the repository, in the same folders, so that links that work on a forge work on the site. Only
-the start page has another name, some pages of the reference are made here (`generated`), and long pages are cut into
-several (`PARTS`), so that each opens fast on a phone.
+The site has the repository's pages in the same folders, so that links that work on a forge work on the site too. Only
+the start page has another name, some reference pages are made here (`generated`), and long pages are cut into several
+(`PARTS`), so that each opens fast on a phone.
 """
 
 import csv
@@ -40,7 +40,7 @@ COPIED = (
 
 
 def result_rows() -> str:
-    """Return the rows of docs/results as a script, which pages can load without a server: file -> columns and rows."""
+    """Return docs/results as a script (file -> columns and rows), which pages can load without a server."""
     files = {}
     for path in sorted((ROOT / "docs" / "results").glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
@@ -76,8 +76,8 @@ PARTS = {
         "docs/warehouse-columns.md": ("Columns of several tables", "Tables that are files only"),
     },
 }
-"""Pages that are cut: their later parts by name, each with its title and how the heading begins that it begins with."""
-LIMIT = 60_000  # bytes of the HTML of a page
+"""Pages to cut -> their later parts by name, each with its title and the start of its first heading."""
+LIMIT = 60_000  # most bytes of a page's HTML
 _LINK = re.compile(r"\]\(([^)\s:#]*)#([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SHIM = re.compile(r'src="https://unpkg\.com/iframe-worker/shim"')
@@ -88,13 +88,13 @@ _FETCHED = re.compile(r"""(?:url\(|@import)\s*["']?https?:""")
 
 
 def staged(root: Path = ROOT) -> Mapping[str, Path]:
-    """Return every file of the site that the repository has, by its path on the site."""
+    """Return the repository's files for the site, by their paths on the site."""
     names = [*COPIED, *(path.relative_to(root).as_posix() for path in (root / "docs").rglob("*") if path.is_file())]
     return {START: root / "README.md", **{name: root / name for name in sorted(names)}}
 
 
 def cut(name: str, text: str) -> dict[str, str]:
-    """Return the parts of a page by their names, each with links to the others below its title."""
+    """Return the parts of a page by name, each with links to the others below its title."""
     if name not in PARTS:
         return {name: text}
     title, _, text = text.removeprefix("# ").partition("\n")
@@ -108,12 +108,12 @@ def cut(name: str, text: str) -> dict[str, str]:
 
 
 def anchor(heading: str) -> str:
-    """Return what a link names a heading by."""
+    """Return the anchor of a heading, as links name it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def moved(name: str, text: str, homes: Mapping[tuple[str, str], str]) -> str:
-    """Return a page with its links to headings of cut pages; `homes`: the cut page and the anchor -> the part."""
+    """Return a page with its links to headings of cut pages updated; `homes`: cut page and anchor -> part."""
     folder = posixpath.dirname(name)
     whole = next((page for page, parts in PARTS.items() if name in parts), name)
 
@@ -127,7 +127,7 @@ def moved(name: str, text: str, homes: Mapping[tuple[str, str], str]) -> str:
 
 
 def stage() -> None:
-    """Put the pages where `mkdocs.yml` expects them."""
+    """Copy the pages to where `mkdocs.yml` expects them."""
     shutil.rmtree(PAGES, ignore_errors=True)
     for name, source in staged().items():
         (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
@@ -146,20 +146,20 @@ def stage() -> None:
 
 
 def finish(site: Path) -> None:
-    """Take out indentation and the script that the theme fetches elsewhere for its search; add the version."""
+    """Remove indentation and the script that the theme fetches from another host for its search; add the version."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     later = " and later changes" if "\n## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8") else ""
     for page in site.rglob("*.html"):
         to_root = "../" * (len(page.relative_to(site).parts) - 1)
         text = _SHIM.sub(f'src="{to_root}docs/theme/site.js"', page.read_text(encoding="utf-8"))
         text = text.replace("Made with", f"disent {version}{later}. Made with")
-        parts = _PRE.split(text)  # what is between two of them, and every second the code of a block
+        parts = _PRE.split(text)  # alternately text between code blocks, and the code of a block
         parts[::2] = [_INDENTATION.sub("\n", part) for part in parts[::2]]
         page.write_text(_BLANK.sub(r"\1", "".join(parts)), encoding="utf-8")
 
 
 class Page(HTMLParser):
-    """What a page can be linked at, links to, and fetches when it is opened."""
+    """Collects a page's anchors, its links, and what it fetches when opened."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -176,12 +176,12 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> list[str]:
-    """Return links and files that lead nowhere, what a page would fetch from another host, and pages over `LIMIT`."""
+    """Return dead links and files, what pages would fetch from another host, and pages over `LIMIT`."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     dead = [
         f"{path.relative_to(site)}: {address}"
         for path, page in pages.items()
-        if path.name != "404.html"  # its addresses begin at the root of a server
+        if path.name != "404.html"  # its links are relative to the root of a server
         for address in _faults_of(path, page, pages)
     ]
     styles = [path for path in site.rglob("*.css") if _FETCHED.search(path.read_text(encoding="utf-8"))]
@@ -209,7 +209,7 @@ def _faults_of(path: Path, page: Page, pages: Mapping[Path, Page]) -> Iterator[s
 
 
 def main() -> int:
-    """Build the site and return 1 if anything in it leads nowhere or to another host, or a page is too large."""
+    """Build the site; return 1 if anything in it leads nowhere or to another host, or a page is too large."""
     stage()
     shutil.rmtree(SITE, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True)

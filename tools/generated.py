@@ -1,7 +1,7 @@
-"""Pages that are made from the code: `python -m tools.generated` writes docs/commands.md again.
+"""Pages made from the code: `python -m tools.generated` rewrites docs/commands.md.
 
-The site has more, which only it can show: the Python API, of which mkdocstrings fills in the docstrings, and the tables
-and views of the warehouse.
+Others only exist on the site: the Python API, where mkdocstrings fills in the docstrings, and the warehouse's tables
+and views.
 """
 
 import csv
@@ -44,7 +44,7 @@ PYTHON = {
         "Train, projects, mteb", ("train", "Trained", "Measured", "open", "Run", "Head", "HeadName", "mteb")
     ),
 }  # fmt: skip
-"""Pages of the Python API: title and names, what most users need first."""
+"""Pages of the Python API: title and names, the most used first."""
 WAREHOUSE_HEAD = """\
 # Tables and views
 
@@ -77,7 +77,7 @@ def _command(name: str, command: click.Command, parent: click.Context | None) ->
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     yield f"## {name}\n\n    {usage}\n\n{inspect.cleandoc(command.help or '')}\n"
     records = [option.get_help_record(context) for option in command.params]
-    if records := [record for record in records if record and record[1]]:  # arguments have no meaning of their own
+    if records := [record for record in records if record and record[1]]:  # arguments have no descriptions
         rows = [f"| `{_cell(option)}` | {_cell(meaning)} |" for option, meaning in records]
         yield "\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n"
 
@@ -87,7 +87,7 @@ def _cell(text: str) -> str:
 
 
 def python(page: str) -> str:
-    """Return the names of a page of `PYTHON`, for each of which mkdocstrings puts in the docstring."""
+    """Return a page of `PYTHON`, with its names as placeholders that mkdocstrings replaces by their docstrings."""
     title, names = PYTHON[page]
     others = (f"[{title}]({Path(other).name})" for other, (title, _) in PYTHON.items() if other != page)
     return "\n".join(
@@ -96,7 +96,7 @@ def python(page: str) -> str:
 
 
 def warehouse() -> str:
-    """Return tables and views with the columns that `sql/columns.csv` describes, the most asked first."""
+    """Return tables and views with the columns described in `sql/columns.csv`, the most queried first."""
     columns: dict[str, list[dict[str, str]]] = {}
     with (SQL / "columns.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):

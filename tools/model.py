@@ -71,7 +71,7 @@ only-include = ["disent_{name}"]
 
 @dataclass(frozen=True)
 class Edition:
-    """A model that is published: the run that trains it."""
+    """A published model, with the run that trains it."""
 
     config: Path
     home: Path
@@ -84,7 +84,7 @@ EDITIONS = {
 
 
 def facts(name: str, head: SavedHead, workspace: Workspace) -> dict[str, Any]:
-    """Return the facts of a model's card that its run has."""
+    """Return the facts for a model's card that come from its run."""
     paths = {code: workspace.table(*UTTERANCES, "massive", code) for code in head.description["languages"]}
     return {
         "name": name,
@@ -100,9 +100,9 @@ def facts(name: str, head: SavedHead, workspace: Workspace) -> dict[str, Any]:
 
 
 def of_weights(model: StaticModel, workspace: Workspace) -> list[dict[str, Any]]:
-    """Return what the very weights that are published find, and each part what the other one should find alone.
+    """Measure what the published weights find, and what each part finds that only the other one should.
 
-    Translations and languages are those of the first language and each other one.
+    Translation and language figures are between the first language and each other one.
     """
     first, *others = model.languages
     tables, pairs = (
@@ -121,7 +121,7 @@ def of_weights(model: StaticModel, workspace: Workspace) -> list[dict[str, Any]]
 
 
 def distance(model: StaticModel, known: StaticModel, texts: Sequence[str]) -> str:
-    """Say whether a model has the weights of another one, or how far the vectors of texts and the figures are."""
+    """Report whether two models have equal weights or, if not, how far their vectors of texts and figures differ."""
     if model.fingerprint == known.fingerprint:
         return "the run gives the weights that are there, to the bit"
     apart = max(float(np.abs(model.encode(texts, name) - known.encode(texts, name)).max()) for name in known.names)
@@ -135,7 +135,7 @@ def distance(model: StaticModel, known: StaticModel, texts: Sequence[str]) -> st
 
 
 def write_wheel(model: StaticModel, name: str, folder: Path) -> Path:
-    """Write a wheel whose package is the folder of a model, and return its path."""
+    """Write a wheel whose package is a model's folder; return its path."""
     with tempfile.TemporaryDirectory() as temporary:
         model.save(Path(temporary) / f"disent_{name}")
         facts = {"name": name, "version": version("disent-embeddings"), "group": ENTRY_POINTS}

@@ -1,7 +1,7 @@
-"""Execute the cells of a notebook and write what they print into it: `python -m tools.notebook NOTEBOOK`.
+"""Execute a notebook's cells and write their outputs into it: `python -m tools.notebook NOTEBOOK`.
 
-Cells run in one namespace, without a kernel of Jupyter: the lock of the tests stays free of it. An output is what a
-cell prints and the `repr` of its last expression.
+Cells run in one namespace without a Jupyter kernel, which keeps Jupyter out of the tests' lock. An output is what a
+cell prints, and the `repr` of its last expression.
 """
 
 import ast
@@ -17,7 +17,7 @@ NOTEBOOK = DOCS / "tutorials" / "first_minute.ipynb"
 
 
 def executed(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Return a notebook with the outputs of its cells."""
+    """Return the notebook with the outputs of its cells."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     cells = [
         _executed_cell(cell, namespace, count) if cell["cell_type"] == "code" else cell
@@ -42,7 +42,7 @@ def _executed_cell(cell: dict[str, Any], namespace: dict[str, Any], count: int) 
 
 
 def main() -> None:
-    """Write the notebooks that are named; without a name that of the tutorials."""
+    """Execute the named notebooks; by default, the tutorials' notebook."""
     for path in map(Path, sys.argv[1:] or [str(NOTEBOOK)]):
         notebook = executed(json.loads(path.read_text(encoding="utf-8")))
         path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

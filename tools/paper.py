@@ -1,7 +1,7 @@
-"""Make a table of a paper with the paper's encoders, and print its cells: `make paper TABLE=fmda_table2`.
+"""Reproduce a table of a paper with the paper's encoders, and print its cells: `make paper TABLE=fmda_table2`.
 
-The first comment of each file of configs/papers names the tables that it makes. Before anything is run, corpora, GPU
-and the room on the disk are checked (docs/papers.md). A table of two configurations is printed as one.
+The first comment of each file in configs/papers names the tables that it makes. Corpora, GPU and disk space are checked
+before anything is run (docs/papers.md). A table of two configurations is printed as one.
 """
 
 import json
@@ -26,7 +26,7 @@ from tools.results_run import materialize
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = Path("configs", "papers")
 _TERABYTES = {"twosl": 1.4}
-"""Room that heads take, where that is more than a disk is likely to have."""
+"""Disk space in TB for the heads, where a disk is likely to have less."""
 _CELLS = """
 select cell_id, "table" as panel, printed_as as "row", task, metric, method, embedding, examples,
     published_trained_on as trained_on, evaluated_on, published_encoder as encoder, published_dataset as data_set,
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 
 def tables(project: Path) -> dict[str, list[str]]:
-    """Return the names of the configurations that make each table."""
+    """Return table -> names of the configurations that make it."""
     made: dict[str, list[str]] = {}
     for path in sorted((project / CONFIGS).glob("*.toml")):
         for table in re.findall(r"\b\w+_table\d+\b", path.read_text(encoding="utf-8").partition("[[")[0]):
@@ -53,7 +53,7 @@ def tables(project: Path) -> dict[str, list[str]]:
 
 
 def configurations(project: Path, table: str) -> list[str]:
-    """Return the names of the configurations that make a table; reject all else, a configuration's name too."""
+    """Return the names of the configurations that make a table; reject other names, even those of configurations."""
     made = tables(project)
     if table not in made:
         of_name = [name for name, configs in made.items() if table in configs]
@@ -63,7 +63,7 @@ def configurations(project: Path, table: str) -> list[str]:
 
 
 def home_of(project: Path, config: str) -> Path:
-    """Return the folder of the results of a configuration."""
+    """Return the folder of a configuration's results."""
     return project / "data" / "papers" / config
 
 
@@ -71,7 +71,7 @@ def home_of(project: Path, config: str) -> Path:
 
 
 def missing_corpora(config: Path) -> Iterator[str]:
-    """Describe each corpus and word list that a configuration reads, is not downloaded, and does not lie there."""
+    """Describe each missing corpus and word list of a configuration that is not downloaded automatically."""
     toml = tomllib.loads(config.read_text(encoding="utf-8"))
     for corpus in toml["corpora"]:
         if "url" not in corpus:
@@ -97,7 +97,7 @@ def _missing(corpus: Mapping[str, Any], path: Path) -> Iterator[str]:
 
 
 def check(project: Path, configs: Sequence[str], *, cpu: bool = False) -> None:
-    """Reject a run that lacks corpora, all of which are named, a GPU, or room on the disk."""
+    """Reject a run that lacks corpora (naming all of them), a GPU or disk space."""
     absent = dict.fromkeys(line for name in configs for line in missing_corpora(project / CONFIGS / f"{name}.toml"))
     if absent:
         listed = "".join(f"\n    {line}" for line in absent)
@@ -119,10 +119,10 @@ def check(project: Path, configs: Sequence[str], *, cpu: bool = False) -> None:
 
 
 def cells(table: str, warehouses: Iterable[Path]) -> tuple[list[Row], Counter[str]]:
-    """Return the measured rows of a table and, by reason, how many of its cells are not measured.
+    """Return the measured rows of a table, and the number of its unmeasured cells by reason.
 
-    A cell that any of the warehouses has is measured; the reason of another is that of the fullest warehouse. Dashes of
-    the paper are no cells.
+    A cell is measured if any warehouse has it; otherwise, its reason is that of the fullest warehouse. Dashes in the
+    paper are no cells.
     """
     paper, _, number = table.partition("_table")
     answers = [query(path, _CELLS.format(paper=paper, number=number)).to_pylist() for path in warehouses]
@@ -138,7 +138,7 @@ def cells(table: str, warehouses: Iterable[Path]) -> tuple[list[Row], Counter[st
 
 
 def show(table: str, warehouses: Iterable[Path]) -> None:
-    """Print each measured cell beside the paper's, and how many are not measured, with the reasons."""
+    """Print each measured cell beside the paper's, and the numbers of unmeasured cells with the reasons."""
     measured, reasons = cells(table, warehouses)
     count = len({row["cell_id"] for row in measured})
     if measured:
@@ -155,7 +155,7 @@ def show(table: str, warehouses: Iterable[Path]) -> None:
 
 
 def _settings(text: str | None) -> str:
-    """Return what the paper says of a cell besides its row and its figure."""
+    """Return the paper's details on a cell besides its row and its figure."""
     settings = {key: value for key, value in json.loads(text or "{}").items() if key not in ("model", "printed")}
     return ", ".join(f"{key} {value}" for key, value in settings.items())
 

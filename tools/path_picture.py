@@ -1,4 +1,4 @@
-"""Draw one utterance on its way through the stages, from the results of the demo: docs/pictures/path.svg.
+"""Draw the path of one utterance through the stages, from the demo's results: docs/pictures/path.svg.
 
 python -m tools.path_picture HOME > docs/pictures/path.svg
 """
@@ -13,10 +13,10 @@ import polars as pl
 import disent
 
 UTTERANCE, QUERY = "27", "9"
-"""Ids of the utterance of the train split that is followed, and of a test utterance that is a query."""
+"""Ids of the utterance from the train split to follow, and of the test utterance used as a query."""
 PAIR, HEAD = "en-de", "scratch/facet"
 WIDTH, ROW, GAP, LABEL = 960, 24, 18, 132
-"""In pixels: width of the picture, height of a line, space between stages, where the boxes begin."""
+"""In pixels: width of the picture, height of a line, space between stages, left edge of the boxes."""
 STYLE = """
     .card { fill: #ffffff; stroke: #57606a; } .text { fill: #1f2328; } .soft { fill: #57606a; font-size: 12px; }
     .line { stroke: #57606a; stroke-width: 1.5; } .tip { fill: #57606a; }
@@ -25,11 +25,11 @@ STYLE = """
       .line { stroke: #8b949e; } .tip { fill: #8b949e; }
     }"""
 Stage = tuple[str, list[tuple[str, str]]]
-"""Name of a stage, and what it makes: a text, and what the text is."""
+"""Name of a stage, and its outputs: pairs of a text and what it is."""
 
 
 def stages(home: Path) -> Iterator[Stage]:
-    """Yield what each stage makes of the utterance."""
+    """Yield each stage with what it makes of the utterance."""
     tables = home / "tables"
 
     def row(table: str, key: str = UTTERANCE, column: str = "utterance_id") -> dict:
@@ -84,7 +84,7 @@ def _numbers(vector) -> str:
 
 
 def picture(drawn: list[Stage]) -> str:
-    """Return the SVG: a box a stage, from top to bottom."""
+    """Return the SVG: one box per stage, from top to bottom."""
     y, boxes = 8, []
     for number, (name, lines) in enumerate(drawn):
         height = ROW * len(lines) + 16

@@ -1,6 +1,6 @@
-"""What a version promises to keep, as one file: `python -m tools.public_surface` writes docs/public.txt again.
+"""What a version promises to keep, as one file: `python -m tools.public_surface` rewrites docs/public.txt.
 
-A test compares the file with the code, so that nothing public changes unseen. docs/promises.md says what may.
+A test compares the file with the code, so that nothing public changes unnoticed. docs/promises.md says what may change.
 """
 
 import inspect
@@ -31,7 +31,7 @@ order by relation, column_index"""
 
 
 def surface() -> str:
-    """Return the file."""
+    """Return the text of the file."""
     parts = {
         "Python": python(),
         "Commands": commands(),
@@ -45,7 +45,7 @@ def surface() -> str:
 
 
 def python() -> Iterator[str]:
-    """Yield the names of `disent` with their parameters, and the public members of classes."""
+    """Yield the public names in `disent` with their parameters, and the public members of classes."""
     for name in disent.__all__:
         value = getattr(disent, name)
         if is_typeddict(value):
@@ -62,7 +62,7 @@ def python() -> Iterator[str]:
 
 
 def _parameters(value: Any) -> str:
-    """Return `(a, b=, *, c=)`, where `=` marks what may be left out."""
+    """Return a signature such as `(a, b=, *, c=)`, where `=` marks optional parameters."""
     if getattr(value, "_is_protocol", False):
         return ""
     shown, is_named = [], False
@@ -89,7 +89,7 @@ def commands() -> Iterator[str]:
 
 
 def answers() -> Iterator[str]:
-    """Yield what programs ask `disent serve`, with the fields that are sent and answered, and the keys of status."""
+    """Yield the requests to `disent serve`, with the fields of requests and answers, and the keys of its status."""
     for endpoint in ENDPOINTS:
         asked = () if endpoint.asked is None else (_fields(endpoint.asked.model_fields),)
         yield " ".join([endpoint.method, endpoint.path, *asked, "->", _fields(endpoint.answered.model_fields)])
@@ -101,7 +101,7 @@ def _fields(names: Iterable[str]) -> str:
 
 
 def formats() -> Iterator[str]:
-    """Yield the version of each file format that has one."""
+    """Yield the version of each versioned file format."""
     (of_index,) = (field.default for field in fields(Contents) if field.name == "format")
     yield f"index.json: format {of_index}"
     yield f"model.json of a static model: {static_folder.FORMAT}, version {static_folder.VERSION}"
@@ -109,7 +109,7 @@ def formats() -> Iterator[str]:
 
 
 def warehouse() -> Iterator[str]:
-    """Yield the public relations of a warehouse in which nothing was measured, with their columns."""
+    """Yield the public relations of a warehouse without measurements, with their columns."""
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "warehouse.duckdb"
         build_warehouse({}, SQL, database)

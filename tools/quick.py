@@ -25,11 +25,11 @@ OF_SQL = (
     "tests/sql/test_sql_files.py", "tests/sql/test_warehouse_views.py",
 )  # fmt: skip
 MOST_FILES = 12
-"""If more files of tests import what has changed, those that lie at its path below tests/ go first."""
+"""Most test files to run; if more import what has changed, those that mirror its path below tests/ go first."""
 
 
 def changed_files(since: str) -> list[Path]:
-    """Return the files that differ from a commit, those that git does not know yet included."""
+    """Return the files that differ from a commit, including untracked ones."""
     commands = (["git", "diff", "--name-only", since], ["git", "ls-files", "--others", "--exclude-standard"])
     outputs = [
         subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout for command in commands
@@ -43,7 +43,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(source: str) -> Iterator[str]:
-    """Yield every name that an import statement of a module could mean: `a.b` and `a.b.c` for `from a.b import c`."""
+    """Yield every module that a module's import statements could mean: `a.b` and `a.b.c` for `from a.b import c`."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -53,7 +53,7 @@ def imported_modules(source: str) -> Iterator[str]:
 
 
 def selected(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
-    """Return the files of tests to run for the changed files, nearest first; paths are relative to the repository."""
+    """Return the test files to run for the changed files, nearest first; paths are relative to the repository."""
     changed = list(changed)
     modules = {module_name(path) for path in changed if path.suffix == ".py"}
     is_of_sql = any(path.parts[0] == "sql" for path in changed)
@@ -72,13 +72,13 @@ def selected(changed: Iterable[Path], tests: Iterable[Path]) -> list[Path]:
 
 
 def _distance(test: Path, changed: Path) -> int:
-    """Return how many folders of a changed file are missing from the path of a test; 0 at its mirror place."""
+    """Return how many folders of a changed file the path of a test lacks; 0 at the mirrored path."""
     folders = [part.removeprefix("disent_") for part in changed.parent.parts]
     return sum(part not in test.parts for part in folders) + (changed.stem not in test.stem)
 
 
 def main() -> int:
-    """Select and run; return the exit code of pytest."""
+    """Select tests and run them; return pytest's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.quick", description=__doc__)
     parser.add_argument("--since", default="HEAD", metavar="COMMIT", help="compare with it (default: the last)")
     parser.add_argument("--list", action="store_true", help="only print the files of tests")

@@ -1,9 +1,9 @@
 """Build the files of a release into dist/: `make release`.
 
-The version of pyproject.toml must be that of the tag (`TAG`, e.g. v0.3.0, if it is set) and have a section in
-CHANGELOG.md, which becomes dist/NOTES.md. Beside it come the wheel, the source distribution, the bill of materials
-(sbom.json), the site (build/site) as an archive, and SHA256SUMS of them all; a wheel of a model that `make model` has
-put into dist/ stays, if it is of this version.
+The version in pyproject.toml must be that of the tag (`TAG`, e.g. v0.3.0, if set) and have a section in CHANGELOG.md,
+which becomes dist/NOTES.md. dist/ also gets the wheel, the source distribution, the bill of materials (sbom.json), the
+site (build/site) as an archive, and SHA256SUMS of them all. A model's wheel that `make model` has put into dist/ stays
+if it is of this version.
 """
 
 import gzip
@@ -26,7 +26,7 @@ SUMS = "SHA256SUMS"
 
 
 def notes(changelog: str, version: str) -> str:
-    """Return the section of a version, without its heading."""
+    """Return the changelog section of a version, without its heading."""
     section = re.search(rf"^## {re.escape(version)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     if section is None or not section[1].strip():
         raise ValueError(f"CHANGELOG.md has no section '## {version}'; rename 'Unreleased', with the date")
@@ -34,13 +34,13 @@ def notes(changelog: str, version: str) -> str:
 
 
 def check_tag(tag: str, version: str) -> None:
-    """Check that a tag names the version."""
+    """Reject a tag that does not name the version."""
     if tag != f"v{version}":
         raise ValueError(f"the tag is {tag}, but pyproject.toml has version {version}; they must agree (v{version})")
 
 
 def checksums(folder: Path) -> str:
-    """Return what `sha256sum --check` reads, of all files of a folder."""
+    """Return the checksums of all files in a folder, in the format of `sha256sum --check`."""
     files = [path for path in sorted(folder.iterdir()) if path.name != SUMS]
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 

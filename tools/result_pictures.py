@@ -38,7 +38,7 @@ order by paper desc, list_position(['minilm_cls', 'minilm_mean', 'minilm_multi']
 
 
 def main(folder: Path = PICTURES) -> None:
-    """Draw them all; the same figures give the same bytes."""
+    """Draw all pictures; the same figures give the same bytes."""
     mpl.rcParams.update(_STYLE)
     with open_results(ROOT) as connection:
         for name, query, draw in (

@@ -1,17 +1,17 @@
-"""Write the tables of results in docs/results from warehouses, and the short tables of the pages from those.
+"""Write the tables of results in docs/results from warehouses, and the short tables on pages from those.
 
 `python -m tools.results [CONFIG]...`, or `make results` and `make tables`. `tools/results.toml` lists the tables: a CSV
-file of docs/results with one line a figure (leaderboards) or a line a row of a query's answer. The last two columns are
-fingerprints of what a row was made from: `data`, all tables of texts of the run and the encoder's vectors; `code`, the
-code and settings (`code_of`), or `earlier` if these have changed since. A test finds rows of another code.
+file in docs/results with a line per figure (leaderboards) or per row of a query's answer. The last two columns are
+fingerprints of what a row was made from: `data` of all the run's tables of texts and the encoder's vectors; `code` of
+code and settings (`code_of`), or `earlier` if these have changed since. A test finds rows made by other code.
 
-A table in README and docs is the answer of a query on these files, between two comments:
+A table in README and docs is the answer to a query on these files, between two comments:
 
     <!-- table: select method, value from template_retrieval where encoder = 'minilm_low' -->
     <!-- end -->
 
-Between `<!-- files -->` and `<!-- end -->` stand all files with their commands; in the line after `<!-- earlier -->`,
-how many rows are of earlier code.
+All files with their commands are listed between `<!-- files -->` and `<!-- end -->`; the line after `<!-- earlier -->`
+gives the number of rows from earlier code.
 """
 
 import csv
@@ -53,10 +53,10 @@ TABLES = "tools/results.toml"
 RESULTS = Path("docs", "results")
 PAGES = ("README.md", "docs/**/*.md")
 EARLIER = "earlier"
-"""`code` of a row that was produced by other code or settings than the current ones."""
+"""`code` of a row that was produced by code or settings other than the current ones."""
 _STAMPS = ("data", "code")
 _METHODS = ("method", "method_a", "method_b", "left_side", "right_side")
-"""Columns whose cells begin with the name of a method; a row without such a column is about all methods."""
+"""Columns whose cells begin with a method's name; a row without any of these columns is about all methods."""
 _BLOCK = re.compile(r"<!-- table: (?P<sql>.*?) -->\n.*?<!-- end -->", re.DOTALL)
 _FILES = re.compile(r"<!-- files -->\n.*?<!-- end -->", re.DOTALL)
 _EARLIER = re.compile(r"(?<=<!-- earlier -->\n).*")
@@ -72,20 +72,20 @@ qualify row_number() over (
 ) = 1
 order by list_sort(string_split(evaluated_on, '-')), evaluated_on not like 'en-%', rank, method
 """
-"""If several training sets were evaluated on a language, the first in `pairs` counts; `qe` has its official score."""
+"""If several training sets were evaluated on a language, the first in `pairs` counts; `qe` uses its official score."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of results: a leaderboard of one encoder, or the answer of a query.
+    """A table of results: a leaderboard of one encoder, or the answer to a query.
 
     Attributes:
-        file: its CSV file in docs/results; all leaderboards of a task share one.
-        config: path of the configuration of its run.
-        encoders: encoders behind its figures; those that the configuration lacks are passed over.
+        file: its CSV file in docs/results, shared by all leaderboards of a task.
+        config: path of its run's configuration.
+        encoders: encoders behind its figures; those missing from the configuration are ignored.
         tasks: the tasks behind its figures, or `all`.
         query: SQL, or the path of an SQL file; empty for a leaderboard.
-        board: column -> value by which the file's rows of this leaderboard are known; empty for a query.
+        board: column -> value that identify this leaderboard's rows in the file; empty for a query.
     """
 
     file: str
@@ -96,16 +96,16 @@ class Table:
     board: Row
 
     def rows_of(self, rows: Iterable[Row]) -> list[Row]:
-        """Return those of the rows of its file that belong to this table."""
+        """Return the rows of its file that belong to this table."""
         return [row for row in rows if self.board.items() <= row.items()]
 
     def row_encoders(self, config: Config, row: Row) -> tuple[str, ...]:
-        """Return the encoders behind a row, of those that the configuration has."""
+        """Return the encoders behind a row, as far as the configuration has them."""
         names = (row["encoder"],) if row.get("encoder") else self.encoders
         return tuple(name for name in names if name in config.encoders)
 
     def code(self, config: Config, row: Row) -> str:
-        """Fingerprint of the current code and settings behind a row; `earlier` if its encoder or a method is gone."""
+        """Fingerprint the current code and settings behind a row; `earlier` if its encoder or a method is gone."""
         encoders, of_row = self.row_encoders(config, row), methods_of(row)
         known = {method.name for encoder in encoders for method in config.methods_of(encoder)}
         if not known or not known.issuperset(of_row):
@@ -115,7 +115,7 @@ class Table:
 
     @property
     def command(self) -> str:
-        """Return the command that prints the figures, if DISENT_CONFIG and DISENT_HOME name the run."""
+        """The command that prints the figures, with DISENT_CONFIG and DISENT_HOME set to the run."""
         if self.board:
             return f"disent leaderboard {self.tasks[0]}"
         return (
@@ -125,7 +125,7 @@ class Table:
         )
 
     def answer(self, project: Path, config: Config, warehouse: Path) -> list[Row]:
-        """Return the rows as the warehouse has them, without fingerprints."""
+        """Return the rows from the warehouse, without fingerprints."""
         if not self.board:
             sql = (project / self.query).read_text(encoding="utf-8") if self.query.endswith(".sql") else self.query
             return text_rows(query(warehouse, sql))
@@ -134,12 +134,12 @@ class Table:
 
 
 def methods_of(row: Row) -> list[str]:
-    """Return the names of the methods that a row is about; none: all."""
+    """Return the names of the methods that a row is about; empty means all."""
     return [row[column].split()[0] for column in _METHODS if row.get(column)]
 
 
 def _figure(row: Mapping[str, Any]) -> Row:
-    """Return a figure as text: with three decimals, or with four if three would show 0."""
+    """Format a figure with three decimals, or with four if three would show 0."""
     digits = 4 if 0 < abs(row["value"]) < 0.001 else 3
     numbers = {name: "" if row[name] is None else f"{row[name]:.{digits}f}" for name in ("value", "ci_low", "ci_high")}
     counts = {"n": str(row["n"]), "seeds": str(row["seeds"] or ""), "cut_short": "yes" * (row["converged"] is False)}
@@ -147,7 +147,7 @@ def _figure(row: Mapping[str, Any]) -> Row:
 
 
 def tables(project: Path) -> list[Table]:
-    """Return all tables that `tools/results.toml` lists."""
+    """Return all tables listed in `tools/results.toml`."""
     listed = tomllib.loads((project / TABLES).read_text(encoding="utf-8"))
     return [
         *(_leaderboard(group["config"], encoder, *board.split())
@@ -163,9 +163,9 @@ def _leaderboard(config: str, encoder: str, task_name: str, dataset: str, metric
 
 
 def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tasks: Iterable[str]) -> str:
-    """Fingerprint (eight digits) of code and settings behind figures: of encoders, methods, tasks and intervals.
+    """Fingerprint (eight digits) the code and settings behind figures: encoders, methods, tasks and intervals.
 
-    It depends on the configuration and the code alone.
+    It depends only on the configuration and the code.
     """
     of_methods = [
         (name, method.method.name, method.method.code_version, settings_fingerprint(method.settings), *of_mixtures)
@@ -183,7 +183,7 @@ def code_of(config: Config, encoders: Sequence[str], methods: Iterable[str], tas
 
 
 def read_rows(project: Path, file: str) -> list[Row]:
-    """Return the rows of a file of docs/results; none if it does not exist."""
+    """Return the rows of a file in docs/results; none if it does not exist."""
     path = project / RESULTS / file
     if not path.is_file():
         return []
@@ -192,7 +192,7 @@ def read_rows(project: Path, file: str) -> list[Row]:
 
 
 def write_rows(project: Path, file: str, rows: Sequence[Row]) -> None:
-    """Write a file of docs/results; one without rows keeps the names of its columns."""
+    """Write a file in docs/results; without rows, it keeps its column names."""
     if not rows:
         return
     columns = dict.fromkeys(name for row in rows for name in row if name not in _STAMPS)
@@ -206,7 +206,7 @@ def write_rows(project: Path, file: str, rows: Sequence[Row]) -> None:
 
 
 def earlier_rows(project: Path) -> str:
-    """Return the sentence that counts rows of earlier code; the figures of a method in a leaderboard are one row."""
+    """Return the sentence that counts rows from earlier code; a method's figures in a leaderboard are one row."""
     rows = [code for table in tables(project) for code in _codes(table, read_rows(project, table.file))]
     return f"Rows of earlier code: {sum(code == EARLIER for code in rows):,} of {len(rows):,}."
 
@@ -219,7 +219,7 @@ def _codes(table: Table, rows: Iterable[Row]) -> Iterable[str]:
 
 
 def default_homes(project: Path) -> dict[str, Path]:
-    """Map configurations to their default folders: `data` for the demo, `data/NAME` for `configs/NAME.toml`."""
+    """Map configurations to their default homes: `data` for the demo, `data/NAME` for `configs/NAME.toml`."""
     others = {f"configs/{path.name}": project / "data" / path.stem for path in (project / "configs").glob("*.toml")}
     return {"disent.toml": project / "data", **others}
 
@@ -228,10 +228,10 @@ def default_homes(project: Path) -> dict[str, Path]:
 
 
 def write_results(project: Path, homes: Mapping[str, Path]) -> Iterator[str]:
-    """Write every table whose configuration has a warehouse, and mark rows of earlier code in the others.
+    """Write every table whose configuration has a warehouse, and mark rows from earlier code in the others.
 
     Yields:
-        A line for each table: its file, and the source of its figures.
+        A line for each table, with its file and the source of its figures.
     """
     written: dict[str, list[Row]] = {}
     for table in tables(project):
@@ -285,7 +285,7 @@ def _lacks(workspace: Workspace, metrics_behind: Callable[[Row], set[tuple[str, 
 
 
 def with_missing(rows: Iterable[Row], before: Iterable[Row], is_missing: Callable[[Row], bool]) -> list[Row]:
-    """Return the rows, and below them those of `before` about methods that a run lacks (`is_missing`)."""
+    """Return the rows, followed by those of `before` about methods missing from a run (`is_missing`)."""
     return [*rows, *(row for row in before if methods_of(row) and is_missing(row))]
 
 
@@ -294,23 +294,23 @@ def _stamp(data: str = "", code: str = EARLIER) -> Row:
 
 
 def _data(workspace: Workspace, encoders: Sequence[str]) -> str:
-    """Fingerprint (eight digits) of all tables of texts, and of the encoders' vectors."""
+    """Fingerprint (eight digits) all tables of texts and the encoders' vectors."""
     stored = stored_tables(workspace)
     texts = [content_of(path) for key in (*OF_LANGUAGES, *OF_PAIRS) for path in stored[key[1]]]
     return fingerprint(texts, [lazy_encoder(workspace, encoder).fingerprint for encoder in encoders])[:8]
 
 
 def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool:
-    """Whether the current code would make all metrics of a method from the inputs that the home has.
+    """Return whether the current code would make the same metrics of a method from the inputs in the home.
 
-    A training set without metrics does not count: its figures are in no row.
+    Training sets without metrics do not count, as their figures are in no row.
     """
     sql = f"select distinct fingerprint from metrics where encoder = '{encoder}' and method = '{method}'"
     recorded = set(query(workspace.warehouse, sql)["fingerprint"].to_pylist())
     configured = workspace.config.methods[method]
     current = set()
     for training_set in workspace.config.training_sets_of(configured):
-        with suppress(DisentError, OSError):  # a head is of other code, or a file does not exist: not current
+        with suppress(DisentError, OSError):  # a head from other code or a missing file: not current
             require_trained(workspace, head_run(workspace, encoder, configured, training_set))
             current.add(provenance(workspace, encoder, configured, training_set).inputs)
     return bool(recorded) and recorded <= current
@@ -320,14 +320,14 @@ def _is_of_current_code(workspace: Workspace, encoder: str, method: str) -> bool
 
 
 def write_pages(project: Path) -> None:
-    """Write the tables of all pages from the files of docs/results, and the count of rows of earlier code."""
+    """Write the tables of all pages from docs/results, and the count of rows from earlier code."""
     for page, text in pages(project).items():
         if text != page.read_text(encoding="utf-8"):
             write_text(page, text)
 
 
 def pages(project: Path) -> dict[Path, str]:
-    """Return README and the pages of docs as the files of docs/results make them."""
+    """Return README and the pages of docs, with tables made from docs/results."""
     count, files = earlier_rows(project), _listed_files(project)
     with open_results(project) as connection:
 
@@ -342,7 +342,7 @@ def pages(project: Path) -> dict[Path, str]:
 
 
 def _listed_files(project: Path) -> str:
-    """Return a Markdown list of all files, each with the run and the command that its figures come from."""
+    """Return a Markdown list of all files, each with the run and the command behind its figures."""
     listed: dict[str, list[Table]] = {}
     for table in tables(project):
         listed.setdefault(table.file, []).append(table)
@@ -415,7 +415,7 @@ def run(project: Path, homes: Mapping[str, Path], *, is_plan: bool) -> None:
 
 
 def _of_configuration(home: str) -> tuple[str, Path]:
-    """Return the two parts of CONFIG=FOLDER."""
+    """Split CONFIG=FOLDER."""
     config, _, folder = home.partition("=")
     if not config or not folder:
         raise ValueError(f"--home {home}: must be CONFIG=FOLDER, such as configs/massive.toml=data/massive")

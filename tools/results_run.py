@@ -1,6 +1,6 @@
 """Bring the runs behind the tables of results up to date: `python -m tools.results --run`.
 
-Each configuration is materialised by a process of its own, so that a run can be stopped and gone on with later.
+Each configuration is materialised in a separate process, so that a run can be stopped and resumed later.
 """
 
 import json
@@ -24,20 +24,20 @@ from disent_core.lineage.workspace import Workspace
 from disent_core.storage.files import write_text
 
 SECONDS = Path("docs", "seconds.json")
-"""Seconds of the steps of the runs behind the pages, by configuration: what a first run expects."""
+"""Seconds of the steps of the runs behind the pages, by configuration: the estimate for a first run."""
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """What there is to do in a configuration.
+    """What remains to be done for a configuration.
 
     Attributes:
-        config: its path, as the pages name it.
+        config: its path, as on the pages.
         home: the folder of its results.
         due: number of steps that are stale or missing.
         steps: number of all steps.
-        seconds: that the steps to make take on this machine's cores; None if no run of the configuration is known.
-        absent: name -> path of the corpora that have to be put there first.
+        seconds: estimate for the due steps on this machine's cores; None if no run of the configuration is known.
+        absent: name -> path of corpora that the user must provide first.
     """
 
     config: str
@@ -62,13 +62,13 @@ class Outlook:
 
 
 def outlook(project: Path, config: str, home: Path) -> Outlook:
-    """Plan what is stale or missing, and expect how long it takes. No result is changed.
+    """List what is stale or missing, and estimate how long it takes, without changing results.
 
-    Steps that no run has recorded take as much longer than in the demo as the recorded ones do.
+    For steps that no run has recorded, scale the demo's seconds by the ratio of the recorded ones.
 
     Args:
         project: the folder of README and docs.
-        config: path of the configuration, as the pages name it.
+        config: path of the configuration, as on the pages.
         home: the folder of its results.
     """
     workspace = Workspace(load_config(project / config), home)
@@ -87,13 +87,13 @@ def outlook(project: Path, config: str, home: Path) -> Outlook:
 
 
 def materialize(project: Path, config: str, home: Path) -> None:
-    """Materialise everything that is stale or missing, with the progress of `disent materialize`."""
+    """Materialise everything stale or missing, with the progress display of `disent materialize`."""
     command = [sys.executable, "-m", "disent_assets.cli", "materialize"]
     process = subprocess.Popen(command, env=environment_of(project / config, home))
     with stoppable(process.terminate):
         try:
             code = process.wait()
-        finally:  # after a signal it still runs; what it has made is kept
+        finally:  # after a signal it is still running; its results are kept
             process.terminate()
     if code:
         raise DisentError(
@@ -108,7 +108,7 @@ def shipped_seconds(project: Path) -> dict[str, dict[str, float]]:
 
 
 def ship_seconds(project: Path, homes: Mapping[str, Path]) -> None:
-    """Record the seconds of all steps of a second and more; those that a home lacks keep what is recorded."""
+    """Record the seconds of all steps of a second or more; keep the recorded ones of steps that a home lacks."""
     shipped = shipped_seconds(project)
     for config, home in homes.items():
         workspace = Workspace(load_config(project / config), home)

@@ -23,13 +23,13 @@ import pyarrow.parquet as pq
 from safetensors.numpy import load_file
 
 LEFT_OUT = ("cache/", "dagster/", "checkpoints/", "shards/", "warehouse.", "tables/warehouse/")
-"""Parts of a home that hold no results, or times."""
+"""Parts of a home that hold no results, or only times."""
 FACTS = ("content", "inputs", "rows")
-"""What a manifest states of a table. Its `notes` have seconds."""
+"""Fields of a table's manifest to compare; its `notes` contain seconds."""
 
 
 def fingerprints(home: Path) -> dict[str, object]:
-    """Return the fingerprint of every result of a home, by its path there."""
+    """Return the fingerprint of every result of a home, by its path."""
     return dict(sorted([*_files(home), *_metrics(home)]))
 
 
@@ -42,14 +42,14 @@ def _files(home: Path) -> Iterator[tuple[str, object]]:
             yield name, _tensors(path.with_suffix(""))
             continue
         read = json.loads(path.read_text(encoding="utf-8"))
-        files = enumerate(read["files"]) if "files" in read else read.items()  # of a table, or of a folder by name
+        files = enumerate(read["files"]) if "files" in read else read.items()  # for a table, or a folder's by name
         for number, file in files:
             facts = {fact: file["facts"][fact] for fact in FACTS if fact in file["facts"]}
             yield f"{name}#{number}", facts or file["sha256"]
 
 
 def _tensors(path: Path) -> str:
-    """Return the hash of the tensors of a file. The order of its metadata differs from file to file."""
+    """Return the hash of a file's tensors without its metadata, whose order differs from file to file."""
     digest = sha256()
     for name, tensor in sorted(load_file(path).items()):
         digest.update(f"{name} {tensor.dtype} {tensor.shape}".encode() + tensor.tobytes())
@@ -63,7 +63,7 @@ def _metrics(home: Path) -> Iterator[tuple[str, object]]:
 
 
 def differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    """Return a line for every result that is new, gone or different."""
+    """Return a line for every result that was added, removed or changed."""
     lines = [f"gone: {name}" for name in before.keys() - after.keys()]
     lines += [f"new: {name}" for name in after.keys() - before.keys()]
     changed = (name for name in before.keys() & after.keys() if before[name] != after[name])

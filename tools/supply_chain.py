@@ -33,7 +33,7 @@ _OSI = "License :: OSI Approved :: "
 
 
 def locked(locks: tuple[str, ...] = LOCKS) -> dict[tuple[str, str], tuple[Requirement, set[str]]]:
-    """Return the requirement and the hashes of each package and version of the locks."""
+    """Return the requirement and the hashes of each package and version in the locks."""
     packages: dict[tuple[str, str], tuple[Requirement, set[str]]] = {}
     for lock in locks:
         text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
@@ -47,14 +47,14 @@ def locked(locks: tuple[str, ...] = LOCKS) -> dict[tuple[str, str], tuple[Requir
 
 
 def on_linux() -> Iterator[tuple[str, str]]:
-    """Yield the packages and versions that are installed on Linux."""
+    """Yield the packages and versions installed on Linux."""
     for key, (pin, _) in locked().items():
         if pin.marker is None or pin.marker.evaluate({"sys_platform": "linux", "platform_system": "Linux"}):
             yield key
 
 
 def bill(locks: tuple[str, ...] = LOCKS) -> dict[str, Any]:
-    """Return the software bill of materials as CycloneDX 1.6; equal locks have equal bills."""
+    """Return the software bill of materials as CycloneDX 1.6; equal locks give equal bills."""
     components = [
         {
             "type": "library",
@@ -78,7 +78,7 @@ def bill(locks: tuple[str, ...] = LOCKS) -> dict[str, Any]:
 
 
 def licences() -> str:
-    """Return the page; a package that is not installed here raises PackageNotFoundError."""
+    """Return the page of licences; raise PackageNotFoundError if a package is not installed here."""
     rows = []
     for name, version in on_linux():
         try:
@@ -89,7 +89,7 @@ def licences() -> str:
 
 
 def licence(package: PackageMetadata) -> str:
-    """Return the licence by the metadata: SPDX expression, else classifiers, else the first line of a text or file."""
+    """Return the licence in the metadata: SPDX expression, else classifiers, else the first line of a text or file."""
     if expression := package.get("License-Expression"):
         return expression
     classifiers = package.get_all("Classifier") or ()

@@ -1,4 +1,4 @@
-"""Draw what a command prints as docs/pictures/demo.png shows it, 100 columns wide; after `make demo`:
+"""Draw the output of a command as in docs/pictures/demo.png, 100 columns wide; after `make demo`:
 
 disent leaderboard | python tools/terminal_picture.py docs/pictures/demo.png '$ disent leaderboard'
 """

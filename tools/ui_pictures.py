@@ -1,4 +1,4 @@
-"""Photograph pages of a running `disent dev` in Chromium, after `make demo`.
+"""Take screenshots of a running `disent dev` in Chromium, after `make demo`.
 
 python -m tools.ui_pictures http://127.0.0.1:3000 docs/pictures 1600
 """
@@ -30,7 +30,7 @@ FIRST_RUN = '{runsOrError(filter: {tags: [{key: "disent/refresh", value: "1"}]})
 
 
 def main(ui: str, folder: Path, width: int) -> None:
-    """Write a picture of each page, `ui-NAME-WIDTH.png` in 64 colours."""
+    """Write a screenshot of each page, `ui-NAME-WIDTH.png`, in 64 colours."""
     question = json.dumps({"query": FIRST_RUN}).encode()
     with urlopen(Request(f"{ui}/graphql", question, {"content-type": "application/json"}), timeout=60) as answer:
         run = json.load(answer)["data"]["runsOrError"]["results"][0]["runId"]
@@ -39,7 +39,7 @@ def main(ui: str, folder: Path, width: int) -> None:
         page.ask("Emulation.setDeviceMetricsOverride", **size)
         for name, path in PAGES.items():
             page.open(ui + path.format(run=run))
-            time.sleep(10)  # its parts ask for what they show one after another
+            time.sleep(10)  # parts of the page load one after another
             picture = Image.open(io.BytesIO(base64.b64decode(page.ask("Page.captureScreenshot")["data"])))
             picture.convert("RGB").quantize(64).save(folder / f"ui-{name}-{width}.png", optimize=True)
 

@@ -27,7 +27,7 @@ Part = Callable[[], Iterator[Row]]
 
 
 def parts(device: str, encoder: Path | None, work: Path, *, tiny: bool) -> dict[str, Part]:
-    """The parts of the benchmark by name; nothing is computed before one is called."""
+    """Return the parts of the benchmark by name; nothing is computed until one is called."""
     lines = texts(200 if tiny else 100_000, 300 if tiny else 20_000)
     pairs, dev, dim, repeats = (48, 16, 16, 1) if tiny else (11_514, 1_200, 384, 3)
     made: dict[str, Path] = {}
@@ -80,7 +80,7 @@ def parts(device: str, encoder: Path | None, work: Path, *, tiny: bool) -> dict[
 
 
 def described(device: str) -> str:
-    """Device and versions, and what was run."""
+    """Describe the device, the versions and the command."""
     import sentence_transformers
     import transformers
 
@@ -96,7 +96,7 @@ def described(device: str) -> str:
 
 
 def main() -> None:
-    """Print the table, and write it with the rows as JSON if asked."""
+    """Print the table; if asked, write it and the rows as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--encoder", type=Path, help="folder of a transformers model in place of random weights")
@@ -117,7 +117,7 @@ def main() -> None:
             for row in chosen[name]():
                 print(f"{name}: {json.dumps(row.described())}", file=sys.stderr, flush=True)
                 rows.append(row)
-                if given.out:  # what a stop in the middle leaves is kept
+                if given.out:  # keep the rows so far if the run is interrupted
                     write(given.out, rows, given.device)
     print(f"{table(rows)}\n\n{described(given.device)}.")
     if wrong := [row.what for row in rows if not row.passes]:

@@ -1,4 +1,4 @@
-"""Encoding beside sentence-transformers, and a device that is too small for a batch."""
+"""Compare encoding with sentence-transformers, and encode on a device too small for a batch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,19 +13,19 @@ from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, batch_shapes, load
 
 TOLERANCE = {"float32": 1e-5, "bfloat16": 2e-2}
-"""Largest difference of a value of vectors of norm 1 from the CPU's in float32."""
+"""Largest difference of a component of a unit vector from that on the CPU in float32."""
 PEER_BATCH = {"cpu": 32, "cuda": 1_024}
 MAX_LENGTH, COMPARED = 64, 512
 
 
 def opened(folder: Path, device: str, precision: str, **settings: Any) -> HuggingFaceEncoder:
-    """Our encoder with mean pooling."""
+    """Return our encoder with mean pooling."""
     named = {"name": "benchmark", "pooling": "mean", "max_length": MAX_LENGTH, "precision": precision}
     return load(HuggingFaceConfig(path=str(folder), **{**named, **settings}), device)
 
 
 def vectors(encoder: HuggingFaceEncoder, texts: Sequence[str], *, states: bool = False) -> np.ndarray:
-    """Vectors in the order of the texts."""
+    """Return vectors in the order of the texts."""
     matrix = np.zeros((len(texts), encoder.dim), np.float32)
     for batch in encoder.encode(texts, states=states):
         matrix[batch.indices] = batch.vectors
@@ -33,12 +33,12 @@ def vectors(encoder: HuggingFaceEncoder, texts: Sequence[str], *, states: bool =
 
 
 def unit(matrix: np.ndarray) -> np.ndarray:
-    """Rows of norm 1."""
+    """Scale rows to norm 1."""
     return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
 
 
 def rows(folder: Path, name: str, texts: Sequence[str], device: str, repeats: int) -> Iterator[Row]:
-    """Vectors in float32 and bfloat16, and vectors with token states."""
+    """Yield rows for vectors in float32 and bfloat16, and for vectors with token states."""
     from sentence_transformers import SentenceTransformer
 
     exact = unit(vectors(opened(folder, "cpu", "float32"), texts[:COMPARED]))
@@ -81,7 +81,7 @@ def rows(folder: Path, name: str, texts: Sequence[str], device: str, repeats: in
 
 
 def shape_of(encoder: HuggingFaceEncoder, texts: Sequence[str]) -> tuple[int, int]:
-    """Tokens of the texts, and the positions that the device computes for them, padding and filling included."""
+    """Return the number of tokens, and of the positions computed for them, including padding and fillers."""
     tokens, computed = encoder._tokenise(texts), 0
     for width, group in batch_shapes(tokens, MAX_LENGTH):
         size = encoder._rows(width)
@@ -94,7 +94,7 @@ def shape_of(encoder: HuggingFaceEncoder, texts: Sequence[str]) -> tuple[int, in
 
 @contextmanager
 def little_memory(device: str, spare: int) -> Iterator[None]:
-    """Leave this process so many bytes of the GPU's memory; on the CPU a batch of over 256 tokens fails."""
+    """Leave this process `spare` bytes of GPU memory; on the CPU, make batches of over 256 tokens fail."""
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
@@ -120,7 +120,7 @@ def little_memory(device: str, spare: int) -> Iterator[None]:
 
 
 def out_of_memory(folder: Path, texts: Sequence[str], device: str) -> Row:
-    """Encode with batches that the memory does not hold: they are halved until it does."""
+    """Encode with batches that do not fit into memory and are halved until they do."""
     batch_tokens = 1 << 20 if device == "cuda" else 4_096
     roomy, tight = (opened(folder, device, "float32", batch_tokens=size) for size in (None, batch_tokens))
     expected = unit(vectors(roomy, texts))

@@ -1,4 +1,4 @@
-"""What the device reaches by itself: products, copies within it and to it."""
+"""Measure what the device achieves by itself: matrix products, and copies within it and to it."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +8,7 @@ from bench.gpu.measuring import Row, seconds
 
 
 def rows(size: int, numbers: int, device: str) -> Iterator[Row]:
-    """Square products of this size, and copies of so many float32 values."""
+    """Yield rows for square products of this size, and for copies of `numbers` float32 values."""
     for kind in (torch.bfloat16, torch.float32):
         left, right = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
         took = _least(lambda: left @ right, device)  # noqa: B023 - run at once

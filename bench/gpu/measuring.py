@@ -1,4 +1,4 @@
-"""Time both sides on a device, and the matrix products of a side alone."""
+"""Time both sides on a device, and one side's matrix products alone."""
 
 import time
 from collections import Counter
@@ -21,11 +21,11 @@ class Row:
 
     Attributes:
         what: what is measured.
-        ours: seconds; None where nothing is timed.
-        peer: seconds of the peer that `note` names.
-        rate: what we do a second, with its unit.
-        limit: share of the limit that is reached: seconds of the bare matrix products over ours.
-        apart: distance of our result from that of the CPU in float32.
+        ours: our seconds; None if nothing is timed.
+        peer: seconds of the peer named in `note`.
+        rate: our throughput per second, with its unit.
+        limit: share of the limit that we reach: seconds of the bare matrix products over ours.
+        apart: distance of our result from the CPU's in float32.
         tolerance: largest `apart` that passes.
         note: the peer, and what else is worth knowing.
     """
@@ -41,11 +41,11 @@ class Row:
 
     @property
     def passes(self) -> bool:
-        """Whether the result is that of the CPU, within the tolerance."""
+        """Whether the result equals the CPU's within the tolerance."""
         return self.apart is None or self.tolerance is None or self.apart <= self.tolerance
 
     def cells(self) -> list[str]:
-        """The row of the Markdown table."""
+        """Return the cells of the Markdown table."""
         times = "" if not self.ours or self.peer is None else f"{self.peer / self.ours:.2f}"
         limit = "" if self.limit is None else f"{self.limit:.0%}"
         apart = (
@@ -54,7 +54,7 @@ class Row:
         return [self.what, *map(_seconds, (self.ours, self.peer)), times, self.rate, limit, apart, self.note]
 
     def described(self) -> dict[str, Any]:
-        """The row as JSON."""
+        """Return the row for JSON."""
         return {**asdict(self), "passes": self.passes}
 
 
@@ -63,20 +63,20 @@ def _seconds(value: float | None) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The rows as Markdown."""
+    """Return the rows as Markdown."""
     head = ["what", "ours, s", "peer, s", "times faster", "rate", "share of the bare products", "from the CPU", "note"]
     lines = [head, ["---"] * len(head), *(row.cells() for row in rows)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def wait(device: str) -> None:
-    """Wait until the device has done all that it was told."""
+    """Wait until the device has finished all queued work."""
     if device == "cuda":
         torch.cuda.synchronize()
 
 
 def seconds(run: Callable[[], object], device: str) -> float:
-    """Seconds of the clock, until the device is done."""
+    """Return wall-clock seconds until the device has finished."""
     wait(device)
     started = time.perf_counter()
     run()
@@ -85,7 +85,7 @@ def seconds(run: Callable[[], object], device: str) -> float:
 
 
 def in_turns(ours: Callable[[], object], peer: Callable[[], object], device: str, repeats: int) -> tuple[float, float]:
-    """Median seconds of both sides, which take turns, after one run of each to warm up."""
+    """Return the median seconds of both sides, which take turns after one warm-up run each."""
     took: tuple[list[float], list[float]] = ([], [])
     for repeat in range(repeats + 1):
         for run, measured in zip((ours, peer), took, strict=True):
@@ -96,7 +96,7 @@ def in_turns(ours: Callable[[], object], peer: Callable[[], object], device: str
 
 
 def epochs_in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
-    """Median seconds of an epoch of both sides, without the first one unless it is the only one."""
+    """Return the median seconds per epoch of both sides, without the first epoch unless it is the only one."""
     of_epochs = [(of_ours, next(peer)) for of_ours in ours]
     later = of_epochs[1:] or of_epochs
     return median(ours for ours, _ in later), median(peer for _, peer in later)
@@ -106,7 +106,7 @@ def epochs_in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float
 
 
 class Products(TorchDispatchMode):
-    """Counts the matrix products that run inside of it, by operation, shape and number format."""
+    """Counts the matrix products that run inside it, by operation, shape and number format."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,10 +115,10 @@ class Products(TorchDispatchMode):
         self.operations = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operation, and count it if it is a product; one that consists of others is taken apart."""
+        """Run an operation, and count it if it is a product; decompose composite operations."""
         name = func._schema.name.split("::")[1]
         if name not in PRODUCTS:
-            with self:  # in inference mode, maps arrive whole
+            with self:  # in inference mode, linear maps arrive undecomposed
                 parts = func.decompose(*args, **(kwargs or {}))
             return func(*args, **(kwargs or {})) if parts is NotImplemented else parts
         described = [(arg.shape, arg.stride(), arg.dtype) if isinstance(arg, Tensor) else arg for arg in args]
@@ -132,12 +132,12 @@ class Products(TorchDispatchMode):
         return result
 
     def seconds_alone(self, device: str) -> float:
-        """Seconds that the counted products take, each repeated on random matrices of its own."""
+        """Return the seconds of the counted products, each repeated on its own random matrices."""
         return sum(count * _alone(*self.calls[key], device) for key, count in self.counts.items())
 
 
 def _alone(func: Any, described: list[Any], device: str) -> float:
-    """Seconds of one product, of many that the device is told at once."""
+    """Return the seconds of one product, from many that are queued at once."""
     args = [random_matrix(*arg, device) if isinstance(arg, tuple) else arg for arg in described]
     times = 20 if device == "cuda" else 1
 
@@ -150,7 +150,7 @@ def _alone(func: Any, described: list[Any], device: str) -> float:
 
 
 def random_matrix(shape: torch.Size, stride: tuple[int, ...], kind: torch.dtype, device: str) -> Tensor:
-    """A matrix for a product that is repeated alone."""
+    """Return a random matrix for timing a product alone."""
     values = torch.randn(shape, device=device)
     if 0 in stride:  # weights that oneDNN has packed have no strides of their own
         return values.to(kind)
@@ -158,7 +158,7 @@ def random_matrix(shape: torch.Size, stride: tuple[int, ...], kind: torch.dtype,
 
 
 def recorded(run: Callable[[], object]) -> Products:
-    """The products of one run."""
+    """Return the products of one run."""
     products = Products()
     with products:
         run()

@@ -1,4 +1,4 @@
-"""What one would write in plain PyTorch: loops over padded batches, with `nn.Linear`, autocast and `torch.optim`."""
+"""The same training in plain PyTorch: loops over padded batches, with `nn.Linear`, autocast and `torch.optim`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ TEMPERATURE = 0.05
 def epochs(
     batches: Callable[[], Iterator[Any]], loss: Callable[[Any], Tensor], optimisers: list[Any], device: str, kind: str
 ) -> Iterator[float]:
-    """Seconds of each epoch; the loss of a step is read once, at its end."""
+    """Yield the seconds of each epoch; the loss is read once, at its end."""
     while True:
         wait(device)
         started = time.perf_counter()
@@ -40,19 +40,19 @@ def epochs(
 
 
 def shuffled(count: int, size: int) -> Callable[[], Iterator[Tensor]]:
-    """Batches of row numbers, in another order each time."""
+    """Return a function that yields batches of row numbers, in a new order each time."""
     return lambda: iter(torch.randperm(count).split(size))
 
 
 def padded_states(data: TrainingData, texts: Tensor, device: str) -> tuple[Tensor, Tensor]:
-    """Token states of texts, padded to the longest of them and copied to the device."""
+    """Return the token states of texts, padded to the longest and copied to the device."""
     assert data.states is not None
     values, mask = data.states.take(texts)
     return values.to(device), mask.to(device)
 
 
 def both_ways(left: Tensor, right: Tensor) -> Tensor:
-    """In-batch softmax over cosines, in both directions."""
+    """Return the loss of an in-batch softmax over cosines, in both directions."""
     cosines = F.normalize(left, dim=-1) @ F.normalize(right, dim=-1).T / TEMPERATURE
     diagonal = torch.arange(len(cosines), device=cosines.device)
     return (F.cross_entropy(cosines, diagonal) + F.cross_entropy(cosines.T, diagonal)) / 2
@@ -62,7 +62,7 @@ def both_ways(left: Tensor, right: Tensor) -> Tensor:
 
 
 class PlainFmda(nn.Module):
-    """FMDA with linear maps on every token."""
+    """FMDA with linear maps applied to every token."""
 
     def __init__(self, dim: int, languages: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class PlainFmda(nn.Module):
 
 
 def fmda_epochs(data: TrainingData, batch: int, device: str) -> Iterator[float]:
-    """Seconds of each epoch of FMDA's 14 terms, its contrast as a softmax without hardness of the pool."""
+    """Yield the seconds per epoch of FMDA's 14 terms, with a softmax that ignores pool hardness as its contrast."""
     model = PlainFmda(data.dim, len(data.languages)).to(device)
     pairs, vectors = data.splits["train"], data.vectors.parts[0]
 
@@ -115,12 +115,12 @@ def fmda_epochs(data: TrainingData, batch: int, device: str) -> Iterator[float]:
 
 
 def facet_epochs(data: TrainingData, batch: int, units: tuple[int, int], device: str) -> Iterator[float]:
-    """Seconds of each epoch of facet's contrasts: units over token states, and an `EmbeddingBag` of hashed words.
+    """Yield the seconds per epoch of facet's contrasts: units over token states, and an `EmbeddingBag` of hashed words.
 
     Args:
-        data: pairs with a mate each.
-        batch: pairs of a step.
-        units: over token states, and over words; half of either is the template.
+        data: pairs, each with a mate.
+        batch: pairs per step.
+        units: numbers over token states and over words; half of either forms the template.
         device: `cpu` or `cuda`.
     """
     states = nn.Linear(data.dim, units[0]).to(device)
@@ -157,7 +157,7 @@ def facet_epochs(data: TrainingData, batch: int, units: tuple[int, int], device:
 
 
 def tuning_epochs(folder: Any, pairs: list[tuple[str, str]], batch: int, device: str, kind: str) -> Iterator[float]:
-    """Seconds of each epoch of a transformers model that is tuned so that translations find each other."""
+    """Yield the seconds per epoch of tuning a transformers model so that translations retrieve each other."""
     from transformers import AutoModel, AutoTokenizer
 
     tokeniser, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).to(device).train()
@@ -178,7 +178,7 @@ def tuning_epochs(folder: Any, pairs: list[tuple[str, str]], batch: int, device:
 def pretraining_epochs(
     model: Any, ids: list[np.ndarray], tokens: int, probability: float, device: str
 ) -> Iterator[float]:
-    """Seconds of each epoch of masked-language modelling: random batches of so many tokens, padded to their longest."""
+    """Yield the seconds per epoch of masked-language modelling on random batches by tokens, padded to the longest."""
     model = model.to(device).train()
     vocabulary, longest = model.config.vocab_size, max(map(len, ids))
 

@@ -1,4 +1,4 @@
-"""Exact search beside sentence-transformers and a bare product on the same device."""
+"""Compare exact search with sentence-transformers and a bare product on the same device."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ BLOCK = {"cpu": 512, "cuda": 4_096}
 
 
 def rows(count: int, dim: int, k: int, device: str, repeats: int) -> Row:
-    """The k nearest of so many candidates for as many queries, all rows of norm 1 and on the CPU at first."""
+    """Find the k nearest of `count` candidates for as many queries, all of norm 1 and initially on the CPU."""
     from sentence_transformers.util import semantic_search
 
     random = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Invented texts, and encoders of random weights that read them, or the one of a folder."""
+"""Invented texts, and encoders with random weights to read them, or an encoder from a folder."""
 
 import random
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ TINY = Shape("tiny", 1, 32, 2, 64)
 
 
 def texts(count: int, words: int = 20_000) -> list[str]:
-    """Distinct texts of as many words as utterances of MASSIVE have, 7 at the mean; some words are frequent."""
+    """Return distinct texts as long as MASSIVE's utterances, 7 words on average; some words are frequent."""
     chance = random.Random(0)
     vocabulary = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(words)]
 
@@ -41,7 +41,7 @@ def texts(count: int, words: int = 20_000) -> list[str]:
 
 
 def random_encoder(folder: Path, shape: Shape, known: Sequence[str]) -> Path:
-    """A BERT of this shape with random weights and without dropout, whose vocabulary is that of the known texts."""
+    """Write a BERT of this shape with random weights, no dropout and the vocabulary of the known texts."""
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     folder.mkdir(parents=True)

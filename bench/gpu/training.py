@@ -1,4 +1,4 @@
-"""Training beside plain PyTorch: stacked seeds, heads on token states, a tuned encoder, pretraining."""
+"""Compare training with plain PyTorch: stacked seeds, heads on token states, a tuned encoder, pretraining."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ from disent_core.training.needs import SIDES
 
 SEEDS, EPOCHS = 5, 4
 TOLERANCE = 1e-3
-"""Largest relative difference of the training loss of the first epoch in float32 from the CPU's."""
+"""Largest relative difference of the first epoch's training loss in float32 from the CPU's."""
 
 
 def fitted(data: TrainingData, method: Method[Any], config: Any, seeds: int, device: str) -> Iterator[Epoch]:
-    """The epochs of our training."""
+    """Yield the epochs of our training."""
     with tempfile.TemporaryDirectory() as folder:
         yield from trainer(method).fit(
             data, config, Fit(range(seeds), Path(folder) / "c.safetensors", "benchmark", device)
@@ -34,32 +34,32 @@ def fitted(data: TrainingData, method: Method[Any], config: Any, seeds: int, dev
 
 
 def settings(method: Method[Any], epochs: int, **changes: Any) -> Any:
-    """The default settings, for so many epochs without checkpoints."""
+    """Return the default settings, with `epochs` epochs and no checkpoints."""
     preset = method.presets["paper"]
     count = {"epochs": epochs} if hasattr(preset, "epochs") else {"max_epochs": epochs, "patience": epochs}
     return replace(preset, checkpoint_seconds=1e6, **count, **changes)
 
 
 def first_loss(data: TrainingData, method: Method[Any], device: str, **changes: Any) -> float:
-    """Mean total of the first epoch of one seed, in float32."""
+    """Return the mean total loss of one seed's first epoch, in float32."""
     config = settings(method, 1, **{"precision": "float32", **changes})
     return next(iter(fitted(data, method, config, 1, device))).terms["train"]["total"][0]
 
 
 def apart(data: TrainingData, method: Method[Any], device: str, **changes: Any) -> float:
-    """Relative difference of the first loss from the CPU's."""
+    """Return the relative difference of the first loss from the CPU's."""
     ours, cpu = (first_loss(data, method, where, **changes) for where in (device, "cpu"))
     return abs(ours - cpu) / abs(cpu)
 
 
 def products_of(data: TrainingData, method: Method[Any], config: Any, seeds: int, device: str) -> Products:
-    """The products of the first epoch."""
+    """Return the products of the first epoch."""
     epochs = fitted(data, method, config, seeds, device)
     return recorded(lambda: next(epochs))
 
 
 def stacked_seeds(pairs: int, dev: int, dim: int, device: str, epochs: int = EPOCHS) -> Iterator[Row]:
-    """DREAM with one seed and with five beside runs of a plain loop, in the settings of every preset."""
+    """Compare DREAM with one and five seeds with runs of a plain loop, in the settings of every preset."""
     data = heads.data(dim, "cpu", pairs, dev)
     different = apart(data, dream.METHOD, device)
     for name, changes in heads.SETTINGS.items():
@@ -86,7 +86,7 @@ def stacked_seeds(pairs: int, dev: int, dim: int, device: str, epochs: int = EPO
 
 
 def token_heads(data: TrainingData, device: str, batch: int, epochs: int = EPOCHS, **facet_sizes: int) -> Iterator[Row]:
-    """FMDA and facet. The second is trained on the CPU, wherever its peer is."""
+    """Compare FMDA and facet; facet is trained on the CPU, wherever its peer runs."""
     pairs = len(data.splits["train"])
     units = [sum(facet_sizes.get(f"{part}_{kind}", size) for part in ("template", "residual"))
              for kind, size in (("units", 512), ("words", 256))]  # fmt: skip
@@ -114,7 +114,7 @@ def token_heads(data: TrainingData, device: str, batch: int, epochs: int = EPOCH
 
 
 def tuned_encoder(data: TrainingData, folder: Path, device: str, batch: int, epochs: int = EPOCHS) -> Iterator[Row]:
-    """`fine_tuned` beside a plain loop over the same pairs; both without validation of more than a batch."""
+    """Compare `fine_tuned` with a plain loop over the same pairs; both validate on at most one batch."""
     files = EncoderFiles(folder, "mean", -1, 64, "benchmark")
     splits = {**data.splits, "dev": data.splits["dev"].select(_first(min(batch, len(data.splits["dev"]))))}
     data = replace(data, encoder=files, splits=splits)
@@ -151,7 +151,7 @@ def _first(count: int) -> Any:
 
 
 def pretraining(texts: list[str], config: ScratchConfig, device: str) -> Row:
-    """Masked-language modelling beside a plain loop with the same model and as many tokens a batch."""
+    """Compare masked-language modelling with a plain loop with the same model and tokens per batch."""
     with tempfile.TemporaryDirectory() as folder:
         tokeniser = Path(folder) / "tokenizer.json"
         train_tokeniser(texts, config.tokeniser, config.vocab_size, tokeniser)

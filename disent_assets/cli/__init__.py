@@ -1,4 +1,4 @@
-"""The command line `disent`: a module for each group of commands, which register themselves with `group.main`.
+"""The command line `disent`, with one module per group of commands; commands register themselves with `group.main`.
 
 The exit code is 0 on success, 1 on a failed run, 2 on a usage error.
 """

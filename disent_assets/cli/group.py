@@ -43,7 +43,7 @@ disent --help lists all commands, disent COMMAND --help explains one."""
 
 
 class Command(click.Command):
-    """A command that reports errors as one line; its line in the list of commands is its whole first sentence."""
+    """A command that reports errors as one line and is listed with the whole first sentence of its help."""
 
     def invoke(self, ctx: click.Context) -> Any:
         with errors(ctx), warnings.catch_warnings():
@@ -78,25 +78,25 @@ def main(context: click.Context, debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(Printable("%(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # of Dagster's storage, with a line for each of its plugins
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # Dagster's storage logs a line for each of its plugins
     if context.invoked_subcommand is None:
         click.echo(START.format(configuration=short(configuration()), home=short(home_folder())))
 
 
 def short(path: Path) -> Path:
-    """Return the path relative to the working folder, if it is below it."""
+    """Return the path relative to the working folder if it lies below it, else the path itself."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 class Printable(logging.Formatter):
-    """Escapes control characters: log lines contain texts of corpora, which may have escape sequences for terminals."""
+    """Log formatter that escapes control characters: lines quote corpora, which may hold terminal escape sequences."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
 
 def _show(message: Warning | str, category: type[Warning], *place: Any, **rest: Any) -> None:
-    """Print a warning as one line, without its place in the code; that of another library with its kind."""
+    """Print a warning as one line without its source location; show the category if another library issued it."""
     kind = "" if issubclass(category, Notice) else f"{category.__name__}: "
     click.echo(f"disent: {printable(kind + ' '.join(str(message).split()))}", err=True)
 
@@ -106,12 +106,12 @@ _NO_DIGITS = str.maketrans("", "", string.digits)
 
 @contextmanager
 def after_the_bar() -> Iterator[None]:
-    """Print the warnings of what shows a bar when that has ended, each once, whatever its figures."""
+    """Hold back warnings until a progress bar has ended; print those that differ only in digits once."""
     with warnings.catch_warnings(record=True) as caught:
         yield
     shown: set[str] = set()
     for warning in caught:
-        words = str(warning.message).translate(_NO_DIGITS)  # every block of a file has its share of known words
+        words = str(warning.message).translate(_NO_DIGITS)  # each block of a file reports its own share of known words
         if words in shown:
             continue
         shown.add(words)
@@ -127,7 +127,7 @@ _OPTIONS = {
     " encoder=": " --encoder FOLDER",
     " methods=": " --method MODULE:ATTRIBUTE",
 }
-"""What the arguments that messages of `disent.Index` and `disent.load` name are on the command line."""
+"""Arguments named in messages of `disent.Index` and `disent.load` -> their command-line options."""
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def errors(context: click.Context) -> Iterator[None]:
             raise
         click.echo(f"disent: {message}" if message == str(error) else f"disent: this command {message}", err=True)
         raise SystemExit(2) from error
-    except BaseException as error:  # a limit that is reached has many kinds of errors, in Rust beside Exception
+    except BaseException as error:  # reaching a limit raises many kinds of errors; Rust's are no subclass of Exception
         message = None if context.obj else _of_system(error)
         if message is None:
             raise
@@ -158,7 +158,7 @@ def errors(context: click.Context) -> Iterator[None]:
 
 
 def _of_system(error: BaseException) -> str | None:
-    """Return one line about an error of the disk, or of a limit that this process has reached; None for others."""
+    """Describe a disk error, or a limit that this process has reached, in one line; None for other errors."""
     if (line := shortage(error)) is not None:
         return line
     from disent_core.storage.files import failure_of_disk

@@ -1,4 +1,4 @@
-"""The commands to begin with: one writes a new project, one trains a static model on a table of translations."""
+"""The commands to start with: `init` writes a new project, `train` a static model from a table of translations."""
 
 import logging
 import shutil
@@ -55,9 +55,9 @@ _MASSIVE = """\
 
 
 def write_project(folder: Path, *, real: bool = False, data: Path | None = None) -> None:
-    """Write a new project, in a new folder whole or not at all.
+    """Write a new project; a new folder appears complete or not at all.
 
-    `real`: on MASSIVE, and `data`: on a table of translations, which is copied; otherwise on the sample corpora.
+    The project uses MASSIVE if `real`, a copy of the table of translations `data` if given, else the sample corpora.
     """
     configuration = _configuration(real=real) if data is None else _of_table(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -103,8 +103,8 @@ def _configuration(*, real: bool) -> str:
         text = (SHARED / "disent.toml").read_text(encoding="utf-8")
         return _DEMO + text[text.index("\n[[corpora]]") :].replace("; docs/methods.md says why", "")
     text = (SHARED / "configs" / "massive_start.toml").read_text(encoding="utf-8")
-    sections = text[text.index("[[corpora]]") :]  # above them the file says how to run it in a checkout
-    return _MASSIVE + sections.replace('"../data/', '"data/')  # its paths begin in configs/
+    sections = text[text.index("[[corpora]]") :]  # skip the header on running it in a checkout
+    return _MASSIVE + sections.replace('"../data/', '"data/')  # its paths are relative to configs/
 
 
 def _of_table(data: Path) -> str:
@@ -168,7 +168,7 @@ def train(
     """
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
-    logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # epochs, between the lines about steps
+    logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # no epochs between lines about steps
     checksum(extend)
     known: Any = None if extend is None else open_model(extend, None)  # `train` refuses a head
     trained = train_model(data, folder, extend=known, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)

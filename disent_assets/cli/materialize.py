@@ -18,7 +18,7 @@ from disent_assets.cli.group import main
 from disent_assets.counted import counted
 from disent_core.text import printable
 
-_NAMED = 6  # most steps that a message names
+_NAMED = 6  # most steps named in a message
 _WORKERS = "Number of steps to run at once. Default: the cores this process may use, or 1 if there is little to do."
 
 
@@ -61,7 +61,7 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
         outdated = _outdated(result.stale_inputs, selections, partition) if result.stale_inputs else None
         for warning in without_mates(workspace):
             click.echo(f"warning: {printable(warning)}", err=True)
-        if outdated and result.failed:  # what is missing is often the reason, with which the command ends
+        if outdated and result.failed:  # missing inputs are often the reason for the failure that is printed last
             click.echo(outdated, err=True)
         _show(result, time.monotonic() - started, with_tracebacks=debug)
         if outdated:
@@ -73,7 +73,7 @@ def _named(steps: "Sequence[StepRun]") -> str:
 
 
 def _outdated(inputs: "Sequence[State]", selections: tuple[str, ...], partition: str | None) -> str:
-    """Return why what was selected may not be up to date, and the command that makes it so."""
+    """Explain why the selected assets may be out of date, and name the command that updates them."""
     from disent_assets.lineage.refresh import with_upstream
 
     first = inputs[0]
@@ -84,7 +84,7 @@ def _outdated(inputs: "Sequence[State]", selections: tuple[str, ...], partition:
 
 
 def _show(result: "Result", seconds: float, *, with_tracebacks: bool) -> None:
-    """Print the counts, the checks that warn, and last what failed, each reason once."""
+    """Print the counts, the checks that warn and, last, the failures, each reason once."""
     click.echo(result.summary(seconds))
     for text, steps in result.warnings.items():
         click.echo(f"warning: {_named(steps)}: {printable(text)}", err=True)

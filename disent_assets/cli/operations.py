@@ -23,7 +23,7 @@ def dev(port: int) -> None:
     from disent_assets.settings.instance import open_for_work
     from disent_assets.web.dev import serve
 
-    open_for_work()  # report errors of the configuration now: without definitions nothing could reload it
+    open_for_work()  # report configuration errors now: without definitions, nothing could reload it
     raise SystemExit(serve(home_folder(), port))
 
 
@@ -31,7 +31,7 @@ _UNITS = {"h": "hours", "d": "days"}
 
 
 class _Age(click.ParamType):
-    """`7d` or `12h`."""
+    """An age such as `7d` or `12h`."""
 
     name = "age"
 

@@ -1,4 +1,4 @@
-"""Commands that ask the warehouse: SQL, costs, the leaderboard, what has changed; and one that lists settings."""
+"""Commands that query the warehouse (`sql`, `costs`, `leaderboard`, `diff`), and `settings`."""
 
 import re
 import shutil
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 Style = Literal["table", "csv", "json", "markdown"]
 FORMATS = click.Choice(["table", "csv", "json", "markdown"])
 SHOWN = 20  # rows of a table of `diff` without --all, or of `costs`
-MEMORY = 6 << 30  # bytes that a query may take: the 4 GB of DuckDB, and the answer with its text
+MEMORY = 6 << 30  # bytes that a query may take: DuckDB's 4 GB, plus the answer and its text
 
 
 def answer(sql: str, *, limit: int | None = None, seconds: float | None = None) -> "pa.Table":
-    """Return the answer of the warehouse to one query; arguments as `disent.query.query`."""
+    """Return the warehouse's answer to a query; arguments as for `disent.query.query`."""
     from disent.query import query
 
     return query(home_folder() / "warehouse.duckdb", sql, limit=limit, seconds=seconds)
 
 
 def require_views() -> None:
-    """Refuse a warehouse without the views that this version asks."""
+    """Reject a warehouse that lacks the views this version queries."""
     from disent_assets.warehouse.sql_files import require_same_sql
 
     require_same_sql(home_folder() / "warehouse.duckdb", SQL)
@@ -45,9 +45,9 @@ def require_views() -> None:
 
 @contextmanager
 def bounded_memory(size: int) -> Iterator[None]:
-    """Let the process take `size` more bytes of memory at most, where the system can bound it (Linux).
+    """Limit the process to `size` more bytes of memory, where the system can (Linux).
 
-    Not all that a query takes counts for DuckDB's own limit: 2,048 wide rows that are under way do not.
+    DuckDB's own limit does not count all the memory of a query, such as 2,048 wide rows in flight.
     """
     status = Path("/proc/self/status")
     if not status.is_file():
@@ -68,14 +68,14 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 
 def print_table(table: "pa.Table", style: Style) -> None:
-    """Print rows; in a terminal a table takes no more than its width."""
+    """Print rows; in a terminal, fit a table to its width."""
     from disent_assets.cli.output.tables import render
 
     click.echo(render(table, style, terminal_width()), nl=False)
 
 
 def without_constants(numbers: "pa.Table") -> "pa.Table":
-    """Print the columns that have one value, and return the others."""
+    """Print the columns that have a single value, and return the others."""
     constant = [name for name in numbers.column_names if len(numbers) > 1 and len(numbers[name].unique()) == 1]
     if constant:
         click.echo(printable(", ".join(f"{name} {numbers[name][0]}" for name in constant)) + "\n")
@@ -83,12 +83,12 @@ def without_constants(numbers: "pa.Table") -> "pa.Table":
 
 
 def terminal_width() -> int | None:
-    """Return the columns of the terminal that is written to; None if that is a file or another program."""
+    """Return the width of the terminal in columns; None if the output goes to a file or another program."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 class _Sql(Command):
-    """A command whose argument may begin with a comment, `-- like this`, which has spaces and so is no option."""
+    """A command whose argument may begin with a comment `-- like this`: it contains spaces, so it is no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         comments = [text for text in args if text.startswith("--") and len(text.split()) > 1]
@@ -123,7 +123,7 @@ def sql(query: str, style: Style, limit: int, timeout: float) -> None:
 
 
 def _file(name: str) -> Path:
-    """Return an SQL file of the user or, without one of this name, of disent."""
+    """Return the user's SQL file or, if there is none of this name, disent's."""
     if (path := Path(name)).is_file():
         return path
     shipped = sorted((SHARED / "docs").glob("*.sql"))
@@ -176,7 +176,7 @@ BY = {
     "method": ("method", "stage"),
     "step": ("asset", "partition"),
 }
-"""What a row stands for -> its columns."""
+"""What a row of `costs` stands for -> its columns."""
 COSTS = """
 select
     {names},
@@ -249,10 +249,10 @@ qualify row_number() over (
         trained_on
 ) = 1
 order by all"""
-"""Of several trainings of a method the one that knows most of the languages, then the first, as in `headline`."""
-HAS_CEILINGS = "from duckdb_views() where view_name = 'ceilings'"  # no view without the table of templates
+"""Of several trainings of a method, take the one with most of the languages, then the first, as in `headline`."""
+HAS_CEILINGS = "from duckdb_views() where view_name = 'ceilings'"  # the view needs the table of templates
 CEILINGS = "select dataset, evaluated_on, n, max(ceiling) as ceiling from ceilings group by all"
-LIMITED = ("template_retrieval", "accuracy_at_1")  # task and metric of which `ceilings` has the expected best
+LIMITED = ("template_retrieval", "accuracy_at_1")  # task and metric whose expected best is in `ceilings`
 NEXT = """\
 {report} UI: disent dev, then http://127.0.0.1:3000. Try next:
     disent leaderboard {task:<18}    # one of {tasks} tasks; --all: leaks of other embeddings too
@@ -297,7 +297,7 @@ def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
 
 
 def _check(task: str | None) -> None:
-    """Refuse a name that is no task, as it would become part of a query."""
+    """Reject a name that is no task, as it would become part of a query."""
     from disent_core.evaluation.contract import TASKS
 
     if task is None or task in TASKS:
@@ -318,27 +318,27 @@ def _screen(rows: list[dict[str, Any]], task: str | None) -> list[str]:
         return boards(rows, terminal_width())
     report, tasks = home_folder() / "report.html", shown_tasks(rows)
     written = f"Report: {short(report)}." if report.is_file() else "Report: disent report."
-    # One that is not shown yet, with a short name if there is one.
+    # A task that is not shown yet, with a short name if there is one.
     another = min(tasks[2:] or tasks, key=lambda name: len(name) > 16)
     following = NEXT.format(report=written, task=another, tasks=len(tasks)) + _use(rows, tasks[0])
     return [*summary(rows), "", *following.splitlines()]
 
 
 def _use(rows: list[dict[str, Any]], task: str) -> str:
-    """Return how to use the best trained head of a task; nothing if all are untrained, or tag slots."""
+    """Explain how to use the best trained head of a task; empty if all are untrained or tag slots."""
     heads = [row for row in rows if row["task"] == task and row["rank"] and row["trained_on"] and row["embedding"]]
     if not heads:
         return ""
     best = min(heads, key=lambda row: row["rank"])
     head = f"{best['method']}@{best['encoder']}:{best['trained_on']}"
     bases = {row["method"]: row["base_method"] for row in answer("from configured_methods").to_pylist()}
-    is_exported = bases.get(best["method"]) in METHODS  # no module computes a method of a user
+    is_exported = bases.get(best["method"]) in METHODS  # a user's method has no module to compute it
     used = USE.format(head=head, reason=f"the best trained head in {task}, {best['evaluated_on']}")
     return used + (EXPORT.format(head=head) if is_exported else "")
 
 
 def _nothing(task: str | None) -> Exception:
-    """Return why the leaderboard has no row."""
+    """Explain why the leaderboard has no rows."""
     from disent_core.lineage.evaluation_inputs import tasks_of
 
     measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]
@@ -445,7 +445,7 @@ def diff(since: str | None, show_all: bool, style: Style) -> None:
 
 
 def _runs() -> list[dict[str, Any]]:
-    """Return the refreshes that have changed something, the first one first."""
+    """Return the refreshes that changed something, oldest first."""
     if not len(answer("select 1 from duckdb_views() where schema_name = 'history'")):
         raise DisentError(
             "this warehouse has no history yet. Run disent materialize; the next refresh is compared with it"
@@ -457,7 +457,7 @@ def _runs() -> list[dict[str, Any]]:
 
 
 def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
-    """Return the refresh to compare with; 0 stands for the time before the first."""
+    """Return the number of the refresh to compare with; 0 means before the first."""
     if since is None:
         return runs[-1]["refresh"] - 1
     numbers = [run["refresh"] for run in runs if since in (str(run["refresh"]), run["run_id"])]
@@ -469,7 +469,7 @@ def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
     except ValueError as error:
         known = f"refreshes are {runs[0]['refresh']} to {runs[-1]['refresh']}"
         raise ValueError(f"--since {since!r} is no date such as 2026-11-22, and no refresh or run; {known}") from error
-    moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment  # the warehouse has UTC
+    moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment  # the warehouse stores UTC
     return max((run["refresh"] for run in runs if run["recorded_at"] < moment), default=0)
 
 
@@ -488,7 +488,7 @@ def _name(run: dict[str, Any]) -> str:
 
 
 def _counts(counts: dict[str, int], shown: int) -> str:
-    """Return how many numbers (means over seeds) changed in which way."""
+    """Report how many numbers (means over seeds) changed, by kind of change."""
     return (
         f"Of the means over seeds, {counts['standing']:,} changed beyond their 95 % intervals, "
         f"{counts['changed']:,} within them; "

@@ -1,4 +1,4 @@
-"""Commands that report on a run: its state, the HTML report, and the texts of an encoder."""
+"""Commands that report on a run: its state, its HTML report, its published tables, and the texts of an encoder."""
 
 from copy import copy
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Write the report of a run: rows of the warehouse and pictures of the heads -> one HTML file.
+"""Write the report of a run: warehouse rows and pictures of the heads -> one HTML file.
 
-What belongs here: which views are queried, and where the pictures are. What does not: HTML, drawing.
+This module decides which views to query and where pictures come from; HTML and drawing belong elsewhere.
 """
 
 from collections.abc import Iterator
@@ -43,9 +43,9 @@ _QUERIES = {
 
 
 def write_report(workspace: Workspace, output: Path, title: str = TITLE, *, t_sne: bool = False) -> None:
-    """Write the report of the warehouse; a section whose view is missing or empty says so.
+    """Write the report of the warehouse; a section notes if its view is missing or empty.
 
-    With `t_sne`, clouds of heads that have not been drawn by t-SNE are drawn first.
+    With `t_sne`, draw the missing t-SNE clouds of heads first.
     """
     require_same_sql(workspace.warehouse, SQL)
     for head in tqdm([*_heads(workspace)], desc="t-SNE", unit=" heads") if t_sne else ():
@@ -76,7 +76,7 @@ def _rows(warehouse: Path, sql: str) -> Rows:
 
 
 def _facts(workspace: Workspace) -> list[tuple[str, str]]:
-    """Return facts about the run. Dates are those of the measurements, so an unchanged run has an unchanged report."""
+    """Return facts about the run. Dates are those of measurements, so that an unchanged run gives the same report."""
     config = workspace.config
     days = "select min(as_of)::date as first, max(as_of)::date as last from metrics"
     period = _rows(workspace.warehouse, days)[0]
@@ -93,7 +93,7 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
 
 
 def _heads(workspace: Workspace) -> Iterator[tuple[str, MethodConfig, str]]:
-    """Yield encoder, method and training set of the configured heads."""
+    """Yield encoder, method and training set of each configured head."""
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):
@@ -102,7 +102,7 @@ def _heads(workspace: Workspace) -> Iterator[tuple[str, MethodConfig, str]]:
 
 
 def _pictures(workspace: Workspace) -> Iterator[Picture]:
-    """Yield the pictures of the configured heads that exist."""
+    """Yield the existing pictures of the configured heads."""
     for encoder, method, training_set in _heads(workspace):
         for name in PICTURES:
             path = workspace.plot(encoder, method.name, training_set, name=name)

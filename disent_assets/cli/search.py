@@ -1,4 +1,4 @@
-"""Commands on a model: export or check a head, measure it with mteb; embed texts, index them, search in them."""
+"""Commands that work with a model: export, check or evaluate it with mteb; embed, index and search texts."""
 
 import shutil
 import sys
@@ -50,7 +50,7 @@ _CHECKSUM = f"{__name__}.sha256"
 
 
 def checksum(head: str | None) -> str | None:
-    """Return the checksum that a command was given for its model `head`; without a model it is an error."""
+    """Return the checksum given for the model `head`; reject a checksum without a model."""
     sha256 = click.get_current_context().meta.get(_CHECKSUM)
     if head is None and sha256 is not None:
         raise ValueError("sha256= is the checksum of a model at an address; name that too, or leave it out")
@@ -66,9 +66,9 @@ def open_model(
     device: "Device" = "auto",
     methods: Sequence[str] = (),
 ) -> "AnyModel":
-    """Load the model that a command was given, `head` as in `HEAD_HELP`.
+    """Load the model that a command was given; `head` is described in `HEAD_HELP`.
 
-    With `stored`, texts that the run has encoded are looked up, so that vectors are those that it measures, to the bit.
+    With `stored`, look up the texts that the run has encoded, so that vectors equal those it measures, to the bit.
     """
     from disent.model import load
 
@@ -93,7 +93,7 @@ def open_model(
 
 
 def open_trained(head: str, *arguments: Any, **options: Any) -> "Model":
-    """Load the head that a command was given, which can't do its work with a static model."""
+    """Load the head given to a command that can't work with a static model."""
     from disent import Model
 
     model = open_model(head, *arguments, **options)
@@ -103,7 +103,7 @@ def open_trained(head: str, *arguments: Any, **options: Any) -> "Model":
 
 
 def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Sequence[str]) -> "Index":
-    """Open the index that a command was given, with its head and the folder of its encoder if these have moved."""
+    """Open the index given to a command; `head` and `encoder` say where its head and encoder are if they have moved."""
     from disent import Index
     from disent_core.search.contents import read_contents
 
@@ -313,7 +313,7 @@ def _names(text: str | None) -> list[str]:
 
 
 def _lines(result: Any) -> Iterator[str]:
-    """Main score of every subset, and what it is called here if that is something else."""
+    """Yield the main score of every subset, with disent's name for it if that differs."""
     from disent_core.evaluation.mteb_results import twin_of
 
     twin = twin_of(result.task_name, is_ours=True)
@@ -334,7 +334,7 @@ _ENGINE = (
     "Search engine. auto: exact below 1,000,000 texts, then ivf of faiss if it is installed. "
     "Default: the previous choice, or auto."
 )
-_LOG_SECONDS = 5.0  # between two lines of progress where no terminal overwrites them
+_LOG_SECONDS = 5.0  # between progress lines where no terminal overwrites them
 
 
 @main.command()
@@ -522,7 +522,7 @@ def _table(queries: Sequence[str], results: "Sequence[list[Hit]]", noise: float,
 
 
 def _note(best: Sequence[float], noise: float) -> str:
-    """Return a line about queries that match nothing, by the scores of their nearest texts; empty if all match."""
+    """Return a line on queries that match nothing, judged by the score of the nearest text; empty if all match."""
     from disent_core.search.noise import written_apart
 
     if not (unmatched := [score for score in best if score <= noise]):
@@ -538,9 +538,9 @@ def _note(best: Sequence[float], noise: float) -> str:
 
 @contextmanager
 def input_file(name: str, column: str, language: str | None, *, skip_empty: bool = False) -> Iterator["TextFile"]:
-    """Open the texts of a file, or of standard input, which is copied to a temporary file to be read twice.
+    """Open the texts of a file, or of standard input, copied to a temporary file so that it can be read twice.
 
-    With `skip_empty`, lines without text are left out, and their number is said in the end.
+    With `skip_empty`, leave out lines without text, and report their number at the end.
     """
     from dataclasses import replace
 
@@ -561,9 +561,9 @@ def input_file(name: str, column: str, language: str | None, *, skip_empty: bool
 
 @contextmanager
 def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", "tqdm"]]:
-    """Read the texts once, so that no error comes after hours, and warn of languages that the head has not seen.
+    """Read the texts once, so that no error comes after hours, and warn of languages unknown to the head.
 
-    Then show how many are done, and the time left.
+    Then show a progress bar with the time left.
     """
     from dataclasses import replace
 
@@ -644,7 +644,7 @@ def serve(
 
 
 def _classifier(folder: Path, model: "AnyModel") -> "Classifier":
-    """Load a classifier, and classify once; it shares the model of the index, if it was fitted on that."""
+    """Load a classifier and classify once; share the index's model if the classifier was fitted on it."""
     from disent import Classifier
     from disent_core.errors import TrainingError
 

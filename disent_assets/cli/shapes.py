@@ -15,7 +15,7 @@ from disent_assets.counted import counted
 if TYPE_CHECKING:
     from disent_core.shapes import Shape, Wording
 
-_VALUES, _WORDINGS = 5, 3  # of a slot, and of a shape in a table, that are shown
+_VALUES, _WORDINGS = 5, 3  # shown values of a slot, and shown wordings of a shape in a table
 _REMEDY = (
     "If requests that belong together lie apart, join more by --threshold 0.5, or train a model on yours and their "
     "translations: disent train, then --head FOLDER"
@@ -61,7 +61,7 @@ def shapes(
     from disent_core.shapes import compared
 
     if page is not None:
-        import_module("jinja2")  # before the work: without it, the message says how to install it
+        import_module("jinja2")  # before the work; if it is missing, the error says how to install it
     model = open_model(head, None)
     listed: list[str] = []
     lines: dict[str, list[int]] = {}
@@ -123,7 +123,7 @@ def _for_programs(wording: "Wording", lines: dict[str, list[int]]) -> dict[str, 
     from disent_core.shapes import compared
 
     return {
-        "slots_are": "proposed",  # read off the texts; nobody has annotated them
+        "slots_are": "proposed",  # derived from the texts, not annotated
         "slots": [[{"value": value, "count": n} for value, n in values.items()] for values in wording.slots],
         "examples": list(wording.examples),
         "lines": sorted(line for text in wording.texts for line in lines[compared(text)]),

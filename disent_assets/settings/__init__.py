@@ -1,1 +1,1 @@
-"""Read the environment: project, home, profile, Dagster instance."""
+"""Settings from the environment: project, home, profile and Dagster instance."""

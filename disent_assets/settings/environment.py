@@ -1,4 +1,4 @@
-"""Read the environment variables of disent: which configuration and results are used, and how steps run."""
+"""Read disent's environment variables: which configuration and results to use, and how to run steps."""
 
 import math
 import os
@@ -25,17 +25,17 @@ ONE_THREAD = {
     "POLARS_MAX_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""Environment of a process that runs one of several steps; results do not depend on the number of its cores."""
+"""Environment of a process that runs one of several steps; results do not depend on the number of cores."""
 _POSTGRES = "postgresql+psycopg2://"
 
 
 class Variable(NamedTuple):
     name: str
-    default: str  # of an unset or empty variable
+    default: str  # for an unset or empty variable
     description: str
-    wanted: str = ""  # what a value must be, in an error
+    wanted: str = ""  # what a value must be, for error messages
     is_valid: Callable[[str], bool] = bool
-    is_secret: bool = False  # not shown, and not passed on to other machines, which have it in their own environment
+    is_secret: bool = False  # not shown, nor passed to other machines, which have it in their own environment
 
 
 def _choice(name: str, choices: tuple[str, ...], description: str) -> Variable:
@@ -73,7 +73,7 @@ def _is_database(text: str) -> bool:
 
     try:
         return bool(make_url(text))
-    except ValueError:  # its message has the part of a password behind a `:`
+    except ValueError:  # its message would show the part of a password after a `:`
         return False
 
 
@@ -113,11 +113,11 @@ VARIABLES = {
         Variable("DISENT_STARTED", "", "set by disent dev: names its start"),
     )
 }  # fmt: skip
-"""All environment variables of disent, by name."""
+"""All of disent's environment variables, by name."""
 
 
 def value(name: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a variable or its default, checked; empty if it is unset and has no default."""
+    """Return the validated value of a variable or its default; empty if it is unset and has no default."""
     variable = VARIABLES[name]
     text = environment.get(name) or variable.default
     if text and not variable.is_valid(text):
@@ -136,7 +136,7 @@ def described_variables() -> str:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How runs are executed and refreshed: the variables of the same names."""
+    """How runs are executed and refreshed; fields are named after their environment variables."""
 
     executor: str
     ui: str | None = None
@@ -147,12 +147,12 @@ class RunSettings:
 
 
 def environment_of(config: Path, home: Path) -> dict[str, str]:
-    """Return the environment of a process that works with another configuration and folder than this one."""
+    """Return the environment of a process that works with this configuration and folder of results."""
     return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": address_of(home)}
 
 
 def address_of(home: Path) -> str:
-    """Return what DISENT_HOME has to be for a process that uses the same home."""
+    """Return the DISENT_HOME of a process that uses this home: its path, or its address in a bucket."""
     from disent_core.storage.remote import bucket_of
 
     bucket = bucket_of(home)
@@ -172,7 +172,7 @@ def run_settings(environment: Mapping[str, str] = os.environ) -> RunSettings:
 
 
 def serve_token(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the token of `disent serve`; one that is empty by mistake must not mean that there is no login."""
+    """Return the token of `disent serve`; reject an empty one, which must not disable the login by mistake."""
     name = "DISENT_SERVE_TOKEN"
     if name in environment and not environment[name]:
         raise ConfigError(f"{name} must be {VARIABLES[name].wanted}")
@@ -198,17 +198,17 @@ def profile_of(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def is_local(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether steps run in processes of this machine."""
+    """Return whether steps run as processes on this machine."""
     return profile_of(environment) == VARIABLES["DISENT_PROFILE"].default
 
 
 def step_share(environment: Mapping[str, str] = os.environ) -> tuple[float, float]:
-    """Return the GPUs of a step that computes, and the factor of every step's memory."""
+    """Return the number of GPUs of a step that computes, and a factor for the memory of every step."""
     return float(value("DISENT_GPU", environment)), float(value("DISENT_MEMORY", environment))
 
 
 def database(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the address of the Postgres database of Dagster's runs and events, if there is one."""
+    """Return the address of the Postgres database for Dagster's runs and events, if there is one."""
     return value("DISENT_POSTGRES", environment) or None
 
 
@@ -218,7 +218,7 @@ def code_locations(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def passed_on(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the names of the variables that a step on another machine gets from this process."""
+    """Return the names of the variables that this process passes on to steps on other machines."""
     secret = {name for name, variable in VARIABLES.items() if variable.is_secret}
     return ["PATH", *sorted(name for name in environment if name.startswith("DISENT_") and name not in secret)]
 
@@ -228,7 +228,7 @@ def configuration(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    from disent_core.config.load import load_config  # loads torch, which whoever only asks the warehouse does not need
+    from disent_core.config.load import load_config  # loads torch, which querying the warehouse does not need
     from disent_core.lineage.workspace import Workspace
 
     config, home = load_config(configuration(environment)), home_folder(environment)
@@ -238,7 +238,7 @@ def open_workspace(environment: Mapping[str, str] = os.environ) -> "Workspace":
 
 
 def open_to_look(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """Return the workspace, with its corpora in place, in a folder of results that may be read-only."""
+    """Return the workspace with its corpora in place; its folder of results may be read-only."""
     from disent_core.config.checks import check_paths
 
     workspace = open_workspace(environment)
@@ -249,7 +249,7 @@ def open_to_look(environment: Mapping[str, str] = os.environ) -> "Workspace":
 def use_utf8() -> None:
     """Start this program again in Python's UTF-8 mode if the locale has another encoding.
 
-    Otherwise paths with other letters than ASCII could not be written to Parquet or JSON, nor texts to the terminal.
+    Otherwise non-ASCII paths could not be written to Parquet or JSON, nor texts to the terminal.
     """
     is_utf8 = {sys.getfilesystemencoding(), sys.stdout.encoding, sys.stderr.encoding} <= {"utf-8", "UTF-8"}
     if not is_utf8 and os.environ.get("PYTHONUTF8") != "1":
@@ -259,7 +259,7 @@ def use_utf8() -> None:
 
 @contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for the processes that are started meanwhile."""
+    """Set environment variables for processes started within the context."""
     before = dict(os.environ)
     os.environ.update(values)
     try:

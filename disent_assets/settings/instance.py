@@ -32,12 +32,12 @@ from disent_core.storage.results import write_text_result
 if TYPE_CHECKING:
     from disent_core.lineage.workspace import Workspace
 
-_UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")  # what Dagster's addresses of its SQLite files read as something else
+_UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")  # characters that Dagster's SQLite URLs would misread
 _OTHER = "Set DISENT_HOME to another folder, or change its permissions"
 
 
 def prepare(home: Path) -> None:
-    """Make the folder of results, unless it is there."""
+    """Create the folder of results unless it exists."""
     check_name(home)
     if is_read_only(home):
         works = "status, sql, leaderboard and report --output can"
@@ -68,7 +68,7 @@ def is_read_only(home: Path) -> bool:
 
 
 def claim(config: Config, home: Path) -> None:
-    """Record that the results in a folder are of this configuration."""
+    """Record that the results in a folder belong to this configuration."""
     check_owner(config, home)
     identity = owner_identity(config, home)
     recorded = recorded_owner(home)
@@ -89,22 +89,22 @@ SETTINGS = Path(__file__).with_name("dagster.yaml")
 _NAME = "home.id"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
-HIDDEN = ".dagster/disent"  # how tags begin that the UI does not show
+HIDDEN = ".dagster/disent"  # prefix of tags that the UI hides
 FACE = {f"{HIDDEN}_face": "command line"}
-"""Tag of the runs that a process of the command line, not Dagster's daemon, has to end."""
+"""Tag of runs that a command-line process, not Dagster's daemon, must end."""
 NOT_REPEATED = {"dagster/max_retries": "0"}
-"""If the process of such a run dies, the user repeats the command; the daemon must not repeat the run."""
+"""Tag of the same runs: if the process dies, the user repeats the command; the daemon must not retry the run."""
 BEGAN = f"{HIDDEN}_began"  # tag of the runs of a command or a refresh: when it began
 HOME = f"{HIDDEN}_home"
-"""Tag of the runs of a process: which folder of results it has opened. Several may share one database of runs."""
+"""Tag that identifies the folder of results of a run: several folders may share one database of runs."""
 _STATE_OF: WeakKeyDictionary[dg.DagsterInstance, Path] = WeakKeyDictionary()
-"""The folder `dagster` of the results that an instance records; its own settings may lie elsewhere."""
+"""The folder `dagster` in the results that an instance records; its settings may lie elsewhere."""
 _STATUS = dg.DagsterRunStatus
 UNFINISHED = [_STATUS.NOT_STARTED, _STATUS.STARTING, _STATUS.STARTED, _STATUS.CANCELING]
 
 
 def dagster_home(home: Path) -> Path:
-    """Make the folder of Dagster's state, with the `dagster.yaml` of the profile unless it has one; return its path."""
+    """Create the folder of Dagster's state, with the profile's `dagster.yaml` unless it has one; return its path."""
     folder = home / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / SETTINGS.name).exists():
@@ -115,9 +115,9 @@ def dagster_home(home: Path) -> Path:
 
 
 def settings_folder(home: Path) -> Path:
-    """Return the folder of the `dagster.yaml` to use: the results', or `DAGSTER_HOME` where steps run elsewhere.
+    """Return the folder of the `dagster.yaml` to use: in the results, or `DAGSTER_HOME` if steps run elsewhere.
 
-    A `DAGSTER_HOME` with a `home.id` is not the user's: a process of disent has set it for those that it starts.
+    A `DAGSTER_HOME` with a `home.id` is not the user's: a disent process has set it for its child processes.
     """
     of_user, folder = os.environ.get("DAGSTER_HOME"), dagster_home(home)
     if not of_user or is_local() or Path(of_user, _NAME).exists():
@@ -133,7 +133,7 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     if database():
         wait_for_database()
     with _state_errors(home / "dagster"):
-        with locked(home / "dagster"):  # if two first runs start at once, one would fail to make the databases
+        with locked(home / "dagster"):  # of two simultaneous first runs, one would fail to create the databases
             folder = str(settings_folder(home))
             instance = dg.DagsterInstance.from_config(folder)
         os.environ["DAGSTER_HOME"] = folder  # child processes of a run read it
@@ -143,7 +143,7 @@ def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
 
 @contextmanager
 def used(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
-    """Show other processes that this one uses a folder of results; end the runs of killed ones if no other does."""
+    """Mark a folder of results as in use by this process; if no other uses it, end the runs of killed processes."""
     folder = _STATE_OF[instance] = dagster_home(home)
     with shared(folder / "processes.lock", lambda: _end_killed_runs(instance)):
         yield
@@ -151,7 +151,7 @@ def used(instance: dg.DagsterInstance, home: Path) -> Iterator[None]:
 
 @contextmanager
 def shown_state(home: Path) -> Iterator[None]:
-    """Let `DAGSTER_HOME` be the state of a folder of results, or a copy of it if this process may not write it."""
+    """Point `DAGSTER_HOME` to the state of a folder of results, or to a copy if this process may not write to it."""
     if not is_read_only(home):
         os.environ["DAGSTER_HOME"] = str(dagster_home(home))
         yield
@@ -167,7 +167,7 @@ def _copied(home: Path) -> Iterator[Path]:
     with temporary_folder() as folder:
         state, copy = home / "dagster", folder / "dagster"
         for file in [*state.glob(SETTINGS.name), *state.rglob("*.db*")]:
-            if file.suffix in (".yaml", ".db", ".db-wal"):  # of one that is being written, the rest is in its log
+            if file.suffix in (".yaml", ".db", ".db-wal"):  # a database in use has its latest changes in its log
                 target = copy / file.relative_to(state)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
@@ -192,10 +192,10 @@ def _state_errors(folder: Path) -> Iterator[None]:
 
 
 def _end_killed_runs(instance: dg.DagsterInstance) -> None:
-    """End the runs of killed processes: each still occupies its place in a pool, for which later runs would wait."""
+    """End the runs of killed processes, which still hold pool slots that later runs would wait for."""
     here = home_tag(instance)
     for run in instance.get_runs(dg.RunsFilter(tags=FACE, statuses=UNFINISHED)):
-        if run.tags.get(HOME, here[HOME]) != here[HOME]:  # the lock says nothing of processes with another folder
+        if run.tags.get(HOME, here[HOME]) != here[HOME]:  # the lock does not cover processes with another folder
             continue
         instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
         instance.report_run_failed(run, "The process of this run was killed.")
@@ -208,13 +208,13 @@ def has_own_database(instance: dg.DagsterInstance) -> bool:
 
 
 def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
-    """Return the tag of the runs of processes that have opened this folder of results."""
+    """Return the tag of runs by processes that have opened this folder of results."""
     name = (_STATE_OF.get(instance) or Path(instance.root_directory)) / _NAME
     return {HOME: name.read_text(encoding="utf-8") if name.exists() else ""}
 
 
 def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """Return the workspace for a run: its corpora are in place, and its folder of results is its own."""
+    """Return the workspace for a run, with its corpora in place and its folder of results claimed."""
     workspace = open_to_look(environment)
     prepare(workspace.home)
     claim(workspace.config, workspace.home)

@@ -1,7 +1,7 @@
-"""Build the DuckDB warehouse, without Dagster; `disent.query` reads it.
+"""Build the DuckDB warehouse without Dagster; `disent.query` reads it.
 
-`sql_files` reads the tables and views that it consists of; they are made from the tables of a run, `INPUTS`: their
-rows, or the files of a large one, over which the warehouse has a view. `sql/checks` has one check a file.
+`sql_files` reads the definitions of its tables and views, which are built from the tables of a run (`INPUTS`). Rows are
+copied; over the files of a large table, the warehouse has a view. `sql/checks` holds one check per file.
 """
 
 import re
@@ -46,12 +46,12 @@ from disent_core.storage.schemas import SUBJECT
 from disent_core.storage.tables import SCHEMAS, fingerprint, rows_table
 
 STORAGE_VERSION = "v1.2.0"
-"""The oldest DuckDB that opens the warehouse: many programs lag behind the newest. Views keep to its functions."""
+"""Oldest DuckDB that can open the warehouse, as many programs lag behind. Views use only its functions."""
 
 Severity = Literal["error", "warning"]
 
 
-SAMPLE = 5  # number of offending rows that the result of a check carries
+SAMPLE = 5  # most offending rows in the result of a check
 
 INPUTS = (
     "metrics", "rankings", "comparisons", "settings_search", "mteb_results", "configured_methods", "encoders",
@@ -59,7 +59,7 @@ INPUTS = (
     "template_pairs", "training_template_pairs", "parallel_mates", "code_switched_pairs", "training_curve",
     "training_costs", "metric_history", "asset_state", "step_costs", "catalogue",
 )  # fmt: skip
-"""Tables that the warehouse is built from, by their names in `SCHEMAS`."""
+"""Names in `SCHEMAS` of the tables that the warehouse is built from."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INTEGER", "HUGEINT", "UBIGINT")
 _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
@@ -67,7 +67,7 @@ _SEVERITY = re.compile(r"^-- severity: (error|warning)$", re.MULTILINE)
 
 @dataclass(frozen=True, kw_only=True)
 class CheckResult:
-    """The outcome of one check of `sql/checks`: the number of rows that it returned, and the first of them."""
+    """Outcome of one check of `sql/checks`: the number of offending rows, and the first of them."""
 
     name: str
     severity: Severity  # `error` keeps the old warehouse in place, `warning` is only reported
@@ -80,19 +80,19 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What a relation has."""
+    """Contents of a relation."""
 
     rows: int
-    version: str  # a hash of the rows in any order, or of the names of the files that a view reads
-    copies: int  # rows whose key another row has
-    columns: Mapping[str, str]  # their types by name
+    version: str  # order-independent hash of the rows, or hash of the names of the files that a view reads
+    copies: int  # rows whose key occurs in another row
+    columns: Mapping[str, str]  # name -> type
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarehouseReport:
-    contents: Mapping[str, Contents]  # of each table and view, tables first
+    contents: Mapping[str, Contents]  # by table and view, tables first
     checks: tuple[CheckResult, ...]
-    files: tuple[str, ...]  # names of the files beside the warehouse that its views read
+    files: tuple[str, ...]  # names of the files beside the warehouse that views read
     seconds: float
 
     @property
@@ -111,14 +111,14 @@ def build_warehouse(
     before_swap: Callable[[], None] = lambda: None,
     large: Collection[str] = (),
 ) -> WarehouseReport:
-    """Build the warehouse beside `destination` and swap it in, so that a reader sees either the old or the new one.
+    """Build the warehouse beside `destination` and swap it in, so that readers see either the old or the new one.
 
     Args:
-        inputs: the Parquet files or rows to load, by name from `INPUTS`; a name that is left out is an empty table.
+        inputs: name in `INPUTS` -> Parquet files or rows to load; a missing name stands for an empty table.
         sql_root: folder with `tables`, `views`, `checks` and `published`.
         destination: the DuckDB file. It changes only if every check of severity `error` passes.
-        before_swap: is called when the checks have passed, before `destination` changes.
-        large: inputs whose rows are not copied: a table that only chooses columns of one is a view over its files.
+        before_swap: called when the checks have passed, before `destination` changes.
+        large: inputs whose rows are not copied: a table that only selects their columns becomes a view over the files.
     """
     started = time.monotonic()
     published = published_tables(sql_root / "published")
@@ -156,7 +156,7 @@ def build_warehouse(
 
 
 def replace_states(states: pa.Table, sql_root: Path, destination: Path) -> CheckResult:
-    """Swap in a copy of the warehouse with other states of the assets; return the check of what they show."""
+    """Swap in a copy of the warehouse with these states of the assets; return the check that reads them."""
     with _new_database(destination, copied=True) as connection:
         connection.execute(f"set variable {FOLDER} = {text_literal(str(destination.parent.absolute()))}")
         connection.register("rows", states)
@@ -168,7 +168,7 @@ def replace_states(states: pa.Table, sql_root: Path, destination: Path) -> Check
 
 @contextmanager
 def _new_database(destination: Path, *, copied: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a new file, or a copy, beside `destination`, which replaces it if nothing is raised."""
+    """Open a new or copied database beside `destination`, and swap it in if nothing is raised."""
     with write_result(destination) as beside:
         if copied:
             shutil.copyfile(fetch(destination), beside)
@@ -190,7 +190,7 @@ def _new_database(destination: Path, *, copied: bool = False) -> Iterator[duckdb
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
-    """Return the types of the columns of a relation by name."""
+    """Return column -> type of a relation."""
     with one_line(f"relation {name}"):
         rows = connection.sql(f"from {name} limit 0")
     return dict(zip(rows.columns, map(str, rows.types), strict=True))
@@ -199,7 +199,7 @@ def _columns(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]
 def _described(
     created: Sequence[Relation], columns: Mapping[str, Mapping[str, str]], lines: Sequence[Description]
 ) -> dict[tuple[str, str], str]:
-    """Return what the relations (column empty) and their columns are; an empty text if nothing says it."""
+    """Return the descriptions of relations (column empty) and their columns; empty where there is none."""
     texts: dict[tuple[str, str], str] = {}
     for relation in created:
         name = relation.name.split(".")[1]
@@ -214,7 +214,7 @@ def _described(
 def _comment(
     connection: duckdb.DuckDBPyConnection, created: Sequence[Relation], texts: Mapping[tuple[str, str], str]
 ) -> None:
-    """Describe each relation and column where other programs look for it."""
+    """Store the descriptions of relations and columns as comments, where other programs look for them."""
     kinds = {relation.name: "macro table" if relation.kind == "macro" else relation.kind for relation in created}
     items = {
         f'column {name}."{column}"' if column else f"{kinds[name]} {name}": text
@@ -234,7 +234,7 @@ def _fill_catalogue(
     columns: Mapping[str, Mapping[str, str]],
     texts: Mapping[tuple[str, str], str],
 ) -> None:
-    """Write what each column is and how to use it, for programs that write queries."""
+    """Fill the table that describes each column and its use, for programs that write queries."""
     if CATALOGUE not in columns:
         return
     rows = [
@@ -269,9 +269,9 @@ def _role(relation: Relation, column: str, kind: str) -> str:
 def _contents(
     connection: duckdb.DuckDBPyConnection, relation: Relation, columns: Mapping[str, str], files: Sequence[str] | None
 ) -> Contents:
-    """Return what a relation has; the rows of a large table, of which `files` are given, are not hashed."""
+    """Return the contents of a relation; the rows of a large table, given by its `files`, are not hashed."""
     name, key = relation.name, ", ".join(f'"{column}"' for column in relation.key)
-    copies = f"count(*) - count(distinct hash({key}))" if key else "0"  # faster than of the columns themselves
+    copies = f"count(*) - count(distinct hash({key}))" if key else "0"  # faster than counting the columns themselves
     hashed = "'' || sum(hash(relation)::hugeint)" if files is None else "null"
     with one_line(f"relation {name}"):
         ((rows, repeated, version),) = connection.sql(
@@ -302,9 +302,9 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> CheckResult:
 def attach_inputs(
     connection: duckdb.DuckDBPyConnection, inputs: Mapping[str, Sequence[Path] | pa.Table], published: Iterable[str]
 ) -> None:
-    """Create `inputs.NAME` for each name of `INPUTS`, and for `published`, in memory: not in the file.
+    """Create `inputs.NAME` for each name of `INPUTS` and `published`, in memory instead of the file.
 
-    A name without rows is an empty table, one with files a view over exactly these.
+    A name without rows becomes an empty table, a name with files a view over exactly these.
     """
     if unknown := sorted(set(inputs) - {*INPUTS, *published}):
         raise TableError(f"{unknown} are not inputs of the warehouse; choose from {list(INPUTS)}")
@@ -351,15 +351,15 @@ def _scan(files: Iterable[str]) -> str:
 
 
 # --- views over files -------------------------------------------------------------------------------------
-# A view reads its files at each query, so they have to stay as they were when the warehouse was built. They lie in a
-# folder beside it (`warehouse.files`), named by their SHA-256: hard links, which take no space and keep the rows when
+# A view reads its files at each query, so they must stay as they were when the warehouse was built. They are hard
+# links in a folder beside it (`warehouse.files`), named by their SHA-256. Links take no space and keep the rows when
 # the table is replaced.
 
 
 def over_files(relation: Relation, files: Mapping[str, Sequence[str]], database: Path) -> Relation:
-    """Return the relation; as a view if it is a table that only chooses columns of one of these inputs.
+    """Return the relation, turned into a view if it is a table that only selects columns of one of these inputs.
 
-    The view finds the files beside the database, also where both were moved if the program tells it the folder.
+    The view finds the files beside the database; if both were moved, the program must set the variable `FOLDER`.
     """
     name = relation.chosen_from
     if name not in files:
@@ -372,7 +372,7 @@ def over_files(relation: Relation, files: Mapping[str, Sequence[str]], database:
 
 
 def _keep(path: Path, folder: Path) -> str:
-    """Link to a file under its SHA-256, or copy it if the file system has no links; return the name."""
+    """Hard-link a file under its SHA-256, or copy it if the file system has no links; return the name."""
     kept = folder / f"{sha256_of(path)}.parquet"
     with storage_errors(kept):
         folder.mkdir(parents=True, exist_ok=True)
@@ -390,12 +390,12 @@ def _is_whole(kept: Path) -> bool:
 
 
 def are_whole(database: Path, files: Iterable[str]) -> bool:
-    """Return whether the files that the views read are there, as they were."""
+    """Return whether the files that the views read exist unchanged."""
     return all(_is_whole(files_folder(database) / name) for name in files)
 
 
 def remove_others(database: Path, files: Collection[str]) -> None:
-    """Remove the files that neither the warehouse nor the one before it reads."""
+    """Remove all files but `files`, those that the warehouse and its predecessor read."""
     for path in files_folder(database).glob("*"):
         if path.name not in files:
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Copy what the warehouse answers for others: Parquet files, and one DuckDB file that has tables only."""
+"""Export the warehouse's tables and views for others: as Parquet files, and as tables of one DuckDB file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +21,8 @@ from disent_core.storage.results import fetch
 
 FILE = "disent.duckdb"
 SCHEMAS = ("main", "papers")
-"""What one asks first. The other schemas have what these are computed from."""
-_TEXTS = "%_text"  # columns with texts of corpora, which may not be everybody's to read
+"""Schemas that users query first; the others hold what these are computed from."""
+_TEXTS = "%_text"  # columns with texts of corpora, which not everybody may read
 _LISTED = f"""
     select relation, bool_or(column_name like '{_TEXTS}') as has_texts
     from {CATALOGUE} where split_part(relation, '.', 1) in {SCHEMAS} group by relation order by relation"""
@@ -30,9 +30,9 @@ _OF = "database_name = 'warehouse' and not internal and comment is not null"
 
 
 def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[str, int]:
-    """Write the tables and views of `SCHEMAS` into a folder, and return their numbers of rows by name.
+    """Write the tables and views of `SCHEMAS` into a folder; return name -> number of rows.
 
-    The folder appears whole, or the old one stays. `texts` also writes what has texts of corpora.
+    The folder appears complete, or the old one stays. `texts` includes the texts of corpora.
     """
     if not fetch(warehouse).is_file():
         raise no_warehouse(warehouse)
@@ -67,7 +67,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, name: str, folder: Path) -> int
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
-    """Give the copies the comments of the originals."""
+    """Copy the comments of the originals to the copies."""
     columns = f"""select 'column ' || schema_name || '.' || table_name || '."' || column_name || '"', comment,
         schema_name || '.' || table_name from duckdb_columns() where {_OF}"""
     relations = " union all ".join(

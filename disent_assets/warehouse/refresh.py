@@ -1,6 +1,6 @@
 """Build the warehouse of a workspace from the tables on disk, unless it is up to date.
 
-What belongs here: which files are loaded, and when. What does not: SQL, and how the database is built.
+This module decides which files to load, and when; SQL and building the database belong elsewhere.
 """
 
 import json
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from disent_assets.warehouse.build import CheckResult
 
 CODE_VERSION = "1"
-REGRESSIONS = "no_regressions"  # the check of `sql/checks` of what the last refresh has made worse
+REGRESSIONS = "no_regressions"  # the check in `sql/checks` for what the last refresh made worse
 KEYS = Check("keys_are_unique", "No two rows of a relation have the same key.", blocking=False)
 HISTORY = Check("history_is_complete", "No file of the history of metrics was damaged and set aside.", blocking=False)
 
 
 def code_version() -> str:
-    """Return the version of the step, which an edited view changes."""
+    """Return the version of the step; it changes when a view is edited."""
     return f"{CODE_VERSION}.{sql_hash(SQL)[:8]}"
 
 
 def warehouse_checks() -> dict[str, Check]:
-    """Return the checks of the history and of all keys, and those of `sql/checks`, by name.
+    """Return name -> check: those of the history, of all keys and of `sql/checks`.
 
-    None of them blocks the asset: if a check of severity `error` fails, the last warehouse stays in place anyway.
+    None of them blocks the asset: if a check of severity `error` fails, the old warehouse stays in place anyway.
     """
     paths = sorted((SQL / "checks").glob("*.sql"))
     grains = {
@@ -64,12 +64,12 @@ def refresh_warehouse(
     observed: Sequence[State] = (),
     costs: Sequence[Mapping[str, Any]] = (),
 ) -> StepResult:
-    """Build the warehouse, unless it was built from the same tables and the same SQL; record what is new in it.
+    """Build the warehouse unless it was built from the same tables and SQL; record what is new in it.
 
-    The history is written when the new warehouse has passed its checks, before it is swapped in. A run that is killed
-    in between builds the warehouse again and finds nothing new to record. `run_id` is Dagster's, and the command of the
-    run began at `began_at`, if that is known. `observed` are the states once it is built, `costs` the
-    rows of `step_costs`.
+    The history is written after the new warehouse has passed its checks and before it is swapped in. If the run is
+    killed in between, the next one builds the warehouse again and finds nothing new to record. `run_id` is Dagster's;
+    `began_at` is when the command of the run began, if known; `observed` are the states once the warehouse is built;
+    `costs` are the rows of `step_costs`.
     """
     from disent_assets.warehouse.build import INPUTS, are_whole, build_warehouse, remove_others
     from disent_core.lineage.history import append, history_files, new_rows, read_history
@@ -81,7 +81,7 @@ def refresh_warehouse(
         inputs: dict[str, list[Path] | pa.Table] = {name: stored[name] for name in INPUTS if name in stored}
         infos = {name: [info for path in stored[name] if (info := read_info(path)) is not None] for name in inputs}
         contents = {name: [info.content_hash for info in of_table] for name, of_table in infos.items()}
-        # Tables over whose files the warehouse has views: none in a bucket, where readers fetch one file.
+        # Tables whose files the warehouse only views: none in a bucket, where readers fetch a single file.
         bound = workspace.config.warehouse.copy_rows_below if remote_of(workspace.warehouse) is None else math.inf
         large = [name for name, of_table in infos.items() if sum(info.rows for info in of_table) >= bound]
         inputs_hash = fingerprint(CODE_VERSION, contents, sql_hash(SQL), *([large] if large else []))
@@ -119,7 +119,7 @@ def refresh_warehouse(
 
 
 def update_states(workspace: Workspace, states: pa.Table) -> None:
-    """Write the states at the end of a run into the warehouse, whose step may have failed or not run."""
+    """Write the states at the end of a run into the warehouse, even if its step failed or did not run."""
     with sole_maker(workspace.warehouse):
         last = read_build(workspace)
         if last.get("sql") == sql_hash(SQL) and open_result(workspace.warehouse) is not None:
@@ -127,7 +127,7 @@ def update_states(workspace: Workspace, states: pa.Table) -> None:
 
 
 def _with_states(workspace: Workspace, last: Mapping[str, Any], states: pa.Table) -> dict[str, Any] | None:
-    """Replace the states in the warehouse and return its new record; None if it has these."""
+    """Replace the states in the warehouse and return its new record; None if the states are the same."""
     from disent_assets.warehouse.build import replace_states
 
     if last.get("states") == (hashed := _states_hash(states)):
@@ -143,19 +143,19 @@ def _states_hash(states: pa.Table) -> str:
 
 
 def _outcome(check: "CheckResult") -> dict[str, Any]:
-    """Return the number of rows that a check found, and the first of them as texts."""
+    """Return the number of rows that a check returned, and the first of them as text."""
     sample = [", ".join(f"{name} {value}" for name, value in row.items()) for row in check.sample]
     return {"rows": check.offending, **({"sample": sample} if sample else {})}
 
 
 def read_build(workspace: Workspace) -> dict[str, Any]:
-    """Return the record of the last build. It is written after the swap: a run killed in between builds again."""
+    """Return the record of the last build. It is written after the swap; a run killed in between builds again."""
     written = none_if_damaged(lambda: read_result(workspace.warehouse.with_suffix(".json")))
     return json.loads(written) if written is not None else {}
 
 
 def newest_refresh(last: Mapping[str, Any]) -> int:
-    """Return the number of the newest refresh in the record of a build; 0 before the first."""
+    """Return the number of the newest refresh in the record of a build; 0 if there is none."""
     files = last.get("history") or ["0-0"]
     return int(Path(files[-1]).stem.rpartition("-")[2])
 
@@ -165,7 +165,7 @@ def _write(workspace: Workspace, record: Mapping[str, Any]) -> None:
 
 
 def state_rows(workspace: Workspace, states: Sequence[State]) -> pa.Table:
-    """Return the table of states, recorded now."""
+    """Return the table of states, with the current time."""
     rows = read_run_table(workspace, ASSET_STATE).to_pylist()
     before = {(row["asset"], row["partition"]): row for row in rows}
     return rows_table(_rows(states, before, datetime.now(UTC)), ASSET_STATE[1])

@@ -1,13 +1,13 @@
-"""Read the folder `sql`: its tables and views by name, in the order in which they can be created.
+"""Read the folder `sql`: its tables and views by name, in an order in which they can be created.
 
-`tables` and `views` hold one relation a file (`tables/corpora/utterances.sql` is `corpora.utterances`), `macros` a view
-with parameters. Each CSV file of `published` is a table, the files of `published/figures` are the papers' figures, and
-`templates/paper_table.sql` makes a view for each table that `published/paper_tables.csv` lists. Queries name what they
-read as `inputs.NAME` (in tables only) or `schema.relation`; the order of creation follows from these names.
+`tables` and `views` hold one relation per file (`tables/corpora/utterances.sql` is `corpora.utterances`), `macros` one
+view with parameters. Each CSV file of `published` is a table, the files of `published/figures` are papers' figures, and
+`templates/paper_table.sql` makes a view for each table that `published/paper_tables.csv` lists. Queries refer to
+`inputs.NAME` (in tables only) or `schema.relation`; the order of creation follows from these references.
 
-Schema `main` is what users query first, a stage's schema has its tables, `papers` the papers' tables beside what was
-measured, and `parts` what the others are computed from. `columns.csv` describes the columns, `column_lineage.csv` lists
-what they are computed from.
+Users query schema `main` first. The schema of a stage holds its tables, `papers` the papers' tables beside the measured
+figures, and `parts` what the others are computed from. `columns.csv` describes the columns, and `column_lineage.csv`
+lists what they are computed from.
 """
 
 import csv
@@ -37,7 +37,7 @@ _PUBLISHED = pa.schema(
     ]
 )
 COLUMN_LINEAGE = "column_lineage.csv"
-OF_STATES = "metrics_are_current"  # the check of `sql/checks` that reads the states of the assets
+OF_STATES = "metrics_are_current"  # the check in `sql/checks` that reads the states of the assets
 COMMENT = re.compile(r"--[^\n]*")
 _HEADER = re.compile(r"^-- (grain|key|parameters|units): (.+)$", re.MULTILINE)
 _FIRST_READ = re.compile(r"^-- reads: (\w+\.\w+)", re.MULTILINE)
@@ -47,7 +47,7 @@ _PLACEHOLDER = re.compile(r'"?\$(\w+)"?')
 
 @dataclass(frozen=True)
 class Relation:
-    """A table, a view, or a table macro (a view with parameters): its name as `schema.relation`, and its query."""
+    """A table, a view or a table macro (a view with parameters), with its name `schema.relation` and its query."""
 
     name: str
     kind: Kind
@@ -60,7 +60,7 @@ class Relation:
 
     @property
     def chosen_from(self) -> str:
-        """The only input, if the query does nothing but choose columns of it; empty otherwise."""
+        """The single input whose columns the query selects, if it does nothing else; empty otherwise."""
         words = COMMENT.sub("", self.sql).replace(",", " ").split()
         if words[:1] != ["select"] or words[-2:-1] != ["from"] or not words[-1].startswith("inputs."):
             return ""
@@ -69,7 +69,7 @@ class Relation:
 
     @property
     def created(self) -> str:
-        """The statement that creates it."""
+        """The statement that creates the relation."""
         parameters = f"({self.header['parameters']}) as table" if self.kind == "macro" else "as"
         return f"create {self.kind} {self.name} {parameters} {self.sql}"
 
@@ -79,12 +79,12 @@ class Relation:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Columns that no two rows share, as its header says; empty if it does not."""
+        """Columns of the unique key that the file's header declares; empty if it declares none."""
         return tuple(column.strip('" ') for column in self.header.get("key", "").split(",") if column)
 
     @property
     def description(self) -> str | None:
-        """What a row is, the units and the key, from the header of its file; None if it has none."""
+        """What a row is, its units and its key, from the file's header; None without a header."""
         header = self.header
         if "grain" not in header:
             return None
@@ -94,14 +94,14 @@ class Relation:
 
 
 def references(sql: str) -> frozenset[str]:
-    """Return the relations that a query reads, as it names them: `schema.relation` after `from` or `join`."""
+    """Return the relations that a query reads: each `schema.relation` after `from` or `join`."""
     return frozenset(_REFERENCE.findall(COMMENT.sub("", sql)))
 
 
 def column_sources(sql_root: Path) -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """Return, by relation and column, the columns that it is computed from: pairs of `schema.relation` and column.
+    """Return relation -> column -> source columns, as pairs of `schema.relation` and column.
 
-    A column has none if it is written in its query, counts rows or stands in a file of `published`.
+    A column has no sources if it is a constant, counts rows or comes from a file in `published`.
     """
     sources: dict[str, dict[str, list[tuple[str, str]]]] = {}
     with (sql_root / COLUMN_LINEAGE).open(encoding="utf-8", newline="") as file:
@@ -113,15 +113,15 @@ def column_sources(sql_root: Path) -> dict[str, dict[str, list[tuple[str, str]]]
 
 
 def subjects_of_checks(sql_root: Path) -> dict[str, str]:
-    """Return the relation that each check of `checks` is about, by its name: the one that its header names first."""
+    """Return check -> the relation it is about: the first one that its header names."""
     paths = sorted((sql_root / "checks").glob("*.sql"))
     return {path.stem: match[1] for path in paths if (match := _FIRST_READ.search(path.read_text(encoding="utf-8")))}
 
 
 def published_tables(folder: Path) -> dict[str, pa.Table]:
-    """Read each CSV file of `sql/published` as a table by its name, and the papers' figures as `published_metrics`.
+    """Read each CSV file of `sql/published` as a table of its name, and the papers' figures as `published_metrics`.
 
-    Figures come in the order of their files and lines. An empty field of another table is null.
+    Figures keep the order of their files and lines. Empty fields of the other tables are null.
     """
     figures = pc.ConvertOptions(column_types=_PUBLISHED, include_columns=_PUBLISHED.names, strings_can_be_null=False)
     values = pc.ConvertOptions(null_values=[""], strings_can_be_null=True)
@@ -135,14 +135,14 @@ def _read_csv(path: Path, options: pc.ConvertOptions) -> pa.Table:
         table = pc.read_csv(path, parse_options=pc.ParseOptions(newlines_in_values=True), convert_options=options)
     except (pa.ArrowException, OSError) as error:
         raise TableError(located(path, None, f"not as expected: {error}", "Correct the file")) from error
-    # Without rows, columns would have no type, and no view could compare them with text.
+    # Without rows, columns would have no type, and views could not compare them with text.
     return table if table.num_rows else pa.table({name: pa.array([], pa.string()) for name in table.column_names})
 
 
 def relations(sql_root: Path, published: Mapping[str, pa.Table]) -> dict[str, Relation]:
-    """Return every table and view by its name; the schema is `main` if its file is in no subfolder."""
+    """Return every table and view by name; the schema of a file outside subfolders is `main`."""
     by_name: dict[str, Relation] = {}
-    # A table for each CSV file of `sql/published`, but not for the papers' figures: `sql/tables` has their query.
+    # A table for each CSV file of `sql/published`, except the papers' figures, whose query is in `sql/tables`.
     values = [
         (sql_root / "published" / f"{name}.csv", Relation(f"parts.{name}", "table", f"from inputs.{name}"))
         for name in published
@@ -167,7 +167,7 @@ def _of_files(sql_root: Path) -> Iterator[tuple[Path, Relation]]:
 
 
 def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tuple[Path, Relation]]:
-    """Yield a view such as `fmda_table2` for each table of a paper with labels; the panels `T2a`, `T2b` share one."""
+    """Yield a view such as `fmda_table2` for each paper table with labels; the panels `T2a` and `T2b` share one."""
     path, listing = sql_root / "templates" / "paper_table.sql", sql_root / "published" / "paper_tables.csv"
     rows: list[dict[str, str]] = published["paper_tables"].to_pylist() if "paper_tables" in published else []
     for line, row in enumerate(rows, start=2):
@@ -177,13 +177,13 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
             paper, number = row["paper"], re.sub(r"\D", "", row["table"])
             labels = ", ".join(f"'{label}'" for label in row["labels"].split())
             values = {**row, "number": number, "labels": labels}
-            # Each `$name` or `"$name"` is replaced; thanks to the quotes linters read the template as SQL.
+            # Replace each `$name` or `"$name"`; thanks to the quotes, linters read the template as SQL.
             sql = _PLACEHOLDER.sub(lambda match, values=values: values[match[1]], path.read_text(encoding="utf-8"))
             yield path, Relation(f"papers.{paper}_table{number}", "view", sql)
 
 
 def in_order(named: Mapping[str, Relation]) -> list[Relation]:
-    """Return the tables, then the views and macros, each after the relations that it reads."""
+    """Sort tables before views and macros, each after the relations that it reads."""
     for view in named.values():
         if view.kind != "table" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
             raise DisentError(f"view {view.name} reads {inputs}; only tables may. Read the table of that name")
@@ -200,7 +200,7 @@ def in_order(named: Mapping[str, Relation]) -> list[Relation]:
 
 @dataclass(frozen=True)
 class Description:
-    """A line of `columns.csv`; relation (without its schema) and column may have `*`.
+    """A line of `columns.csv`; the relation (without schema) and the column may contain `*`.
 
     Without a column, the line describes the relation itself.
     """
@@ -211,11 +211,11 @@ class Description:
 
     def fits(self, relation: str, column: str) -> bool:
         is_of_column = self.column == column or ("*" in self.column and fnmatchcase(column, self.column))
-        return is_of_column and fnmatchcase(relation, self.relation)  # which takes longer
+        return is_of_column and fnmatchcase(relation, self.relation)  # slower, so tested last
 
     @property
     def generality(self) -> tuple[bool, bool, bool]:
-        """Smaller for a line that is more specific: first of its relation, then of its column."""
+        """Sort key, smaller for a more specific line: by relation, then by column."""
         return self.relation == "*", "*" in self.relation, "*" in self.column
 
 
@@ -231,7 +231,7 @@ def descriptions(sql_root: Path) -> tuple[Description, ...]:
 
 
 def described(lines: Sequence[Description], relation: str, column: str = "") -> Description | None:
-    """Return the most specific line on a column of a relation, or on the relation itself; None if there is none."""
+    """Return the most specific line for a column, or for the relation if `column` is empty; None if none fits."""
     return min((line for line in lines if line.fits(relation, column)), key=lambda line: line.generality, default=None)
 
 
@@ -243,7 +243,7 @@ def sql_hash(sql_root: Path) -> str:
 
 
 def require_same_sql(database: Path, sql_root: Path) -> None:
-    """Refuse a warehouse that was built by another version of the folder, as its views may have other columns."""
+    """Reject a warehouse built from another version of the folder, as its views may have other columns."""
     record = database.with_suffix(".json")
     if record.is_file() and json.loads(record.read_text(encoding="utf-8")).get("sql") != sql_hash(sql_root):
         problem = "this warehouse was built by another version of disent"

@@ -1,4 +1,4 @@
-"""Post failed runs, and numbers that a refresh has made worse, to a webhook."""
+"""Post failed runs, and numbers made worse by a refresh, to a webhook."""
 
 import json
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from disent_assets.warehouse.refresh import REGRESSIONS
 EVERY_SECONDS = 5
 SECONDS_TO_ANSWER = 10
 DIED = "its process has died; the end of its log says how"
-"""Dagster says of such a run only that it was "marked as failed from outside"."""
+"""Dagster reports such a run only as "marked as failed from outside"."""
 
 
 def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
     """Return the sensor that posts a message for each failed run, with a link to it if there is a UI.
 
-    Commands report to the terminal; a refresh lists its failed steps. The address may contain a secret, so no message
-    shows it.
+    Runs of commands are left out, as they report to the terminal; a refresh lists its failed steps. No message shows
+    the address, which may contain a secret.
     """
 
     @dg.run_failure_sensor(
@@ -43,9 +43,9 @@ def alert_sensor(address: str, ui: str | None) -> dg.SensorDefinition:
 
 
 def regression_sensor(address: str, ui: str | None, warehouse: Sequence[str]) -> dg.SensorDefinition:
-    """Return the sensor that posts a message when the check of regressions begins to fail, or names others.
+    """Return the sensor that posts a message when the check of regressions starts to fail, or finds other ones.
 
-    The warehouse is an asset of this key. Commands report to the terminal.
+    `warehouse` is the key of the warehouse's asset. Runs of commands are left out: they report to the terminal.
     """
     key = dg.AssetCheckKey(dg.AssetKey(warehouse), REGRESSIONS)
 
@@ -74,7 +74,7 @@ def regression_sensor(address: str, ui: str | None, warehouse: Sequence[str]) ->
 
 
 def regressions_message(run: str, count: int, lines: Sequence[str], ui: str | None) -> dict[str, Any]:
-    """Return what is posted of `count` numbers that became worse, of which `lines` has the first."""
+    """Return the message about `count` numbers that became worse, the first of which are in `lines`."""
     link = f"{ui}/runs/{run}" if ui else None
     head = f"disent: {counted(count, 'number')} became worse in run {run[:8]}{f' ({link})' if link else ''}"
     rest = [f"and {count - len(lines)} more: disent sql 'from regressions'"] if count > len(lines) else []
@@ -82,7 +82,7 @@ def regressions_message(run: str, count: int, lines: Sequence[str], ui: str | No
 
 
 def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, ui: str | None) -> dict[str, Any]:
-    """Return what is posted: a text, as chat programs read it, and its parts.
+    """Return the message to post: a text for chat programs, and its parts.
 
     `reason` is why the run failed if no step did, for instance because its process was killed.
     """

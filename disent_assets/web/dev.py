@@ -1,7 +1,7 @@
-"""Run the UI and Dagster's daemon (`disent dev`), so that one signal ends everything that they have started.
+"""Run the UI and Dagster's daemon (`disent dev`), so that one signal ends everything that they start.
 
-`serve` starts this module as the leader of a new session. Web server, daemon, code servers and runs stay in its process
-group. A signal to `disent dev` goes to the whole group, and what does not end in time is killed.
+`serve` starts this module as the leader of a new POSIX session. Web server, daemon, code servers and runs stay in its
+process group. A signal to `disent dev` goes to the whole group; processes that do not end in time are killed.
 """
 
 import fcntl
@@ -27,17 +27,17 @@ from disent_assets.settings.environment import address_of
 from disent_assets.settings.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
 from disent_core.errors import DisentError
 
-GRACE_SECONDS = 20  # time in which the processes have to end after the first signal
+GRACE_SECONDS = 20  # for the processes to end after the first signal
 ORPHANED_SECONDS = 1.5  # the same if `disent dev` was killed: nobody waits for them
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve(home: Path, port: int) -> int:
-    """Run the UI and the daemon until they end, or until this process gets a signal; returns the exit code."""
+    """Run the UI and the daemon until they end or this process gets a signal; return the exit code."""
     with _only_one(home) as lock:
         end_lost_runs(home)
         address = ["--host", "127.0.0.1", "--port", str(port)]
-        # At "info" the terminal would get a line for every look of a sensor, four in five seconds.
+        # At "info", every evaluation of a sensor would print a line: four in five seconds.
         quiet = ["--log-level", "warning"]
         command = [sys.executable, "-m", __name__, "--workspace", str(SHARED / "workspace.yaml"), *address, *quiet]
         click.echo(f"In a few seconds the UI is at http://127.0.0.1:{port}. Ctrl-C ends it and its runs.")
@@ -53,7 +53,7 @@ def serve(home: Path, port: int) -> int:
 
 @contextmanager
 def _only_one(home: Path) -> Iterator[TextIO]:
-    """Hold a lock as long as one of the processes lives: two daemons would start every run twice."""
+    """Hold a lock while any of the processes lives: two daemons would start every run twice."""
     with Path(dagster_home(home), "dev.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,9 +63,9 @@ def _only_one(home: Path) -> Iterator[TextIO]:
 
 
 def end_lost_runs(home: Path) -> None:
-    """Report runs of a killed daemon as failed: it would wait for them, and repeats them once.
+    """Report the runs of a killed daemon as failed, so that the new one retries them once instead of waiting.
 
-    In a database that other machines share, their runs go on; there Dagster's monitoring of runs does this.
+    In a database shared with other machines, whose runs go on, Dagster's run monitoring does this.
     """
     with open_instance(home) as instance:
         if not has_own_database(instance):
@@ -81,13 +81,13 @@ def end_lost_runs(home: Path) -> None:
 def run_group(
     command: Sequence[str], *, environment: Mapping[str, str], lock: TextIO, grace: float = GRACE_SECONDS
 ) -> int:
-    """Run a command in a process group of its own, and end the group if this process gets a signal.
+    """Run a command in its own process group, and end the group if this process gets a signal.
 
-    The standard input of the command ends when this process does, and it keeps the lock open. After the first signal
-    the group has `grace` seconds to end. Return the exit code of the command; 0 after a signal.
+    The command holds the lock, and its standard input ends when this process does. After the first signal the group has
+    `grace` seconds to end. Return the exit code of the command; 0 after a signal.
     """
     # A script in the background starts its commands with SIGINT ignored. Dagster's processes would inherit that, and
-    # use the same for SIGTERM. With a handler in this process, its children start with the default.
+    # treat SIGTERM the same. With a handler in this process, its children start with the default.
     for number in SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, signal.default_int_handler)
@@ -103,12 +103,12 @@ def run_group(
 
 
 def _end(leader: subprocess.Popen[bytes], grace: float) -> None:
-    """End the process group; kill what is left of it after a while, or at a second signal."""
+    """End the process group; kill what is left after `grace` seconds or a second signal."""
     try:
         _signal_group(leader, signal.SIGTERM)
         until = time.monotonic() + grace
         while time.monotonic() < until and _signal_group(leader, 0):
-            leader.poll()  # a process that has ended belongs to the group until its parent has asked
+            leader.poll()  # a process that has ended stays in the group until its parent reaps it
             time.sleep(0.1)
     finally:
         _signal_group(leader, signal.SIGKILL)
@@ -116,7 +116,7 @@ def _end(leader: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def _signal_group(leader: subprocess.Popen[bytes], number: int) -> bool:
-    """Send a signal; returns whether the group has a process left."""
+    """Send a signal; return whether the group has a process left."""
     try:
         os.killpg(leader.pid, number)
     except ProcessLookupError:
@@ -125,14 +125,14 @@ def _signal_group(leader: subprocess.Popen[bytes], number: int) -> bool:
 
 
 def _end_with_parent() -> None:
-    os.read(0, 1)  # ends when `disent dev` does, also if it was killed
+    os.read(0, 1)  # returns when `disent dev` ends, even if it is killed
     os.killpg(0, signal.SIGTERM)
     time.sleep(ORPHANED_SECONDS)
     os.killpg(0, signal.SIGKILL)
 
 
 def main() -> None:
-    """Run `dagster dev` with the arguments of this process, and with our web server."""
+    """Run `dagster dev` with the arguments of this process and our web server."""
     from disent_assets.web.server import replace_in_dagster_dev
 
     replace_in_dagster_dev()

@@ -1,7 +1,7 @@
-"""Listen for an application, so that slow, idle and numerous connections can't silence it.
+"""Serve an application so that slow, idle or numerous connections can't silence it.
 
-uvicorn alone waits for ever for the rest of a request, and answers 503 to everybody as soon as so many connections are
-open, silent ones included.
+By itself, uvicorn waits forever for the rest of a request. With a limit on connections it answers 503 to everybody once
+so many are open, even silent ones.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ from disent_assets.web.request_guard import LOOPBACK, in_address
 from disent_core.errors import DisentError
 
 REQUEST_SECONDS = 20
-"""For a client to send a whole request, and after an answer to take it and send the next one."""
+"""Time for a client to send a whole request, or to receive an answer and send the next request."""
 IDLE_SECONDS = 5
-"""Between an answer and the first byte of the next request."""
+"""Time between an answer and the first byte of the next request."""
 MOST_CONNECTIONS = 400
-"""Open at once, below 1,024 open files. A newer one closes one that waits for its client: the longest, of the address
-with most."""
+"""Most open connections, below 1,024 open files.
+A further one closes the connection that has waited longest for its client, of the address with most."""
 
 
 _WAITS = count()
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that is closed if its client keeps it waiting, or if there are too many that wait."""
+    """A connection that is closed if its client keeps it waiting, or if too many connections are open."""
 
     deadline: asyncio.TimerHandle | None = None
-    """None while an answer is computed, which is not the client's fault."""
+    """When to close the connection; None while an answer is computed, as that delay is not the client's."""
     number: int
-    """Of its last wait among all waits; clocks of event loops are too coarse to tell which began first."""
+    """Serial number of its last wait; clocks of event loops are too coarse to tell which wait began first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -62,7 +62,7 @@ class BoundedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._wait()
-        super().on_response_complete()  # may start the next request, if that has come already
+        super().on_response_complete()  # may start the next request if that has arrived
         self._stop_waiting_if_asked()
 
     def _stop_waiting_if_asked(self) -> None:
@@ -76,7 +76,7 @@ class BoundedProtocol(H11Protocol):
 
     def _drop(self) -> None:
         self._stop_waiting()
-        self.transport.abort()  # to close would wait until the client has taken what was sent
+        self.transport.abort()  # close() would wait until the client has received what was sent
 
     def _stop_waiting(self) -> None:
         if self.deadline is not None:
@@ -85,7 +85,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve an application until Ctrl-C; `ready` gets its address as soon as it can be opened. Port 0: any free one."""
+    """Serve an application until Ctrl-C; call `ready` with its address once it can be opened. Port 0: any free port."""
     with listening(host, port) as listener:
         ready(f"http://{in_address(host)}:{listener.getsockname()[1]}")
         with contextlib.suppress(KeyboardInterrupt):
@@ -93,7 +93,7 @@ def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> N
 
 
 def server(app: ASGIApp, **options: Any) -> uvicorn.Server:
-    """Make the server, whose connections are bounded."""
+    """Return a server with bounded connections."""
     config = uvicorn.Config(
         app, http=BoundedProtocol, ws="none", lifespan="off", access_log=False, server_header=False,
         proxy_headers=False, timeout_keep_alive=IDLE_SECONDS, timeout_graceful_shutdown=IDLE_SECONDS,

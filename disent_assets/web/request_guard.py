@@ -1,7 +1,7 @@
 """Reject requests from other web pages and other machines.
 
-Browsers send requests of any page to any port of this machine, and a page whose name is rebound to this address (DNS
-rebinding) can read the answers. `Guard` wraps a web server and rejects both.
+Browsers let any page send requests to any port of this machine, and a page whose host name is rebound to this address
+(DNS rebinding) can read the answers. `Guard` wraps a web server and rejects both.
 """
 
 import base64
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "::1")
 NAMES = ("127.0.0.1", "localhost", "[::1]")
-"""Names under which a browser of this machine asks for it. Any other is an attempt to read from a foreign page."""
+"""Host names that a browser on this machine uses. Any other is an attempt to read from a foreign page."""
 READS = ("GET", "HEAD", "OPTIONS")
 NO_FOREIGN_USE = {
     "X-Frame-Options": "DENY",
@@ -29,10 +29,10 @@ NO_FOREIGN_USE = {
 
 
 class Guard:
-    """Reject requests that the user's browser and programs do not send, and forbid other pages to embed answers.
+    """Reject requests that do not come from the user's browser or programs; forbid other pages to embed answers.
 
-    `shared` is a name or address under which other machines may ask as well; None: this machine only. `refuse` makes
-    the answer from the status and the reason.
+    `shared` is a name or address under which other machines may connect too; None: this machine only. `refuse` creates
+    the response from the status and the reason.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Guard:
 
 
 class Login:
-    """Reject requests without the token: as `Authorization: Bearer TOKEN`, or as the password that a browser asks for.
+    """Reject requests without the token, sent as `Authorization: Bearer TOKEN` or as the password of a browser login.
 
     `public` are paths that need none.
     """
@@ -91,7 +91,7 @@ def refused(status: int, reason: str) -> PlainTextResponse:
 
 
 def refusal(scope: Scope, shared: str | None = None) -> tuple[int, str] | None:
-    """Return with which status and why a request or a websocket is rejected, or None; `shared` as in `Guard`."""
+    """Return the status and the reason for rejecting a request or websocket, or None; `shared` as in `Guard`."""
     address, port = scope["server"]
     headers, method = Headers(scope=scope), scope.get("method", "GET")
     hosts, origins = headers.getlist("Host"), headers.getlist("Origin")
@@ -109,10 +109,10 @@ def refusal(scope: Scope, shared: str | None = None) -> tuple[int, str] | None:
 
 
 def _names(address: str, shared: str | None) -> tuple[str, ...]:
-    """Return the names that a Host header may have. DNS cannot rebind the address of the connection itself."""
+    """Return the names that a Host header may contain. DNS can't rebind the address of the connection itself."""
     if shared is None:
         return NAMES
-    reached = address.removeprefix("::ffff:")  # version 4 at a socket of version 6
+    reached = address.removeprefix("::ffff:")  # IPv4 on an IPv6 socket
     return tuple(dict.fromkeys([*(in_address(name) for name in (shared.lower(), reached)), *NAMES]))
 
 
@@ -122,14 +122,14 @@ def in_address(name: str) -> str:
 
 
 def _is_from_here(headers: Headers, method: str) -> bool:
-    """Return whether fetch metadata, if sent, excludes another page; a link may open a page."""
+    """Return whether fetch metadata, if sent, rules out another page; links may open a page."""
     site = headers.get("Sec-Fetch-Site", "none")
     opens_page = (headers.get("Sec-Fetch-Mode"), headers.get("Sec-Fetch-Dest")) == ("navigate", "document")
     return site in ("same-origin", "none") or (opens_page and method in READS)
 
 
 def _is_json(headers: Headers) -> bool:
-    """Whether the content is JSON; `text/plain; application/json`, which Dagster takes as well, needs no preflight."""
+    """Return whether the content is JSON; Dagster also takes `text/plain; application/json`, sent without preflight."""
     types = headers.getlist("Content-Type")
     message = Message()
     message["Content-Type"] = types[0] if len(types) == 1 else ""

@@ -1,7 +1,7 @@
-"""Run Dagster's web server behind the request guard: no other web page and no other machine can use it.
+"""Run Dagster's web server behind the request guard, so that no other web page or machine can use it.
 
 `python -m disent_assets.web.server` takes the arguments of `dagster-webserver`. `disent dev` starts it too.
-Dagster's own server executes whatever reaches its port, also a mutation in the address of a picture on a foreign page.
+Dagster's own server executes whatever reaches its port, even a mutation in the URL of a picture on a foreign page.
 `docs/operations.md`, section The UI, lists the rules for users.
 """
 
@@ -42,25 +42,25 @@ from disent_core.text import parsed_json
 
 PICTURES = (".png", ".svg")
 MOST_TOKENS = 10_000
-"""Tokens of a GraphQL query; the largest of the UI, `AssetHealthQuery` of Dagster 1.13.27, has 1,810."""
+"""Most tokens of a GraphQL query; the largest of the UI, `AssetHealthQuery` of Dagster 1.13.27, has 1,810."""
 _TOO_LARGE = f"a query of more than {MOST_TOKENS:,} tokens"
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
 class Server(DagsterWebserver):
-    """Dagster's server behind a `Guard`, with the pictures of the folder of results at `/pictures`."""
+    """Dagster's server behind a `Guard`; serves the pictures in the folder of results at `/pictures`."""
 
     def build_middleware(self) -> list[Middleware]:
         return [Middleware(Guard), *super().build_middleware()]
 
     def build_routes(self) -> list[BaseRoute]:
-        home = home_folder()  # lets this process know if it is in a bucket
+        home = home_folder()  # tells this process whether it is in a bucket
         of_state = Path(self._process_context.instance.root_directory).parent  # DAGSTER_HOME is DISENT_HOME/dagster
         plots = (of_state if is_local() else home) / "plots"
         return [Mount("/pictures", Pictures(directory=plots, check_dir=False)), *super().build_routes()]
 
     async def graphql_http_endpoint(self, request: Request) -> HTMLResponse | JSONResponse | PlainTextResponse:
-        """Queries and mutations come by POST; a GET only opens the page in which one writes them."""
+        """Accept queries and mutations by POST only; a GET opens the page in which to write them."""
         if request.method in READS and ("text/html" not in request.headers.get("Accept", "") or request.query_params):
             return refused(403, "send a query by POST, as application/json")
         if request.method not in READS and not _is_query(await request.body()):
@@ -76,11 +76,11 @@ class Server(DagsterWebserver):
     async def download_captured_logs_endpoint(self, request: Request) -> FileResponse:
         try:
             return await super().download_captured_logs_endpoint(request)
-        except ValueError as error:  # a path that climbs, or that no system has
+        except ValueError as error:  # a path that leaves the folder, or is invalid
             raise HTTPException(404, "there is no such log") from error
 
     async def execute_graphql_request(self, request: Request, query: str, *rest: Any, **named: Any) -> Any:
-        """Execute a query of bounded size: every alias of a field computes the field again."""
+        """Execute a query of bounded size, as every alias of a field computes the field again."""
         if _is_too_large(query):
             return refused(413, _TOO_LARGE)
         return await super().execute_graphql_request(request, query, *rest, **named)
@@ -94,7 +94,7 @@ class Server(DagsterWebserver):
 
 
 def _is_query(content: bytes) -> bool:
-    """Whether a request has what Dagster takes for granted."""
+    """Return whether a request has the form that Dagster takes for granted."""
     try:
         sent = parsed_json(content.decode())
     except ValueError:
@@ -107,15 +107,15 @@ def _is_too_large(query: str) -> bool:
     try:
         parse(query, no_location=True, max_tokens=MOST_TOKENS)
     except GraphQLError as error:
-        return f"{MOST_TOKENS} tokens" in str(error)  # Dagster answers other errors
+        return f"{MOST_TOKENS} tokens" in str(error)  # Dagster reports other errors itself
     return False
 
 
 class Pictures(StaticFiles):
-    """Pictures of a folder, or of a bucket behind it; an SVG runs no script, also when it is opened as a page."""
+    """Serves pictures of a folder, or of a bucket behind it; an SVG runs no script, even when opened as a page."""
 
     async def check_config(self) -> None:
-        """The folder is there from the first picture on."""
+        """Skip the check: the folder only exists from the first picture on."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         if Path(path).suffix not in PICTURES or any(part.startswith(".") for part in Path(path).parts):
@@ -131,7 +131,7 @@ class Pictures(StaticFiles):
 
 
 def replace_in_dagster_dev() -> None:
-    """Let `dagster dev` of this process start this web server instead of Dagster's."""
+    """Make `dagster dev` in this process start this web server instead of Dagster's."""
     dev = dev_module()
     start, left = dev.open_ipc_subprocess, [__name__]
 
@@ -145,7 +145,7 @@ def replace_in_dagster_dev() -> None:
 
 
 def main() -> None:
-    """Run `dagster-webserver` with this server; `--read-only` also on a folder of results that may only be read."""
+    """Run `dagster-webserver` with this server; `--read-only` also works on a read-only folder of results."""
     dagster_webserver.app.DagsterWebserver = Server
     only_shows = "--read-only" in sys.argv
     with shown_state(home_folder()) if only_shows else nullcontext():

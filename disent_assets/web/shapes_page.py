@@ -1,4 +1,4 @@
-"""Render the shapes of a log as one HTML file, which asks nothing of elsewhere; the template escapes every text."""
+"""Render the shapes of a log as one self-contained HTML file; the template escapes every text."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -11,7 +11,7 @@ from disent_core.shapes import Shape
 
 
 def render(shapes: Sequence[Shape], title: str) -> str:
-    """Return the page of shapes, the largest first; new ones are marked."""
+    """Return the page of shapes, largest first, with new ones marked."""
     page = Environment(loader=PackageLoader("disent_assets.web", "."), autoescape=True, undefined=StrictUndefined)
     page.globals["counted"] = counted
     texts = sum(shape.count for shape in shapes)

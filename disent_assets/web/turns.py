@@ -1,4 +1,4 @@
-"""Compute one answer at a time, for one address after the other; a bounded number of others wait."""
+"""Compute one answer at a time, taking turns between addresses, while a bounded number of requests wait."""
 
 import asyncio
 from collections import deque
@@ -10,24 +10,24 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 MOST_WAITING = 256
 RETRY_SECONDS = 1
-"""After which a client that was refused may ask again."""
+"""How long a rejected client should wait before it tries again."""
 
 
 class Busy(Exception):  # noqa: N818 - a state, not a mistake
-    """So many requests wait that no further one is taken."""
+    """Too many requests are waiting to accept another."""
 
 
 class Turns:
-    """One thread: an index and its model are asked by one request at a time, of each address in turn the first.
+    """One thread that answers one request at a time, by an index and its model: the oldest of each address in turn.
 
-    A single address may fill all places. Others then take places from the one that has most, its newest requests first.
+    A single address may fill all places. Others then take the newest places of the address that has most.
     """
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         self.most, self._is_computing = most, False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="answers")
         self._queues: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
-        """Of each address, the one that has waited longest for its turn first. None is empty."""
+        """Waiting requests by address, first the address that has waited longest for its turn. No queue is empty."""
 
     @property
     def waiting(self) -> int:
@@ -38,10 +38,10 @@ class Turns:
         return self.waiting >= self.most
 
     def require_place(self, address: str) -> None:
-        """Reject a request where all places are taken, unless another address has more of them.
+        """Reject a request if all places are taken, unless another address has more of them.
 
         Raises:
-            Busy: if so.
+            Busy: if the request is rejected.
         """
         if self.is_full and len(self._longest()) <= len(self._queues.get(address, ())) + 1:
             raise self.busy()
@@ -50,10 +50,10 @@ class Turns:
         return Busy(f"{self.most} requests wait already; ask again in {RETRY_SECONDS} s")
 
     async def take(self, work: Callable[[], T], address: str = "") -> T:
-        """Compute in the thread, so that other requests are read and written meanwhile.
+        """Compute in the thread, so that other requests can be read and answered meanwhile.
 
         Raises:
-            Busy: if too many wait already, or another address has taken the place.
+            Busy: if too many requests wait already, or another address takes the place.
         """
         self.require_place(address)
         if self.is_full:

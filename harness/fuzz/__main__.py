@@ -17,12 +17,12 @@ from .targets import TARGETS
 
 CHUNK = 500
 MEMORY = next((place for place in ("/dev/shm",) if Path(place).is_dir()), None)
-"""Where files need no disk."""
+"""Folder in memory, if there is one."""
 CLEAR = "\r"
 
 
 def main() -> int:
-    """Number of ways to fail that were found."""
+    """Fuzz, and return the exit code: 1 if any input failed."""
     parser = argparse.ArgumentParser(prog="python -m harness.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--inputs", type=int, default=7_000, help="of each target")

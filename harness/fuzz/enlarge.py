@@ -1,4 +1,4 @@
-"""Make files large and repetitive: what takes time in the square of its length shows only there."""
+"""Make files large and repetitive, as quadratic running time only shows there."""
 
 import random
 import re
@@ -12,12 +12,12 @@ _TEXTS = (
     "e\u0301", "\u8d64", "\u1100\u1161", "\U0001d160", "\u0661",
 )  # fmt: skip
 UNITS = tuple(text.encode() for text in _TEXTS)
-"""What repeats."""
+"""Texts to repeat."""
 _FIELD = re.compile(rb"[^\s,\"=:|\[\]]+")
 
 
 def enlarged(files: Files, rng: random.Random) -> Files:
-    """The files, of which one has a part that repeats; half of the time they are mutated before."""
+    """Return the files, one of them with a repeated part; half of the time, mutate them first."""
     files = mutated(files, rng) if rng.random() < 0.5 else files
     if not files:
         return files
@@ -26,7 +26,7 @@ def enlarged(files: Files, rng: random.Random) -> Files:
 
 
 def enlarged_content(content: bytes, rng: random.Random) -> bytes:
-    """The content with up to 200 kB of something that repeats, in place of a field or of all its equals, or between."""
+    """Return the content with up to 200 kB of repetition, inserted or in place of a field or of all equal fields."""
     fields = _FIELD.findall(content)
     kind = rng.random()
     if kind < 0.2:

@@ -1,11 +1,11 @@
-"""Mutate small files: their bytes, lines and fields, and the files of a folder."""
+"""Mutate small files: their bytes, lines and fields, and the set of files in a folder."""
 
 import random
 import re
 from collections.abc import Callable
 
 Files = dict[str, bytes]
-"""Content by path inside the folder."""
+"""Path inside the folder -> content."""
 
 TOKENS = (
     b"", b" ", b"\t", b"\n", b"\r\n", b"\x00", b"\x1b[2J", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80",
@@ -16,13 +16,13 @@ TOKENS = (
     b"\xe2\x80\xae", b"\xe2\x80\xa8", b"a\xcc\x81", b"\xe1\x84\x80\xe1\x85\xa1", b"\xf0\x9f\x98\x80", b"A" * 70_000,
     b"2020-01-01", b"1979-05-27T07:32:00Z", b"en", b"de-DE", b"zh-TW", b"en-en", b"x+y", b"language", b"text_key",
 )  # fmt: skip
-"""What readers may stumble on."""
+"""Tokens that readers may stumble on."""
 
 _FIELD = re.compile(rb"[^\s,\"=:|]+")
 
 
 def mutated(files: Files, rng: random.Random) -> Files:
-    """The files with one to four mutations, most often of one file."""
+    """Return the files with one to four mutations, most often in a single file."""
     changed = dict(files)
     for _ in range(rng.choice((1, 1, 2, 4))):
         if not changed:
@@ -36,7 +36,7 @@ def mutated(files: Files, rng: random.Random) -> Files:
 
 
 def bytes_only(content: bytes, rng: random.Random) -> bytes:
-    """A mutation that knows nothing of lines."""
+    """Return the content after a mutation that ignores lines."""
     return rng.choice((_flip, _overwrite, _insert, _cut, _truncate, _repeat))(content, rng)
 
 

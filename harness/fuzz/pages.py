@@ -1,4 +1,4 @@
-"""Hostile texts on the page of `disent serve`: whatever a question or an index has, the page keeps its form."""
+"""Hostile texts on the page of `disent serve`: whatever a query or an index contains, the page keeps its form."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,7 +24,7 @@ ALONE = {"meta", "link", "input", "rect"}
 
 
 class Form(HTMLParser):
-    """Checks that tags are the template's and close each other, and collects the texts of the answers."""
+    """Checks that all tags are the template's and are balanced, and collects the texts of the answers."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class Form(HTMLParser):
 
 
 def ask(folder: Path) -> None:
-    """Ask an index of the folder's texts, and check page and JSON.
+    """Query an index of the folder's texts, and check the page and the JSON.
 
     Raises:
-        DisentError: if the question is refused.
-        AssertionError: if a text has changed the form of the page.
+        DisentError: if the query is rejected.
+        AssertionError: if a text changed the form of the page.
     """
     content = {name: (folder / name).read_bytes() if (folder / name).is_file() else b"" for name in FILES}
     rows = [line.split("\t", 1) for line in content["index.tsv"].decode(errors="replace").split("\n") if "\t" in line]

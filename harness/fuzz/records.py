@@ -1,6 +1,6 @@
-"""Heads of strangers: exported folders, files of heads and indexes whose records are changed and signed anew.
+"""Untrusted heads: exported folders, head files and indexes whose records are changed and signed again.
 
-Whoever changes a record can write its checksums too, so most of these inputs have right ones.
+Whoever changes a record can also rewrite its checksums, so most of these inputs have correct ones.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ HEAD = "heads/tiny/emu/en-de.safetensors"
 
 
 class Made(Mapping[str, bytes]):
-    """The files of a folder that a function fills when they are first asked for."""
+    """The files of a folder, which a function creates on first access."""
 
     def __init__(self, make: Callable[[Path], Any], first: str) -> None:
         self._make, self._first = make, first
@@ -67,18 +67,18 @@ def _head(case: str, folder: Path) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """An exported folder, `out`."""
+    """Write an exported folder, `out`."""
     with tempfile.TemporaryDirectory() as elsewhere:
         disent.load(_head("dream", Path(elsewhere)), device="cpu").save(folder / "out")
 
 
 def make_head(folder: Path) -> None:
-    """A head's file, with its encoder beside it."""
+    """Write a head's file, with its encoder beside it."""
     _head("emu, head", folder)
 
 
 def make_index(folder: Path) -> None:
-    """An index, `index`, of the exported folder `out`."""
+    """Write an index, `index`, by the exported folder `out`."""
     make_folder(folder)
     disent.Index.build(folder / "index", load_head(folder / "out", device="cpu"), ["toy 1", "de 4"])
 
@@ -87,7 +87,7 @@ def make_index(folder: Path) -> None:
 
 
 def _changed(value: Any, rng: random.Random) -> Any:
-    """JSON with a change of one value at any depth."""
+    """Return the JSON value with one change at any depth."""
     if isinstance(value, dict | list) and value and rng.random() < 0.93:
         value = value.copy()
         place = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
@@ -107,7 +107,7 @@ def _changed_json(content: bytes, rng: random.Random) -> bytes:
 
 
 def mutate_folder(files: Files, rng: random.Random) -> Files:
-    """Change the record, or another file, and sign the folder."""
+    """Change the record or another file, and sign the folder."""
     files, record = dict(files), f"out/{RECORD}"
     if rng.random() < 0.7:
         files[record] = _changed_json(files[record], rng)
@@ -133,7 +133,7 @@ def _signed(files: Files, name: str) -> Files:
 
 
 def mutate_head(files: Files, rng: random.Random) -> Files:
-    """Change the metadata of the weights, or their bytes, and write the manifest anew."""
+    """Change the metadata of the weights or their bytes, and rewrite the manifest."""
     content = files[HEAD]
     length = int.from_bytes(content[:8], "little")
     header, rest = json.loads(content[8 : 8 + length]), content[8 + length :]
@@ -150,7 +150,7 @@ def mutate_head(files: Files, rng: random.Random) -> Files:
 
 
 def mutate_index(files: Files, rng: random.Random) -> Files:
-    """Change what the index says that it has, a file of a part with its checksum, or the record of its head."""
+    """Change the contents that the index declares, a file of a part with its checksum, or the record of its head."""
     if rng.random() < 0.2:
         return mutate_folder(files, rng)
     record = files["index/index.json"]
@@ -167,7 +167,7 @@ def mutate_index(files: Files, rng: random.Random) -> Files:
 
 @contextlib.contextmanager
 def _nothing_imported() -> Iterator[None]:
-    """ValueError is an answer too, in one line; and no module of the record is imported."""
+    """Accept ValueError too, as a one-line answer; check that no module named in the record is imported."""
     try:
         yield
     except (ValueError, DisentError) as error:
@@ -183,13 +183,13 @@ def _use(model: Any) -> None:
 
 
 def read_folder(folder: Path) -> None:
-    """Open the folder and embed by it."""
+    """Open the folder and embed with it."""
     with _nothing_imported():
         _use(disent.load(folder / "out", device="cpu"))
 
 
 def read_head(folder: Path) -> None:
-    """Open the file, whose manifest is written as its maker would, and embed by it."""
+    """Open the file, with a manifest as its maker would write it, and embed with it."""
     from disent_core.storage.results import write_result
 
     content = (folder / HEAD).read_bytes() if (folder / HEAD).is_file() else b""
@@ -200,7 +200,7 @@ def read_head(folder: Path) -> None:
 
 
 def read_index(folder: Path) -> None:
-    """Open the index, search it, and add a text, which reads the vectors of all others."""
+    """Open the index, search it, and add a text, which reads all other vectors."""
     with _nothing_imported():
         index = disent.Index.open(folder / "index", device="cpu")
         index.search("toy 1")

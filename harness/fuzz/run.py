@@ -1,4 +1,4 @@
-"""Run inputs one by one: write each to a folder, read it, and classify the result."""
+"""Run inputs one by one: write each to a folder, read it, and classify the outcome."""
 
 import random
 import resource
@@ -18,31 +18,31 @@ from .mutate import Files
 from .targets import Target
 
 SECONDS_A_BYTE = 20e-6
-"""Of the processor, beside those for any input of the target."""
+"""Processor seconds allowed per byte, in addition to the target's fixed limit."""
 LARGE_EVERY, LARGE_AT = 40, 11
-"""Of 40 inputs one is large: that whose number leaves 11."""
+"""One of 40 inputs is large: the one whose number leaves remainder 11."""
 MEMORY_BYTES = 3 << 30
-"""That an input may make the process take, beyond what it had when the run began."""
+"""Memory that an input may use beyond what the process had at the start of the run."""
 LONGEST_NAME = 255
-"""Bytes of a file's name that Linux takes."""
+"""Most bytes of a file name on Linux."""
 
 
 class TooSlowError(BaseException):
-    """An input takes longer than it may; no reader may catch this."""
+    """An input exceeds its time limit; a BaseException, so that no reader catches it."""
 
 
 @dataclass
 class Result:
-    """What came of the inputs of a target."""
+    """Outcomes of a target's inputs."""
 
     accepted: int = 0
     refused: int = 0
     failures: dict[str, str] = field(default_factory=dict)
-    """First input of each failure, by error and place."""
+    """Error and place -> number of the first input that fails there."""
 
 
 def inputs(target: Target, seed: int, numbers: range) -> Iterator[tuple[int, Files]]:
-    """The inputs of these numbers; input `n` of a seed is always the same. Number 0 is without mutation."""
+    """Yield the inputs with these numbers; input `n` of a seed is always the same. Number 0 is not mutated."""
     for number in numbers:
         rng = random.Random(f"{seed}:{target.name}:{number}")
         change = target.enlarge if number % LARGE_EVERY == LARGE_AT else target.mutate
@@ -50,7 +50,7 @@ def inputs(target: Target, seed: int, numbers: range) -> Iterator[tuple[int, Fil
 
 
 def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Result:
-    """Read every input; what comes out but a `DisentError` is a failure."""
+    """Read every input; any exception but a `DisentError` is a failure."""
     result = Result()
     for number, files in inputs(target, seed, numbers):
         write(files, folder)
@@ -68,7 +68,7 @@ def try_inputs(target: Target, folder: Path, seed: int, numbers: range) -> Resul
 
 
 def write(files: Files, folder: Path) -> None:
-    """The folder with just these files, but those whose names no disk takes: of a file, of a folder, too long."""
+    """Write just these files, except impossible paths: below a file, at a folder, or with a name too long."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, content in files.items():
@@ -82,7 +82,7 @@ def write(files: Files, folder: Path) -> None:
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """An input that takes too much memory is a `MemoryError`, and the machine lives on."""
+    """Limit memory, so that a greedy input raises `MemoryError` instead of stopping the machine."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY_BYTES, hard))
@@ -94,7 +94,7 @@ def limited_memory() -> Iterator[None]:
 
 @contextmanager
 def limited_time(seconds: float) -> Iterator[None]:
-    """Processor time, which does not depend on what else the machine does."""
+    """Limit processor time, which does not depend on other load on the machine."""
 
     def ring(number: int, frame: FrameType | None) -> NoReturn:
         raise TooSlowError(f"more than {seconds:.1f} s")
@@ -107,12 +107,12 @@ def limited_time(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
-    if time.process_time() - began > seconds:  # it was in native code and has come back
+    if time.process_time() - began > seconds:  # native code delayed the signal
         raise TooSlowError(f"more than {seconds:.1f} s")
 
 
 def _signature(error: BaseException) -> str:
-    """Kind of the error and the last place in the project that it went through."""
+    """Return the kind of the error and the last place in the project's code that it passed."""
     place, trace = "", error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

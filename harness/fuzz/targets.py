@@ -45,7 +45,7 @@ Mutation = Callable[[Any, random.Random], Files]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Files that are read without error as they are, how they are changed, and what reads a folder of them."""
+    """Valid files, how to change them, and the reader of a folder with them."""
 
     name: str
     files: Mapping[str, bytes]
@@ -53,7 +53,7 @@ class Target:
     mutate: Mutation = mutated
     enlarge: Mutation = enlarged
     seconds: float = 2.0
-    """Of the processor, for any input: a small archive may unpack to 64 MB."""
+    """Processor seconds for any input: a small archive may unpack to 64 MB."""
 
 
 def _lines(*lines: str) -> bytes:
@@ -64,7 +64,7 @@ def _lines(*lines: str) -> bytes:
 
 
 def _reads(form: str, path: str = ".") -> Callable[[Path], None]:
-    """Everything that a corpus of the format has, as the assets read it."""
+    """Return a function that reads everything in a corpus of the format, as the assets do."""
 
     def read(folder: Path) -> None:
         place = folder / path
@@ -182,7 +182,7 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _columns_or_bytes(columns: Sequence[str]) -> Mutation:
-    """Half of the time a valid Parquet file whose columns have any type; else any mutation."""
+    """Return a mutation: half of the time a valid Parquet file with columns of any type, else any mutation."""
 
     def mutate(files: Files, rng: random.Random) -> Files:
         if rng.random() < 0.5:
@@ -199,7 +199,7 @@ def _columns_or_bytes(columns: Sequence[str]) -> Mutation:
 
 
 def _many_rows(files: Files, rng: random.Random) -> Files:
-    """A valid Parquet file of equal rows, or of one row with a long string; it has few bytes."""
+    """Return a valid, small Parquet file of many equal rows, or of one row with a long string."""
     name = next(name for name in files if name.endswith(".parquet"))
     table = pq.read_table(io.BytesIO(files[name]))
     if rng.random() < 0.5:
@@ -225,7 +225,7 @@ VECTORS = pa.table({"text": ["a", "b", "c"], "vector": [[1.0, 0.0], [0.0, 1.0], 
 
 
 def _member(name: str, content: bytes, rng: random.Random | None) -> tarfile.TarInfo:
-    """A member, with `rng` one of odd name, type, size or extended headers."""
+    """Return an archive member; with `rng`, one with an odd name, type, size or extended header."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     if rng and rng.random() < 0.7:
@@ -257,7 +257,7 @@ def _tar(files: Files, rng: random.Random | None = None) -> bytes:
 
 
 def _of_archive(files: Files, rng: random.Random) -> Files:
-    """Mutate the members of a valid archive, or the bytes of the archive."""
+    """Mutate the members of a valid archive, or its bytes."""
     del files
     if rng.random() < 0.2:
         return mutated({"massive.tar.gz": _tar(MASSIVE)}, rng)
@@ -322,7 +322,7 @@ CONFIG: Files = {
 
 
 def _configuration(folder: Path) -> None:
-    """Everything that the rest of the program asks of a configuration that was accepted."""
+    """Query an accepted configuration for everything that the rest of the program needs."""
     config = load_config(folder / "disent.toml")
     for name in ("locales", "sentence_pairs", "languages", "pair_names", "training_sets", "pair_languages"):
         getattr(config, name)
@@ -331,7 +331,7 @@ def _configuration(folder: Path) -> None:
 
 
 def _only(name: str, mutate: Mutation) -> Mutation:
-    """Mutations of one file; the others stay."""
+    """Return a mutation of one file that leaves the others as they are."""
 
     def of_one(files: Files, rng: random.Random) -> Files:
         return {**files, name: mutate({name: files[name]}, rng).get(name, b"")}

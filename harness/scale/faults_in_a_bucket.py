@@ -1,6 +1,6 @@
-"""Kill lineages whose results are in a bucket, and break their requests to the store; `scale_faults.py` runs it.
+"""Kill lineages with results in a bucket, and break their requests to the store; `scale_faults.py` runs it.
 
-What the bucket has in the end, fetched into an empty folder, must be the results of an undisturbed lineage in a folder,
+The bucket's final contents, fetched into an empty folder, must equal the results of an undisturbed lineage in a folder,
 to the bit.
 """
 
@@ -29,19 +29,19 @@ from remote_projects import Fetched, RemoteProject
 from stores import Fault, Proxy, busy, cut, cut_upload, environment, gone, lost_answer, make_bucket, moto, through
 
 TRIES = 5
-"""Of a command, whose step fails if a request was broken more often than it is tried."""
+"""Most tries of a command: a step fails if a request is broken more often than it is retried."""
 
 
 @contextmanager
 def bucket() -> Iterator[tuple[str, str]]:
-    """A store with a bucket, which this process uses: its own address and that of the bucket."""
+    """Run a store with a bucket for this process; yield the addresses of the store and the bucket."""
     with moto() as endpoint:
         os.environ |= environment(endpoint)
         yield endpoint, make_bucket(endpoint, f"faults-{uuid.uuid4().hex}")
 
 
 def difference(project: RemoteProject, wanted: Mapping[str, str]) -> set[str]:
-    """Names of what the bucket of a project has otherwise."""
+    """Return the names of results that differ in a project's bucket."""
     fetched = Fetched(project.folder, project.address)
     fetched.fetch()
     results = bench._results(fetched)
@@ -53,9 +53,9 @@ def difference(project: RemoteProject, wanted: Mapping[str, str]) -> set[str]:
 
 @dataclass
 class BucketBench(bench.Bench):
-    """Disturbed lineages are in a bucket, undisturbed ones in a folder.
+    """Keeps disturbed lineages in a bucket, undisturbed ones in a folder.
 
-    A killed lineage goes on here or, one time in four at its end, on another machine.
+    A killed lineage goes on here or, for its last run, one time in four on another machine.
     """
 
     address: str = ""
@@ -86,7 +86,7 @@ class BucketBench(bench.Bench):
 
 
 def kill(count: int, seed: int) -> None:
-    """Send so many signals, and print their outcomes, as `harness/faults.py` does.
+    """Send `count` signals and print their outcomes, as `harness/faults.py` does.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
@@ -105,12 +105,12 @@ KINDS: dict[str, tuple[Fault, tuple[str, ...]]] = {
     "answers lost to writes that succeeded": (lost_answer, ("PUT",)),
 }
 SHARE = 0.2
-"""Of all requests are broken."""
+"""Share of the requests to break."""
 
 
 @dataclass
 class Breaker:
-    """Breaks random requests, each kind so often, and counts."""
+    """Breaks random requests, up to `most` of each kind, and counts them."""
 
     chance: random.Random
     most: int
@@ -127,7 +127,7 @@ class Breaker:
 
 
 def break_requests(most: int, folder: Path, seed: int) -> str:
-    """Break so many requests of each kind; returns a line for people.
+    """Break `most` requests of each kind; return a line for people.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one.
@@ -145,7 +145,7 @@ def break_requests(most: int, folder: Path, seed: int) -> str:
 
 
 def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
-    """Close all connections to the store, or answer all with 503, at a random moment of a lineage for each length.
+    """For each length, close all connections to the store, or answer all with 503, at a random moment of a lineage.
 
     Raises:
         AssertionError: if a command fails, or a lineage does not end like the undisturbed one.
@@ -162,7 +162,7 @@ def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
                 pass
 
         def first(request: BaseHTTPRequestHandler, began: Event = began) -> Fault:
-            if request.command == "PUT" and "tables/" in request.path:  # the command has reached its store
+            if request.command == "PUT" and "tables/" in request.path:  # the command has reached the store
                 began.set()
             return through
 
@@ -181,14 +181,14 @@ def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
 
 
 def through_all(_: BaseHTTPRequestHandler) -> Fault:
-    """No request is broken."""
+    """Break no request."""
     return through
 
 
 def _lineages(
     folder: Path, usual: Callable[[BaseHTTPRequestHandler], Fault]
 ) -> Iterator[tuple[RemoteProject, Proxy, Callable[[], None]]]:
-    """Yield new lineages in a bucket behind a proxy, each with a comparison to an undisturbed one in a folder."""
+    """Yield new lineages in a bucket behind a proxy, each with a comparison with an undisturbed one in a folder."""
     (folder / "wanted").mkdir()
     local = bench.new_lineage(folder / "wanted", bench.SMALLEST)
     local.materialize()
@@ -199,14 +199,14 @@ def _lineages(
             project = RemoteProject(bench.new_lineage(place, bench.SMALLEST).folder, f"{address}/{number}")
 
             def compare(project: RemoteProject = project, place: Path = place) -> None:
-                other = difference(project, wanted) - {"history"}  # which tells of commands that were started again
+                other = difference(project, wanted) - {"history"}  # records commands that were started again
                 assert not other, f"{place}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
 
             yield project, proxy, compare
 
 
 def _materialize(project: RemoteProject, proxy: Proxy, lines: list[str] | None = None) -> int:
-    """Run a project to its end; returns how often its command was started, and adds what it printed to `lines`."""
+    """Run a project to its end; return how often its command was started, and add its output to `lines`."""
     environment_of_run = {**os.environ, **project.environment, **environment(proxy.address)}
     command = [sys.executable, "-m", "disent_assets.cli", "materialize"]
     for tries in range(1, TRIES + 1):

@@ -1,7 +1,7 @@
-"""Kill steps and nodes of lineages on two nodes of Ray, and take their database away; `scale_faults.py` runs it.
+"""Kill steps and nodes of lineages on two Ray nodes, and stop their database; `scale_faults.py` runs it.
 
-Dagster begins a step that was lost again. A command that ends with an error, because a step was lost more often than it
-is tried, is started again. In the end there must be all that an undisturbed lineage on this machine has, to the bit.
+Dagster restarts a lost step. A command that fails, because a step was lost more often than it is retried, is started
+again. In the end, the results must equal those of an undisturbed lineage on this machine, to the bit.
 """
 
 import os
@@ -21,31 +21,31 @@ from made_cluster import Cluster, StepProcess, new_cluster, steps_of
 from projects import Project
 
 HEADS = 10
-"""That are trained, each for a time of its own: as many steps that can be struck."""
+"""Number of heads to train, each for a different time, and so of training steps to strike."""
 _OTHERS = {f"dream_{number}": 3 + number for number in range(1, HEADS)}
 CONFIG = bench.SMALLEST.replace('"dream"]', ", ".join(f'"{name}"' for name in ["dream", *_OTHERS]) + "]") + "\n".join(
     f'[methods.{name}]\nmethod = "dream"\nmax_epochs = {epochs}\ncheckpoint_seconds = 0.0'
     for name, epochs in _OTHERS.items()
 )
 STRIKES_OF_A_STEP = 3
-"""Dagster begins a step five times, and may lose one by itself on a machine with other work."""
+"""Most strikes: Dagster tries a step five times, and may lose a try by itself on a machine with other load."""
 SECONDS = 4.0
-"""Of the processor, that the process of a step of such a lineage takes, most of them for its start."""
+"""Processor seconds of a step's process in such a lineage, most of them for its start."""
 EVERY = 5
-"""Of so many kills, one is of a node."""
+"""One kill in this many hits a node."""
 AWAY = (8.0, 120.0)
-"""Seconds for which the database is away, in turn."""
+"""Seconds without the database, in turn."""
 TRIES = 4
-"""Of a command."""
+"""Most tries of a command."""
 
 
 def kill(series: "Series", step: StepProcess, number: int) -> str:
-    """Kill the process of a step, or the node on which it runs, which another one follows; returns what it was."""
+    """Kill the process of a step, or its node, which is then replaced; return which."""
     if number % EVERY or series.replacing.is_alive():
         os.kill(step.process, signal.SIGKILL)
         return "steps"
     series.replacing = Thread(target=_replace, args=(series.cluster, series.cluster.node_of(step.process)))
-    series.replacing.start()  # steps on the other node are struck meanwhile
+    series.replacing.start()  # meanwhile, steps on the other node are struck
     return "nodes"
 
 
@@ -56,7 +56,7 @@ def _replace(cluster: Cluster, node: "subprocess.Popen[bytes]") -> None:
 
 
 def stop_database(series: "Series", step: StepProcess, number: int) -> str:
-    """Take the database away while a step runs; returns for how long."""
+    """Stop the database for a while during a step; return for how long."""
     series.cluster.postgres.stop()
     time.sleep(AWAY[number % 2])
     series.cluster.postgres.start()
@@ -69,7 +69,7 @@ STRIKES: dict[str, Strike] = {"killed on Ray": kill, "Postgres away": stop_datab
 
 @dataclass
 class Series:
-    """Lineages on one cluster, and what they must equal."""
+    """Lineages on one cluster, and the lineage that they must equal."""
 
     cluster: Cluster
     folder: Path
@@ -78,7 +78,7 @@ class Series:
     replacing: Thread = field(default_factory=Thread)
 
     def cause(self, kind: str, count: int) -> Iterator[str]:
-        """Strike lineages until it was done so often; yields a line for people after each of them.
+        """Strike lineages until there were `count` strikes; yield a line for people after each lineage.
 
         Raises:
             AssertionError: if a lineage does not end like the undisturbed one.
@@ -94,7 +94,7 @@ class Series:
             with (folder / "log").open("w+") as log:
                 command = self.cluster.start(project, to=log)
                 for step in self.chosen(project, command):
-                    with suppress(ProcessLookupError, FileNotFoundError):  # it has ended meanwhile
+                    with suppress(ProcessLookupError, FileNotFoundError):  # the process has ended meanwhile
                         done[STRIKES[kind](self, step, done.total())] += 1
                     if done.total() == count:
                         break
@@ -111,7 +111,7 @@ class Series:
             yield f"{kind}: {counted} in {lineages} lineages, {again} commands started again"
 
     def chosen(self, project: Project, command: "subprocess.Popen[str]") -> Iterator[StepProcess]:
-        """Processes of steps at random moments of their time, a few of each step, until the command ends."""
+        """Yield processes of steps at random moments, a few of each step, until the command ends."""
         moments: dict[int, float] = {}
         struck: Counter[str] = Counter()
         while command.poll() is None:
@@ -124,13 +124,13 @@ class Series:
 
 
 def assert_equal(results: dict[str, str], wanted: dict[str, str], fault: str) -> None:
-    """Compare all tables, weights and metrics; the history tells of commands that had to be started again."""
+    """Compare all tables, weights and metrics, but not the history, which records restarted commands."""
     other = {name for name in results | wanted if results.get(name) != wanted.get(name)} - {"history"}
     assert not other, f"{fault}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
 
 
 def run(counts: dict[str, int], folder: Path, seed: int) -> Iterator[str]:
-    """Cause so many faults of each kind; yields a line after each lineage."""
+    """Cause `counts` faults of each kind; yield a line after each lineage."""
     (folder / "wanted").mkdir()
     wanted = bench.new_lineage(folder / "wanted", CONFIG)
     wanted.materialize()

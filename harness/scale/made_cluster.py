@@ -1,4 +1,4 @@
-"""A database, and nodes of Ray in a network of their own, on which projects are materialised."""
+"""A database, and Ray nodes in their own network, on which projects are materialised."""
 
 import base64
 import os
@@ -22,7 +22,7 @@ _ARGUMENTS = "DAGSTER_COMPRESSED_EXECUTE_STEP_ARGS"
 
 @dataclass(frozen=True)
 class StepProcess:
-    """A process that Ray has started for a step of a run of Dagster; `step` names both."""
+    """A process that Ray has started for a step of a Dagster run; `step` names both."""
 
     process: int
     step: str
@@ -30,7 +30,7 @@ class StepProcess:
 
 @dataclass
 class Cluster:
-    """What runs share; the nodes are started with the first command, each with the folder `own_folder` for itself."""
+    """Shared by all runs; the first command starts the nodes, each with its own `own_folder`."""
 
     postgres: Postgres
     network: Network
@@ -39,7 +39,7 @@ class Cluster:
     own_folder: Path | None = None
 
     def environment(self, project: Project) -> dict[str, str]:
-        """Of a command; `materialize` has its steps on Ray."""
+        """Return the environment of a command, in which `materialize` runs its steps on Ray."""
         return {
             **os.environ,
             **project.environment,
@@ -52,7 +52,7 @@ class Cluster:
         }
 
     def start(self, project: Project, *arguments: str, to: IO[str] | int = subprocess.PIPE) -> "subprocess.Popen[str]":
-        """Start `disent materialize` in the network of the nodes, of which there are two."""
+        """Start `disent materialize` in the network of the two nodes."""
         environment = self.environment(project)
         if self.nodes is None:
             self.nodes = Nodes(self.network, self.folder / "ray", environment, self.own_folder)
@@ -62,7 +62,7 @@ class Cluster:
         return subprocess.Popen(command, env=environment, stdout=to, stderr=subprocess.STDOUT, text=True)
 
     def node_of(self, process: int) -> "subprocess.Popen[bytes]":
-        """The node below which a process runs."""
+        """Return the node that a process descends from."""
         assert self.nodes is not None
         above = {process}
         while process > 1:
@@ -71,7 +71,7 @@ class Cluster:
         return next(node for node in self.nodes.started if node.pid in above)
 
     def close(self) -> None:
-        """End all of it."""
+        """Stop nodes, network and database."""
         if self.nodes is not None:
             self.nodes.close()
         self.network.close()
@@ -80,8 +80,8 @@ class Cluster:
 
 @contextmanager
 def new_cluster() -> Iterator[Cluster]:
-    """A cluster with a new database, which ends with the context."""
-    with TemporaryDirectory(prefix="ray") as folder:  # paths of sockets are short
+    """Start a cluster with a new database, and stop it with the context."""
+    with TemporaryDirectory(prefix="ray") as folder:  # socket paths must be short
         Path(folder).chmod(0o755)
         postgres = Postgres(Path(folder) / "postgres")
         postgres.make()
@@ -94,7 +94,7 @@ def new_cluster() -> Iterator[Cluster]:
 
 
 def steps_of(project: Project) -> Iterator[StepProcess]:
-    """The processes that Ray has started with the home of the project in their environment."""
+    """Yield the processes that Ray has started with the project's home in their environment."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command = (folder / "cmdline").read_bytes().split(b"\0")

@@ -1,4 +1,4 @@
-"""A Postgres server in a folder, which listens on a socket there and nowhere else."""
+"""A Postgres server in a folder, listening only on a socket there."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ USER = "postgres"
 
 @dataclass(frozen=True)
 class Postgres:
-    """The server whose files and socket are in `folder`; the path of a socket has at most 107 characters."""
+    """A server with its files and socket in `folder`; a socket's path has at most 107 characters."""
 
     folder: Path
 
@@ -21,7 +21,7 @@ class Postgres:
 
     def make(self) -> None:
         self.folder.mkdir(parents=True)
-        if os.geteuid() == 0:  # the server does not run as root
+        if os.geteuid() == 0:  # the server refuses to run as root
             shutil.chown(self.folder, USER)
         self._run("initdb", "--auth=trust", "--no-sync", f"--username={USER}")
 
@@ -29,11 +29,11 @@ class Postgres:
         self._run("pg_ctl", "start", "--wait", f"--options=-k {self.folder} -c listen_addresses='' -c fsync=off")
 
     def stop(self) -> None:
-        """End it at once, with every connection."""
+        """Stop the server at once, with every connection."""
         self._run("pg_ctl", "stop", "--mode=immediate")
 
     def empty(self) -> None:
-        """Begin anew, without any run."""
+        """Start over without any runs."""
         self.stop()
         shutil.rmtree(self.folder)
         self.make()

@@ -1,4 +1,4 @@
-"""Nodes of Ray on this machine, in a network of their own, since Ray listens on all addresses."""
+"""Ray nodes on this machine, in their own network, since Ray listens on all addresses."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ BIN = Path(sys.executable).parent
 
 
 class Network:
-    """A network namespace with a loopback interface; it is gone when its one process ends."""
+    """A network namespace with a loopback interface; it disappears when its only process ends."""
 
     def __init__(self) -> None:
         as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -26,7 +26,7 @@ class Network:
         assert self.holder.stdout.readline() == "up\n", "no network namespace can be made here"
 
     def command(self, *arguments: str | Path) -> list[str]:
-        """The command that runs another one in this network."""
+        """Return the command that runs another one in this network."""
         return ["nsenter", "--target", str(self.holder.pid), *self.flags, *map(str, arguments)]
 
     def close(self) -> None:
@@ -35,9 +35,9 @@ class Network:
 
 
 class Nodes:
-    """A head without processors for steps, and nodes of one processor each. Ends only what it has started.
+    """A head node without processors for steps, and nodes of one processor each. Ends only what it has started.
 
-    Each has the folder `own_folder`, if one is named, on a disk of its own.
+    Each has the folder `own_folder`, if given, on its own disk.
     """
 
     address = "http://127.0.0.1:8265"
@@ -50,11 +50,11 @@ class Nodes:
         self._start("--head", "--num-cpus=0", "--port=6379", "--dashboard-host=127.0.0.1", f"--temp-dir={folder}")
 
     def add(self) -> subprocess.Popen[bytes]:
-        """Start a node; returns when it has joined."""
+        """Start a node; return when it has joined."""
         return self._start("--address=127.0.0.1:6379", "--num-cpus=1")
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """A node gives up if its agent needs more than 15 s, on a machine with other work; then it is started again."""
+        """Start a node, again if it gives up because its agent needs more than 15 s on a machine with other load."""
         before = self.alive()
         for _ in range(10):
             node = self._started(*arguments)
@@ -82,16 +82,16 @@ class Nodes:
         return node
 
     def alive(self) -> int:
-        """How many nodes have joined; 0 while there is no head."""
+        """Return how many nodes have joined; 0 while there is no head."""
         ask = self.network.command("curl", "-s", f"{self.address}/nodes?view=summary")
         return subprocess.run(ask, capture_output=True, text=True, check=False).stdout.count('"ALIVE"')
 
     def kill(self, node: subprocess.Popen[bytes]) -> None:
-        """Kill all that runs on a node, as if its machine were lost; Ray learns of it."""
+        """Kill everything on a node, as if its machine were lost; wait until Ray notices."""
         before = self.alive()
         end(node)
         until = time.monotonic() + 300
-        while self.alive() >= before and time.monotonic() < until:  # or `add` could not tell when a new one joins
+        while self.alive() >= before and time.monotonic() < until:  # else `add` could not tell when a new node joins
             time.sleep(1)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Nodes:
 
 
 def end(node: subprocess.Popen[bytes]) -> None:
-    """Kill a node with all that it has started."""
+    """Kill a node with all processes that it has started."""
     for process, _, _ in processes_below(node.pid):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
@@ -110,12 +110,12 @@ def end(node: subprocess.Popen[bytes]) -> None:
 
 
 def ended(process: int) -> set[str]:
-    """Names of the processes that a process has started and that have ended."""
+    """Return the names of the ended processes that a process had started."""
     return {name for _, name, state in processes_below(process) if state.startswith("Z")}
 
 
 def processes_below(process: int) -> list[tuple[int, str, str]]:
-    """Id, name and state of every process that another one has started, and of those that these have started."""
+    """Return id, name and state of every descendant of a process."""
     listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,stat=,comm="], capture_output=True, text=True, check=True)
     rows = [(int(row[0]), int(row[1]), *row[2:]) for row in (line.split() for line in listed.stdout.splitlines())]
     below, children = {process}, []

@@ -1,4 +1,4 @@
-"""A Slurm of one node on this machine, in a network of its own: munge, the controller and the node's daemon."""
+"""A one-node Slurm on this machine, in its own network: munge, the controller and the node's daemon."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def missing() -> list[str]:
-    """What of Slurm is not installed here."""
+    """Return the Slurm programs that are not installed here."""
     return [name for name in DAEMONS if shutil.which(name, path=_path()) is None]
 
 
@@ -65,8 +65,8 @@ class Slurm:
         self.options = [f"--{name}={path}" for name, path in files.items()]
 
     def start(self) -> None:
-        """Start the daemons; returns when the node is idle."""
-        # Slurm asks for addresses of the kinds that this machine has beside those of loopback.
+        """Start the daemons; return when the node is idle."""
+        # Slurm wants an address besides loopback, of the same kind as this machine's.
         subprocess.run(self.network.command("ip", "address", "add", "10.99.0.1/32", "dev", "lo"), check=True)
         self.started.append(self._start("munged", "--foreground", "--force", *self.options))
         self._wait((self.folder / "munge.socket").exists)
@@ -86,7 +86,7 @@ class Slurm:
             time.sleep(0.5)
 
     def ask(self, *command: str | Path, environment: Mapping[str, str] | None = None) -> str:
-        """The output of a command of Slurm."""
+        """Return the output of a Slurm command."""
         ran = subprocess.run(
             self.network.command(*command), env={**self.environment, **(environment or {})}, cwd=self.folder,
             capture_output=True, text=True, check=False,

@@ -1,7 +1,7 @@
-"""Let processes publish results to one bucket; `scale_faults.py` runs it.
+"""Let processes publish results to one bucket at the same time; `scale_faults.py` runs it.
 
-Where names are the same and others read, no reader may meet bytes that nobody wrote, and in the end each result is what
-its manifest says. Where they differ, all change the one object that lists them.
+If they publish the same names while others read, no reader may see bytes that nobody wrote, and in the end each result
+must match its manifest. If names differ, all processes change the one object that lists them.
 """
 
 import multiprocessing
@@ -16,12 +16,12 @@ from disent_core.storage.results import manifest_entry, read_result, write_resul
 
 
 def content(number: int) -> bytes:
-    """Of a version: 2 to 40 kB that no other version has, from which its number can be told."""
+    """Return the content of a version: 2 to 40 kB, unique to it, from which its number can be read."""
     return f"{number:08}".encode() * random.Random(number).randint(250, 5_000)
 
 
 def is_whole(data: bytes, publishes: int) -> bool:
-    """Whether these are the bytes of one version."""
+    """Return whether these are the bytes of a single version."""
     return data[:8].isdigit() and int(data[:8]) < publishes and data == content(int(data[:8]))
 
 
@@ -36,7 +36,7 @@ def _path(home: Path, result: int) -> Path:
 
 
 def publish(address: str, folder: Path, numbers: range, results: int) -> int:
-    """Publish versions, each of a random result; returns how many reads were torn."""
+    """Publish versions, each of a random result; return how many reads were torn."""
     home, chance, torn = _attached(address, folder), random.Random(numbers.start), 0
     for number in numbers:
         path = _path(home, chance.randrange(results))
@@ -48,7 +48,7 @@ def publish(address: str, folder: Path, numbers: range, results: int) -> int:
 
 
 def race(address: str, folder: Path, publishes: int, writers: int, results: int) -> dict[str, int]:
-    """Let them race; returns counts."""
+    """Let the writers race; return counts."""
     each = publishes // writers
     work = [
         (address, folder / str(writer), range(writer * each, (writer + 1) * each), results) for writer in range(writers)

@@ -1,4 +1,4 @@
-"""Small projects whose results are in a bucket, and what they have there as a plain folder."""
+"""Small projects with results in a bucket, and copies of the bucket as plain folders."""
 
 import sys
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class RemoteProject(Project):
 
 @dataclass(frozen=True)
 class Fetched(Project):
-    """All that the bucket of a project has, in a folder of its own."""
+    """The contents of a project's bucket, in a separate folder."""
 
     address: str
 
@@ -46,7 +46,7 @@ class Fetched(Project):
         return self.folder / "fetched"
 
     def fetch(self) -> None:
-        """Fetch it."""
+        """Fetch the contents."""
         bucket = Bucket(self.address)
         attach(RemoteHome(bucket, self.home))
         for listed in bucket.listed():

@@ -37,13 +37,13 @@ SERIES = {
 
 
 def run(counts: dict[str, int], seed: int) -> Iterator[str]:
-    """Cause so many faults of each kind; yields a line for each.
+    """Cause `counts` faults of each kind; yield a line for each.
 
     Raises:
         AssertionError: if a lineage does not end like the undisturbed one, or bytes are torn.
     """
     folder = tempfile.mkdtemp(prefix="disent-scale-faults-")  # kept if an error is raised
-    if counts["kills_in_a_bucket"]:  # first, as it forks this process, which has no threads yet
+    if counts["kills_in_a_bucket"]:  # first, as it forks this process, which must not have threads yet
         faults_in_a_bucket.kill(counts["kills_in_a_bucket"], seed)
     if on_ray := {kind: counts[name] for name, kind in ON_RAY.items() if counts[name]}:
         yield from faults_on_ray.run(on_ray, _new(folder, "ray"), seed)

@@ -1,4 +1,4 @@
-"""Two nodes of Ray with one processor each, in this network: prints the address; a line of input loses one."""
+"""Run two Ray nodes with one processor each in this network; print the address, and drop a node at a line of input."""
 
 import sys
 

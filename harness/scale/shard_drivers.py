@@ -1,4 +1,4 @@
-"""Steps whose shards go to Ray: `python shard_drivers.py NAME FOLDER` runs one in the network of a cluster."""
+"""Steps with shards on Ray: `python shard_drivers.py NAME FOLDER` runs one in the network of a cluster."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from disent_core.text import text_key
 
 
 class SinusEncoder:
-    """Values are sines of the bytes of a text: no model is loaded."""
+    """An encoder without a model: values are sines of a text's bytes."""
 
     name, dim, fingerprint, vector_dtype, states_dtype = "sinus", 3, "f" * 32, "float32", "float16"
 
@@ -38,7 +38,7 @@ class SinusEncoder:
 
 
 def everything(folder: Path, backend: ShardBackend) -> list[bytes]:
-    """Negatives, exact search and encoding."""
+    """Return the bytes of negatives, exact search and encoding."""
     chance = random.Random(0)
     sentences = [[chance.choice("abcdefgh") for _ in range(chance.randint(3, 9))] for _ in range(200)]
     vectors = np.random.default_rng(0).standard_normal((2, 200, 8)).astype(np.float32)
@@ -53,14 +53,14 @@ def everything(folder: Path, backend: ShardBackend) -> list[bytes]:
 
 
 def equal(folder: Path) -> bool:
-    """Whether shards on Ray give the bits of one shard here."""
+    """Return whether shards on Ray give the same bits as a single shard here."""
     negatives.ROWS_OF_SHARD = embeddings.TEXTS_OF_SHARD = exact_search._LEAST_CANDIDATES = 9
     exact_search.PAIRS_OF_SHARD = 1
     return everything(folder, ShardBackend("ray")) == everything(folder, ShardBackend())
 
 
 def killed_once(folder: Path) -> list[int]:
-    """Results of shards, of which one kills its process when it is computed first."""
+    """Return the results of shards, one of which kills its process at its first try."""
 
     def work(number: int) -> int:
         mark = folder / "killed"
@@ -73,7 +73,7 @@ def killed_once(folder: Path) -> list[int]:
 
 
 def refused(folder: Path) -> str:
-    """What a shard says of its data."""
+    """Return a shard's error message about its data."""
 
     def work(number: int) -> int:
         raise EncoderError(f"text {number} can't be encoded")
@@ -85,7 +85,7 @@ def refused(folder: Path) -> str:
 
 
 def busy(folder: Path) -> bool:
-    """Whether shards are computed by the step itself where it holds the whole cluster."""
+    """Return whether the step computes its shards itself if the cluster has no free processors."""
     ray.init(address="auto", log_to_driver=False)
 
     @ray.remote
@@ -107,7 +107,7 @@ def _wait(mark: str) -> None:
 
 
 def slow(folder: Path) -> list[int]:
-    """Results of shards that take a while; each leaves a mark when it begins."""
+    """Return the results of slow shards, each of which leaves a mark when it starts."""
 
     def work(number: int) -> int:
         (folder / f"began-{number}").touch()

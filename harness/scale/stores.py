@@ -1,4 +1,4 @@
-"""Stores for tests: S3 on loopback by moto or SeaweedFS, a proxy that breaks requests, machines that share a bucket."""
+"""Stores for tests: S3 on loopback (moto or SeaweedFS), a proxy that breaks requests, machines that share a bucket."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from disent_core.storage.remote import RemoteHome, attach, detach
 from disent_core.storage.results import write_text_result
 
 QUICK = Pace(beat=0.05, lasts=0.5, look=0.01)
-"""Of leases: a dead holder is followed after half a second."""
+"""Pace of leases: a dead holder is replaced after half a second."""
 _SERVER = """
 import logging, threading
 from moto.server import ThreadedMotoServer
@@ -38,10 +38,10 @@ threading.Event().wait()
 
 @contextmanager
 def moto(within: Sequence[str] = ()) -> Iterator[str]:
-    """Run S3 on loopback in a process of its own; yields its address.
+    """Run S3 on loopback in a separate process; yield its address.
 
     Args:
-        within: the command that runs another one in a network of its own.
+        within: the command that runs another one in a separate network.
     """
     command = [*within, sys.executable, "-c", _SERVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -54,13 +54,13 @@ def moto(within: Sequence[str] = ()) -> Iterator[str]:
 
 _IDENTITIES = [
     {"name": "tests", "credentials": [{"accessKey": "nobody", "secretKey": "nothing"}], "actions": ["Admin"]},
-    {"name": "anonymous", "actions": ["Admin"]},  # makes buckets
+    {"name": "anonymous", "actions": ["Admin"]},  # creates buckets
 ]
 
 
 @contextmanager
 def seaweedfs() -> Iterator[str]:
-    """Run S3 that keeps its objects on the disk, on loopback in a process of its own; yields its address."""
+    """Run S3 with objects on disk, on loopback in a separate process; yield its address."""
     names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
     weed = Path(sysconfig.get_path("scripts")) / "weed"
     ports = dict(zip(names, free_ports(len(names)), strict=True))
@@ -72,7 +72,7 @@ def seaweedfs() -> Iterator[str]:
             *(f"-{name}={port}" for name, port in ports.items()), "-master.telemetry=false",
             "-s3", f"-s3.config={identities}", "-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
         ]  # fmt: skip
-        variables = {"HOME": folder, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # a volume a bucket, and not seven
+        variables = {"HOME": folder, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # one volume per bucket instead of seven
         with (
             log.open("w") as output,
             subprocess.Popen(command, stdout=output, stderr=output, env=variables) as process,
@@ -95,7 +95,7 @@ def free_ports(number: int) -> list[int]:
 
 
 def wait_for(endpoint: str, process: subprocess.Popen, log: Path) -> None:
-    """Wait until a store can make a bucket."""
+    """Wait until a store can create a bucket."""
     for _ in range(600):
         with suppress(URLError, ConnectionError):
             make_bucket(endpoint, "first")
@@ -107,7 +107,7 @@ def wait_for(endpoint: str, process: subprocess.Popen, log: Path) -> None:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """What a process needs in its environment to use such a store."""
+    """Return the environment variables for a process that uses such a store."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ALLOW_HTTP": "true",
@@ -118,24 +118,24 @@ def environment(endpoint: str) -> dict[str, str]:
 
 
 def make_bucket(endpoint: str, name: str) -> str:
-    """Make a bucket; returns its address."""
+    """Create a bucket; return its address."""
     with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")):
         return f"s3://{name}"
 
 
 def write_number(folder: Path, number: int) -> None:
-    """Work for another process."""
+    """Write a result; work for another process."""
     write_text_result(folder / str(number), f"number {number}")
 
 
 class Machines:
-    """Machines with a folder each. They share a bucket or, without one, a folder."""
+    """Machines with a folder each that share a bucket or, without one, a single folder."""
 
     def __init__(self, folder: Path, bucket: Bucket | None) -> None:
         self.folder, self.bucket, self.folders = folder, bucket, []
 
     def new(self) -> Path:
-        """The home as one more machine sees it."""
+        """Return the home as seen by another machine."""
         folder = self.folder / (f"machine-{len(self.folders)}" if self.bucket else "shared")
         folder.mkdir(exist_ok=True)
         if self.bucket is not None:
@@ -144,7 +144,7 @@ class Machines:
         return folder
 
     def end(self) -> None:
-        """Forget all of them."""
+        """Detach all machines and remove their folders."""
         for folder in self.folders:
             detach(folder)
             shutil.rmtree(folder, ignore_errors=True)
@@ -157,7 +157,7 @@ Fault = Callable[["Proxy", BaseHTTPRequestHandler, Callable[[], tuple[int, dict[
 
 
 class Proxy:
-    """A proxy on loopback that answers the next requests with faults, and all others as usual: it lets them through."""
+    """A proxy on loopback that answers chosen requests with faults; `usual` handles the others, by default without."""
 
     def __init__(self, behind: str, usual: Callable[[BaseHTTPRequestHandler], Fault] = lambda _: through) -> None:
         self.behind, self.usual, self.faults, self.met, self.is_over = behind, usual, [], 0, threading.Event()
@@ -182,7 +182,7 @@ class Proxy:
                 with suppress(BrokenPipeError, ConnectionResetError):
                     proxy.next(self)(proxy, self, answer)
                 if not self.close_connection:
-                    body()  # what is left of it is not the next request
+                    body()  # drain it, or the rest would be read as the next request
 
             def _body(self) -> bytes:
                 return self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -198,11 +198,11 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """Address of the proxy."""
         return f"http://127.0.0.1:{self.server.server_port}"
 
     def next(self, request: BaseHTTPRequestHandler) -> Fault:
-        """The fault of a request: the first that is for such requests, which is then used up."""
+        """Return the fault for a request: the first planned one that fits, which is then used up."""
         for place, (methods, part, fault) in enumerate(self.faults):
             if request.command in methods and part in request.path:
                 del self.faults[place]
@@ -211,12 +211,12 @@ class Proxy:
         return self.usual(request)
 
     def break_next(self, fault: Fault, *, times: int = 1, methods: tuple[str, ...], part: str = "") -> None:
-        """Answer the next requests of these methods, whose path has the part, with a fault."""
+        """Answer the next requests with these methods whose path contains `part` with a fault."""
         self.faults += [(methods, part, fault)] * times
 
     @contextmanager
     def away(self, fault: Fault, seconds: float) -> Iterator[None]:
-        """Answer every request with a fault, for so many seconds from now on; wait for their end."""
+        """Answer every request with a fault for `seconds` from now on; wait for the end of that time on exit."""
         usual, self.usual = self.usual, lambda _: fault
 
         def come_back() -> None:
@@ -251,28 +251,28 @@ def _send(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str],
 
 
 def through(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
-    """No fault."""
+    """Pass the request on without a fault."""
     _send(request, *answer())
 
 
 def busy(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
-    """503 SlowDown, and nothing is done."""
+    """Answer 503 SlowDown and do nothing."""
     _send(request, 503, {}, b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>")
 
 
 def gone(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
-    """The connection is closed without an answer, and nothing is done."""
+    """Close the connection without an answer and do nothing."""
     request.close_connection = True
 
 
 def lost_answer(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
-    """The store does what it was asked, and its answer is replaced by a 503."""
+    """Let the store process the request, but replace its answer by a 503."""
     answer()
     _send(request, 503, {}, b"<Error><Code>SlowDown</Code></Error>")
 
 
 def cut(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
-    """The answer ends in its middle, with its connection."""
+    """Close the connection halfway through the answer."""
     status, headers, body = answer()
     request.send_response(status)
     for name, value in {**headers, "Content-Length": str(len(body))}.items():
@@ -284,24 +284,24 @@ def cut(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
 
 
 def cut_upload(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
-    """The connection ends in the middle of what is sent, and the store has nothing of it."""
+    """Close the connection halfway through the upload, of which the store gets nothing."""
     request.rfile.read(int(request.headers.get("Content-Length") or 0) // 2)
     request.close_connection = True
 
 
 def flipped(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
-    """A bit of the answer is wrong."""
+    """Flip a bit of the answer."""
     status, headers, body = answer()
     _send(request, status, headers, bytes([body[0] ^ 1]) + body[1:])
 
 
 def silent(proxy: Proxy, _: BaseHTTPRequestHandler, __: Callable) -> None:
-    """No answer, until the test is over."""
+    """Do not answer until the test is over."""
     proxy.is_over.wait()
 
 
 def refused(_: Proxy, request: BaseHTTPRequestHandler, __: Callable) -> None:
-    """403: the credentials may not do this."""
+    """Answer 403: the credentials do not permit this."""
     _send(request, 403, {}, b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
 
 

@@ -1,1 +1,1 @@
-"""Format what commands print."""
+"""Format the output of commands."""

@@ -1,7 +1,7 @@
-"""Lay out the leaderboard for a terminal: a board for each task, data set, encoder and metric, best method first.
+"""Lay out the leaderboard for a terminal: one board per task, data set, encoder and metric, best method first.
 
-A board has a line for each method and a column for each language or direction. The rows of the leaderboard that are
-laid out have one number for each method and column.
+A board has a line for each method and a column for each language or direction. The leaderboard rows passed in have one
+number for each method and column.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +14,13 @@ from disent_core.evaluation.contract import TASKS
 from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, Group, Row, direction, marked, ordered_groups
 
 _METHODS, _COLUMNS, _NAME = 10, 6, 20
-"""Methods and columns of a board in the summary, and characters of a name: as many as fit in 100 columns."""
+"""Most methods and columns of a board in the summary, and characters of a name, to fit 100 columns."""
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """Return the largest board of the first two tasks, in hundredths: at most 25 lines of 100 columns, and notes.
+    """Return the largest boards of the first two tasks, in hundredths: at most 25 lines of 100 columns, and notes.
 
-    Of the boards of several encoders it is the best of those that have most columns.
+    Among encoders, choose the best of the boards with the most columns.
     """
     largest: dict[str, list[str]] = {}
     ordered = ordered_groups(rows, TASKS)
@@ -34,12 +34,12 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 
 def shown_tasks(rows: Iterable[Row]) -> list[str]:
-    """Return the tasks that have a board, in the order in which they are shown."""
+    """Return the tasks that have a board, in display order."""
     return list(dict.fromkeys(group[0] for group, _ in ordered_groups(rows, TASKS)))
 
 
 def boards(rows: Sequence[Row], width: int | None) -> list[str]:
-    """Return lines of all boards, with three decimals; a board that is wider than the terminal is continued below."""
+    """Return the lines of all boards, with three decimals; a board wider than `width` is continued below."""
     lines = []
     for group, numbers in ordered_groups(rows, TASKS):
         cells = _cells(numbers, 1, ".3f")
@@ -48,7 +48,7 @@ def boards(rows: Sequence[Row], width: int | None) -> list[str]:
 
 
 def _with_notes(lines: list[str], rows: Sequence[Row]) -> list[str]:
-    """Add a line that says what the mark of a method means, if one is marked, and one if numbers are stale."""
+    """Add a line explaining the mark of a method, if one is marked, and a line if numbers are stale."""
     stale = sum(row["is_stale"] for row in rows)
     is_old = f"stale: {stale:,} of {len(rows):,} numbers. Why: disent status; to make them again: disent materialize"
     notes = {CUT_SHORT_NOTE: any(CUT_SHORT in line for line in lines), is_old: stale > 0}
@@ -56,7 +56,7 @@ def _with_notes(lines: list[str], rows: Sequence[Row]) -> list[str]:
 
 
 def _best(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the best of each column."""
+    """Return the best value of each column."""
     best: dict[str, float] = {}
     for row in rows:
         best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
@@ -64,7 +64,7 @@ def _best(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _brief(task: str, rows: Sequence[Row], encoders: int) -> list[str]:
-    """Return the first methods and columns of a board, and a line that tells how many, and `encoders`, are left out."""
+    """Return the first methods and columns of a board; count the others, and the `encoders` omitted, in a last line."""
     cells = _cells(rows, 100, ".0f")
     methods, columns = len(cells) - 1, len(cells[0]) - 1
     kept = cells if methods <= _METHODS and columns <= _COLUMNS and not encoders else cells[:_METHODS]
@@ -79,7 +79,7 @@ def _brief(task: str, rows: Sequence[Row], encoders: int) -> list[str]:
 
 
 def _shortened(name: str) -> str:
-    """Cut a name to `_NAME` characters, the mark of a method among them."""
+    """Cut a name to `_NAME` characters, including the mark of a method."""
     stem, mark = (name[:-2], name[-2:]) if name.endswith(CUT_SHORT) else (name, "")
     room = _NAME - len(mark)
     return name if len(stem) <= room else f"{stem[: room - 1]}…{mark}"
@@ -109,22 +109,22 @@ def _cells(rows: Sequence[Row], factor: int, form: str) -> list[list[str]]:
 
 
 def _ceilings(rows: Sequence[Row], columns: Sequence[str], factor: int, form: str) -> list[list[str]]:
-    """Return a line of what a perfect method would have, where candidates that nothing tells apart keep it below 1."""
+    """Return a line with the score of a perfect method where indistinguishable candidates keep it below 1."""
     ceilings = {row["evaluated_on"]: row["ceiling"] for row in rows if (row.get("ceiling") or 1.0) < 1}
     cells = [format(factor * ceilings[column], form) if column in ceilings else "" for column in columns[1:]]
     return [["(at most)", *cells]] if ceilings else []
 
 
 def _by_pair(row: Row) -> tuple[str, bool, str]:
-    """Sort the two directions of a pair beside each other, the one that methods are trained on first."""
+    """Sort key that keeps the two directions of a pair together, the one that methods are trained on first."""
     direction = row["evaluated_on"]
     return "-".join(sorted(direction.split("-"))), row["trained_on"] != direction, direction
 
 
 def _best_first(rows: Sequence[Row]) -> list[str]:
-    """Sort methods by how far they are from the best of each column, on average over the columns that they have.
+    """Sort methods by their mean distance from the best of each column, over the columns that they have.
 
-    A method is below those that have all of its columns, and more, and are better in these, as in the view `headline`.
+    As in the view `headline`, a method ranks below any that has all its columns, and more, and beats it in them.
     """
     best = _best(rows)
     lags: dict[str, dict[str, float]] = {row["method"]: {} for row in rows}
@@ -149,7 +149,7 @@ def _goodness(row: Row) -> float:
 
 
 def _folded(cells: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
-    """Yield the lines of a table; columns that do not fit are continued below, beside the first column again."""
+    """Yield the lines of a table; columns that do not fit continue below, with the first column repeated."""
     start, end = 1, len(cells[0])
     while start < len(cells[0]):
         lines = _lines([[row[0], *row[start:end]] for row in cells])

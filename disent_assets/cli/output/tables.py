@@ -22,17 +22,17 @@ from disent_core.text import printable
 Style = Literal["table", "csv", "json", "markdown"]
 
 _MARKDOWN = re.compile(r"[\\|<!`]|\[(?![-\d., ]*\]$)")
-"""Characters with a meaning in Markdown. The bracket of an interval at the end of a cell can't begin a link."""
+"""Characters with a meaning in Markdown, except the bracket of an interval at the end of a cell: it can't be a link."""
 _PROBABILITIES = ("p_value", "p_holm")
-_NARROWEST = 12  # columns to which a folded text is narrowed at most
-_LONGEST = 300  # characters of a cell for people: the claims of papers fit
+_NARROWEST = 12  # columns; a folded text gets no narrower
+_LONGEST = 300  # characters of a cell shown to people; enough for the claims of papers
 
 
 def render(table: pa.Table, style: Style, width: int | None = None) -> str:
-    """Return rows as text: a table or Markdown with three decimals, whole seconds and short texts; CSV or JSON in full.
+    """Render rows as a table or Markdown (three decimals, whole seconds, short texts), or as CSV or JSON in full.
 
-    JSON has null for NaN and infinity, which it lacks; CSV has `nan` and `inf`, so that null alone is an empty cell.
-    A table wider than `width` has its texts folded; one that is still too wide lists the columns of each row.
+    JSON, which lacks NaN and infinity, gets null for them; CSV gets `nan` and `inf`, so only null is an empty cell.
+    In a table wider than `width`, texts are folded; if it is still too wide, the columns of each row are listed.
     """
     columns = [_values(column) for column in table.columns]
     if style in ("table", "markdown"):
@@ -56,13 +56,13 @@ def render(table: pa.Table, style: Style, width: int | None = None) -> str:
 
 
 def text_rows(table: pa.Table) -> list[dict[str, str]]:
-    """Return each row as column -> text, as a table of fixed width has it."""
+    """Return each row as column -> text, formatted as in a fixed-width table."""
     columns = [_shown(name, _values(column)) for name, column in zip(table.column_names, table.columns, strict=True)]
     return [dict(zip(table.column_names, map(_cell, row), strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column; as DuckDB prints them if Python lacks one, such as the timestamp `infinity`."""
+    """Return the values of a column, as DuckDB prints them if Python can't hold one (the timestamp `infinity`)."""
     try:
         return column.to_pylist()
     except (OverflowError, ValueError):
@@ -81,7 +81,7 @@ def _shown(name: str, values: list[Any]) -> list[Any]:
 
 
 def lines_of(cells: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    """Return lines with aligned columns, on the right where `right` is true."""
+    """Return lines with aligned columns, right-aligned where `right` is true."""
     widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(map(_pad, row, widths, right)).rstrip() for row in cells]
 
@@ -103,7 +103,7 @@ def _fixed_width(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | 
 
 
 def _folded(cells: Sequence[Sequence[str]], right: Sequence[bool], least: Sequence[int], width: int) -> list[str]:
-    """Return lines of at most `width` columns; texts are folded to `least` columns or more, numbers are not."""
+    """Return lines of at most `width` columns; fold texts, to no less than `least` columns, but not numbers."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for number, size in zip(right, least, strict=True):
         table.add_column(justify="right" if number else "left", no_wrap=number, min_width=size, overflow="fold")
@@ -125,7 +125,7 @@ def _records(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as CSV can hold it: lists and structs as JSON."""
+    """Return the value in a form that CSV can hold: lists and structs as JSON."""
     return _json_text(value) if isinstance(value, list | dict) else value
 
 
@@ -134,7 +134,7 @@ def _json_text(value: Any, indent: int | None = None) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with None for each number that JSON lacks, NaN and infinity."""
+    """Replace NaN and infinity, which JSON lacks, by None."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, list | tuple):
@@ -143,14 +143,14 @@ def _finite(value: Any) -> Any:
 
 
 def _csv_cell(value: Any) -> Any:
-    """Return the value for CSV; a text that a spreadsheet would compute as a formula gets a quote before it."""
+    """Return the value for CSV; prefix a quote to a text that a spreadsheet would evaluate as a formula."""
     plain = _plain(value)
     return f"'{plain}" if isinstance(plain, str) and plain.startswith(("=", "+", "-", "@", "\t", "\r")) else plain
 
 
 def _markdown_cell(value: Any) -> str:
-    """Return the value for Markdown, in which it makes neither cells nor links, pictures or HTML."""
-    # Not every reader of Markdown takes the backslash from `\<`.
+    """Escape a value for Markdown, so that it creates no cells, links, pictures or HTML."""
+    # Not every Markdown reader removes the backslash of `\<`.
     return _MARKDOWN.sub(lambda match: "&lt;" if match[0] == "<" else rf"\{match[0]}", _cut(value))
 
 

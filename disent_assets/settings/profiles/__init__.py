@@ -1,4 +1,4 @@
-"""What differs between the profiles: the executor of steps, and what `dagster.yaml` says beside its defaults."""
+"""Differences between the profiles: the executor of steps, and the settings in `dagster.yaml`."""
 
 from pathlib import Path
 
@@ -11,24 +11,24 @@ _FOLDER = Path(__file__).parent
 
 
 def dagster_settings() -> str:
-    """Return the text of a new `dagster.yaml`: of one machine or of a cluster, with its own database or Postgres."""
+    """Return the text of a new `dagster.yaml`: for one machine or a cluster, with its own database or Postgres."""
     of = _FOLDER.parent if is_local() else _FOLDER
     names = [of / "dagster.yaml", *([_FOLDER / "postgres.yaml"] if database() else [])]
     return "".join(path.read_text(encoding="utf-8") for path in names)
 
 
 def executor_of(settings: RunSettings) -> dg.ExecutorDefinition:
-    """Return the executor of the steps of a run; only that of the profile is imported."""
+    """Return the executor for a run's steps; import only that of the profile."""
     if settings.profile == "local":
         return {"in_process": dg.in_process_executor, "multiprocess": dg.multiprocess_executor}[settings.executor]
     one_thread = [f"{name}={value}" for name, value in ONE_THREAD.items()]
-    if settings.profile == "k8s":  # every step is a Job; image, namespace and secrets are those of the run's pod
+    if settings.profile == "k8s":  # every step is a Job, with the image, namespace and secrets of the run's pod
         from dagster_k8s import k8s_job_executor  # pyright: ignore[reportMissingImports] - of the extra k8s
 
-        names = [name for name in passed_on() if name != "PATH"]  # of the image
+        names = [name for name in passed_on() if name != "PATH"]  # the image has its own PATH
         return retrying_executor(k8s_job_executor.configured({"env_vars": [*names, *one_thread]}))
     from dagster_ray import ray_executor  # pyright: ignore[reportMissingImports] - of the extra ray
 
-    # Every step is a job of Ray, on a machine with what it asks for; slurm is a Ray that an allocation starts. What the
-    # executor said of processors and GPUs would replace, in dagster-ray 0.4.8, what steps ask for.
+    # Every step is a Ray job, on a machine with the resources it asks for; slurm is a Ray started by an allocation. The
+    # executor sets no processors and GPUs: in dagster-ray 0.4.8 these would replace what steps ask for.
     return retrying_executor(ray_executor.configured({"ray": {"env_vars": [*passed_on(), *one_thread]}}))

@@ -1,7 +1,7 @@
 """Retry lost connections to Postgres for up to ten minutes.
 
-A query that is running when the connection is lost fails. `retried` repeats it; a step is begun again, see
-`factory.LOST_PROCESS`.
+A query that is running when the connection is lost fails. `retried` repeats it; a failed step is started again (see
+`factory.LOST_PROCESS`).
 """
 
 import sys
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 
 def connect(patience: Patience, dialect: Any, arguments: Any, options: Any) -> Any:
-    """Return a connection to Postgres; None for other databases, to which SQLAlchemy connects itself."""
+    """Return a connection to Postgres; None for other databases, which SQLAlchemy connects to itself."""
     if dialect.name != "postgresql":
         return None
     away = dialect.loaded_dbapi.OperationalError
@@ -34,7 +34,7 @@ def connect(patience: Patience, dialect: Any, arguments: Any, options: Any) -> A
 
 @cache
 def wait_for_database() -> None:
-    """Let all connections of this process to Postgres be retried; Dagster itself gives up after 6 s."""
+    """Retry all of this process's connections to Postgres; Dagster itself gives up after 6 s."""
     if find_spec("dagster_postgres") is None:
         raise ConfigError("DISENT_POSTGRES needs an extra: pip install 'disent-embeddings[lineage,postgres]'")
     patience = Patience("the database of DISENT_POSTGRES")
@@ -56,7 +56,7 @@ def check_database(address: str) -> None:
 
 
 def database_errors() -> tuple[type[Exception], ...]:
-    """Return what Dagster raises while its database is unreachable."""
+    """Return the exceptions that Dagster raises while its database is unreachable."""
     if "dagster_postgres" not in sys.modules:
         return (DBAPIError,)
     from dagster_postgres.utils import DagsterPostgresException  # pyright: ignore[reportMissingImports]
@@ -69,7 +69,7 @@ def retried(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Callable[Given, Answer]:
-    """Return the same function, which is called again while the database is unreachable."""
+    """Wrap a function so that it is called again while the database is unreachable, for up to ten minutes."""
 
     def asked(*arguments: Given.args, **options: Given.kwargs) -> Answer:
         began = clock()
@@ -85,7 +85,7 @@ def retried(
 
 
 def retrying_executor(executor: dg.ExecutorDefinition) -> dg.ExecutorDefinition:
-    """Return the same executor, which goes on looking for events while the database is unreachable."""
+    """Wrap an executor so that it keeps polling for events while the database is unreachable."""
 
     create, schema = executor.executor_creation_fn, cast(Any, executor.config_schema)
     assert create is not None

@@ -1,1 +1,1 @@
-"""The page of `disent serve`: one sentence, and what has its shape, its values or its meaning, side by side."""
+"""The page of `disent serve`: for a sentence, texts with its shape, its values and its meaning, side by side."""

@@ -1,6 +1,6 @@
-"""The service that answers batches by JSON: what it takes and gives, and its description for OpenAPI.
+"""The service that answers batches as JSON: its requests and responses, and its OpenAPI description.
 
-Each endpoint is declared once, in `ENDPOINTS`; routes and `/openapi.json` are made from that.
+Each endpoint is declared once, in `ENDPOINTS`, from which routes and `/openapi.json` are made.
 """
 
 import json
@@ -26,12 +26,12 @@ from disent_core.errors import DisentError, EncoderError, shortened
 if TYPE_CHECKING:
     from disent import Classifier, Index
 
-LONGEST = 1_000  # characters of a text; more is a document, and encoding takes time for each
+LONGEST = 1_000  # characters of a text; longer ones are documents, and slow to encode
 MOST_ANSWERS = 100
 MOST_TEXTS = 256
-MOST_HITS = 5_000  # of all queries of a request: hits of 256 queries are 19 of each
+MOST_HITS = 5_000  # for all queries of a request together: 19 hits for each of 256 queries
 MOST_BYTES = 1 << 20
-"""Of the content of a request."""
+"""Most bytes in the body of a request."""
 _NAME = 100  # characters of an embedding or a language
 HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 NO_CLASSIFIER = "this service has no classifier; start it with disent serve INDEX --classifier FOLDER"
@@ -174,9 +174,9 @@ class Service:
         return {"status": "ok"}
 
     def ready(self) -> dict[str, Any]:
-        """Return what can be asked; a full queue is not ready.
+        """Return what can be queried; with a full queue, the service is not ready.
 
-        The server listens only after index, model and classifier have answered once.
+        The server only starts to listen after index, model and classifier have answered once.
         """
         if self.turns.is_full:
             raise self.turns.busy()
@@ -209,7 +209,7 @@ def address_of(request: Request) -> str:
 
 
 def _answered(kind: type[_Sent], answer: Callable[[Any], dict[str, Any]], content: bytes) -> Response:
-    """Parse, compute and write: all that takes time, in the thread of the turns."""
+    """Parse, compute and serialise: all the slow work, in the thread of `Turns`."""
     try:
         return JSONResponse(answer(kind.model_validate_json(content)), headers=HEADERS)
     except ValidationError as error:
@@ -221,7 +221,7 @@ def _answered(kind: type[_Sent], answer: Callable[[Any], dict[str, Any]], conten
 
 
 def _problems(error: ValidationError) -> str:
-    """Return the first two problems, with their places and the limits that they exceed, in one line."""
+    """Describe the first two problems in one line, with their places and the limits that they exceed."""
     listed = error.errors(include_url=False, include_input=False, include_context=False)
     lines = []
     for problem in listed[:2]:
@@ -244,7 +244,7 @@ async def _content(request: Request) -> bytes:
 
 
 def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Classify texts; what is below the threshold of the classifier is near none of its classes."""
+    """Classify texts; a text below the classifier's threshold is near none of its classes."""
     probabilities, nearness = classifier.judge(texts)
     labels = classifier.classes_[probabilities.argmax(axis=1)].tolist()
     judged = []
@@ -266,7 +266,7 @@ def failed(status: int, problem: str, headers: Mapping[str, str] | None = None) 
 
 
 def refused(status: int, reason: str) -> JSONResponse:
-    """Return the answer of the guard."""
+    """Return the guard's response to a rejected request."""
     return failed(status, f"refused: {reason}")
 
 
@@ -282,7 +282,7 @@ def _busy(request: Request, error: Exception) -> Response:
 
 
 def _fault(request: Request, error: Exception) -> Response:
-    """Answer after a fault of the program; uvicorn logs it."""
+    """Return the response after an internal error, which uvicorn logs."""
     return failed(500, "the service has failed; its log says why")
 
 
@@ -298,7 +298,7 @@ ERRORS: dict[Any, Callable[[Request, Exception], Response]] = {
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What is asked at a path, and answered; `asked` None: by GET, without content."""
+    """Request and response of a path; `asked` is None for a GET without content."""
 
     path: str
     name: str
@@ -334,12 +334,12 @@ ENDPOINTS = (
     ),
 )  # fmt: skip
 PUBLIC = ("/v1/health", "/v1/ready")
-"""What needs no token."""
+"""Paths that need no token."""
 
 
 @cache
 def openapi() -> str:
-    """Return the description of the service, OpenAPI 3.1 as JSON."""
+    """Return the OpenAPI 3.1 description of the service as JSON."""
     models: list[type[BaseModel]] = [ErrorResponse]
     for endpoint in ENDPOINTS:
         models += [model for model in (endpoint.asked, endpoint.answered) if model is not None]

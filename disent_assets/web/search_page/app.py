@@ -1,6 +1,6 @@
-"""The web application of `disent serve`: `/` is the search page, `/api/search` the same answers as JSON.
+"""The web application of `disent serve`: `/` is the search page, `/api/search` returns the same answers as JSON.
 
-`/shapes` shows the shapes of the texts, and `api` answers programs. The pages have no script.
+`/shapes` shows the shapes of the texts; the module `api` answers programs. The pages have no scripts.
 """
 
 import base64
@@ -48,20 +48,20 @@ from disent_core.search.noise import written_apart
 if TYPE_CHECKING:
     from disent import Classifier, Hit, Index
 
-OTHERS = "-"  # asks for answers in other languages than the sentence's
+OTHERS = "-"  # stands for answers in other languages than the sentence's
 PARAMETERS = ("q", "k", "language", "only")
 
 
 @dataclass(frozen=True)
 class Question:
-    q: str = ""  # the sentence, stripped of white space at both ends; empty if nothing is asked yet
+    q: str = ""  # the sentence, stripped of surrounding white space; empty before the first query
     k: int = 10  # answers of each kind
     language: str = ""  # of the sentence; empty if unknown
     only: str = ""  # the language of the answers, or `OTHERS`; empty: any
 
 
 def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Question:
-    """Read a question from the parameters of an address; what is left out or empty has its default."""
+    """Read a question from the query parameters of a URL; missing or empty ones have their defaults."""
     if unknown := [name for name in parameters if name not in PARAMETERS]:
         raise ValueError(f"{unknown[0][:40]}: no such parameter. There are {', '.join(PARAMETERS)}")
     asked = Question(
@@ -95,17 +95,17 @@ KINDS = {
     "residual": ("Same values", "other requests, for the same things"),
     "meaning": ("Same meaning", "the same request, for the same things"),
 }
-"""Title and note of each column, by the embedding that it compares."""
+"""Embedding -> title and note of the column that compares it."""
 EXAMPLES = 6
 _EXAMPLE_CHARACTERS = range(12, 60)
-_LOOKED_AT = 2_000  # rows among which examples are sought
+_LOOKED_AT = 2_000  # rows that are searched for examples
 _WORD = re.compile(r"\w+")
 _WORD_OR_GAP = re.compile(r"\w+|\W+")
 
 
 @dataclass(frozen=True)
 class Column:
-    """The answers of one kind, the nearest first; `noise` is what the best has to exceed to match."""
+    """The answers of one kind, nearest first; the score of the best must exceed `noise` to be a match."""
 
     name: str
     title: str
@@ -119,7 +119,7 @@ class Column:
 
 
 def columns(index: "Index", asked: Question) -> list[Column]:
-    """Search by each embedding of the index that has a column here; the sentence itself is no answer."""
+    """Search by each embedding of the index that has a column; leave out the sentence itself."""
     hits_of = index.search_each(
         [asked.q],
         kinds(index),
@@ -133,7 +133,7 @@ def columns(index: "Index", asked: Question) -> list[Column]:
 
 
 def kinds(index: "Index") -> list[str]:
-    """Return the embeddings of an index that have a column."""
+    """Return the embeddings of an index that have a column on the page."""
     return [name for name in KINDS if name in index.embeddings]
 
 
@@ -144,7 +144,7 @@ class Example:
 
 
 def examples(index: "Index") -> list[Example]:
-    """Return a few short sentences of all languages of an index."""
+    """Return a few short sentences in all languages of an index."""
     by_language: dict[str, list[Example]] = {}
     for row in range(0, len(index.texts), max(len(index.texts) // _LOOKED_AT, 1)):
         if len(text := index.texts[row].strip()) in _EXAMPLE_CHARACTERS:
@@ -159,7 +159,7 @@ def examples(index: "Index") -> list[Example]:
 
 
 def pieces(text: str, sentence: str) -> list[tuple[str, bool]]:
-    """Return a text in pieces, each with whether its words are words of the sentence too; case does not matter."""
+    """Split a text into pieces, each with whether its words occur in the sentence too, ignoring case."""
     words = {word.casefold() for word in _WORD.findall(sentence)}
     parts = _WORD_OR_GAP.findall(text)
     shared = [part.casefold() in words for part in parts]
@@ -171,7 +171,7 @@ def pieces(text: str, sentence: str) -> list[tuple[str, bool]]:
 
 # --- the web application ----------------------------------------------------------------------------------
 
-COUNTS = (5, 10, 20, 50)  # numbers of answers that the page offers
+COUNTS = (5, 10, 20, 50)  # numbers of answers to choose from on the page
 SHOWN_CHARACTERS = 300  # of an answer; more is cut, so that one long text does not hide the others
 _STYLE = "".join(
     (files("disent_assets.web") / name).read_text(encoding="utf-8") for name in ("search_page/page.css", "wordings.css")
@@ -197,15 +197,15 @@ def application(
     token: str | None = None,
     turns: Turns | None = None,
 ) -> Starlette:
-    """Make the web application of an index.
+    """Return the web application of an index.
 
     Args:
-        index: that is searched.
-        about: stands below the answers.
+        index: the index to search.
+        about: text below the answers.
         shared: as in `Guard`.
-        classifier: classifies the sentence of the page, and texts of programs.
-        token: without which only the paths of `PUBLIC` are answered; None: there is no login.
-        turns: which requests go through.
+        classifier: classifies the sentence on the page and the texts of programs.
+        token: required for all paths but those of `PUBLIC`; None: no login.
+        turns: queue for the requests.
     """
     turns = turns or Turns()
     page = Page(index, about, classifier)
@@ -229,7 +229,7 @@ def application(
 
 
 class Page:
-    """Answers requests of people about one index."""
+    """Answers people's requests about one index."""
 
     def __init__(self, index: "Index", about: Mapping[str, str], classifier: "Classifier | None" = None) -> None:
         self.index, self.about, self.classifier = index, about, classifier
@@ -282,9 +282,9 @@ class Page:
         return JSONResponse({"question": asdict(asked), "answers": answers, "is_near": near}, headers=_HEADERS)
 
     def answered(self, request: Request) -> tuple[Question, list[Column], str]:
-        """Return the question of an address, its answers, and what is wrong with it, if anything."""
+        """Return the question in a request's URL, its answers, and what is wrong with it, if anything."""
         given = request.query_params
-        # What was typed and chosen stays on the page beside an error.
+        # Keep what was typed and chosen on the page beside an error.
         asked = Question(given.get("q", "").strip()[:LONGEST], 10, given.get("language", ""), given.get("only", ""))
         try:
             asked = question(given, self.languages)
@@ -328,7 +328,7 @@ def _templates() -> Environment:
 
 
 def _address(asked: Question, path: str = "/", hit: "Hit | None" = None) -> str:
-    """Return the address at which a question is answered; with the text of a hit, if there is one, for its sentence."""
+    """Return the address that answers a question; if a hit is given, its text replaces the sentence."""
     if hit is not None:
         asked = replace(asked, q=hit.text[:LONGEST], language=hit.language or "" if asked.language else "")
     return f"{path}?{urlencode({name: value for name, value in asdict(asked).items() if value})}"
@@ -339,9 +339,9 @@ def cut(text: str) -> str:
 
 
 def warm(index: "Index") -> None:
-    """Search once by each embedding, so that errors come before the server listens and the first question is fast.
+    """Search once by each embedding, so that errors occur before the server listens, and the first answer is fast.
 
-    From then on the vectors are mapped into memory, so that the index may be extended meanwhile.
+    From then on the vectors are mapped into memory, so that the index may be extended while it is served.
     """
     if len(index.texts):
         columns(index, Question(index.texts[0][:LONGEST], 1, index.languages[0] or ""))
@@ -355,5 +355,5 @@ def run(
     ready: Callable[[str], None],
     **options: Any,
 ) -> None:
-    """Serve an index; `ready` gets the address as soon as it can be opened. Port 0: any that is free."""
+    """Serve an index; call `ready` with the address once it can be opened. Port 0: any free port."""
     serve(application(index, about, host if is_shared(host) else None, **options), host, port, ready)

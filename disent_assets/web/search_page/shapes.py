@@ -1,4 +1,4 @@
-"""The shapes of the texts of an index, grouped once, when somebody first asks."""
+"""The shapes of the texts of an index, grouped once, on the first request."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from disent import Index
 
 MOST_TEXTS = 5_000
-"""That are grouped: the work grows with their square."""
-LONGEST = 300  # characters of a text that is grouped; words of two texts are aligned, which takes their product
+"""Most texts to group: the work grows with their square."""
+LONGEST = 300  # characters of a grouped text; aligning two texts takes time in the product of their words
 MOST_SHOWN = 100
 TEMPLATE = "template"
 PATIENCE_SECONDS = 2.0
-"""After which a request is answered that the shapes are not ready yet."""
+"""How long a request waits before the answer that the shapes are not ready yet."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class IndexShapes:
 
     Attributes:
         shapes: of at least two texts each, the largest first, at most `MOST_SHOWN`.
-        more: number of such shapes that are left out.
-        alone: number of texts that share their shape with no other.
-        texts: number of texts that were grouped.
+        more: number of further such shapes.
+        alone: number of texts whose shape no other text has.
+        texts: number of grouped texts.
     """
 
     shapes: tuple[Shape, ...]
@@ -41,7 +41,7 @@ class IndexShapes:
 
 
 class LazyShapes:
-    """Groups the texts of an index in a thread, once; searches go on meanwhile."""
+    """Groups the texts of an index once, in a thread, while searches go on."""
 
     def __init__(self, index: "Index") -> None:
         self.index = index
@@ -53,10 +53,10 @@ class LazyShapes:
         return self._thread.submit(index_shapes, self.index)
 
     async def get(self) -> IndexShapes | None:
-        """Return the shapes, or None if they take longer to compute than a request waits.
+        """Return the shapes, or None if computing them takes longer than a request waits.
 
         Raises:
-            ValueError: if the index has no shapes; it says why.
+            ValueError: if the index has no shapes, with the reason.
             DisentError: if the vectors of the index can't be read.
         """
         self.index._embedding("shape")
@@ -65,7 +65,7 @@ class LazyShapes:
 
 
 def index_shapes(index: "Index") -> IndexShapes:
-    """Group texts of an index, at most `MOST_TEXTS` at even distances, by the vectors that it has."""
+    """Group evenly spaced texts of an index, at most `MOST_TEXTS`, by the vectors in it."""
     step = max(-(-len(index) // MOST_TEXTS), 1)
     texts = [index.texts[row] for row in range(0, len(index), step) if 0 < len(index.texts[row].strip()) <= LONGEST]
     row_of = {compared(index.texts[row]): row for row in range(0, len(index), step)}
