@@ -97,7 +97,7 @@ install-test: setup ## do what a new user does, from an empty environment to a s
 	$(BIN)/python harness/fresh_install.py --python $(PYTHON)
 
 faults: setup ## test kills, full disks, damaged files, wrong clocks, random edits, readers during rebuilds; takes an hour or more
-	$(BIN)/python harness/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6
+	OMP_NUM_THREADS=1 $(BIN)/python harness/faults.py --kills 1000 --writes 60 --disks 10 --damages 60 --clocks 6
 	OMP_NUM_THREADS=1 $(BIN)/python harness/every_call.py --places 20
 	DISENT_TEST_REBUILDS=100 $(BIN)/pytest -s tests/sql/test_readers_and_rebuilds.py
 	$(BIN)/pytest -s -m slow tests/end_to_end/test_rebuild.py
