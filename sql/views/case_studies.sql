@@ -4,7 +4,7 @@
 -- key: task, dataset, encoder, evaluated_on, method, trained_on, embedding, seed, query_id
 with
 
--- `en-de` has queries in en and candidates in de; in `de`, both are in de. Texts of one of the two may not be loaded.
+-- `en-de` has queries in en and candidates in de; in `de`, both are in de. Either's texts may not be loaded.
 best as (
 
     select
