@@ -56,9 +56,10 @@ def utterance_texts(language: str, utterances: pa.Table) -> Texts:
 
 
 def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
-    """Return the pair's rows in that split; none if the corpus does not consist of sentence pairs."""
+    """Return the pair's rows in that split; none if the corpus has no sentence pairs, or the split is not embedded."""
     pairs = inputs.tables.get(("sentence_pairs", inputs.pair), SCHEMAS["sentence_pairs"].empty_table())
-    chosen = pairs.filter(pc.field("split") == split)
+    is_embedded = split != "train" or inputs.trains
+    chosen = pairs.filter(pc.field("split") == split) if is_embedded else pairs.slice(0, 0)
     _require_distinct(chosen["pair_id"], f"{inputs.corpus} {inputs.pair} {split}", "pair ids")
     return chosen
 

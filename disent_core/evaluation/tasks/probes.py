@@ -162,10 +162,7 @@ def language_problems(
     inputs: Inputs, config: EvaluationConfig, *, task: str, embeddings: tuple[str, ...], probe: Probe = "ridge"
 ) -> list[Problem]:
     """Return the problem of a pair of two languages, for these embeddings; none if a language has no texts for it."""
-    splits = probed_splits(config)
-    if inputs.kind == "bitext" and splits["train"] == "train" and not inputs.trains:
-        return []  # the training texts are not embedded
-    sides = {part: _sides(inputs, split) for part, split in splits.items()}
+    sides = {part: _sides(inputs, split) for part, split in probed_splits(config).items()}
     if len(set(inputs.languages)) < 2 or not all(len(texts) for both in sides.values() for texts in both):
         return []
     roles = {f"{part} {texts.language}": texts for part, both in sides.items() for texts in both}

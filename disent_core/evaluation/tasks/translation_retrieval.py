@@ -76,7 +76,7 @@ def heldout_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
         pair_texts(inputs, pairs),
         pairs["pair_id"],
         replace(config, split="test"),
-        training=(lambda: pair_texts(inputs, sentence_pairs(inputs, "train"))) if inputs.trains else None,
+        training=lambda: pair_texts(inputs, sentence_pairs(inputs, "train")),
         search=config.heldout_search,
     )
 
