@@ -10,7 +10,6 @@ The table is long (`language`, `text` and `id`) or wide (`en`, `de`, ...); see d
 
 import json
 import logging
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -191,7 +190,8 @@ def train(
             raise ValueError(f"{target} has {'a model' if is_static(target) else 'other files'} already. {remedy}")
         try:  # fail before the training, not after it
             target.absolute().parent.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryDirectory(dir=target.absolute().parent).cleanup()
+            with temporary_folder(target.absolute().parent):
+                pass
         except OSError as error:
             problem = f"no folder can be made in {target.absolute().parent} ({error.strerror or error})"
             raise ValueError(f"{problem}. Name another folder for the model") from error
