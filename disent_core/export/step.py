@@ -40,10 +40,9 @@ def refresh_export(workspace: Workspace, encoder: str, method: MethodConfig, tra
     folder = workspace.export(*of)
     with sole_maker(folder):
         mark = _mark(workspace, made_from)
-        problem = "it is not made"
-        if _is_made(folder, made_from):
-            problem = "" if mark.exists() else _problem(folder, modules)
+        problem = _problem(folder, modules, mark) if _is_made(folder, made_from) else "it is not made"
         if not (is_reused := not problem):
+            mark.unlink(missing_ok=True)
             with write_folder(folder) as beside:
                 export_head(
                     head,
@@ -55,9 +54,7 @@ def refresh_export(workspace: Workspace, encoder: str, method: MethodConfig, tra
                     licence=settings.licence,
                     made_from=made_from,
                 )
-            problem = _problem(folder, modules)
-        if not problem:
-            write_text(mark, "")
+            problem = _problem(folder, modules, mark)
     names = list(read_record(folder).get("routes", ()))
     return StepResult(
         rows=None,
@@ -82,10 +79,13 @@ def _mark(workspace: Workspace, made_from: str) -> Path:
     return workspace.home / "cache" / "checked_exports" / fingerprint(made_from, versions)[:16]
 
 
-def _problem(folder: Path, modules: Sequence[str]) -> str:
-    """Return why the folder does not reproduce the output of its head; empty if it does."""
+def _problem(folder: Path, modules: Sequence[str], mark: Path) -> str:
+    """Return why the folder does not reproduce the output of its head; empty if it does, or did as `mark` shows."""
+    if mark.exists():
+        return ""
     try:
         check_folder(folder, modules)
     except DamagedError as error:
         return str(error)
+    write_text(mark, "")
     return ""
