@@ -36,10 +36,7 @@ complete and check a file whose first line is `#:schema disent.schema.json`, by 
 """
 METHOD_KEYS = {
     "method": ("NAME", "a method listed below, or your own as `package.module:ATTRIBUTE`"),
-    "preset": (
-        '`"paper"`',
-        "preset that the keys of the method start from; `paper` has the defaults, unless listed",
-    ),
+    "preset": ('`"paper"`', "preset that the keys of the method start from; `paper` has the defaults, unless listed"),
     "encoders": ("all", "encoders that the method runs on"),
     "pairs": (
         "`experiment.pairs`",

@@ -163,7 +163,7 @@ class EmbeddingStore:
             offsets = np.concatenate([[0], np.cumsum(np.concatenate([batch.lengths for batch in batches]))])
             states = _fixed_size_lists(values, encoder.states_dtype)
             column = pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), states)
-            self._write_part(STATES, keys[rows], column, states_schema(encoder.dim, encoder.states_dtype))
+            self._write_part(STATES, keys[rows], column, states_schema(states.type.list_size, encoder.states_dtype))
         vectors = np.concatenate([batch.vectors for batch in batches])
         is_new = lacks_vector[rows]
         if is_new.any():

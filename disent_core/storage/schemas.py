@@ -16,6 +16,7 @@ _TEXT = pa.string()
 _TYPES: Mapping[str, pa.DataType] = {
     "": _TEXT,
     "texts": pa.list_(_TEXT),
+    "int8": pa.int8(),
     "int32": pa.int32(),
     "int64": pa.int64(),
     "float16": pa.float16(),
@@ -153,11 +154,7 @@ def vectors_schema(dim: int, dtype: str) -> pa.Schema:
     return pa.schema([_field("text_key"), pa.field("vector", vector, nullable=False)])
 
 
-def states_schema(dim: int, dtype: str) -> pa.Schema:
-    """Schema of `token_states`: one distinct text per encoder and language; padding is never stored.
-
-    A token of 8 bits a value has two bytes more, its scale (`embeddings.arrays.packed`).
-    """
-    token = pa.list_(pa.int8(), dim + 2) if dtype == "int8" else pa.list_(_TYPES[dtype], dim)
-    states = pa.list_(token)
+def states_schema(width: int, dtype: str) -> pa.Schema:
+    """Schema of `token_states`: one distinct text per encoder and language; padding is never stored."""
+    states = pa.list_(pa.list_(_TYPES[dtype], width))
     return pa.schema([_field("text_key"), pa.field("states", states, nullable=False)])
