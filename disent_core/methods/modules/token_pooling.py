@@ -1,7 +1,8 @@
 """Pool the token states of a text: attention with its complement (FMDA, Section 3), and a maximum over tokens (Facet).
 
 With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1, and (Q c).(K h_j) =
-(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result.
+(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result. The same holds
+for the last layer of deeper maps, with their hidden units in place of h_j.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,18 +50,17 @@ class TemplateAttention(nn.Module):
         template, residual = (
             permuted(torch.cat(parts), inverse, order).view_as(vectors) for parts in zip(*by_group, strict=True)
         )
-        if self.config.ffn == "linear":
-            return self.template_value(template), self.residual_value(residual)
-        return template, residual
+        return _last_layer(self.template_value)(template), _last_layer(self.residual_value)(residual)
 
     def _queries(self, vectors: Tensor) -> Tensor:
-        """Return the vectors to multiply with each token's state (or key); linear Q and K need only one product."""
-        if not (isinstance(self.query, Linear) and isinstance(self.key, Linear)):
-            return self.query(vectors)
-        # K's bias is left out: it adds the same amount to every token of an utterance.
-        precision, key = self.key.precision, self.key.weight.T
-        query_then_key = affine(key, self.query.weight.T, torch.zeros_like(self.query.bias), precision)
-        return affine(vectors, query_then_key, key @ self.query.bias, precision)
+        """Return the vectors to multiply with each token's state, or with the hidden units of its key."""
+        # The bias of K's last layer is left out: it adds the same amount to every token of an utterance.
+        last = _last_layer(self.key)
+        key, precision = last.weight.T, last.precision
+        if isinstance(self.query, Linear):  # Q and K need only one product
+            query_then_key = affine(key, self.query.weight.T, torch.zeros_like(self.query.bias), precision)
+            return affine(vectors, query_then_key, key @ self.query.bias, precision)
+        return affine(self.query(vectors), key, torch.zeros_like(last.bias), precision)
 
     def _of_group(
         self,
@@ -68,24 +68,26 @@ class TemplateAttention(nn.Module):
         states: Float[Tensor, "group length dim"],
         mask: Bool[Tensor, "group length"],
     ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
-        """Attend within a group of texts. Linear value maps are applied later, for all groups at once."""
+        """Attend within a group of texts. The last layers of the value maps are applied later, for all groups at once."""
         wide = widened(states)
         if self.config.attention_special == "drop":
             mask = without_special_tokens(mask)
-        if self.config.ffn == "linear":
-            scores = _WithStates.apply(queries, states, wide, _SCORES)
-        else:
-            scores = torch.einsum(_SCORES, queries, self.key(wide))
+
+        def summed(equation: str, rows: Tensor, layers: nn.Module) -> Tensor:
+            if isinstance(layers, nn.Sequential):
+                return torch.einsum(equation, rows, layers[:-1](wide))
+            return _WithStates.apply(rows, states, wide, equation)
+
+        scores = summed(_SCORES, queries, self.key)
         attention = (scores * self.scale).masked_fill(~mask, float("-inf")).softmax(dim=-1)
         complement = residual_weights(attention, mask, self.config.residual_attention)
-        if self.config.ffn == "linear":
-            template, residual = (
-                _WithStates.apply(weights, states, wide, _SUMS) for weights in (attention, complement)
-            )
-            return template, residual
-        values = ((attention, self.template_value(wide)), (complement, self.residual_value(wide)))
-        template, residual = (torch.einsum(_SUMS, *weights_and_values) for weights_and_values in values)
-        return template, residual
+        return summed(_SUMS, attention, self.template_value), summed(_SUMS, complement, self.residual_value)
+
+
+def _last_layer(layers: nn.Module) -> Linear:
+    last = layers[-1] if isinstance(layers, nn.Sequential) else layers
+    assert isinstance(last, Linear)
+    return last
 
 
 def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
