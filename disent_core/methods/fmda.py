@@ -77,10 +77,10 @@ def draws(config: FmdaConfig) -> tuple[Draw, ...]:
     return ("negative",) if config.has("contrast") else ()
 
 
+# Without `ffn`: maps of two layers take several times as long.
 _SPACE = {
     **SPACE,
     "temperature": (0.02, 0.05, 0.1),
-    "ffn": ("linear", "mlp2"),
     "attention_scale": ("none", "sqrt_d"),
     "attention_special": ("keep", "drop"),
     "residual_attention": ("softmax", "renorm"),
