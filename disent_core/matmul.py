@@ -184,7 +184,7 @@ def use_int8(model: nn.Module, run: Callable[[], object]) -> None:
     """
     large = torch.full((32, 1024), 127, dtype=torch.int8)
     if not bool((torch._int_mm(large, large.T) == 127 * 127 * 1024).all()):  # sums of 16 bits would be cut
-        raise ValueError("this processor does not multiply numbers of 8 bits exactly")
+        raise ValueError("this processor does not multiply 8-bit numbers exactly")
     largest: dict[nn.Module, Tensor] = {}
 
     def watched(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -72,8 +72,8 @@ def _require_weights(folder: Path) -> None:
         with safe_open(file, "pt") as weights:
             stored += sum(math.prod(weights.get_slice(name).get_shape()) for name in weights.keys())
     if wanted > 2 * stored + _FEW_NUMBERS:
-        problem = f"config.json asks for {wanted:,} numbers, and the weights have {stored:,}"
-        raise EncoderError(located(folder, None, problem, "Put config.json and all weights of one model there"))
+        problem = f"config.json asks for {wanted:,} values, but the weights have {stored:,}"
+        raise EncoderError(located(folder, None, problem, "Put config.json and all weight files of one model there"))
 
 
 def load_model(folder: Path, *, pooling: Pooling) -> Any:
@@ -104,14 +104,14 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
     missing = sorted(info["missing_keys"])
     if pooling == "pooler" and (getattr(model, "pooler", None) is None or any("pooler" in key for key in missing)):
         remedy = "Set pooling to 'cls' or 'mean'"
-        raise EncoderError(located(folder, None, "pooling is 'pooler' and the checkpoint has none", remedy))
+        raise EncoderError(located(folder, None, "pooling is 'pooler', but the checkpoint has no pooler", remedy))
     if absent := [key for key in missing if "pooler" not in key]:
         remedy = "They would be random. Use a complete checkpoint"
         raise EncoderError(located(folder, None, f"{len(absent)} weights are missing, e.g. {absent[:3]}", remedy))
     if pooling != "pooler" and hasattr(model, "pooler"):
         model.pooler = load_dense(folder, model.config.hidden_size) if is_dense(pooling) else None
     elif is_dense(pooling):
-        problem = f"pooling is {pooling!r}, and a {type(model).__name__} has no place for the dense layer"
+        problem = f"pooling is {pooling!r}, but a {type(model).__name__} has no place for the dense layer"
         raise EncoderError(located(folder, None, problem, "Set pooling to 'cls' or 'mean'"))
     use_attention(model)
     return model.eval().requires_grad_(False)
@@ -148,12 +148,14 @@ def load_dense(folder: Path, width: int) -> DensePooler:
         settings = json.loads((dense_folder / "config.json").read_text(encoding="utf-8"))
         weights = load_file(dense_folder / "model.safetensors")
     except (OSError, ValueError, SafetensorError) as error:
-        remedy = "It needs config.json and model.safetensors; save the model anew with sentence-transformers"
-        raise EncoderError(located(dense_folder, None, f"pooling is 'cls_dense_norm': {error}", remedy)) from error
+        remedy = "It needs config.json and model.safetensors; save the model again with sentence-transformers"
+        raise EncoderError(
+            located(dense_folder, None, f"pooling is 'cls_dense_norm', but its layer can't be read ({error})", remedy)
+        ) from error
     activation = str(settings.get("activation_function")).rsplit(".", 1)[-1]
     shape = tuple(weights["linear.weight"].shape) if "linear.weight" in weights else None
     if activation != "Tanh" or shape != (width, width):
-        problem = f"a dense layer of shape {shape} with {activation}, not {(width, width)} with Tanh"
+        problem = f"the dense layer has shape {shape} with {activation}, not {(width, width)} with Tanh"
         raise EncoderError(located(dense_folder, None, problem, "Set pooling to 'cls' or 'mean'"))
     pooler = DensePooler(width, bias="linear.bias" in weights)
     pooler.load_state_dict(weights)
@@ -208,5 +210,5 @@ def longest_input(model: Any, tokeniser: Any) -> int:
 def check_length(model: Any, tokeniser: Any, max_length: int, folder: Path) -> None:
     """Reject a `max_length` greater than the model's number of positions."""
     if (longest := longest_input(model, tokeniser)) < max_length:
-        problem = f"max_length is {max_length} and the model reads {longest} tokens"
+        problem = f"max_length is {max_length}, but the model reads at most {longest} tokens"
         raise EncoderError(located(folder, None, problem, "Lower max_length"))

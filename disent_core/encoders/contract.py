@@ -225,4 +225,4 @@ def not_made_yet(path: Path, encoder: str, part: str = "encoder") -> EncoderErro
     """Return the error for a model that its lineage step has not made yet."""
     key = encoder_key(encoder, part)
     remedy = f"Materialise the asset {'/'.join(key)} first"
-    return EncoderError(located(path, None, f"{key[-1]} is not made yet", remedy))
+    return EncoderError(located(path, None, f"{key[-1]} has not been made yet", remedy))

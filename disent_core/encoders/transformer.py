@@ -55,7 +55,7 @@ def resolve_device(device: Device) -> str:
     if device not in get_args(Device):
         raise EncoderError(f"device is {device!r}. Set device to 'auto', 'cpu' or 'cuda'")
     if device == "cuda" and not torch.cuda.is_available():
-        raise EncoderError("device is 'cuda' and there is no usable GPU. Set device to 'auto' or 'cpu'")
+        raise EncoderError("device is 'cuda', but there is no usable GPU. Set device to 'auto' or 'cpu'")
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
@@ -119,7 +119,7 @@ class HuggingFaceEncoder:
     def _encode_window(self, texts: Sequence[str], tokens: TokenisedTexts, *, states: bool) -> Iterator[EncodedBatch]:
         known, largest = self._vocabulary, int(tokens.ids.max(initial=0))
         if known is not None and largest >= known:
-            problem = f"the tokeniser gives the token {largest}, and the model knows {known:,}"
+            problem = f"the tokeniser gives token {largest}, but the model has only tokens below {known:,}"
             raise EncoderError(f"{self.name}: {problem}; check its tokenizer.json")
         if cut := int(tokens.truncated.sum()):
             log.warning("%s: %d of %d texts are longer than %d tokens and were cut",
@@ -133,7 +133,7 @@ class HuggingFaceEncoder:
                 if launched is None:
                     self._budget //= 2
                     torch.cuda.empty_cache()
-                    log.warning("%s: out of GPU memory, going on with %d tokens a batch", self.name, self._budget)
+                    log.warning("%s: out of GPU memory, continuing with %d tokens per batch", self.name, self._budget)
                     continue
                 position += len(rows)
                 if pending is not None:  # fetch a batch while the device computes the next one
@@ -220,7 +220,7 @@ def _round_to_int8(model: nn.Module, config: HuggingFaceConfig, device: str, voc
     """Compute products in int8, calibrated with random tokens that show how large each column of the states gets."""
     if device != "cpu":
         remedy = "Set precision to 'bfloat16', or device to 'cpu'"
-        raise EncoderError(f"encoder {config.name!r}: int8 is for a CPU. {remedy}")
+        raise EncoderError(f"encoder {config.name!r}: int8 needs a CPU. {remedy}")
     ids = torch.from_numpy(np.random.default_rng(0).integers(vocabulary, size=_CALIBRATION))
     try:
         with torch.inference_mode():
@@ -244,7 +244,7 @@ def pool_states(
         return hidden[:, 0]
     if pooling != "mean":
         if pooled is None:
-            raise ValueError(f"pooling is {pooling!r} and the model was loaded without a pooler")
+            raise ValueError(f"pooling is {pooling!r}, but the model was loaded without a pooler")
         return pooled.float()
     weights = visible.to(hidden.dtype)
     weights = weights / weights.sum(1, keepdim=True)

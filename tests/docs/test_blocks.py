@@ -33,7 +33,7 @@ REST = {
     "experiment": '[experiment]\npairs = ["en-de"]\nmethods = ["raw"]\n',
 }
 """What a block of a configuration leaves out."""
-_ELSEWHERE = re.compile(r"does not exist|there is no module|is no encoder of kind huggingface")
+_ELSEWHERE = re.compile(r"does not exist|there is no module|is not an encoder of kind huggingface")
 _BLOCK = re.compile(r"(<!-- not run: [^\n]+ -->\n)?^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

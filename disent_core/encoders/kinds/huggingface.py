@@ -248,7 +248,7 @@ def _from_hub(identifier: str, revision: str | None, *, is_online: bool = True) 
         return Path(snapshot_download(identifier, **wanted, allow_patterns=patterns, ignore_patterns=other_folders))
     except LocalEntryNotFoundError as error:
         if not is_online:
-            problem = f"model {model} is not in the local cache, and what a file names is not downloaded"
+            problem = f"model {model} is not in the local cache, and a model that a file names is not downloaded"
             raise EncoderError(f"{problem}. Download it if you trust it, with hf download") from error
         remedy = "Go online once, or put a copy in a folder and set path instead of id"
         raise EncoderError(f"model {model} is not in the local cache and the hub is out of reach. {remedy}") from error

@@ -166,7 +166,7 @@ class _Vectors:
         if repeated := first_repeated(pa.chunked_array([self.keys])):
             (first, row), (piece, index) = map(self._piece_of, repeated)
             name = quoted(piece.names[index].as_py())
-            problem = f"text {name} has a vector already, in {first.file}:{first.rows[row]}"
+            problem = f"text {name} already has a vector, in {first.file}:{first.rows[row]}"
             raise piece.fault(index, problem, "Keep one of them")
 
     def _piece_of(self, row: int) -> tuple[_Piece, int]:
@@ -202,7 +202,7 @@ def _check_finite(pieces: Sequence[_Piece]) -> None:
     if bad:
         (piece, index, _), count = bad[0], sum(count for _, _, count in bad)
         name = quoted(piece.names[index].as_py())
-        problem = f"{count} vectors are not finite (NaN, or beyond float32), first that of {name}"
+        problem = f"{count} vectors are not finite (NaN, or beyond float32); the first is that of {name}"
         raise piece.fault(index, problem, "Embed these texts again")
 
 
@@ -219,9 +219,9 @@ def _read_matrix(file: Path) -> _Piece:
     texts = collector.column()
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
         problem = f"an array of shape {matrix.shape} and type {matrix.dtype}"
-        raise EncoderError(located(file, None, problem, "Save a matrix of floats, one row a text"))
+        raise EncoderError(located(file, None, problem, "Save a matrix of floats, one row per text"))
     if len(texts) != len(matrix):
-        problem = f"{len(texts)} lines in {beside.name}, and {len(matrix)} vectors"
+        problem = f"{len(texts)} lines in {beside.name}, but {len(matrix)} vectors"
         raise EncoderError(located(file, None, problem, "Give each text one line and one row"))
     return _Piece(file, np.arange(1, len(texts) + 1), _keys(texts), texts, matrix)
 
@@ -244,7 +244,7 @@ def _read_table(file: Path, language: str) -> Iterator[_Piece]:
                 width = piece.matrix.shape[1]
                 yield piece
     except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"no {'JSON lines' if is_json else 'Parquet'} can be read ({error})"
+        problem = f"this can't be read as {'JSON lines' if is_json else 'Parquet'} ({error})"
         raise EncoderError(located(file, None, problem, "Write the file again")) from error
 
 
@@ -274,7 +274,7 @@ def _piece(table: pa.Table, rows: Int[np.ndarray, " rows"], file: Path, language
     names = _strings(table, column, file)
     if names.null_count:
         row = int(rows[pc.index(names.is_null(), True).as_py()])
-        raise EncoderError(located(file, row, f"{column} is null", "Write it, or drop the row"))
+        raise EncoderError(located(file, row, f"{column} is null", "Give it a value, or drop the row"))
     keys = _keys(names) if column == "text" else names
     return _Piece(file, rows, keys, names, _matrix(table["vector"], rows, file, width))
 
@@ -287,7 +287,9 @@ def _strings(table: pa.Table, name: str, file: Path) -> pa.ChunkedArray:
         strings = table[name].cast(pa.string())
         strings.validate(full=True)  # Parquet may hold text that is not UTF-8
     except (pa.ArrowException, ValueError) as error:
-        raise EncoderError(located(file, None, f"{name} is no text ({error})", "Write text as UTF-8")) from error
+        raise EncoderError(
+            located(file, None, f"the column {name} is not text ({error})", "Write text as UTF-8")
+        ) from error
     return strings
 
 

@@ -123,15 +123,15 @@ def test_a_head_that_names_an_encoder_of_its_domain_is_refused(load):
 
 
 DISTILLED_MISTAKES = {
-    "no such teacher": ('"english"\ncorpora', '"x"\ncorpora', "teacher", "'x' is no encoder", "of english"),
-    "a teacher without the mean": ('pooling = "mean"', "", "teacher", "'english' is no encoder", "add one"),
+    "no such teacher": ('"english"\ncorpora', '"x"\ncorpora', "teacher", "'x' is not an encoder", "of english"),
+    "a teacher without the mean": ('pooling = "mean"', "", "teacher", "'english' is not an encoder", "add one"),
     "a teacher with a low layer": ('"mean"', '"mean"\nlayer = 2', "teacher", "mean of its last layer", ""),
-    "its own teacher": ('"english"\ncorpora', '"multi"\ncorpora', "teacher", "'multi' is no", "of english"),
+    "its own teacher": ('"english"\ncorpora', '"multi"\ncorpora', "teacher", "'multi' is not", "of english"),
     "no such corpus": ('["bitext"]', '["x"]', "corpora", "there is no corpus 'x'", "of massive, bitext"),
-    "no such language": ('["bitext"]', '["bitext"]\nlanguages = ["it"]', "languages", "pairs it with en", "of de, es"),
+    "no such language": ('["bitext"]', '["bitext"]\nlanguages = ["it"]', "languages", "pairs it with en", ": de, es"),
     "no such pivot": ('["bitext"]', '["bitext"]\npivot = "ja"', "corpora", "a language with 'ja'", "set pivot"),
-    "nothing to hold out": ('["bitext"]', '["massive"]', "corpora", "names none", "or set train = false"),
-    "the pivot as a language": ('["bitext"]', '["bitext"]\nlanguages = ["en"]', "languages", "beside the pivot", ""),
+    "nothing to hold out": ('["bitext"]', '["massive"]', "corpora", "names no corpus of", "or set train = false"),
+    "the pivot as a language": ('["bitext"]', '["bitext"]\nlanguages = ["en"]', "languages", "include the pivot", ""),
     "no corpus": ('["bitext"]', "[]", "corpora", "must name at least one", ""),
 }  # fmt: skip
 

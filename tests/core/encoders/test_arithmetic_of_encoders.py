@@ -143,10 +143,10 @@ def test_int8_stays_on_the_cpu_where_there_is_a_gpu(folder, monkeypatch):
 
 def test_int8_is_refused_on_a_gpu_and_where_products_are_not_exact(folder, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "to", lambda module, *_: module)
-    with pytest.raises(EncoderError, match=r"int8 is for a CPU. Set precision to 'bfloat16', or device to 'cpu'"):
+    with pytest.raises(EncoderError, match=r"int8 needs a CPU. Set precision to 'bfloat16', or device to 'cpu'"):
         HuggingFaceEncoder(config(folder, precision="int8"), folder, "cuda")
     monkeypatch.setattr(torch, "_int_mm", lambda left, right: (left.float() @ right.float()).clamp_max(32_767))
-    with pytest.raises(EncoderError, match=r"does not multiply numbers of 8 bits exactly. Set precision to 'float32'"):
+    with pytest.raises(EncoderError, match=r"does not multiply 8-bit numbers exactly. Set precision to 'float32'"):
         load(config(folder, precision="int8"), "cpu")
 
 

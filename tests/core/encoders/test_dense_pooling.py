@@ -46,7 +46,7 @@ def damaged(folder):
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    (without_layer, "2_Dense: pooling is 'cls_dense_norm'.*save the model anew"),
+    (without_layer, "2_Dense: pooling is 'cls_dense_norm'.*save the model again"),
     (damaged, "2_Dense: pooling is 'cls_dense_norm'"),
     (lambda folder: save_dense(folder, 16), r"shape \(16, 32\) with Tanh, not \(32, 32\)"),
     (lambda folder: save_dense(folder, activation="torch.nn.modules.linear.Identity"), "with Identity, not"),

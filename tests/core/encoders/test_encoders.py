@@ -129,7 +129,7 @@ def test_a_tokeniser_with_more_tokens_than_the_model_is_named(tmp_path):
     for token in saved["post_processor"]["special_tokens"].values():
         token["ids"] = [1_000_000]
     file.write_text(json.dumps(saved))
-    with pytest.raises(EncoderError, match="gives the token 1000000, and the model knows"):
+    with pytest.raises(EncoderError, match="gives token 1000000, but the model has only"):
         list(load(config(folder), "cpu").encode(TEXTS[:1], states=False))
 
 
@@ -184,7 +184,7 @@ def test_parsing_marks_finds_the_spans_they_were_put_around(pieces):
 
 def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_path):
     folder = save_model(tmp_path, pooler=False)
-    with pytest.raises(EncoderError, match="the checkpoint has none"):
+    with pytest.raises(EncoderError, match="the checkpoint has no pooler"):
         load(config(folder, pooling="pooler"), "cpu")
     assert load(config(folder), "cpu").dim == 32
     lost = "encoder.layer.1.output.dense.weight"
@@ -205,7 +205,7 @@ def test_weights_that_are_missing_are_not_allocated(tmp_path, monkeypatch, chang
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     (folder / "config.json").write_text(json.dumps(settings | changed), encoding="utf-8")
     monkeypatch.setattr(AutoModel, "from_pretrained", None)
-    with pytest.raises(EncoderError, match=r"config.json asks for [\d,]+ numbers, and the weights have [\d,]+\. Put"):
+    with pytest.raises(EncoderError, match=r"config.json asks for [\d,]+ values, but the weights have [\d,]+\. Put"):
         load(config(folder), "cpu")
 
 
@@ -220,7 +220,7 @@ def change_weights(folder, change):
     ({"layer": 3}, "no layer 3"),
     ({"layer": -4}, "no layer -4"),
     ({"layer": (0, 3)}, "no layer 3"),
-    ({"max_length": 128}, "reads 64 tokens"),
+    ({"max_length": 128}, "reads at most 64 tokens"),
     ({"path": "package:no_such_package/model"}, "'no_such_package' is not installed"),
     ({"path": "/no/such/folder"}, "no such folder"),
 ])  # fmt: skip
@@ -306,7 +306,7 @@ def test_out_of_memory_halves_the_batch_once_what_failed_is_gone_and_goes_on(fol
     monkeypatch.setattr(HuggingFaceEncoder, "_forward", tight)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: left.append([reference() for reference in alive]))
     np.testing.assert_allclose(encode(encoder, TEXTS)[0], whole, atol=1e-5)
-    assert "out of GPU memory, going on with" in caplog.text
+    assert "out of GPU memory, continuing with" in caplog.text
     assert left
     assert all(vectors is None for references in left for vectors in references)
 

@@ -204,7 +204,7 @@ def twice_in_two_files(folder):
 
 
 MALFORMED = {
-    "no JSON": (damaged("v.jsonl"), r"v\.jsonl: no JSON lines can be read \("),
+    "no JSON": (damaged("v.jsonl"), r"v\.jsonl: this can't be read as JSON lines \("),
     "JSON lines that are no objects": (json_lines([1]), "must be an object"),
     "no JSON lines": (json_lines(), r"v\.jsonl: "),
     "JSON lines without vectors": (
@@ -215,7 +215,7 @@ MALFORMED = {
         json_lines({"text": "a", "vector": [1, 2]}, {"text": "b"}),
         r"v\.jsonl:2: a vector of 0 dimensions",
     ),
-    "a vector of words": (json_lines({"text": "a", "vector": ["one"]}), r"v\.jsonl: no JSON lines can be read \("),
+    "a vector of words": (json_lines({"text": "a", "vector": ["one"]}), r"v\.jsonl: this can't be read as JSON lines"),
     "NaN": (parquet(matrix=with_value(np.nan)), r"v\.parquet:3: .*'wie wird das wetter'"),
     "infinity in a matrix": (npy(matrix=with_value(np.inf)), r"v\.npy:3: "),
     "too large for float32": (
@@ -235,7 +235,7 @@ MALFORMED = {
     "files of two widths": (two_widths, r"b\.parquet: vectors have 2 dimensions, and those of .*a\.parquet have 3"),
     "a text twice": (
         parquet(["f\u00fcnf", "x", "fu\u0308nf", "y"]),
-        r"v\.parquet:3: text .* has a vector already, in .*v\.parquet:1\. Keep one",
+        r"v\.parquet:3: text .* already has a vector, in .*v\.parquet:1\. Keep one",
     ),
     "a text in two files": (twice_in_two_files, r"b\.parquet:2: text 'spiele jazz' .*a\.parquet:2\."),
     "a text twice in a language": (
@@ -246,9 +246,9 @@ MALFORMED = {
     "other columns": (columns(sentence=["a"], vector=[[1.0]]), r"Name them vector, and text"),
     "whole numbers": (columns(text=["a"], vector=[[1]]), r"vector has type .*int64"),
     "numbers alone": (columns(text=["a"], vector=[1.0]), r"vector has type double"),
-    "fewer lines than rows": (npy(TEXTS[:3]), r"3 lines in v\.txt, and 4 vectors"),
+    "fewer lines than rows": (npy(TEXTS[:3]), r"3 lines in v\.txt, but 4 vectors"),
     "a matrix of whole numbers": (npy(matrix=np.ones((4, 2), int)), r"shape \(4, 2\) and type int64"),
-    "no Parquet": (damaged("v.parquet"), r"v\.parquet: no Parquet can be read"),
+    "no Parquet": (damaged("v.parquet"), r"v\.parquet: this can't be read as Parquet"),
     "no matrix": (damaged("v.npy"), r"v\.npy: this matrix and its texts can't be read"),
 }
 

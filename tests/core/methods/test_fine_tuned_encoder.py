@@ -133,7 +133,7 @@ def test_a_map_starts_as_the_identity(kind):
 
 
 def test_texts_longer_than_the_input_are_told_and_an_encoder_that_reads_less_than_asked_is_refused(files, caplog):
-    with pytest.raises(EncoderError, match="max_length is 33 and the model reads 32 tokens"):
+    with pytest.raises(EncoderError, match="max_length is 33, but the model reads at most 32 tokens"):
         TunableEncoder(replace(files, max_length=33), "cpu")
     TunableEncoder(replace(files, max_length=4), "cpu").prepare(TEXTS)
     assert "4 of 6 texts are longer than 4 tokens and were cut" in caplog.text

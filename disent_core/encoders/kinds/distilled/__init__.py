@@ -124,7 +124,7 @@ class DistilledConfig(ModelMadeHere):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pivot in self.languages:
-            raise ValueError(f"languages are those beside the pivot {self.pivot!r}")
+            raise ValueError(f"languages must not include the pivot {self.pivot!r}")
 
     def __str__(self) -> str:
         """Return what fingerprints read. Encoders that are older than `products` keep theirs."""
@@ -153,7 +153,7 @@ class DistilledConfig(ModelMadeHere):
         if not _can_teach(config.encoders.get(self.teacher)):
             suitable = ", ".join(name for name, candidate in config.encoders.items() if _can_teach(candidate))
             remedy = f"choose one of {suitable}" if suitable else "add one"
-            problem = f"{self.teacher!r} is no encoder of kind huggingface with the mean of its last layer"
+            problem = f"{self.teacher!r} is not an encoder of kind huggingface that takes the mean of its last layer"
             yield "teacher", f"{problem}; {remedy}"
         for corpus in self.corpora:
             if corpus not in config.locales and corpus not in config.sentence_pairs:
@@ -161,13 +161,13 @@ class DistilledConfig(ModelMadeHere):
                 yield "corpora", f"there is no corpus {corpus!r}; choose one of {known}"
         paired = replace(self, languages=()).taught_languages(config)
         if lacking := [language for language in self.languages if language not in paired]:
-            problem = f"none of {', '.join(self.corpora)} pairs {', '.join(lacking)} with {self.pivot}"
-            yield "languages", f"{problem}; it can be of {', '.join(paired) or 'nothing'}"
+            problem = f"none of the corpora {', '.join(self.corpora)} pairs {', '.join(lacking)} with {self.pivot}"
+            yield "languages", f"{problem}; possible languages: {', '.join(paired) or 'none'}"
         if not paired:
-            problem = f"none of {', '.join(self.corpora)} pairs a language with {self.pivot!r}"
+            problem = f"none of the corpora {', '.join(self.corpora)} pairs a language with {self.pivot!r}"
             yield "corpora", f"{problem}; name others, or set pivot"
         if self.train and not any(corpus in config.sentence_pairs for corpus in self.corpora):
-            problem = f"{self.name!r} stops training by the dev split of a corpus of sentence pairs, and names none"
+            problem = f"{self.name!r} names no corpus of sentence pairs, whose dev split ends its training"
             yield "corpora", f"{problem}; add one, or set train = false"
 
     def alignment_version(self, config: Any) -> str:

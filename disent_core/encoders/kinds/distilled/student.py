@@ -59,8 +59,8 @@ def train_student(
         save_model(model, tokeniser, folder, record_file(record))
         return
     if not any(map(len, material.held_out)):
-        remedy = "Give a corpus of sentence pairs in corpora a dev split, by its key splits"
-        raise EncoderError(f"encoder {config.name!r}: no pair is held out to stop training by. {remedy}")
+        remedy = "Give one of its corpora of sentence pairs a dev split, with the key splits"
+        raise EncoderError(f"encoder {config.name!r}: no pair is held out to decide when training stops. {remedy}")
     tokenise = TextTokeniser(tokeniser.backend_tokenizer, None, longest_input(model, tokeniser))
     lessons = lessons_of(material, teacher_vectors, tokenise)
     held_out = {

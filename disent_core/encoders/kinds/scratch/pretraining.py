@@ -61,7 +61,7 @@ def pretrain(
     A folder beside `folder` holds the checkpoint. `pairs` are translations, used only if `config.translation`.
     """
     if not texts:
-        raise ValueError("there are 0 texts to pretrain on")
+        raise ValueError("there are no texts to pretrain on")
     pairs = pairs if config.translation else ()
     made_from = fingerprint_in_blocks(CODE_VERSION, config.identity(), texts, pairs)
     if _read_marker(folder) == made_from:

@@ -237,7 +237,7 @@ def test_dropout_stays_off_in_training(start, taught):
 
 
 def test_nothing_to_train_on_or_to_stop_by_is_an_error(start, taught, tmp_path):
-    with pytest.raises(EncoderError, match="no pair is held out to stop training by"):
+    with pytest.raises(EncoderError, match="no pair is held out to decide when training stops"):
         train(start, taught, tmp_path / "multi", Material(material().training, []))
     with pytest.raises(TrainingError, match="there is nothing to train on"):
         train(start, taught, tmp_path / "multi", Material([], material().held_out))
