@@ -59,9 +59,11 @@ def method(name: str) -> "Method[Any]":
     instance = find("method", name, METHODS, "METHOD")
     if not isinstance(instance, Method):
         remedy = "export an instance of a subclass of disent_core.methods.contract.Method"
-        raise ConfigError(f"method {name!r}: this is no method but a {type(instance).__name__}; {remedy}")
+        raise ConfigError(f"method {name!r}: this is a {type(instance).__name__}, not a method; {remedy}")
     if name not in METHODS and instance.name in METHODS and instance is not method(instance.name):
-        raise ConfigError(f"method {name!r}: its name {instance.name!r} is that of a method of disent; rename it")
+        raise ConfigError(
+            f"method {name!r}: its name {instance.name!r} is already the name of a built-in method; rename it"
+        )
     return instance
 
 

@@ -64,12 +64,12 @@ class Method(Generic[Config]):
         if not self.embeddings and not self.labels:
             raise ValueError(f"method {self.name!r} has no embeddings and does not tag, so nothing can be measured")
         if odd := [name for name, preset in self.presets.items() if not isinstance(preset, Settings)]:
-            raise ValueError(f"method {self.name!r} has presets {odd} that are no Settings (disent_core.settings)")
+            raise ValueError(f"method {self.name!r} has presets {odd} that are not Settings (disent_core.settings)")
         known = {setting.name for setting in fields(self.presets["paper"])}
         if odd := sorted(set(self.space) - known):
-            raise ValueError(f"method {self.name!r} has values to search of {odd}, which are not settings of it")
+            raise ValueError(f"method {self.name!r} has values to search for {odd}, which are not among its settings")
         if odd := set(self.embeddings) - set(EMBEDDINGS):
-            raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose of {', '.join(EMBEDDINGS)}")
+            raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose from {', '.join(EMBEDDINGS)}")
 
     def needs_of(self, settings: Config) -> frozenset[Need]:
         """Return the data that the method reads with these settings: `needs` or less."""

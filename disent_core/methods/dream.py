@@ -85,7 +85,8 @@ class MeatConfig(TrainConfig):
         super().__post_init__()
         if self.adversarial == "grad_reversal" and self.adversary_learning_rate is not None:
             raise ValueError(
-                "adversary_learning_rate has no meaning with adversarial = 'grad_reversal': one step for all"
+                "adversary_learning_rate has no effect with adversarial = 'grad_reversal', where one step trains all; "
+                "leave it out"
             )
 
 

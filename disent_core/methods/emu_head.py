@@ -58,7 +58,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     training = tuple(training) or (("en",) if "en" in data.languages else data.languages[:1])
     adversarial = tuple(adversarial) or tuple(name for name in data.languages if name not in training)
     if unknown := sorted({*training, *adversarial} - set(data.languages)):
-        raise TrainingError(f"{unknown} are no languages of this head. Choose from {list(data.languages)}")
+        raise TrainingError(f"{unknown} are not languages of this head. Choose from {list(data.languages)}")
     parts = {(split, name): part for split in ("train", "dev") for name, part in data.utterances[split].items()}
     ends = accumulate(map(len, parts.values()))
     rows = {key: torch.arange(end - len(part), end) for (key, part), end in zip(parts.items(), ends, strict=True)}
@@ -79,7 +79,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
         return {utterance_id: row for utterance_id, row in pairs if utterance_id not in is_ambiguous}
 
     if not len(labelled("train")):
-        remedy = "Give them a corpus with intents, or choose other training_languages"
+        remedy = "Give these languages a corpus with intents, or choose other training_languages"
         raise TrainingError(f"no training utterance of {list(training)} has an intent. {remedy}")
     train_ids = [utterance_id for (split, _), part in parts.items() if split == "train" for utterance_id in part.ids]
     translations = [[rows_by_id.get(utterance_id, -1) for utterance_id in train_ids]
@@ -91,7 +91,8 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     parallel = parallel[:, (labels[parallel] >= 0).all(dim=0)]
     if not len(labelled("dev")) or parallel.shape[1] < 2:
         raise TrainingError(
-            f"{len(labelled('dev'))} dev utterances of {list(training)} have an intent. Add a dev split"
+            f"{len(labelled('dev'))} dev utterances of {list(training)} have an intent, {parallel.shape[1]} in every "
+            "language; at least 2 are needed. Add a dev split"
         )
     return IntentData(
         texts=[text for part in parts.values() for text in part.texts],
@@ -432,7 +433,7 @@ class LabelPool:
         self.counts = torch.bincount(labels[rows])
         self.starts = self.counts.cumsum(0) - self.counts
         if int((self.counts > 0).sum()) < 2:
-            raise TrainingError(f"all {len(rows)} utterances have the same intent, and the loss needs two")
+            raise TrainingError(f"all {len(rows)} utterances have the same intent, but the loss needs two")
         self.position = torch.zeros_like(labels)  # of each utterance in `sorted`
         self.position[self.sorted] = torch.arange(len(rows))
 

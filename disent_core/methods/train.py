@@ -133,7 +133,7 @@ def _run_epochs(
             progress.first = len(epochs)
         progress.advance(len(epochs), partial(_state_of, epoch))
     if not epochs:
-        raise TrainingError("there was no epoch. Set max_epochs to at least 1")
+        raise TrainingError("no epoch was trained. Set max_epochs to at least 1")
     return epochs
 
 

@@ -150,7 +150,7 @@ class _Groups:
         ends = np.cumsum(size * (size - 1) // 2)
         total = int(ends[-1]) if len(ends) else 0
         if not total:
-            raise TrainingError("no two training spans have one slot type. Set contrastive to false, or add examples")
+            raise TrainingError("no two training spans share a slot type. Set contrastive to false, or add examples")
         few = total <= at_most
         chosen = np.arange(total) if few else np.sort(random.choice(total, at_most, replace=False, shuffle=False))
         group = np.searchsorted(ends, chosen, side="right")
@@ -164,7 +164,7 @@ class _Groups:
         anchor_code = self.code[anchors]
         candidates = len(self.code) - self.size[anchor_code]
         if not candidates.all():
-            raise TrainingError("all training spans have one label, so there is no negative. Add examples")
+            raise TrainingError("all training spans have the same label, so there is no negative. Add examples")
         drawn = random.integers(0, candidates)
         return self.order[drawn + np.where(drawn >= self.begin[anchor_code], self.size[anchor_code], 0)]
 

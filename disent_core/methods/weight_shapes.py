@@ -17,7 +17,7 @@ def require_shapes(path: Path, weights: Mapping[str, Tensor], wanted: Mapping[st
     for name, shape in wanted.items():
         stored = tuple(weights[name].shape) if name in weights else None
         if stored != tuple(shape):
-            refuse_weights(path, f"its weight {name!r} has the shape {stored}, and by its settings {tuple(shape)}")
+            refuse_weights(path, f"its weight {name!r} has shape {stored}, but its settings imply {tuple(shape)}")
 
 
 def filled(path: Path, build: Callable[[], Module], weights: Mapping[str, Tensor]) -> Module:
@@ -32,5 +32,5 @@ def filled(path: Path, build: Callable[[], Module], weights: Mapping[str, Tensor
         module = build()
         module.load_state_dict(weights)
     except RuntimeError as error:
-        refuse_weights(path, f"its weights are not those of its settings ({error})", error)
+        refuse_weights(path, f"its weights do not match its settings ({error})", error)
     return module.eval()

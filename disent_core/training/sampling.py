@@ -236,7 +236,7 @@ def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "s
 def _draw_others(count: int, random: torch.Generator) -> Int[Tensor, " count"]:
     """Draw for each of `count` pairs another one, uniformly."""
     if count == 1:
-        raise TrainingError("there is just one pair, and another one is to be drawn for it. Add pairs to the corpus")
+        raise TrainingError("there is just one pair, but another one must be drawn for it. Add pairs to the corpus")
     # A cyclic shift by 1 to count - 1 never hits the pair itself.
     return (torch.arange(count) + torch.randint(1, count, (count,), generator=random)) % count
 

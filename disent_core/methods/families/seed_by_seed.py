@@ -126,7 +126,7 @@ def open_source(
     if config.vector_map is not None:
         return VectorMap(dim, config.vector_map).to(device)
     if encoder is None:
-        raise TrainingError("there is no encoder to tune. Give one, or set tune = 'head' where the method has it")
+        raise TrainingError("there is no encoder to tune. Give one, or set tune = 'head' if the method has it")
     embeddings = config.train_embeddings
     return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=embeddings, recompute=recompute)
 

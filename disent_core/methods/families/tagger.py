@@ -38,7 +38,7 @@ def sample_sentences(
 ) -> list[Tagged]:
     """Draw `count` different sentences; `cover_types` includes every slot type, as far as `count` allows."""
     if count > len(sentences):
-        raise TrainingError(f"examples is {count} and there are {len(sentences)} training sentences. Lower examples")
+        raise TrainingError(f"examples is {count}, but there are {len(sentences)} training sentences. Lower examples")
     order = np.random.default_rng((seed, 4)).permutation(len(sentences)).tolist()
     if how == "cover_types":
         order = [*(cover := _cover(sentences, order)), *(row for row in order if row not in set(cover))]
@@ -126,7 +126,7 @@ def train_tagger(
     sample = sample_sentences(target, config.examples, run.seed, config.sample) if config.examples else list(target)
     phases = {"source": source, "target": sample} if config.transfer == "sequential" else {"target": sample}
     if not phases.get("source", sample):
-        raise TrainingError("transfer is 'sequential' and there is no sentence of a source language. Set it to 'none'")
+        raise TrainingError("transfer is 'sequential', but there is no sentence in a source language. Set it to 'none'")
     classes = kind.classes_of([sentence for sentences in phases.values() for sentence in sentences])
     tagger = kind(classes, config, files, seed=run.seed, device=device)
 
@@ -148,7 +148,7 @@ class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
     def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
         if data.encoder is None:
             raise EncoderError(
-                f"{self.method.name} tunes an encoder and was given none. Choose one with a model on disk"
+                f"{self.method.name} tunes an encoder, but was given none. Choose one with a model on disk"
             )
         files, kind = data.encoder, imported(self.method.kind)
         source, target = tagged_sentences(data, config.split)
@@ -165,7 +165,7 @@ class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
         self, path: Path, config: FewShotConfig, device: str, encoder: EncoderFiles | None = None
     ) -> "TrainedTaggers":
         if encoder is None:
-            raise EncoderError(f"{self.method.name} labels with the encoder that it was tuned from, and was given none")
+            raise EncoderError(f"{self.method.name} labels with the encoder that it was tuned from, but was given none")
         kind = imported(self.method.kind)
         return TrainedTaggers(path, lambda seed: kind.load(path, config, encoder, device, seed=seed))
 
@@ -199,6 +199,6 @@ def tagged_sentences(data: TrainingData, split: str = "train") -> tuple[list[Tag
     source, *target_languages = by_language if len(by_language) > 1 else ([], *by_language)
     target = [sentence for sentences in target_languages for sentence in sentences]
     if not target:
-        remedy = "Set split to the one that the corpus has, or give them a corpus with slots"
-        raise TrainingError(f"{'-'.join(data.languages)} has no {split} sentence of a target language. {remedy}")
+        remedy = "Set split to one that the corpus has, or give these languages a corpus with slots"
+        raise TrainingError(f"{'-'.join(data.languages)} has no {split} sentence in a target language. {remedy}")
     return source, target

@@ -202,7 +202,7 @@ def test_only_reversal_has_no_step_of_the_adversary_alone():
         "grad_reversal": "",
         "negative_ce": "discriminator",
     }
-    with pytest.raises(ValueError, match=r"adversary_learning_rate has no meaning with adversarial = 'grad_reversal'"):
+    with pytest.raises(ValueError, match=r"adversary_learning_rate has no effect with adversarial = 'grad_reversal'"):
         MeatConfig(adversarial="grad_reversal", adversary_learning_rate=1e-4)
 
 

@@ -225,7 +225,7 @@ def test_too_little_to_train_on_is_refused(files, tmp_path):
     plain = [Tagged(["thank", "you"], ["O", "O"])] * 9
     with pytest.raises(TrainingError, match="no training sentence has a slot"):
         train_tagger(METHOD, plain, SHORT, files, tmp_path)
-    with pytest.raises(TrainingError, match="transfer is 'sequential' and there is no sentence"):
+    with pytest.raises(TrainingError, match="transfer is 'sequential', but there is no sentence"):
         train_tagger(METHOD, TRAIN, replace(SHORT, transfer="sequential"), files, tmp_path)
     long = [Tagged(["new", "york"], ["B-city", "I-city"])] * 8
     with pytest.raises(TrainingError, match="no target sentence has a slot of at most 1 words"):

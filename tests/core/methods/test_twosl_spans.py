@@ -56,7 +56,7 @@ def test_words_of_a_language_without_spaces_are_not_parted():
 def test_too_few_tags_and_a_sample_larger_than_the_corpus_are_refused():
     with pytest.raises(ValueError, match="2 words and 1 tags"):
         span_items([Tagged(["wake", "me"], ["O"])], max_span=5, mask="word")
-    with pytest.raises(TrainingError, match="examples is 3 and there are 2"):
+    with pytest.raises(TrainingError, match="examples is 3, but there are 2"):
         sample_sentences([WAKE, WAKE], 3, 0, "random")
 
 

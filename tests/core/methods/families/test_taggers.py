@@ -88,7 +88,7 @@ def test_a_split_without_sentences_is_an_error_that_says_so(files):
     none = Utterances([], [], [], [], [], torch.zeros(0, dtype=int))
     empty = {"train": tables.utterances["train"], "dev": {"en": none, "de": none}}
     assert sentences_of(replace(tables, utterances=empty))[1]
-    with pytest.raises(TrainingError, match=r"en-de has no dev sentence of a target language\. Set split"):
+    with pytest.raises(TrainingError, match=r"en-de has no dev sentence in a target language\. Set split"):
         sentences_of(replace(tables, utterances=empty), "dev")
 
 
