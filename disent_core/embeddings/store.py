@@ -239,8 +239,8 @@ def _as_stored(rows: Float[np.ndarray, "rows dim"], kind: StatesName) -> np.ndar
         values = np.ascontiguousarray(rows.astype("float16" if kind == "int8" else kind, copy=False))
     if not bool(torch.isfinite(torch.from_numpy(values)).all()):
         raise EncoderError(
-            f"a value is not finite in {values.dtype}: the encoder fails, or its values are beyond what the type "
-            "holds. Set vector_dtype and states_dtype to 'float32'"
+            f"a value is not finite in {values.dtype}: the encoder fails, or its values are too large for this type. "
+            "Set vector_dtype and states_dtype to 'float32'"
         )
     return packed(values) if kind == "int8" else values
 

@@ -151,7 +151,7 @@ def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequenc
         embeddings = by_problem.setdefault(problem, {}).setdefault((row["method"], row["trained_on"]), {})
         runs = embeddings.setdefault(row["embedding"], {})
         if row["seed"] in runs:
-            raise TableError(f"outcomes of {row['method']} on {problem}: seed {row['seed']} is there twice")
+            raise TableError(f"outcomes of {row['method']} on {problem}: seed {row['seed']} appears twice")
         runs[row["seed"]] = items.reshape(-1, row["columns"]).copy()  # releases the table
     return by_problem
 

@@ -341,7 +341,7 @@ def task(name: str) -> Task:
     loaded = find("task", name, TASKS, "TASK")
     if not isinstance(loaded, Task):
         remedy = "export an instance of disent_core.evaluation.Task"
-        raise ConfigError(f"task {name!r}: this is no task but a {type(loaded).__name__}; {remedy}")
+        raise ConfigError(f"task {name!r}: this is a {type(loaded).__name__}, not a task; {remedy}")
     if name not in TASKS and loaded.name in TASKS and loaded is not task(loaded.name):
-        raise ConfigError(f"task {name!r}: its name {loaded.name!r} is that of a task of disent; rename it")
+        raise ConfigError(f"task {name!r}: its name {loaded.name!r} is already the name of a built-in task; rename it")
     return loaded

@@ -110,21 +110,21 @@ def _parsed(path: Path) -> dict[str, Any]:
         parsed = json.loads(read_bytes(path))
         json.dumps(parsed, ensure_ascii=False).encode()  # a lone surrogate can't be stored
     except (ValueError, RecursionError) as error:
-        raise TableError(located(path, None, f"this is no JSON ({error})", _AGAIN)) from error
+        raise TableError(located(path, None, f"this is not valid JSON ({error})", _AGAIN)) from error
     if not isinstance(parsed, dict):
-        raise _no_result(path, "it is no object")
+        raise _no_result(path, "it is not an object")
     return parsed
 
 
 def _no_result(path: Path, fault: str) -> TableError:
-    return TableError(located(path, None, f"this is no result of mteb: {fault}", _AGAIN))
+    return TableError(located(path, None, f"this is not a result of mteb: {fault}", _AGAIN))
 
 
 def _text(path: Path, values: Mapping[str, Any], key: str, default: str) -> str:
     """Return a short string from an object; `default` if it has none."""
     value = values.get(key)
     if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST):
-        raise _no_result(path, f"{key} is {quoted(value)}, and not a text of at most {_LONGEST:,} characters")
+        raise _no_result(path, f"{key} is {quoted(value)}, not a text of at most {_LONGEST:,} characters")
     return value or default
 
 
@@ -187,7 +187,7 @@ def _code(part: str) -> str:
 def _scores(path: Path, result: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     splits = result.get("scores")
     if not isinstance(splits, dict) or not all(isinstance(listed, list) for listed in splits.values()):
-        raise _no_result(path, "scores are no lists by split")
+        raise _no_result(path, "scores are not lists by split")
     for split, listed in splits.items():
         for scores in listed:
             if not isinstance(scores, dict) or not isinstance(scores.get("hf_subset"), str):

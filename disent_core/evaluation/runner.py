@@ -195,7 +195,7 @@ def _outcomes(by_seed: Sequence[Sequence[Measurement]], runs: Sequence[int | Non
                 columns = int(np.prod(items.shape[1:]))
                 if statistic_of(measurement.metric, columns) not in (None, measurement.statistic):
                     name = measurement.metric
-                    raise ValueError(f"{name} is computed by another statistic than the one of that name")
+                    raise ValueError(f"{name} is not computed by the statistic of that name")
                 values = items.ravel().astype(np.float32)
                 yield {"metric": measurement.metric, "seed": seed, "columns": columns, "items": values}
 

@@ -156,7 +156,7 @@ def local_tasks(workspace: Workspace, languages: Collection[str] = (), names: Se
     known = {task_name(task.name): task for task in tasks_of(config)}
     if unknown := [name for name in names if name not in known and name not in OFFICIAL]:
         choices = [*OFFICIAL, *known]
-        raise ValueError(f"unknown task {unknown[0]!r}{nearest(unknown[0], choices)}; choose of {', '.join(choices)}")
+        raise ValueError(f"unknown task {unknown[0]!r}{nearest(unknown[0], choices)}; choose from {', '.join(choices)}")
     wanted = {OFFICIAL[name] for name in names if name in OFFICIAL}
     read = [task for name, task in known.items() if not names or name in names or task.name in wanted]
     scopes = [scope for scope in Scopes(config).all if set(scope.languages) <= spoken]

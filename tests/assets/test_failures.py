@@ -83,8 +83,8 @@ def test_an_input_that_is_missing_is_told_by_its_key_and_the_command_that_makes_
 
 def test_other_messages_stay_as_they_are():
     assert (
-        with_asset("/data/tables/corpora/x.jsonl:7: this is no JSON")
-        == "/data/tables/corpora/x.jsonl:7: this is no JSON"
+        with_asset("/data/tables/corpora/x.jsonl:7: this is not valid JSON")
+        == "/data/tables/corpora/x.jsonl:7: this is not valid JSON"
     )
 
 

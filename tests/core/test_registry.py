@@ -61,7 +61,7 @@ def test_a_part_may_not_take_the_name_of_one_of_the_library(package, find_part, 
     text = (
         f"from dataclasses import replace\nfrom disent_core.{module} import {attribute}\nPART = replace({attribute})\n"
     )
-    with pytest.raises(ConfigError, match=f"its name '{name}' is that of a (method|task) of disent; rename it"):
+    with pytest.raises(ConfigError, match=f"name '{name}' is already the name of a built-in (method|task); rename it"):
         find_part(package(f"another_{name}", text) + ":PART")
 
 

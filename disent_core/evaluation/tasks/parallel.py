@@ -39,7 +39,7 @@ def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all
 
 def _require_distinct(ids: pa.ChunkedArray, where: str, name: str) -> None:
     if repeated := len(ids) - len(ids.unique()):
-        raise AlignmentError(f"{where}: {repeated} of {len(ids)} {name} are there more than once")
+        raise AlignmentError(f"{where}: {repeated} of {len(ids)} {name} repeat an earlier one")
 
 
 def split_utterances(inputs: Inputs, split: str, *, with_intent: bool = False) -> list[pa.Table]:

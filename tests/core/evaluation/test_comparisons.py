@@ -96,7 +96,7 @@ def test_unequal_items_and_a_metric_of_several_columns_that_nobody_knows_are_lef
 
 
 def test_a_seed_that_is_there_twice_and_seeds_of_unequal_items_are_errors():
-    with pytest.raises(TableError, match=r"dream .* seed 1 is there twice"):
+    with pytest.raises(TableError, match=r"dream .* seed 1 appears twice"):
         compared(*[outcome("dream", HITS[0], seed=1)] * 2)
     with pytest.raises(TableError, match="seeds have items of different shapes"):
         compared(outcome("dream", HITS[0], seed=1), outcome("dream", HITS[0, :9], seed=2))

@@ -185,7 +185,7 @@ def test_a_metric_is_measured_by_the_statistic_that_makes_it_again_from_its_outc
             return [measured(name, items, statistic=lambda samples: np.median(samples, axis=axes))]
 
     problem = Odd(task="o", dataset="toy", evaluated_on="en", texts=crosslingual(ENGLISH, GERMAN)[0].texts)
-    with pytest.raises(ValueError, match=f"{name} is computed by another statistic than the one of that name"):
+    with pytest.raises(ValueError, match=f"{name} is not computed by the statistic of that name"):
         run([problem])
 
 

@@ -114,16 +114,16 @@ def test_only_files_of_known_tasks_are_read_wherever_the_cache_puts_them(tmp_pat
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", "this is no JSON"),
-        ('{"task_name": "\\ud800"}', "this is no JSON"),
-        ("[1]", "it is no object"),
+        ("{", "this is not valid JSON"),
+        ('{"task_name": "\\ud800"}', "this is not valid JSON"),
+        ("[1]", "it is not an object"),
         ({}, "task_name is None"),
-        ({"task_name": "x" * 1_001}, "and not a text of at most 1,000 characters"),
-        ({"task_name": ["Tatoeba"]}, "and not a text of at most 1,000 characters"),
+        ({"task_name": "x" * 1_001}, ", not a text of at most 1,000 characters"),
+        ({"task_name": ["Tatoeba"]}, ", not a text of at most 1,000 characters"),
         ({"task_name": "Tatoeba", "scores": {"test": [{"hf_subset": "a" * 1_001}]}}, "a name in the scores has more"),
         ({"task_name": "Tatoeba", "scores": {"test": [{"hf_subset": "", "f" * 1_001: 1}]}}, "a name in the scores has"),
-        ({"task_name": "Tatoeba"}, "scores are no lists by split"),
-        ({"task_name": "Tatoeba", "scores": {"test": {}}}, "scores are no lists by split"),
+        ({"task_name": "Tatoeba"}, "scores are not lists by split"),
+        ({"task_name": "Tatoeba", "scores": {"test": {}}}, "scores are not lists by split"),
         ({"task_name": "Tatoeba", "scores": {"test": [1]}}, "scores of 'test' name no hf_subset"),
         ({"task_name": "Tatoeba", "scores": {"test": [{"f1": 1}]}}, "scores of 'test' name no hf_subset"),
     ],
@@ -145,7 +145,7 @@ def test_a_file_of_an_old_mteb_and_a_bad_description_of_the_model_are_named(tmp_
     with pytest.raises(TableError, match=r"model_meta\.json: experiment_kwargs and loader_kwargs must be objects"):
         read_results(path, "x")
     path = write(tmp_path / "m" / "1", TATOEBA, {"name": "disent/x", "loader_kwargs": {"encoder": ["minilm"]}})
-    with pytest.raises(TableError, match=r"model_meta\.json: .* encoder is \['minilm'\], and not a text"):
+    with pytest.raises(TableError, match=r"model_meta\.json: .* encoder is \['minilm'\], not a text"):
         read_results(path, "x")
 
 

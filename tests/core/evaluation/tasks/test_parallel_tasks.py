@@ -44,7 +44,7 @@ def test_a_missing_translation_in_a_parallel_corpus_is_an_error(name):
 def test_an_id_that_is_there_twice_is_an_error_however_parallel(name, parallel):
     inputs = japanese_inputs(parallel)
     tables = {key: table.take([0, 0]) for key, table in inputs.tables.items()}
-    with pytest.raises(AlignmentError, match="toy en-ja test: 1 of 2 utterance ids are there more than once"):
+    with pytest.raises(AlignmentError, match="toy en-ja test: 1 of 2 utterance ids repeat an earlier one"):
         problems(name, replace(inputs, tables=tables))
 
 
@@ -217,5 +217,5 @@ def test_faiss_may_search_held_out_pairs_and_the_settings_say_so(monkeypatch):
 def test_a_pair_id_that_is_there_twice_is_an_error():
     inputs = pair_inputs(("de", "en"), PAIRS, "translations")
     twice = {("sentence_pairs", "de-en"): pair_table("de-en", PAIRS).take([0, 0, 1])}
-    with pytest.raises(AlignmentError, match="toy de-en test: 1 of 3 pair ids are there more than once"):
+    with pytest.raises(AlignmentError, match="toy de-en test: 1 of 3 pair ids repeat an earlier one"):
         problems("tatoeba_retrieval", replace(inputs, tables=twice))
