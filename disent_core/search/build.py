@@ -125,9 +125,9 @@ def _contents_of(index: Path, head: HeadRecord) -> Contents:
 
 def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:
     if not contents.head.is_same(head):
-        problem = f"this index is of another head ({contents.head.title}) than {head.title}"
+        problem = f"this index was made with another head ({contents.head.title}), not {head.title}"
         if contents.head.title == head.title:
-            problem = f"this index is of {head.title} as it was trained before"
+            problem = f"this index was made with another version of {head.title}"
         raise TableError(located(index, None, problem, "Use the head that made it, or make a new index"))
 
 
@@ -186,7 +186,7 @@ def _encoded_again(index: Path, contents: Contents, part: Part, encode: Encode) 
 def _require_widths(index: Path, contents: Contents, vectors: Mapping[str, np.ndarray]) -> None:
     for name, width in contents.embeddings.items():
         if name not in vectors or vectors[name].shape[1] != width:
-            problem = f"its embedding {name} of {width} numbers is none of its head's"
+            problem = f"it has the embedding {name} of {width} numbers, which its head does not give"
             raise TableError(located(index, None, problem, "Make a new index"))
 
 

@@ -103,7 +103,7 @@ class Contents:
         for name in self.embeddings:
             safe_part(name)
         if self.noise is not None and self.noise.keys() != self.embeddings.keys():
-            raise ValueError(f"it has the noise of {[*self.noise]}, and the embeddings {[*self.embeddings]}")
+            raise ValueError(f"it has noise levels of {[*self.noise]}, but the embeddings {[*self.embeddings]}")
 
     @property
     def rows(self) -> int:

@@ -152,14 +152,14 @@ def _checked_batches(path: Path, part: Part, schema: pa.Schema, most: int) -> It
             if any(_has_nulls(checked[name]) for name in schema.names if name != "language"):
                 raise ValueError("a value is missing")
             if not pc.all(pc.match_substring_regex(checked["text_key"], "^[0-9a-f]{32}$"), min_count=0).as_py():
-                raise ValueError("a text_key is not one")
+                raise ValueError("a text_key is not 32 hexadecimal digits")
             rows += len(checked)
             yield checked
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         problem = f"these are not the texts of an index ({error})"
         raise DamagedError(located(path, None, problem, _NEW_INDEX)) from error
     if rows != part.rows:
-        raise DamagedError(located(path, None, f"it has {rows} texts, and not {part.rows}", _NEW_INDEX))
+        raise DamagedError(located(path, None, f"it has {rows} texts, not {part.rows}", _NEW_INDEX))
 
 
 def _has_nulls(column: pa.Array) -> bool:
@@ -206,7 +206,7 @@ def checked_file(path: Path, files: Mapping[str, str]) -> Path:
         problem = "this file is not as it was written"
     except OSError as error:
         problem = f"this file can't be read ({error.strerror})"
-    remedy = "Run disent index again, with any texts: it stores the texts of this part again"
+    remedy = "Run disent index again, on any texts: it mends what it can and sets the rest aside"
     raise DamagedError(located(path, None, problem, remedy))
 
 

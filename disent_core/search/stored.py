@@ -70,7 +70,7 @@ class StoredIndex:
         table = pa.concat_tables([*tables, TEXT_SCHEMA.empty_table()])
         rows = table["row"].to_numpy()
         if len(rows) != contents.rows or not np.array_equal(np.sort(rows), np.arange(len(rows))):
-            problem = f"its parts have {len(rows)} texts, and not those that it says it has"
+            problem = f"the {len(rows)} texts of its parts are not the {contents.rows} that it lists"
             raise TableError(located(folder, None, problem, _NEW))
         # Texts are stored by part. `_position` is where a row of the index is stored, `_starts` where each part begins.
         self._position = np.argsort(rows)
@@ -139,7 +139,7 @@ class StoredIndex:
         """Return the texts that faiss proposes, and those with equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
         if proposed.max(initial=_NONE) >= len(self._position):
-            raise DamagedError(located(self.folder, None, "its index of faiss finds rows that there are not", _NEW))
+            raise DamagedError(located(self.folder, None, "its faiss index finds rows that do not exist", _NEW))
         scored = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
         width = max(len(scores) for scores, _ in scored)
         scores = np.full((len(units), width), -np.inf, dtype=np.float32)
@@ -234,7 +234,7 @@ def _read_faiss(path: Path, dim: int) -> Any:
     finally:
         faiss.set_deserialization_vector_byte_limit(most)
     if index.d != dim:
-        raise DamagedError(located(path, None, f"its vectors have {index.d} numbers, and not {dim}", _NEW))
+        raise DamagedError(located(path, None, f"its vectors have {index.d} numbers, not {dim}", _NEW))
     return index
 
 

@@ -60,7 +60,7 @@ class TextFile:
         """Read all texts and count them by language, so that no error comes after hours."""
         counts = Counter(text.language for text in self)
         if not counts:
-            raise _wrong(self.name, None, "0 texts were read", "Name a file with at least one text")
+            raise _wrong(self.name, None, "no texts were read", "Name a file with at least one text")
         return counts
 
 
@@ -96,9 +96,9 @@ def checked_rows(
         spoken = of_row or language
         try:
             if not isinstance(text, str):
-                raise ValueError("there is no text" if text is None else f"the text is {quoted(text)}")
+                raise ValueError("there is no text" if text is None else f"the text is {quoted(text)}, not a string")
             if not isinstance(spoken, str | None):
-                raise ValueError(f"the language is {quoted(spoken)}")
+                raise ValueError(f"the language is {quoted(spoken)}, not a string")
             if languages is not None and spoken not in languages:
                 which = "no language is named" if spoken is None else f"the language is {quoted(spoken)}"
                 raise ValueError(f"{which}, and the head needs one of {', '.join(sorted(languages))}")
@@ -131,7 +131,7 @@ def _json_lines(file: TextFile) -> Iterator[_Row]:
         try:
             row = parsed_json(line)
         except JSONDecodeError as error:
-            raise _wrong(file.name, number, f"this is no JSON ({error})") from error
+            raise _wrong(file.name, number, f"this is not valid JSON ({error})") from error
         except ValueError as error:
             raise _wrong(file.name, number, error) from error
         if not isinstance(row, dict) or file.column not in row:

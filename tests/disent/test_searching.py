@@ -284,7 +284,7 @@ def test_a_head_that_was_trained_again_is_refused(kept, loaded):
 def test_a_head_without_a_file_has_to_be_named_and_no_other_extends_its_index(index):
     with pytest.raises(TrainingError, match=r"its head \(facet on tiny, en-de\) has no file. Name it as head="):
         disent.Index.open(index.folder).search("wake")
-    with pytest.raises(TableError, match="as it was trained before"):
+    with pytest.raises(TableError, match="made with another version of"):
         disent.Index.build(index.folder, model(content="others"), ["x"])
 
 
@@ -416,7 +416,7 @@ def test_an_index_refuses_a_static_model_of_other_weights_or_other_unseen_rows(s
     static_model(**changed).save(tmp_path / "toy")
     with pytest.raises(TrainingError, match=r"its model is not the one that made this index \(toy, de, en\)"):
         disent.Index.open(tmp_path / "index").search("wake")
-    with pytest.raises(TableError, match="as it was trained before"):
+    with pytest.raises(TableError, match="made with another version of"):
         disent.Index.build(tmp_path / "index", disent.load(tmp_path / "toy"), ["x"])
 
 

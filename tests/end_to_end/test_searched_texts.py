@@ -124,7 +124,7 @@ def test_a_method_without_training_embeds_too(finished, texts, rows, tmp_path):
 
 REFUSED = [
     (["no.txt", "out.npy"], 1, "no.txt: there is no such file. Check the path"),
-    (["empty.txt", "out.npy"], 1, "empty.txt: 0 texts were read. Name a file with at least one text"),
+    (["empty.txt", "out.npy"], 1, "empty.txt: no texts were read. Name a file with at least one text"),
     (["bad.txt", "out.npy"], 1, "bad.txt:2: the sentence is empty. Correct it or leave it out"),
     (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
     (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
@@ -227,7 +227,7 @@ def test_another_head_is_refused(finished, index, texts):
     result = finished.disent("index", str(texts), str(index), "--head", "fmda_softmax@tiny:en-de")
     assert result.exit_code == 1
     other = "fmda_softmax on tiny, en-de, seed 0"
-    assert f"this index is of another head (fmda on tiny, en-de, seed 0) than {other}." in result.stderr
+    assert f"this index was made with another head (fmda on tiny, en-de, seed 0), not {other}." in result.stderr
     assert finished.disent("index", str(texts), str(index), "--head", NAME, "--seed", "1").exit_code == 1
 
 

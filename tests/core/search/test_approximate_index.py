@@ -166,7 +166,7 @@ def test_a_changed_file_is_refused_and_made_anew(tmp_path):
     [
         (0, b"none", "faiss can't read this file"),
         (8, (1 << 40).to_bytes(8, "little"), "faiss can't read this file"),
-        (0, None, "its vectors have 3 numbers, and not 5"),
+        (0, None, "its vectors have 3 numbers, not 5"),
     ],
     ids=["no kind", "rows without end", "the index of another embedding"],
 )

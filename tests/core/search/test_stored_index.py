@@ -65,9 +65,9 @@ def test_a_text_is_stored_once_a_language(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 1}, r"this index is of another head \(facet on tiny, en-de, seed 0\) than facet on t"),
-        ({"fingerprint": "x"}, "this index is of facet on tiny, en-de, seed 0 as it was trained before"),
-        ({"encoder_fingerprint": "x"}, "this index is of facet on tiny, en-de, seed 0 as it was trained before"),
+        ({"seed": 1}, r"this index was made with another head \(facet on tiny, en-de, seed 0\), not facet on t"),
+        ({"fingerprint": "x"}, "this index was made with another version of facet on tiny, en-de, seed 0"),
+        ({"encoder_fingerprint": "x"}, "this index was made with another version of facet on tiny, en-de, seed 0"),
     ],
 )
 def test_an_index_of_another_head_or_one_that_was_trained_again_is_refused(folder, change, message):
@@ -395,7 +395,7 @@ def strangers_vectors(rows, dim=5, value=0.0):
         (strangers_vectors(2, value=None), "a value is missing"),
         (strangers_vectors(2).drop_columns("residual"), "residual"),
         (strangers_vectors(2).set_column(1, "text_key", pa.array(["x", None])), "a value is missing"),
-        (strangers_vectors(2).set_column(1, "text_key", pa.array(["x", "y"])), "a text_key is not one"),
+        (strangers_vectors(2).set_column(1, "text_key", pa.array(["x", "y"])), "a text_key is not 32 hexadecimal"),
     ],
     ids=["a bomb", "another width", "no numbers", "no column", "no key", "other keys"],
 )
@@ -412,7 +412,7 @@ def test_embeddings_of_a_stranger_that_its_head_does_not_give_are_refused_when_t
     path = copied / CONTENTS
     contents = json.loads(path.read_text(encoding="utf-8").replace('"template": 5', of_stranger))
     path.write_text(json.dumps({**contents, "noise": None}), encoding="utf-8")
-    with pytest.raises(TableError, match=r"its embedding (template of 6|mine of 5) numbers is none of its head's"):
+    with pytest.raises(TableError, match=r"embedding (template of 6|mine of 5) numbers, which its head does not give"):
         added(copied, words(1, "fr"))
 
 
