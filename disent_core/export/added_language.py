@@ -86,7 +86,7 @@ def _batches(count: int, config: AddedLanguageConfig) -> list[Int[Tensor, " batc
     while len(batches) < config.steps:
         batches += [part for part in torch.randperm(count, generator=random).split(config.batch_size) if len(part) > 1]
         if not batches:
-            raise ValueError("a language is added by at least two texts")
+            raise ValueError("adding a language needs at least two texts")
     return batches
 
 

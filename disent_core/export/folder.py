@@ -192,7 +192,9 @@ def export_head(
         draft.write(temporary)
         difference = probes.difference(temporary)
         if not difference <= TOLERANCE:
-            raise refusal(head, f"its {probes.what} would differ by {difference:.1e} of their largest value")
+            raise refusal(
+                head, f"its {probes.what} would differ from the head's by {difference:.1e} of their largest value"
+            )
         outside = outside_of_graph(head, draft.routes)
         graph_difference = _write_graph(temporary, head, probes, outside) if onnx else None
         rounding = _rounding(trained, seed, draft)
@@ -231,7 +233,7 @@ class _Draft:
 def _tagger(head: SavedHead, seed: int | None) -> _Draft:
     tagger = head.trained.tagger(seed) if isinstance(head.trained, TrainedTaggers) else None
     if not isinstance(tagger, TokenTagger):
-        raise refusal(head, "it tags spans, each by two runs of the encoder, and transformers' models tag tokens")
+        raise refusal(head, "it tags spans, each by two runs of the encoder, but transformers' models tag tokens")
     encoder = cut_encoder(head, tagger.encoder.model)
     probes = TaggerProbes(SENTENCES, _logits(tagger), encoder.config.max_length)
 
@@ -318,7 +320,9 @@ def _write_graph(folder: Path, head: SavedHead, probes: VectorProbes | TaggerPro
         write_graph(probes.graph(folder), folder / GRAPH, outside)
         difference = probes.graph_difference(folder)
         if not difference <= TOLERANCE:
-            raise ValueError(f"its {probes.what} would differ by {difference:.1e} of their largest value")
+            raise ValueError(
+                f"its {probes.what} would differ from the head's by {difference:.1e} of their largest value"
+            )
     except (OnnxExporterError, ValueError, RuntimeError) as error:
         reason = str(error).partition("\n")[0]
         problem = f"{head.path}: {head.description['name']} can't be one ONNX graph: {reason}"
@@ -349,10 +353,10 @@ def _model(head: SavedHead, tagger: TokenTagger, encoder: ExportedEncoder) -> An
     try:
         model = AutoModelForTokenClassification.from_config(config)
     except ValueError as error:
-        raise refusal(head, f"transformers has no token classification with a {name}") from error
+        raise refusal(head, f"transformers has no token classification for a {name}") from error
     missing = model.base_model.load_state_dict(encoder.model.state_dict(), strict=False).missing_keys
     layer = getattr(model, "classifier", None)
     if missing or not isinstance(layer, nn.Linear) or layer.weight.shape != tagger.linear.weight.shape:
-        raise refusal(head, f"transformers' token classification with a {name} is more than a linear layer")
+        raise refusal(head, f"transformers' token classification for a {name} is more than a linear layer")
     layer.load_state_dict(tagger.linear.state_dict())
     return model.eval()

@@ -119,7 +119,7 @@ def write_graph(graph: Graph | TaggerGraph, path: Path, outside: str) -> None:
     graph.eval()
     size = sum(value.nbytes for value in (*graph.parameters(), *graph.buffers()))
     if size > MOST_BYTES:
-        raise ValueError(f"its graph would have {size / 1e9:.1f} GB, and a file of ONNX has at most 2 GB")
+        raise ValueError(f"its graph would have {size / 1e9:.1f} GB, but an ONNX file can have at most 2 GB")
     example = {name: torch.ones(2, 5, dtype=torch.int64) for name in graph.inputs}
     if "attention_mask" in example:
         example["attention_mask"][1, 3:] = 0

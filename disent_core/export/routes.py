@@ -174,7 +174,7 @@ def _affine(layer: nn.Linear, activation: nn.Module | None = None, *, scale: flo
 def _of_languages(trained: Solved, head: SavedHead, pooled: Route) -> dict[str, Route]:
     """Return the linear map of each language in a closed form; reject one that also reads the other texts."""
     if head.method.is_transductive(head.settings):
-        raise refusal(head, "it subtracts the mean of the texts that are embedded together: no function of one text")
+        raise refusal(head, "it subtracts the mean of all texts embedded together, so it is not a function of one text")
     solution, routes = trained.solution, {}
     for language in sorted(trained.languages, key=list(head.description["languages"]).index):
         mean, matrix = (solution.get(f"{name}.{language}") for name in ("mean", "weight"))

@@ -56,7 +56,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         record = read_folder_record(folder / RECORD)
         is_intact = record.get(_CHECKSUM) == checksum(record)
     except (OSError, ValueError, RecursionError) as error:
-        problem = f"this is no folder of an exported head: it has no readable {RECORD}"
+        problem = f"this is not the folder of an exported head: it has no readable {RECORD}"
         raise TrainingError(located(folder, None, problem, "Make one with disent export HEAD FOLDER")) from error
     if not is_intact:
         raise _changed(folder / RECORD, "it has changed since the export, or an earlier version of disent wrote it")

@@ -27,7 +27,7 @@ def signer_of(folder: Path, key: Path) -> str:
         else:
             verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
     except Exception as error:  # errors of cryptography and OpenSSL have no common class
-        problem = f"this is no public key on an elliptic curve and no certificate ({reason(error)})"
+        problem = f"this is neither an elliptic-curve public key nor a certificate ({reason(error)})"
         raise TrainingError(located(key, None, problem, "Name a PEM file")) from error
     try:
         verifier.verify(folder, path)
@@ -42,6 +42,6 @@ def signer_of(folder: Path, key: Path) -> str:
         chain = bundle["verificationMaterial"]["x509CertificateChain"]["certificates"]
         name = x509.load_der_x509_certificate(base64.b64decode(chain[0]["rawBytes"])).subject.rfc4514_string()
     except Exception as error:  # the same, and whatever a forged bundle makes its readers raise
-        problem = f"this signature does not hold by {key} ({reason(error)})"
+        problem = f"this signature fails verification with {key} ({reason(error)})"
         raise DamagedError(located(path, None, problem, "Get the folder, or the key, from its maker again")) from error
     return f"{name}, by a certificate that {key} has issued"

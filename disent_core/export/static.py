@@ -43,7 +43,7 @@ def of_head(head: SavedHead, seed: int | None = None, *, bits: int = 8, **descri
     trained, facts = head.trained, head.description
     if not isinstance(trained, TrainedLexicon):
         raise TrainingError(
-            f"{head.method.name} is no table of words; only lexicon and facet_static become static models"
+            f"{head.method.name} is not a table of words; only lexicon and facet_static become static models"
         )
     seed = next(iter(trained.words)) if seed is None else seed
     if seed not in trained.words:
@@ -105,7 +105,7 @@ def export_static(model: StaticModel, folder: Path, *, licence: str | None = Non
         )
         for name in model.names:
             if not np.array_equal(copy.encode(list(PROBES), task=name), model.encode(PROBES, name)):
-                raise TrainingError(f"{folder}: the exported {name} would differ from that of the model")
+                raise TrainingError(f"{folder}: the exported {name} would differ from the model's")
         copy.save(str(temporary), create_model_card=False)
         write_json(temporary / "modules.json", _MODULES)
         for name, source in shipped_code(COPIED_OF_STATIC).items():

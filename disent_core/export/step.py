@@ -40,7 +40,7 @@ def refresh_export(workspace: Workspace, encoder: str, method: MethodConfig, tra
     folder = workspace.export(*of)
     with sole_maker(folder):
         mark = _mark(workspace, made_from)
-        problem = _problem(folder, modules, mark) if _is_made(folder, made_from) else "it is not made"
+        problem = _problem(folder, modules, mark) if _is_made(folder, made_from) else "it has not been made"
         if not (is_reused := not problem):
             mark.unlink(missing_ok=True)
             with write_folder(folder) as beside:

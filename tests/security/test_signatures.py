@@ -85,7 +85,7 @@ def test_a_signature_by_a_key_holds_by_the_public_key_of_the_signer_alone(folder
     assert (answer.exit_code, f"signature   by the key of {made / 'maker.pub'}\n" in answer.output) == (0, True)
     answer = check(folder, made / "stranger.pub")
     assert (answer.exit_code, answer.output.count("\n")) == (1, 1)
-    assert "model.sig: this signature does not hold" in answer.output
+    assert "model.sig: this signature fails verification" in answer.output
 
 
 def test_a_signature_by_a_certificate_names_its_signer_if_the_issuer_is_the_one_that_is_given(folder, made):
@@ -106,7 +106,7 @@ def test_a_folder_that_has_changed_since_it_was_signed_is_refused(folder, made, 
         (folder / ("README.md" if change == "changed" else "notes.txt")).write_text("of a stranger")
     answer = check(folder, made / "maker.pub")
     assert (answer.exit_code, answer.output.count("\n")) == (1, 1)
-    assert "model.sig: this signature does not hold" in answer.output
+    assert "model.sig: this signature fails verification" in answer.output
 
 
 def test_a_signature_that_leaves_files_out_is_refused(folder, made):
@@ -120,9 +120,9 @@ def test_a_signature_that_leaves_files_out_is_refused(folder, made):
 def test_what_is_no_signature_or_no_key_is_one_line(folder, made):
     for content, key, problem in (
         (None, "maker.pub", "no signature to check"),
-        ("{}", "maker.pub", "does not hold"),
-        (json.dumps({"dsseEnvelope": 1}), "maker.crt", "does not hold"),
-        ("{}", "maker.key", "no public key on an elliptic curve"),
+        ("{}", "maker.pub", "fails verification"),
+        (json.dumps({"dsseEnvelope": 1}), "maker.crt", "fails verification"),
+        ("{}", "maker.key", "neither an elliptic-curve public key nor a certificate"),
     ):
         if content is not None:
             (folder / "model.sig").write_text(content)

@@ -170,7 +170,7 @@ def test_an_export_never_writes_into_a_folder_that_exists(facet, tmp_path):
 
 
 REFUSED = {
-    "transductive": (partial(centered, preset="official_code"), "no function of one text"),
+    "transductive": (partial(centered, preset="official_code"), "not a function of one text"),
     "a tagger of spans": (span_tagger, "it tags spans"),
 }  # fmt: skip
 
@@ -232,7 +232,7 @@ def test_embeddings_are_chosen_among_those_there_are(tmp_path):
 
 def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
     monkeypatch.setattr("disent_core.export.folder.TOLERANCE", -1.0)
-    with pytest.raises(TrainingError, match="its vectors would differ by"):
+    with pytest.raises(TrainingError, match="its vectors would differ from the head's by"):
         export_head(open_head(CASES["facet_first"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
     assert not (tmp_path / "out").exists()
 
@@ -341,7 +341,7 @@ def test_a_graph_that_is_too_large_for_a_file_is_refused_in_one_line_and_leaves_
 def test_a_graph_with_other_vectors_is_not_published(tmp_path, monkeypatch):
     monkeypatch.setattr("disent_core.export.folder.graph_vectors", lambda folder, texts, _: [
         (slice(0, 1), {name: np.full((1, 1), 9.0) for name in ("meaning", "language")})])  # fmt: skip
-    with pytest.raises(TrainingError, match="ONNX graph: its vectors would differ by"):
+    with pytest.raises(TrainingError, match="ONNX graph: its vectors would differ from the head's by"):
         exported_graph("dream", tmp_path)
 
 

@@ -138,7 +138,7 @@ def test_a_folder_may_be_links_into_the_store_of_the_hub_and_no_other(folder, tm
 
 
 def test_a_folder_of_something_else_and_a_file_of_a_folder_are_refused_and_left_where_they_are(tmp_path, folder):
-    with pytest.raises(TrainingError, match="no folder of an exported head"):
+    with pytest.raises(TrainingError, match="not the folder of an exported head"):
         disent.load(tmp_path)
     weights = folder / "1_Router" / "meaning_0_FacetHead" / "model.safetensors"
     with pytest.raises(TrainingError, match="an exported folder"):

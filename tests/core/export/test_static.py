@@ -87,7 +87,7 @@ def test_only_a_table_of_words_becomes_a_static_model_and_only_of_a_seed_that_it
     with pytest.raises(ValueError, match="no seed 9; choose one of 3, 4"):
         static.of_head(head, 9)
     facet = open_head(CASES["facet"](tmp_path), device="cpu")
-    with pytest.raises(TrainingError, match="facet is no table of words"):
+    with pytest.raises(TrainingError, match="facet is not a table of words"):
         static.of_head(facet)
 
 

@@ -89,7 +89,7 @@ def test_logits_that_would_differ_are_not_published(tmp_path, monkeypatch):
         return TaggerProbes(sentences, {"logits": np.ones_like(logits["logits"])}, length)
 
     monkeypatch.setattr("disent_core.export.folder.TaggerProbes", other)
-    with pytest.raises(TrainingError, match="its logits would differ by"):
+    with pytest.raises(TrainingError, match="its logits would differ from the head's by"):
         disent.load(tagger(tmp_path), seed=3, device="cpu").save(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
