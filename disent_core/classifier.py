@@ -95,7 +95,7 @@ def fitted(
     held_out = _held_out_nearness(rows, targets, is_class, c, weights)
     least = max(_FEW, _FEW_OF_CLASS * len(classes), int(np.ceil(1 / refused)))
     if len(rows) < least:
-        problem = f"{len(rows)} texts of {len(classes)} labels tell little of what is near none of them"
+        problem = f"{len(rows)} texts of {len(classes)} labels say little about texts that are like none of them"
         remedy = f"give {least} or more, or check predictions of texts that should be unknown"
         warnings.warn(f"{problem}; {remedy}", FewExamplesWarning, stacklevel=3)
     threshold = float(np.quantile(held_out, refused, method="lower"))
@@ -224,7 +224,7 @@ def write_classifier(folder: Path, fitted: Fitted, probe: NDArray[Any], record: 
 
     if folder.exists() and not (folder / RECORD).is_file():
         remedy = "Choose a folder that does not exist yet, or that of a classifier, which is replaced"
-        raise TrainingError(located(folder, None, "this exists and is no classifier", remedy))
+        raise TrainingError(located(folder, None, "this exists and is not a classifier", remedy))
     weights = save({"weights": fitted.weights, "probe": probe.astype(np.float32), "examples": fitted.examples})
     facts = {
         "format": FORMAT,

@@ -39,14 +39,14 @@ def embedding_of(name: str | None, names: Iterable[str], what: str, *, had_slots
 def asked_name(name: str | None, embedding: str | None) -> str | None:
     """Return the name of an embedding, which callers pass by either of these two arguments."""
     if name is not None and embedding is not None:
-        raise ValueError(f"name={name!r} and embedding={embedding!r} are two words for the same; give one")
+        raise ValueError(f"name={name!r} and embedding={embedding!r} mean the same; give only one")
     return embedding if name is None else name
 
 
 def require_no_name(name: str | None, *sides: object) -> None:
     """Reject the name of an embedding if both sides are vectors, which leave nothing to choose."""
     if name is not None and all(map(is_vectors, sides)):
-        raise ValueError(f"both sides are vectors, of one embedding already; leave {name!r} out, or give texts")
+        raise ValueError(f"both sides are already vectors of one embedding; leave {name!r} out, or give texts")
 
 
 def is_vectors(side: object) -> bool:

@@ -139,7 +139,7 @@ def read_header(folder: Path) -> tuple[Header, Mapping[str, Any]]:
         if record.get("format") != FORMAT:
             raise ValueError(f"its format is {quoted(record.get('format'))}, not {FORMAT!r}")
         if record.get("version") != VERSION:
-            problem = f"this is version {quoted(record.get('version'))} of the format, and {VERSION} can be read"
+            problem = f"this is version {quoted(record.get('version'))} of the format, but only {VERSION} can be read"
             raise DamagedError(located(path, None, problem, "Install the version of disent that wrote it"))
         absent = [name for name in (*_JSON, "weights") if name not in record]
         if absent:
@@ -157,7 +157,7 @@ def read_header(folder: Path) -> tuple[Header, Mapping[str, Any]]:
         header = Header(**values | {"languages": tuple(record["languages"]), "unseen": float(record["unseen"])})
         header.check()
     except FileNotFoundError as error:
-        problem = f"this is no folder of a static model: it has no {RECORD}"
+        problem = f"this is not the folder of a static model: it has no {RECORD}"
         remedy = "Name a folder that StaticModel.save wrote; disent.models() lists those that disent comes with"
         raise DamagedError(located(folder, None, problem, remedy)) from error
     except OSError as error:
@@ -173,7 +173,7 @@ def _parsed(folder: Path) -> dict[str, Any]:
         raise ValueError(f"it has more than {_MOST_RECORD >> 20} MB")
     record = parsed_json(path.read_text(encoding="utf-8"))
     if not isinstance(record, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return record
 
 

@@ -82,7 +82,7 @@ def test_a_threshold_from_few_texts_warns_of_the_number_that_suffices(texts, cla
         fitted(vectors, targets, tuple(range(classes)), 1.0)
         assert not caught
         fitted(vectors, targets, tuple(range(classes)), 1.0, refused)
-    expected = [f"{texts} texts of {classes} labels tell little", f"give {least} or more"] if least else []
+    expected = [f"{texts} texts of {classes} labels say little", f"give {least} or more"] if least else []
     assert [warning.category for warning in caught] == [FewExamplesWarning] * bool(least)
     assert all(part in str(caught[0].message) for part in expected)
 

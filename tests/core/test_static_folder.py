@@ -133,7 +133,7 @@ def wrong_bytes(folder: Path) -> None:
     [
         (lambda m: (m / "model.json").unlink(), "m", "it has no model.json"),
         (lambda m: (m / "model.json").write_text("{"), "model.json", "does not describe a static model"),
-        (lambda m: (m / "model.json").write_text("[]"), "model.json", "no JSON object"),
+        (lambda m: (m / "model.json").write_text("[]"), "model.json", "not a JSON object"),
         (lambda m: (m / "model.json").write_bytes(b"\xff"), "model.json", "can't decode"),
         (lambda m: edited(m, format="other"), "model.json", "its format is 'other'"),
         (lambda m: edited(m, version=2), "model.json", "version 2 of the format"),

@@ -208,7 +208,7 @@ def test_similarity_is_the_cosine_of_texts_or_vectors():
     assert by_texts[0, 0] == pytest.approx(1)
     with pytest.raises(ValueError, match="10 and 16 dimensions"):
         embedder.similarity(vectors, "a text")
-    with pytest.raises(ValueError, match="both sides are vectors"):
+    with pytest.raises(ValueError, match="both sides are already vectors"):
         embedder.similarity(vectors, vectors, "shape")
 
 

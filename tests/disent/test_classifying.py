@@ -211,7 +211,7 @@ def test_a_classifier_of_an_earlier_format_is_to_be_fitted_again(tmp_path, fitte
 
 def test_what_is_no_classifier_is_neither_read_nor_replaced(tmp_path, fitted):
     (tmp_path / "mine.txt").write_text("precious", encoding="utf-8")
-    with pytest.raises(TrainingError, match="this exists and is no classifier"):
+    with pytest.raises(TrainingError, match="this exists and is not a classifier"):
         fitted.save(tmp_path)
     assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "precious"
     with pytest.raises(TrainingError, match="no classifier here"):

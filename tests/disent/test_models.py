@@ -254,7 +254,7 @@ def test_shape_and_values_name_the_template_and_the_residual_of_a_head(head):
     assert head.similarity("ab", "abc", "shape") < 1
     vectors = head.encode_all(["wake"])
     assert vectors["shape"] is vectors["template"]
-    with pytest.raises(ValueError, match="both sides are vectors"):
+    with pytest.raises(ValueError, match="both sides are already vectors"):
         head.similarity(vectors["shape"], vectors["shape"], "shape")
     with pytest.raises(ValueError, match="no embedding 'form'; choose one of shape, values"):
         head.encode("x", "form")
@@ -267,9 +267,9 @@ def test_an_embedding_is_named_by_either_word_of_a_head_and_of_a_static_model(he
         assert np.array_equal(chosen, model.encode(["wake me", "jazz"], embedding="residual"))
         assert not np.array_equal(chosen, model.encode(["wake me", "jazz"], embedding="shape"))
         assert model.similarity("wake", "jazz", embedding="shape") == model.similarity("wake", "jazz", name="shape")
-        with pytest.raises(ValueError, match="name='shape' and embedding='values' are two words"):
+        with pytest.raises(ValueError, match="name='shape' and embedding='values' mean the same"):
             model.encode("wake me", "shape", embedding="values")
-        with pytest.raises(ValueError, match="two words"):
+        with pytest.raises(ValueError, match="mean the same"):
             model.similarity("wake me", "jazz", "shape", embedding="values")
 
 
