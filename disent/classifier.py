@@ -99,7 +99,7 @@ class Classifier:
             kind = type(classes[0]).__name__
             raise ValueError(f"unknown is {self.unknown!r}, and labels are of type {kind}; give one of the same type")
         if self.unknown in classes:
-            raise ValueError(f"unknown is {self.unknown!r}, which is a label of the texts; give a label of its own")
+            raise ValueError(f"unknown is {self.unknown!r}, which is already a label of the texts; choose another")
         self.model_ = _opened(self.model)
         if not getattr(self.model_, "is_of_one_text", True):
             raise ValueError(
@@ -159,7 +159,7 @@ class Classifier:
         """
         predicted, expected = self.predict(texts).tolist(), list(labels)
         if not expected or len(predicted) != len(expected):
-            raise ValueError(f"{len(predicted)} texts and {len(expected)} labels; give each text its label")
+            raise ValueError(f"{len(predicted)} texts and {len(expected)} labels; give one label for each text")
         return sum(left == right for left, right in zip(predicted, expected, strict=True)) / len(expected)
 
     # --- files ---
@@ -215,7 +215,7 @@ class Classifier:
         if model is None:
             classifier.model = recorded_model(folder, places, places)
             if classifier.model is None:
-                problem = "its model is not where it was" if places else "its model has no file"
+                problem = "its model is not where it was" if places else "its model was not loaded from a file"
                 raise TrainingError(located(folder, None, problem, "Name the model as model="))
         classifier.model_ = _opened(classifier.model, seed)
         is_same = _identity(classifier.model_) == {"fingerprint": fingerprint, "seed": seed}
@@ -275,9 +275,9 @@ class Classifier:
 
     def _check_parameters(self) -> None:
         if not 0 < self.C < float("inf"):
-            raise ValueError(f"C is {self.C}; it must be above 0")
+            raise ValueError(f"C is {self.C}; it must be a finite number above 0")
         if not 0 < self.refused < 1:
-            raise ValueError(f"refused is {self.refused}; it is a share between 0 and 1")
+            raise ValueError(f"refused is {self.refused}; it must be a share between 0 and 1")
 
     def _vectors(self, texts: list[str]) -> "np.ndarray":
         """Return the vectors of texts, float [texts, dim]."""
@@ -289,8 +289,8 @@ class Classifier:
             problem = f"the model gave {vectors.dtype} {list(vectors.shape)} for {len(texts)} texts"
             raise EncoderError(f"{problem}; its encode must return a float array [texts, dim]")
         if (bad := np.flatnonzero(~np.isfinite(vectors).all(axis=1))).size:
-            problem = f"the model gave a vector that is not finite for {quoted(texts[int(bad[0])])}"
-            raise EncoderError(f"{problem} and {bad.size - 1} more of {len(texts)} texts; leave them out")
+            problem = f"the model gave vectors that are not finite for {bad.size} of {len(texts)} texts"
+            raise EncoderError(f"{problem}, first {quoted(texts[int(bad[0])])}; leave them out")
         return vectors
 
 
@@ -301,12 +301,12 @@ _DEFAULTS: Mapping[str, Any] = {
 
 def _texts(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
-        raise ValueError("texts is one str; give a list of texts")
+        raise ValueError("texts is a single str; give a list of texts")
     listed = list(texts)
     for number, text in enumerate(listed, 1):
         if not isinstance(text, str):
-            problem = f"text {number} of {len(listed)} is {'None' if text is None else f'a {type(text).__name__}'}"
-            raise ValueError(f"{problem}; a text is a str")
+            kind = "None" if text is None else f"of type {type(text).__name__}"
+            raise ValueError(f"text {number} of {len(listed)} is {kind}; each text must be a str")
     return [str(text) for text in listed]  # NumPy strings become Python's
 
 
@@ -316,10 +316,10 @@ def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int,
 
     listed = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if len(listed) != texts:
-        raise ValueError(f"{texts} texts and {len(listed)} labels; give each text its label")
+        raise ValueError(f"{texts} texts and {len(listed)} labels; give one label for each text")
     for number, label in enumerate(listed, 1):
         if type(label) not in (str, int) or type(label) is not type(listed[0]):
-            raise ValueError(f"label {number} is {label!r}; labels are all str or all int")
+            raise ValueError(f"label {number} is {label!r}; labels must be all str or all int")
     classes = tuple(sorted(set(listed)))
     if len(classes) < 2:
         named = f"every text has the label {classes[0]!r}" if classes else "there are no texts"

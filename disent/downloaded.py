@@ -27,11 +27,11 @@ def downloaded(url: str, sha256: str | None) -> Path:
         from disent_core.storage.files import locked, replacing_folder
 
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError(f"{shown(url)} can't be loaded; name an address of https, or download it and name its folder")
+        raise ValueError(f"{shown(url)} can't be loaded; give an https:// URL, or download it and give its folder")
     file_name(url)
     if sha256 is None or len(sha256) != 64 or not set(sha256) <= set(hexdigits):
         what = "it is downloaded only with its checksum" if sha256 is None else "a SHA-256 has 64 hexadecimal digits"
-        remedy = "Pass disent.load(..., sha256=) what its publisher states; `sha256sum FILE` prints that of a file"
+        remedy = "Pass disent.load(..., sha256=) the checksum its publisher states; `sha256sum FILE` prints a file's"
         raise ValueError(located(shown(url), None, what, remedy))
     folder = cache_folder() / "models" / sha256.lower()
     archive = folder.with_suffix(".archive")
@@ -47,7 +47,7 @@ def downloaded(url: str, sha256: str | None) -> Path:
         except CorpusError as error:
             raise DamagedError(str(error)) from error
         except (ArchiveError, LookupError) as error:
-            remedy = "It is the file of that checksum: ask whoever gave you the address for the right one"
+            remedy = "The file has the given checksum: ask whoever gave you the address for the right one"
             raise DamagedError(located(shown(url), None, str(error), remedy)) from error
         finally:
             archive.unlink(missing_ok=True)
@@ -62,5 +62,5 @@ def _model_in(folder: Path) -> Path:
             of_depth.setdefault(len(path.parts), set()).add(path.parent)
     outermost = of_depth[min(of_depth)] if of_depth else set()
     if len(outermost) != 1:
-        raise LookupError(f"it has {len(outermost) or 'no'} folders of a model, which have {' or '.join(RECORDS)}")
+        raise LookupError(f"expected one model folder, with {' or '.join(RECORDS)}; found {len(outermost) or 'none'}")
     return outermost.pop()

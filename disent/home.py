@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from disent_core.config.model import Config
 
 CONFIG = "disent.toml"
-_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which no message shows"
+_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which are never shown"
 OWNER = "configuration.json"  # file in a folder of results that records the configuration that made them
 _BUNDLED = Path(__file__).resolve().parents[1] / "disent_assets" / "project"
 """Copy, in an installed package, of the folders that lie beside the packages in a checkout."""
@@ -66,10 +66,10 @@ def _copies_of(address: str, environment: Mapping[str, str]) -> Path:
         raise ConfigError(f"DISENT_CACHE_SIZE must be a number >= 0, got {size!r}")
     scheme, _, prefix = address.rstrip("/").partition("://")
     if "@" in prefix.split("/")[0]:
-        raise ConfigError(f"DISENT_HOME must not have keys: {_KEYS}")
+        raise ConfigError(f"DISENT_HOME must not contain keys: {_KEYS}")
     for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
         if "@" in environment.get(variable, ""):
-            raise ConfigError(f"{variable} must not have a name and a password: {_KEYS}")
+            raise ConfigError(f"{variable} must not contain a name and a password: {_KEYS}")
     if scheme not in SCHEMES or not prefix:
         known = ", ".join(f"{name}://bucket/prefix" for name in SCHEMES)
         raise ConfigError(f"DISENT_HOME: {address!r} is neither a folder nor one of {known}")
@@ -106,10 +106,10 @@ def check_owner(config: "Config", home: Path) -> None:
     """
     recorded = recorded_owner(home)
     if recorded and not recorded.items() & owner_identity(config, home).items():
-        problem = f"the results in {home} are of the configuration {recorded.get('path')}"
+        problem = f"the results in {home} belong to the configuration {recorded.get('path')}"
         remedy = (
-            f"Set DISENT_HOME to a folder of its own; if it is the same configuration, moved and edited, delete "
-            f"{home / OWNER} and go on"
+            f"Set DISENT_HOME to a folder of its own; if this is the same configuration, moved and edited, delete "
+            f"{home / OWNER} and try again"
         )
         raise ConfigError(located(config.path, None, problem, remedy))
 

@@ -133,7 +133,7 @@ class Index:
         languages = [language] * len(listed) if isinstance(language, str | None) else [*language]
         if len(languages) != len(listed):
             raise ValueError(
-                f"{len(listed)} texts and {len(languages)} languages; give each text its language, or None"
+                f"{len(listed)} texts and {len(languages)} languages; give one language, or None, for each text"
             )
         vectors = _encoded_by_language(model, listed, languages)
         return cls(MemoryIndex(listed, languages, {name: vectors[name] for name in names}, _title(model)), model)
@@ -334,7 +334,7 @@ class Index:
 
         name, chosen = self._embedding(by), np.array(rows, dtype=np.int64)
         if ((chosen < 0) | (chosen >= len(self))).any():
-            raise IndexError(f"the index has the rows 0 to {len(self) - 1}")
+            raise IndexError(f"the index has rows 0 to {len(self) - 1}")
         return self._stored.units(name, chosen)
 
     def _language_filter(self, request: SearchRequest) -> "Callable[[str | None], bool] | None":
@@ -345,7 +345,7 @@ class Index:
             raise ValueError("other_language= needs the language of the query: language=")
         known = set(filter(None, self._stored.spoken))
         if (others or only is not None) and not known:
-            raise ValueError("no text of this index has a language; name it where texts are indexed (language)")
+            raise ValueError("no text of this index has a language; name it when texts are indexed (language)")
         if only is not None and only not in known:
             raise ValueError(f"the index has no text in {only!r}; it has {', '.join(sorted(known))}")
         if not others and only is None:
@@ -486,7 +486,8 @@ def _model(
     if model is None:
         model = recorded_model(folder, record.places, () if record.encoder else (record.name,))
         if model is None:
-            problem = f"its {what} ({record.title}) {'is not where it was' if record.places else 'has no file'}"
+            missing = "is not where it was" if record.places else "was not loaded from a file"
+            problem = f"its {what} ({record.title}) {missing}"
             raise TrainingError(located(folder, None, problem, "Name it as head="))
     if isinstance(model, str | Path):
         model = load(model, seed=record.seed, **options)

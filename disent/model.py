@@ -155,7 +155,7 @@ def load(
         except DamagedError as error:
             raise DamagedError(f"{error}; delete {unpacked} to download it again") from error
     if sha256 is not None:
-        raise ValueError(f"sha256= is the checksum of an archive at an address, and {path} is none; leave it out")
+        raise ValueError(f"sha256= is the checksum of an archive at a URL, and {path} is not a URL; leave it out")
     folder = static_folder(path)
     if folder is not None:
         from disent_core.static_model import StaticModel
@@ -163,7 +163,7 @@ def load(
         if seed is not None or encoder is not None:
             raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
         if device not in ("auto", "cpu"):
-            raise ValueError(f"{folder} is a static model, which has no device but 'cpu', not {device!r}; leave it out")
+            raise ValueError(f"{folder} is a static model, which runs only on 'cpu', not {device!r}; leave device= out")
         return StaticModel.load(folder)
     assert path is not None
     require_model(Path(path).expanduser())
@@ -524,7 +524,7 @@ class Model:
         if self.languages is None:
             seen = self.description.get("languages")
             if language is not None and seen and language not in seen:
-                raise ValueError(f"this head has seen {', '.join(seen)}, not {language!r}; it needs no language=")
+                raise ValueError(f"this head was trained on {', '.join(seen)}, not {language!r}; it needs no language=")
             return language or ""
         if language not in self.languages:
             self._refuse_untagged(language)

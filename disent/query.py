@@ -53,7 +53,7 @@ def files_folder(database: Path) -> Path:
 
 def no_warehouse(database: Path) -> TableError:
     """Return the error to raise where there is no warehouse."""
-    remedy = "Run disent materialize, or disent materialize warehouse for what there is"
+    remedy = "Run disent materialize, or disent materialize warehouse for the results that exist"
     return TableError(located(database, None, "there is no warehouse", remedy))
 
 
@@ -196,7 +196,7 @@ def _missing_files(database: Path) -> Iterator[None]:
         folder = files_folder(database)
         if f"{folder.name}/" not in str(error):
             raise
-        problem = "a file of a large table, over which the warehouse has a view, is missing here"
+        problem = "a file of a large table, which a view of the warehouse reads, is missing"
         remedy = "Copy this folder together with the warehouse, or run disent materialize warehouse"
         raise TableError(located(folder, None, problem, remedy)) from error
 

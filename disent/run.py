@@ -215,7 +215,9 @@ class Head(Model):
     ) -> "Exported":
         """See `Model.save`; an untrained method has nothing to save."""
         if not self._head.method.is_trained:
-            raise TrainingError(f"{self.name.method} is untrained: the encoder's own folder has all of it")
+            raise TrainingError(
+                f"{self.name.method} is untrained, so there is nothing to save; use its encoder's folder"
+            )
         path = self._head.workspace.head(self.name.encoder, self.name.method, self.name.pair)
         return load_head(path, methods=self.modules).save(folder, embeddings, onnx=onnx, licence=licence)
 

@@ -244,11 +244,11 @@ def _translations(tables: "dict[str, pa.Table]", pivot: str) -> dict[str, dict[s
 
 def _require_enough(data: Path, counts: dict[str, dict[str, int]]) -> None:
     if not any(sum(of_language.values()) for of_language in counts.values()):
-        remedy = "Give translations an equal `id`, or each language a column"
+        remedy = "Give translations the same `id`, or each language a column"
         raise TrainingError(located(data, None, "none of its texts is a translation of another", remedy))
     for split in ("train", "dev", "test"):
         if not any(of_language[split] for of_language in counts.values()):
-            remedy = "Add rows: 80 % are drawn for train, 10 % for dev and for test; or a column split"
+            remedy = "Add rows (80 % are drawn for train, 10 % each for dev and test), or a column split"
             raise TrainingError(located(data, None, f"no {split} rows ({_counted(counts)})", remedy))
 
 
@@ -267,14 +267,14 @@ def _extended(
     model = load(extend) if isinstance(extend, str | Path) else extend
     if not isinstance(model, StaticModel):
         raise ValueError(
-            f"{extend} is a trained head, and only static models are extended; name one of disent.models()"
+            f"{extend} is a trained head, and only static models can be extended; name one of disent.models()"
         )
     known = [code for code in model.languages if code in tables]
     new = [code for code in tables if code not in model.languages]
     if not known or not new:
-        problem = f"the model has {', '.join(model.languages)} and the table {', '.join(tables)}"
+        problem = f"the model has {', '.join(model.languages)} and the table has {', '.join(tables)}"
         raise TrainingError(
-            f"{problem}: to add a language, the table needs it and its translations into one of the model"
+            f"{problem}: to add a language, the table needs its texts with translations into a language of the model"
         )
     extended = model
     train_split = {code: _split(tables[code], "train") for code in (*known, *new)}

@@ -20,10 +20,11 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
     A project can have several, each with a configuration, a folder of results and a prefix of its own.
     """
 
-    config: str = Field(
-        description="The configuration; a relative path begins in the folder of this file. Or s3://bucket/prefix."
+    config: str = Field(description="The configuration; a relative path starts from the folder of this file.")
+    home: str = Field(
+        description="The folder of its results; a relative path starts from the folder of this file. Or "
+        "s3://bucket/prefix."
     )
-    home: str = Field(description="The folder of its results; a relative path begins in the folder of this file.")
     prefix: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]] = Field(
         default=[], description="How the keys of its assets begin."
     )

@@ -140,7 +140,7 @@ _DOWNLOADS = "; first it downloads MASSIVE (40 MB) and an encoder (90 MB)"
 def init(folder: Path, real: bool, data: Path | None) -> None:
     """Create a runnable project in a new folder: a configuration, its corpora, and what Dagster needs."""
     if real and data is not None:
-        raise click.UsageError("--real and --from each say what the project reads: give one of them")
+        raise click.UsageError("--real and --from each choose what the project reads: give only one of them")
     write_project(folder, real=real, data=data)
     of_samples = (" on the sample corpora", "") if data is None else (f" on {data.name}", "")
     what, needs = (" on MASSIVE", _DOWNLOADS) if real else of_samples

@@ -68,12 +68,12 @@ def doctor() -> None:
     check_locks(home)
     bucket, free = bucket_of(home), f"{shutil.disk_usage(home).free / 1e9:.0f} GB free"
     if bucket is None:
-        click.echo(f"home: {home}, {free}; its locks hold")
+        click.echo(f"home: {home}, {free}; locks work")
         return
     check_bucket(bucket)
     click.echo(f"home: {bucket.address}")
     click.echo(f"of {RACERS} writes at once, 1 created an object, 1 replaced a version")
-    click.echo(f"copies on this machine: {home}, {free}; its locks hold")
+    click.echo(f"copies on this machine: {home}, {free}; locks work")
 
 
 @main.command()

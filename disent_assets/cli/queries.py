@@ -119,7 +119,7 @@ def sql(query: str, style: Style, limit: int, timeout: float) -> None:
         rows = answer(text, limit=limit, seconds=timeout)
         print_table(rows, style)
         if path and not rows.num_rows:
-            click.echo(f"{query} has no rows here. {_contents()}", err=True)
+            click.echo(f"{query} returns no rows here. {_contents()}", err=True)
 
 
 def _file(name: str) -> Path:
@@ -220,7 +220,8 @@ def costs(by: str, style: Style) -> None:
 
 def _total(left_out: int) -> list[str]:
     (total,) = answer(TOTAL).to_pylist()
-    took = f"{total['processor_seconds'] or 0:,.1f} processor seconds, {total['seconds'] or 0:,.1f} s of the clock"
+    processor, clock = total["processor_seconds"] or 0, total["seconds"] or 0
+    took = f"{processor:,.1f} processor seconds, {clock:,.1f} s of wall-clock time"
     lines = [f"{counted(total['steps'], 'step')}: {took}"]
     if left_out > 0:
         lines.append(f"not shown: {counted(left_out, 'smaller row')} (--format csv)")
@@ -344,13 +345,15 @@ def _nothing(task: str | None) -> Exception:
     measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]
     config = open_workspace().config
     if not measured:
-        return DisentError("nothing is evaluated yet. Run disent materialize; disent status shows what is missing")
-    among = f"measured are {', '.join(measured)}"
+        return DisentError(
+            "nothing has been evaluated yet. Run disent materialize; disent status shows what is missing"
+        )
+    among = f"the tasks with results are {', '.join(measured)}"
     if task not in {configured.name for configured in tasks_of(config)}:
         remedy = "Add it to tasks in [evaluation], or leave tasks out"
         return DisentError(f"{config.path}: {task} is not among the tasks of this configuration. {remedy}; {among}")
-    reason = "no corpus of this configuration has what it measures, no method that is trained can do it, or it is stale"
-    return DisentError(f"{config.path}: nothing is measured by {task}: {reason} (disent status); {among}")
+    reason = "no corpus of this configuration has what it measures, no trained method can do it, or it is stale"
+    return DisentError(f"{config.path}: there are no results for {task}: {reason} (see disent status); {among}")
 
 
 # --- what the last refreshes have changed -----------------------------------------------------------------------------
@@ -452,7 +455,7 @@ def _runs() -> list[dict[str, Any]]:
         )
     runs = answer(RUNS).to_pylist()
     if not runs:
-        raise DisentError("nothing is recorded yet. Run disent materialize; disent status shows what is missing")
+        raise DisentError("nothing has been recorded yet. Run disent materialize; disent status shows what is missing")
     return runs
 
 
@@ -467,8 +470,8 @@ def _before(since: str | None, runs: list[dict[str, Any]]) -> int:
     try:
         moment = datetime.fromisoformat(since)
     except ValueError as error:
-        known = f"refreshes are {runs[0]['refresh']} to {runs[-1]['refresh']}"
-        raise ValueError(f"--since {since!r} is no date such as 2026-11-22, and no refresh or run; {known}") from error
+        known = f"the refreshes are {runs[0]['refresh']} to {runs[-1]['refresh']}"
+        raise ValueError(f"--since {since!r} is not a date such as 2026-11-22, a refresh or a run; {known}") from error
     moment = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment  # the warehouse stores UTC
     return max((run["refresh"] for run in runs if run["recorded_at"] < moment), default=0)
 
@@ -492,7 +495,7 @@ def _counts(counts: dict[str, int], shown: int) -> str:
     return (
         f"Of the means over seeds, {counts['standing']:,} changed beyond their 95 % intervals, "
         f"{counts['changed']:,} within them; "
-        f"{counts['new']:,} are new, {counts['ended']:,} ended, {counts['confirmed']:,} made again and the same.\n"
-        f"Rows shown: {shown:,}. Every number, of seeds too: disent diff --all; "
+        f"{counts['new']:,} are new, {counts['ended']:,} ended, {counts['confirmed']:,} made again without change.\n"
+        f"Rows shown: {shown:,}. Every number, including those of seeds: disent diff --all; "
         'why each changed: disent sql "from changes".'
     )

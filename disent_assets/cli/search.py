@@ -53,7 +53,7 @@ def checksum(head: str | None) -> str | None:
     """Return the checksum given for the model `head`; reject a checksum without a model."""
     sha256 = click.get_current_context().meta.get(_CHECKSUM)
     if head is None and sha256 is not None:
-        raise ValueError("sha256= is the checksum of a model at an address; name that too, or leave it out")
+        raise ValueError("sha256= is the checksum of a model at a URL; name the URL too, or leave sha256= out")
     return sha256
 
 
@@ -88,7 +88,8 @@ def open_model(
     if model.path is not None:
         return load(model.path, seed=seed, encoder=encoder, device=device, methods=(*methods, *model.modules))
     if seed is not None or encoder is not None:
-        raise ValueError(f"{head} is untrained: it has no seed, and its encoder is that of the configuration")
+        problem = f"{head} is untrained: it has no seed, and the configuration sets its encoder"
+        raise ValueError(f"{problem}; leave --seed and --encoder out")
     return model
 
 
@@ -168,7 +169,7 @@ def export(
         click.echo(f"disent.onnx: the same, to {written.graph_difference:.0e}")
     if written.routes.left_out:
         absent = ", ".join(written.routes.left_out)
-        click.echo(f"Left out, name them with --embeddings to have them too: {absent}")
+        click.echo(f"Left out; name them with --embeddings to include them: {absent}")
     flag = ", trust_remote_code=True" if written.routes.needs_code else ""
     click.echo(f'\n    model = SentenceTransformer("{short(folder.resolve())}"{flag})')
     click.echo(f'    model.encode(texts, task="{written.routes.default or routes[0]}")')
@@ -187,7 +188,7 @@ def _export_static(model: "StaticModel", folder: Path, licence: str | None) -> N
     export_static(model, folder, licence=licence)
     path = short(folder.resolve())
     click.echo(f"{path}: {', '.join(model.names)}; the model's own vectors, to the bit")
-    click.echo("sentence-transformers' own modules have no hashed n-grams, so the folder brings modeling_static.py")
+    click.echo("sentence-transformers' own modules have no hashed n-grams, so the folder contains modeling_static.py")
     click.echo(f'\n    model = SentenceTransformer("{path}", trust_remote_code=True)')
     click.echo('    model.encode(texts, task="meaning")')
 
@@ -430,14 +431,14 @@ def index(
         with progress(file, model) as (checked, bar):
             added = add(index, model, checked, embeddings=names, engine=engine, advance=bar.update)
         known = f", {added.read - added.new:,} known or repeated" if added.read > added.new else ""
-        repaired = f", {added.mended:,} of damaged files stored again" if added.mended else ""
+        repaired = f", {added.mended:,} from damaged files stored again" if added.mended else ""
         click.echo(f"{short(index.resolve())}: {counted(added.rows, 'text')}; {added.new:,} new{known}{repaired}")
         if (approximate := added.approximate) is not None:
             shares = ", ".join(f"{name} {share:.3f}" for name, share in approximate.recall_at_10.items())
             of = f"of the 10 nearest texts of exact search, on {approximate.queries} texts of the index"
             click.echo(f"{approximate.engine} finds this share {of}: {shares}")
         if added.lost:
-            problem = f"{added.lost:,} texts were dropped, of which no file was whole; damaged-* has what is left"
+            problem = f"{added.lost:,} texts were dropped, because their files were damaged; damaged-* has what is left"
             raise DamagedError(located(short(index), None, problem, "Index these texts again"))
 
 
@@ -477,7 +478,7 @@ def search(
     TEXT may be - for lines from standard input.
     """
     if (text is None) == (queries is None):
-        raise ValueError("name either a TEXT or --queries FILE")
+        raise ValueError("give either TEXT or --queries FILE")
     opened = open_index(index, head, encoder, methods)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
@@ -529,8 +530,8 @@ def _note(best: Sequence[float], noise: float) -> str:
         return ""
     if len(best) == 1:
         near, reached = written_apart(best[0], noise)
-        return f"Nothing matches: the nearest text has the cosine {near}; words that do not exist reach {reached} here"
-    return f"{len(unmatched):,} of {len(best):,} queries match nothing: words that do not exist reach {noise:.2f} here"
+        return f"Nothing matches: the nearest text has a cosine of {near}; made-up words reach {reached} here"
+    return f"{len(unmatched):,} of {len(best):,} queries match nothing: made-up words reach {noise:.2f} here"
 
 
 # --- input ------------------------------------------------------------------------------------------------
@@ -576,7 +577,7 @@ def progress(file: "TextFile", model: "AnyModel") -> Iterator[tuple["TextFile", 
     counts = checked.counts()
     seen = model.description.get("languages") if isinstance(model, Model) else model.languages
     if seen and (unseen := sorted({language for language in counts if language} - {*seen})):
-        click.echo(f"The model has not seen {', '.join(map(repr, unseen))}, but {', '.join(seen)}", err=True)
+        click.echo(f"The model has not seen {', '.join(map(repr, unseen))}, only {', '.join(seen)}", err=True)
     with after_the_bar(), text_bar(counts.total(), mininterval=seconds) as bar:
         yield checked, bar
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _VALUES, _WORDINGS = 5, 3  # shown values of a slot, and shown wordings of a shape in a table
 _REMEDY = (
-    "If requests that belong together lie apart, join more by --threshold 0.5, or train a model on yours and their "
-    "translations: disent train, then --head FOLDER"
+    "If requests that belong together are in different shapes, join more with --threshold 0.5, or train a "
+    "model on yours and their translations: disent train, then --head FOLDER"
 )
 
 

@@ -59,8 +59,8 @@ class Extent(dg.Config):
 
     everything: bool = Field(
         default=False,
-        description="Read all published files again, and look at the files of all results: it also finds those that "
-        "were deleted or damaged.",
+        description="Read all published files again, and look at the files of all results, to find also those "
+        "that were deleted or damaged.",
     )
     look_at_fresh: bool = Field(default=False, description="Look at the files of all results.")
     selection: list[str] = Field(default=[], description="Only these assets: names of stages, or Dagster's syntax.")
@@ -330,9 +330,9 @@ def _reason_to_wait(
     if is_due:
         return "A refresh is about to start."
     if is_filled:
-        return "Something has changed; waits for the backfill that runs."
+        return "Something has changed; waiting for the running backfill."
     if _is_busy(workspace):
-        return "Something has changed; waits for the refresh or the command that runs."
+        return "Something has changed; waiting for the running refresh or command."
     return None
 
 
@@ -377,7 +377,7 @@ def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.Senso
         # A reload's cursor has the state before it, so edits during the reload differ from it.
         is_edited = code != loaded or any(max(stat[2:4]) > LOADED_AT for stat in code)
         if is_edited:
-            reason, is_done = _reload_code(ui) if state else ("The code was just edited; waits a moment.", False)
+            reason, is_done = _reload_code(ui) if state else ("The code was just edited; waiting a moment.", False)
         else:
             reason, is_done = _reload_if_changed(load, workspace, ui)
         return dg.SensorResult(skip_reason=reason, cursor=state if is_done else None)
@@ -410,7 +410,7 @@ def _file_state(workspace: Workspace, code: FileStats) -> str | None:
 def _reload_code(ui: str | None) -> tuple[str, bool]:
     """Reload changed code, unless it has errors; return as `_reload_if_changed`. Do not try the same code twice."""
     if error := load_error():
-        return f"The last code stays: {error}", True
+        return f"The previous code stays in use: {error}", True
     return _reload("code", ui)
 
 
@@ -421,7 +421,7 @@ def load_error() -> str | None:
         loaded = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return f"loading it takes more than {LOAD_SECONDS} s"
-    return None if loaded.returncode == 0 else (loaded.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+    return None if loaded.returncode == 0 else (loaded.stderr.strip().splitlines() or ["it ended with no message"])[-1]
 
 
 def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tuple[str, bool]:
@@ -435,7 +435,7 @@ def _reload_if_changed(load: Load, workspace: Workspace, ui: str | None) -> tupl
             return "Nothing has changed.", True
         load(Workspace(config, workspace.home)).resolve_asset_graph()
     except (DisentError, ValueError, dg.DagsterError) as error:
-        return f"The last configuration stays: {error}", False
+        return f"The previous configuration stays in use: {error}", False
     reason, _ = _reload("configuration", ui)
     return reason, False
 

@@ -152,7 +152,7 @@ def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
         return set(dg.AssetSelection.from_string(text).resolve([step.asset for step in steps]))
     except dg.DagsterError as error:
         if named := re.fullmatch(r"(.*?) *\[(.+)\]", selection):
-            problem = f"selection {selection!r} can't be read; a partition is an option"
+            problem = f"selection {selection!r} can't be read; give the partition as an option"
             raise ValueError(f"{problem}: {named[1]} --partition {named[2]}") from error
         name = selection.strip("+")
         ending = [key for step in steps for key in map("/".join, step.outputs) if key.endswith(f"/{name}")]

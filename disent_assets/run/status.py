@@ -93,6 +93,6 @@ def summary(states: Iterable[State], *, show_all: bool) -> str:
     if waiting:
         total += f"\n{waiting} of the fresh ones depend on these and are made again if what they read changes."
     if counts["failed"]:
-        total += "\nCorrect what the errors of the failed ones name; the page of a run in the UI shows its log."
+        total += "\nFor the failed ones, correct what their errors name; a run's page in the UI shows its log."
     remedy = "" if counts["fresh"] == counts.total() else "\nRun 'disent materialize' to refresh what is not fresh."
     return "\n".join([*lines, total]) + remedy

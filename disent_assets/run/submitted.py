@@ -63,7 +63,7 @@ class Submitted:
         queues = isinstance(instance.run_coordinator, dg.QueuedRunCoordinator)
         if queues and not dagster_private.is_daemon_alive(instance, dagster_private.QUEUE_DAEMON):
             # With the profile `local`, `dagster.yaml` has a queue that no daemon serves.
-            problem = "it was made for the profile local: runs would wait for a daemon of Dagster, and none is alive"
+            problem = "it was made for the profile local: runs would wait for a Dagster daemon, and none is running"
             file = Path(instance.root_directory, "dagster.yaml")
             raise DisentError(located(file, None, problem, "Delete it, and this profile writes its own"))
         self.runs: dict[str, _Run] = {}
@@ -139,7 +139,7 @@ class Submitted:
             elif event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY:
                 seconds = event.step_retry_data.seconds_to_wait or 0.0
                 lost = f"{event.step_key} lost its process or its store"
-                text = f"{lost}; it is tried again in {seconds:.1f} s"
+                text = f"{lost}; it will be tried again in {seconds:.1f} s"
                 self.log(followed.latest, logging.WARNING, text)  # an equal line would not be shown
             elif event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION:
                 after = {step.partition: following for step, following in pairwise(followed.steps)}

@@ -233,7 +233,7 @@ def how_ended(code: int | None) -> str:
     if code in (-signal.SIGKILL, -signal.SIGABRT):  # SIGABRT comes from a library that can't allocate
         return "its process was killed; if the memory was full, start again with fewer --workers"
     if code == -signal.SIGBUS:
-        return "its process could not read a mapped file to its end; the file was shortened, or the disk fails"
+        return "its process could not read a mapped file to its end; the file was shortened, or the disk is failing"
     return f"its process ended with exit code {code}"
 
 

@@ -100,7 +100,7 @@ VARIABLES = {
         Variable("DISENT_MEMORY", "1", "factor for the memory that steps request", "a number > 0",
                  lambda text: _is_number(text) and float(text) > 0),
         Variable("DISENT_POSTGRES", "", "database of Dagster's runs and events; default: SQLite in the home",
-                 f"an address that begins with {_POSTGRES} (postgresql:// names another driver) and has / @ : # ? of a "
+                 f"an address that begins with {_POSTGRES} (postgresql:// names another driver); write / @ : # ? of a "
                  "password as %2F %40 %3A %23 %3F", _is_database, is_secret=True),
         Variable("DISENT_WORKSPACE", str(SHARED / "workspace.yaml"), "workspace.yaml through which runs are submitted"),
         Variable("DISENT_UI", "", "address of the web server, for links to runs"),

@@ -149,7 +149,7 @@ def build_warehouse(
         checks = tuple(_check(connection, path) for path in sorted((sql_root / "checks").glob("*.sql")))
         if failed := [str(check) for check in checks if check.offending and check.severity == "error"]:
             problem = f"{len(failed)} of {len(checks)} checks of the warehouse failed: {'; '.join(failed)}"
-            raise TableError(f"{problem}. Correct the rows that sql/checks/ names; the last warehouse stays")
+            raise TableError(f"{problem}. Correct the rows that these checks find; the last warehouse is kept")
         before_swap()
     names = tuple(dict.fromkeys(name for of_table in files.values() for name in of_table))
     return WarehouseReport(contents=contents, checks=checks, files=names, seconds=time.monotonic() - started)

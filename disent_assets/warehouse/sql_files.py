@@ -226,7 +226,7 @@ def descriptions(sql_root: Path) -> tuple[Description, ...]:
     for number, line in enumerate(lines, start=2):
         if len(line) != 3 or not line[2]:
             remedy = "Give relation, column and description, and quote a description with commas"
-            raise TableError(located(path, number, f"{line} are not three fields", remedy))
+            raise TableError(located(path, number, f"expected three fields with a description, got {line}", remedy))
     return tuple(Description(*line) for line in lines)
 
 

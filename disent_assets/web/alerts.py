@@ -102,7 +102,7 @@ def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, 
 
 def _reason(run: dg.DagsterRun, reason: str) -> str:
     cause = DIED if "from outside the execution context" in reason else _first_line(reason)
-    return f"{cause}. It is started once more" if run.tags.get("dagster/will_retry") == "true" else cause
+    return f"{cause}. It will be started once more" if run.tags.get("dagster/will_retry") == "true" else cause
 
 
 def _failures(event: dg.DagsterEvent, partition: str | None) -> list[dict[str, str | None]]:

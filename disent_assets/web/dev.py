@@ -40,7 +40,7 @@ def serve(home: Path, port: int) -> int:
         # At "info", every evaluation of a sensor would print a line: four in five seconds.
         quiet = ["--log-level", "warning"]
         command = [sys.executable, "-m", __name__, "--workspace", str(SHARED / "workspace.yaml"), *address, *quiet]
-        click.echo(f"In a few seconds the UI is at http://127.0.0.1:{port}. Ctrl-C ends it and its runs.")
+        click.echo(f"The UI will be at http://127.0.0.1:{port} in a few seconds. Ctrl-C ends it and its runs.")
         environment = {
             **os.environ,
             "DISENT_HOME": address_of(home),

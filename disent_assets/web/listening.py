@@ -114,7 +114,7 @@ def listening(host: str, port: int) -> socket.socket:
             return listener
     except OSError as error:
         problem = f"can't listen on {host}, port {port} ({error.strerror})"
-        raise DisentError(f"{problem}. Name another with --port, --port 0 takes one that is free") from error
+        raise DisentError(f"{problem}. Choose another with --port; --port 0 takes any free one") from error
 
 
 def is_shared(host: str) -> bool:

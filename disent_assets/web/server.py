@@ -43,7 +43,7 @@ from disent_core.text import parsed_json
 PICTURES = (".png", ".svg")
 MOST_TOKENS = 10_000
 """Most tokens of a GraphQL query; the largest of the UI, `AssetHealthQuery` of Dagster 1.13.27, has 1,810."""
-_TOO_LARGE = f"a query of more than {MOST_TOKENS:,} tokens"
+_TOO_LARGE = f"the query has more than {MOST_TOKENS:,} tokens"
 NO_SCRIPT = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 

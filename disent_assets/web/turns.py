@@ -47,7 +47,7 @@ class Turns:
             raise self.busy()
 
     def busy(self) -> Busy:
-        return Busy(f"{self.most} requests wait already; ask again in {RETRY_SECONDS} s")
+        return Busy(f"{self.most} requests are already waiting; try again in {RETRY_SECONDS} s")
 
     async def take(self, work: Callable[[], T], address: str = "") -> T:
         """Compute in the thread, so that other requests can be read and answered meanwhile.

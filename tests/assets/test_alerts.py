@@ -65,7 +65,7 @@ DIED = "its process has died; the end of its log says how"
 @pytest.mark.parametrize(("error", "tags", "reason"), [
     ("its queue is full", {}, "its queue is full"),
     (None, {}, DIED),
-    (None, {"dagster/will_retry": "true"}, f"{DIED}. It is started once more"),
+    (None, {"dagster/will_retry": "true"}, f"{DIED}. It will be started once more"),
 ])  # fmt: skip
 def test_a_run_of_which_no_step_failed_is_told_with_the_reason(webhook, error, tags, reason):
     with dg.DagsterInstance.ephemeral() as instance:

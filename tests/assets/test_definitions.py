@@ -161,7 +161,7 @@ def test_a_plan_has_every_partition_of_every_step_once_and_nothing_before_what_i
     {"DISENT_HOME": "s3://bucket/home", "AWS_ENDPOINT": "http://me:plan/ted@host"},
 ])  # fmt: skip
 def test_keys_in_an_address_are_refused_and_not_shown(environment):
-    with pytest.raises(ConfigError, match=r"^[A-Z_]+ must not have [a-z ]+: set AWS_ACCESS_KEY_ID and [^/]*$"):
+    with pytest.raises(ConfigError, match=r"^[A-Z_]+ must not contain [a-z ]+: set AWS_ACCESS_KEY_ID and [^/]*$"):
         home_folder(environment)
 
 

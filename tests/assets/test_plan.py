@@ -63,7 +63,7 @@ def test_an_asset_and_the_beginning_of_names_are_selections():
     assert set(after(["+embeddings/tiny"])) == set(after(["+embeddings"]))
     with pytest.raises(ValueError, match="did you mean 'heads/tiny/facet_head'"):
         plan(TOY, ["heads/tiny/facet_heads"])
-    with pytest.raises(ValueError, match="a partition is an option: heads/tiny/facet_head --partition en-de"):
+    with pytest.raises(ValueError, match="give the partition as an option: heads/tiny/facet_head --partition en-de"):
         plan(TOY, ["heads/tiny/facet_head [en-de]"])
 
 

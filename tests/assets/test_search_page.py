@@ -179,7 +179,7 @@ REFUSED = {
     "an unknown language": ({"language": "xx"}, "choose one of de, en"),
     "answers of an unknown language": ({"only": "xx"}, "choose one of de, en"),
     "other languages than none": ({"only": "-"}, "Choose the language of the sentence"),
-    "an unknown parameter": ({"by": "template"}, "There are q, k, language, only"),
+    "an unknown parameter": ({"by": "template"}, "The parameters are q, k, language, only"),
     "a document": ({"q": "a" * (LONGEST + 1)}, "1,001 characters; at most 1,000"),
 }
 

@@ -121,7 +121,7 @@ def test_a_change_while_something_runs_is_requested_when_it_has_ended(project):
     with open_instance(project.workspace.home):  # as a refresh or a command does
         project.write("de-DE", "two")
         assert project.look() == (["de"], 0)
-        assert "waits for the refresh or the command" in project.reason()
+        assert "waiting for the running refresh or command" in project.reason()
     assert project.look() == ([], 1)
 
 
@@ -148,7 +148,7 @@ def test_a_change_during_a_backfill_is_requested_when_it_has_ended(project):
     project.write("de-DE", "two")
     project.add_run("STARTED", {"dagster/backfill": "abc"})
     assert project.look() == (["de"], 0)
-    assert project.reason() == "Something has changed; waits for the backfill that runs."
+    assert project.reason() == "Something has changed; waiting for the running backfill."
     (run,) = project.instance.get_runs()
     project.instance.report_run_canceled(run)
     assert project.look() == ([], 1)
@@ -188,7 +188,7 @@ def test_a_configuration_that_cannot_be_read_or_whose_corpus_is_gone_is_not_load
         (project.folder / "corpus").rename(project.folder / "elsewhere")
     else:
         (project.folder / "disent.toml").write_text(f"{CONFIG}nonsense = 1\n", encoding="utf-8")
-    assert project.reload_message().startswith("The last configuration stays: ")
+    assert project.reload_message().startswith("The previous configuration stays in use: ")
 
 
 def test_the_web_server_is_asked_to_load_a_changed_configuration(tmp_path):
@@ -245,10 +245,10 @@ def test_code_that_can_not_be_loaded_is_not_tried_twice(module, tmp_path, monkey
     with listening() as server:
         project = Project(tmp_path, server.address)
         edit(module)
-        assert project.reload_message() == "The last code stays: SyntaxError: no"
+        assert project.reload_message() == "The previous code stays in use: SyntaxError: no"
         assert project.reload_message() == "Nothing has changed."
         edit(module)
-        assert project.reload_message() == "The last code stays: SyntaxError: no"
+        assert project.reload_message() == "The previous code stays in use: SyntaxError: no"
     assert (len(tried), server.messages) == (2, [])
 
 

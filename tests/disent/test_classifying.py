@@ -75,7 +75,7 @@ def test_what_is_near_no_label_is_unknown_only_if_that_has_a_label():
     assert known.predict(odd).tolist() == ["none of them", "alarm"]
     assert "none of them" not in known.classes_
     assert Classifier(Words()).fit(TEXTS, LABELS).predict(odd)[0] in LABELS
-    with pytest.raises(ValueError, match="unknown is 'alarm', which is a label of the texts"):
+    with pytest.raises(ValueError, match="unknown is 'alarm', which is already a label of the texts"):
         Classifier(Words(), unknown="alarm").fit(TEXTS, LABELS)
 
 
@@ -107,13 +107,13 @@ MISTAKES = {
     "one label": (lambda new: new.fit(TEXTS, ["alarm"] * 15), "every text has the label 'alarm'"),
     "no texts": (lambda new: new.fit([], []), "there are no texts"),
     "None": (lambda new: new.fit([*TEXTS[:2], None], LABELS[:3]), "text 3 of 3 is None"),
-    "no str": (lambda new: new.fit([*TEXTS[:2], 3], LABELS[:3]), "text 3 of 3 is a int"),
-    "a str": (lambda new: new.fit("wake me", LABELS), "texts is one str"),
+    "no str": (lambda new: new.fit([*TEXTS[:2], 3], LABELS[:3]), "text 3 of 3 is of type int"),
+    "a str": (lambda new: new.fit("wake me", LABELS), "texts is a single str"),
     "too few labels": (lambda new: new.fit(TEXTS, LABELS[:4]), "15 texts and 4 labels"),
     "no label": (lambda new: new.fit(TEXTS, [*LABELS[:-1], None]), "label 15 is None"),
     "two types of labels": (lambda new: new.fit(TEXTS, [*LABELS[:-1], 7]), "label 15 is 7"),
     "unknown of another type": (lambda new: new.set_params(unknown=0).fit(TEXTS, LABELS), "unknown is 0"),
-    "C": (lambda new: new.set_params(C=0).fit(TEXTS, LABELS), "C is 0; it must be above 0"),
+    "C": (lambda new: new.set_params(C=0).fit(TEXTS, LABELS), "C is 0; it must be a finite number above 0"),
     "refused": (lambda new: new.set_params(refused=1.5).fit(TEXTS, LABELS), "refused is 1.5"),
     "no such parameter": (lambda new: new.set_params(c=1), "no parameter 'c'; choose from model, embedding, C"),
     "not fitted": (lambda new: new.predict(["wake me"]), "not fitted; call fit"),
@@ -134,7 +134,7 @@ def test_a_mistake_is_named(mistake):
     [
         (lambda texts: np.zeros(len(texts)), r"gave float64 \[15\] for 15 texts"),
         (lambda texts: [[1, 2]] * len(texts), r"gave int64 \[15, 2\]"),
-        (lambda texts: np.full((len(texts), 2), np.nan), "not finite for 'wake me at six' and 14 more of 15 texts"),
+        (lambda texts: np.full((len(texts), 2), np.nan), "not finite for 15 of 15 texts, first 'wake me at six'"),
     ],
 )
 def test_what_no_model_gives_is_refused(encode, message):
@@ -177,7 +177,7 @@ def test_a_model_without_a_fingerprint_is_known_by_its_vectors(tmp_path, fitted)
     assert Classifier.load(tmp_path / "c", Words().encode).predict(["call bob"])[0] == "call"
     with pytest.raises(TrainingError, match="its model is not the one"):
         Classifier.load(tmp_path / "c", Words(seed=1))
-    with pytest.raises(TrainingError, match=r"its model has no file\. Name the model as model="):
+    with pytest.raises(TrainingError, match=r"its model was not loaded from a file\. Name the model as model="):
         Classifier.load(tmp_path / "c")
 
 

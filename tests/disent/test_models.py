@@ -103,7 +103,7 @@ def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(s
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="neither seeds nor an encoder"):
             disent.load(tmp_path / "mine", **options)
-    with pytest.raises(ValueError, match="no device but 'cpu', not 'cuda'"):
+    with pytest.raises(ValueError, match="runs only on 'cpu', not 'cuda'"):
         disent.load(tmp_path / "mine", device="cuda")
     assert disent.load(tmp_path / "mine", device="cpu").device == "cpu"
 
@@ -279,7 +279,7 @@ def test_an_embedding_is_named_by_either_word_of_a_head_and_of_a_static_model(he
         (lambda head: head.encode([None]), "text 1 is None; leave it out"),
         (lambda head: head.encode(None), "texts must be a str or an iterable of them, got None"),
         (lambda head: head.encode(["a", "b\ud800"]), "text 2 has half of a surrogate pair at character 2"),
-        (lambda head: head.encode("a", language="xx"), "has seen en, de, not 'xx'"),
+        (lambda head: head.encode("a", language="xx"), "was trained on en, de, not 'xx'"),
         (lambda head: head.encode_all("a"), "texts must be a list of texts, not one text"),
     ],
 )

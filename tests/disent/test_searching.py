@@ -85,7 +85,7 @@ def test_the_command_marks_hits_that_are_no_nearer_than_noise(requests, monkeypa
     for by in ("shape", "meaning"):
         shown = printed(requests.folder, NONSENSE, "--by", by, "-k", 1)
         assert "False" in shown
-        assert "Nothing matches: the nearest text has the cosine" in shown
+        assert "Nothing matches: the nearest text has a cosine of" in shown
     rows = json.loads(printed(requests.folder, "play some blues", "--format", "json"))
     assert [row["is_near"] for row in rows] == [row["score"] > requests.noise["meaning"] for row in rows]
     assert {row["is_near"] for row in rows} == {True, False}
@@ -282,7 +282,9 @@ def test_a_head_that_was_trained_again_is_refused(kept, loaded):
 
 
 def test_a_head_without_a_file_has_to_be_named_and_no_other_extends_its_index(index):
-    with pytest.raises(TrainingError, match=r"its head \(facet on tiny, en-de\) has no file. Name it as head="):
+    with pytest.raises(
+        TrainingError, match=r"its head \(facet on tiny, en-de\) was not loaded from a file. Name it as head="
+    ):
         disent.Index.open(index.folder).search("wake")
     with pytest.raises(TableError, match="made with another version of"):
         disent.Index.build(index.folder, model(content="others"), ["x"])

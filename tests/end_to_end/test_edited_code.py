@@ -54,7 +54,7 @@ def made_since(dev: Dev, moment: float) -> set[str]:
 def test_a_method_whose_code_is_edited_is_trained_again_and_broken_code_is_not_loaded(dev):
     broken = time.time()
     dev.project.write_lines("mine.py", ["no python"])
-    until(lambda: "The last code stays: " in reasons(dev), every=2)
+    until(lambda: "The previous code stays in use: " in reasons(dev), every=2)
     mended = time.time()
     dev.project.write_lines("mine.py", [MODULE.format(version=2)])
     until(lambda: "heads/tiny/mine_head" in made_since(dev, mended), every=2)

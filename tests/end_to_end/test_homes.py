@@ -117,9 +117,9 @@ def test_another_configuration_is_refused_in_a_home_by_name(fresh):
     other.write_text(fresh.config.read_text(encoding="utf-8").replace('"corpus"', '"../corpus"'), encoding="utf-8")
     for command in ("materialize", "status", "report"):
         line = complaint(at(fresh, DISENT_CONFIG=str(other)).disent(command))
-        assert f"{other}: the results in {fresh.home} are of the configuration {fresh.config}" in line
+        assert f"{other}: the results in {fresh.home} belong to the configuration {fresh.config}" in line
         assert "Set DISENT_HOME to a folder of its own" in line
-    with pytest.raises(ConfigError, match="are of the configuration"):
+    with pytest.raises(ConfigError, match="belong to the configuration"):
         disent.open(other, home=fresh.home)
 
 
@@ -140,6 +140,6 @@ def test_after_its_record_is_deleted_a_home_goes_on_with_another_configuration(f
     fresh.configure("max_epochs = 6", "max_epochs = 5")
     moved = at(fresh, DISENT_CONFIG=str(fresh.config.rename(fresh.folder / "renamed.toml")))
     line = complaint(moved.disent("status"))
-    record = line.partition("delete ")[2].partition(" and go on")[0]
+    record = line.partition("delete ")[2].partition(" and try again")[0]
     (fresh.folder / record).unlink()
     assert moved.disent("materialize", "corpora", "--partition", "en").exit_code == 0

@@ -162,7 +162,7 @@ def test_a_language_that_the_head_has_not_seen_is_told_once(head, tmp_path):
         arguments = ("embed", "-", tmp_path / "out.npy", "--head", head, "--language", language)
         result = run(*arguments, stdin="play jazz\nwake me\n")
         assert result.exit_code == 0
-        assert result.stderr.count("The model has not seen 'english', but en, de") == times
+        assert result.stderr.count("The model has not seen 'english', only en, de") == times
 
 
 def test_a_killed_command_leaves_the_file_that_was_there(texts, head, tmp_path, monkeypatch):
@@ -204,14 +204,14 @@ def test_texts_that_are_dropped_are_told_in_the_last_line(index, tmp_path):
     part = german_part(copy)
     (part / "embeddings.parquet").write_bytes(b"x")
     result = run("index", "-", copy, stdin="a text that no corpus has\n")
-    assert (result.exit_code, result.stdout) == (0, f"{copy}: 41 texts; 1 new, 20 of damaged files stored again\n")
+    assert (result.exit_code, result.stdout) == (0, f"{copy}: 41 texts; 1 new, 20 from damaged files stored again\n")
     part = german_part(copy)
     for name in ("embeddings.parquet", "texts.parquet"):
         (part / name).write_bytes(b"x")
     result = run("index", "-", copy, stdin="a text that no corpus has\n")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
-        f"disent: {copy}: 20 texts were dropped, of which no file was whole; damaged-* has what is left. "
+        f"disent: {copy}: 20 texts were dropped, because their files were damaged; damaged-* has what is left. "
         "Index these texts again"
     )
 
@@ -312,8 +312,8 @@ def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "problem"),
     [
-        ([], 2, "name either a TEXT or --queries FILE"),
-        (["x", "--queries", "y"], 2, "name either a TEXT or --queries FILE"),
+        ([], 2, "give either TEXT or --queries FILE"),
+        (["x", "--queries", "y"], 2, "give either TEXT or --queries FILE"),
         ([" "], 2, "a query is empty"),
         (["x", "--other-language"], 2, "--other-language needs the language of the query: --language CODE"),
         (["x", "--head", "nowhere"], 2, "there is no model 'nowhere' and no such file"),

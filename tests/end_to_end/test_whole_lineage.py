@@ -98,8 +98,8 @@ def test_the_leaderboard_is_one_screen_that_says_what_to_do_next_and_of_one_task
 def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(copied):
     result = copied.disent("leaderboard", "sts")
     assert result.exit_code == 1
-    assert "nothing is measured by sts" in result.stderr
-    assert "measured are clustering, crosslingual_retrieval, " in result.stderr
+    assert "there are no results for sts" in result.stderr
+    assert "the tasks with results are clustering, crosslingual_retrieval, " in result.stderr
     copied.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
     result = copied.disent("leaderboard", "sts")
     assert result.exit_code == 1

@@ -109,7 +109,7 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
     other = RemoteProject(bench.new_lineage(tmp_path / "other", bench.CONFIG).folder, address)
     result = other.disent("status")
     assert result.exit_code == 2
-    assert "are of the configuration" in result.stderr
+    assert "belong to the configuration" in result.stderr
 
 
 @pytest.mark.parametrize("lost", ["", ".manifest"])

@@ -107,5 +107,5 @@ def test_a_training_whose_step_or_node_is_killed_ends_with_the_weights_of_an_und
         cluster.nodes.add()
     out, _ = command.communicate(timeout=1500)
     assert command.returncode == 0, out
-    assert "it is tried again" in out
+    assert "it will be tried again" in out
     assert project.weights() == undisturbed.weights()

@@ -251,7 +251,7 @@ def test_a_websocket_of_the_ui_opens_and_mutates_nothing(server):
 def test_a_query_of_many_aliases_is_refused_at_once_also_over_a_websocket(server):
     many = "".join(f"a{number}: version " for number in range(200_000))
     answer = server.ask("POST", "/graphql", JSON, body=json.dumps({"query": f"{{ {many} }}"}))
-    assert (answer.status, answer.text) == (413, "refused: a query of more than 10,000 tokens\n")
+    assert (answer.status, answer.text) == (413, "refused: the query has more than 10,000 tokens\n")
     for opened in websocket(server, origin=f"http://{server.address}"):
         opened.send(json.dumps({"type": "start", "id": "1", "payload": {"query": f"subscription {{ {many} }}"}}))
         assert "10,000 tokens" in opened.recv(timeout=20)

@@ -93,7 +93,7 @@ def test_a_group_has_the_sum_of_its_steps(measured, by, sums):
 
 def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_leaves_out(measured, monkeypatch):
     *_, total, unknown = asked(measured).splitlines()
-    assert total == "4 steps: 10.0 processor seconds, 20.0 s of the clock"
+    assert total == "4 steps: 10.0 processor seconds, 20.0 s of wall-clock time"
     assert unknown.startswith("2 heads and metrics were made by a version that did not measure costs")
     monkeypatch.setattr("disent_assets.cli.queries.SHOWN", 1)
     lines = asked(measured).splitlines()
@@ -104,7 +104,7 @@ def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_le
 def test_a_home_of_an_earlier_version_has_no_costs_and_says_so(warehouse):
     warehouse.build(asset_state=STATES)
     lines = asked(warehouse).splitlines()
-    assert "0 steps: 0.0 processor seconds, 0.0 s of the clock" in lines
+    assert "0 steps: 0.0 processor seconds, 0.0 s of wall-clock time" in lines
     assert lines[-1].startswith("3 heads and metrics were made by a version")
 
 

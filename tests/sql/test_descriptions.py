@@ -69,5 +69,7 @@ def test_a_description_may_have_quotes_and_a_line_with_too_many_fields_is_refuse
     where = "schema_name = 'main' and table_name = 'metrics' and column_name = 'value'"
     assert warehouse.rows(f"select comment from duckdb_columns() where {where}") == [('the user\'s "value"',)]
     path.write_text(path.read_text() + "metrics,value,in units, that vary\n")
-    with pytest.raises(TableError, match=r"columns\.csv:\d+: .* are not three fields\. Give relation, column"):
+    with pytest.raises(
+        TableError, match=r"columns\.csv:\d+: expected three fields with a description, got .*\. Give relation, column"
+    ):
         warehouse.build(sql_copy)

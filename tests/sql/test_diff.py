@@ -64,7 +64,7 @@ def test_the_largest_change_that_stands_comes_first(diff):
     ]
     counts = (
         "Of the means over seeds, 1 changed beyond their 95 % intervals, 1 within them; "
-        "1 are new, 1 ended, 1 made again and the same."
+        "1 are new, 1 ended, 1 made again without change."
     )
     assert counts in lines
 
@@ -108,8 +108,12 @@ def test_seeds_and_leakage_are_shown_on_request(diff):
     [
         (FIRST, (), "There is one refresh so far (refresh 1, 2026-01-01 00:00 UTC, run run-of-r), so there is nothing"),
         ([*FIRST, *SECOND], ("--since", "2026-02-01"), "Nothing has changed since refresh 2, 2026-01-02 00:00 UTC"),
-        ([], (), "nothing is recorded yet. Run disent materialize"),
-        (FIRST, ("--since", "x"), "--since 'x' is no date such as 2026-11-22, and no refresh or run; refreshes are 1"),
+        ([], (), "nothing has been recorded yet. Run disent materialize"),
+        (
+            FIRST,
+            ("--since", "x"),
+            "--since 'x' is not a date such as 2026-11-22, a refresh or a run; the refreshes are 1",
+        ),
     ],
 )
 def test_where_there_is_nothing_to_show_one_line_says_why(diff, rows, arguments, message):

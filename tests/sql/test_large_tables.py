@@ -132,7 +132,7 @@ def test_a_warehouse_that_is_copied_without_its_files_says_what_is_missing(tmp_p
     build(tmp_path, few)
     (tmp_path / "alone").mkdir()
     alone = shutil.copy(tmp_path / "warehouse.duckdb", tmp_path / "alone/copy.duckdb")
-    with pytest.raises(TableError, match=r"alone/warehouse\.files: .* is missing here\. Copy this folder"):
+    with pytest.raises(TableError, match=r"alone/warehouse\.files: .* is missing\. Copy this folder"):
         query(Path(alone), "from utterances")
     assert query(Path(alone), "from measurements").num_rows == 1
 

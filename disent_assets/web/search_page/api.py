@@ -60,7 +60,7 @@ class EmbedRequest(_Sent):
 class SearchRequest(_Sent):
     queries: Texts
     by: Name | None = Field(None, description="shape, values, meaning or another; default: the meaning.")
-    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=f"Hits of each query; of all at most {MOST_HITS:,}.")
+    k: int = Field(10, ge=1, le=MOST_ANSWERS, description=f"Hits per query; at most {MOST_HITS:,} in all.")
     language: Language = None
     other_language: bool = Field(False, description="Leave out texts in the language of the queries.")
     only_language: Name | None = Field(None, description="Find only texts in this language.")
@@ -69,7 +69,7 @@ class SearchRequest(_Sent):
     @model_validator(mode="after")
     def _bounded(self) -> "SearchRequest":
         if (hits := len(self.queries) * self.k) > MOST_HITS:
-            raise ValueError(f"{len(self.queries)} queries with k {self.k} are {hits:,} hits; at most {MOST_HITS:,}")
+            raise ValueError(f"{len(self.queries)} queries with k {self.k} make {hits:,} hits; at most {MOST_HITS:,}")
         return self
 
 
@@ -239,7 +239,7 @@ async def _content(request: Request) -> bytes:
             if len(content) > MOST_BYTES:
                 raise HTTPException(413, f"the content is larger than {MOST_BYTES:,} bytes; send several requests")
     except ClientDisconnect as error:
-        raise HTTPException(400, "the request ended before its content did") from error
+        raise HTTPException(400, "the request ended before all of its content had arrived") from error
     return bytes(content)
 
 
@@ -272,7 +272,7 @@ def refused(status: int, reason: str) -> JSONResponse:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    remedy = "; /openapi.json lists what can be asked"
+    remedy = "; /openapi.json lists what can be requested"
     is_bare = error.detail == HTTPStatus(error.status_code).phrase
     return failed(error.status_code, f"{error.detail}{remedy}" if is_bare else error.detail, error.headers)
 
@@ -315,10 +315,10 @@ class Endpoint:
 _INVALID = {
     400: "The request is malformed or exceeds a limit.",
     401: "The token is missing or wrong.",
-    403: "Another web page or machine has sent it.",
+    403: "The request comes from another web page or machine.",
     413: f"The content is larger than {MOST_BYTES:,} bytes.",
     415: "The content is not application/json.",
-    503: f"{MOST_WAITING} requests wait already: ask again after the seconds of Retry-After.",
+    503: f"{MOST_WAITING} requests are already waiting: try again after the seconds in Retry-After.",
 }
 ENDPOINTS = (
     Endpoint("/v1/embed", "embed", "Embed texts.", EmbedRequest, EmbedResponse, _INVALID),
@@ -327,10 +327,10 @@ ENDPOINTS = (
         "/v1/classify", "classify", "Classify texts.", ClassifyRequest, ClassifyResponse,
         {**_INVALID, 404: "There is no classifier."},
     ),
-    Endpoint("/v1/health", "health", "Whether it runs.", None, HealthResponse, {}),
+    Endpoint("/v1/health", "health", "Whether the service runs.", None, HealthResponse, {}),
     Endpoint(
-        "/v1/ready", "ready", "Whether it takes requests.", None, ReadyResponse,
-        {503: "So many requests wait that no further one is taken."},
+        "/v1/ready", "ready", "Whether the service takes requests.", None, ReadyResponse,
+        {503: "Too many requests are waiting to take another."},
     ),
 )  # fmt: skip
 PUBLIC = ("/v1/health", "/v1/ready")

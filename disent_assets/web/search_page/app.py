@@ -63,7 +63,7 @@ class Question:
 def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Question:
     """Read a question from the query parameters of a URL; missing or empty ones have their defaults."""
     if unknown := [name for name in parameters if name not in PARAMETERS]:
-        raise ValueError(f"{unknown[0][:40]}: no such parameter. There are {', '.join(PARAMETERS)}")
+        raise ValueError(f"{unknown[0][:40]}: no such parameter. The parameters are {', '.join(PARAMETERS)}")
     asked = Question(
         parameters.get("q", "").strip(),
         _count(parameters.get("k") or "10"),
@@ -74,7 +74,7 @@ def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Questio
         raise ValueError(f"The sentence has {len(asked.q):,} characters; at most {LONGEST:,} can be searched for")
     for wanted, known in ((asked.language, languages), (asked.only, (*languages, OTHERS))):
         if wanted and not languages:
-            raise ValueError("No sentence here has a language; name it when you index them: disent index --language")
+            raise ValueError("No sentence here has a language; name it when indexing: disent index --language")
         if wanted and wanted not in known:
             raise ValueError(f"No sentence here is in {wanted[:40]!r}; choose one of {', '.join(languages)}")
     if asked.only == OTHERS and not asked.language:
@@ -85,7 +85,7 @@ def question(parameters: Mapping[str, str], languages: Sequence[str]) -> Questio
 def _count(written: str) -> int:
     if not (written.isascii() and written.isdigit() and len(written) < 10 and 1 <= int(written) <= MOST_ANSWERS):
         raise ValueError(
-            f"The number of answers, k, is a whole number from 1 to {MOST_ANSWERS} and not {written[:40]!r}"
+            f"The number of answers, k, must be a whole number from 1 to {MOST_ANSWERS}, not {written[:40]!r}"
         )
     return int(written)
 
