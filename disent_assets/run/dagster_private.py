@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,26 @@ def prepare_runs(instance: dg.DagsterInstance, job: str) -> None:
     create = type(instance).create_run_for_job
     instance.create_run_for_job = partial(create, instance, remote_job_origin=RemoteJobOrigin(ORIGIN, job))
     instance._compute_log_manager = NoOpComputeLogManager()
+    _reuse_engines(sys.modules[type(instance.event_log_storage).__module__])
+
+
+def _reuse_engines(storage: Any) -> None:
+    """Keep one engine per SQLite file: Dagster makes one for each event, and each compiles all its statements again.
+
+    The engines hold no connection, so forks and deleted files do them no harm.
+    """
+    create = getattr(storage, "create_engine", None)  # other databases have one engine already
+    if create is None or hasattr(create, "engines"):
+        return
+    engines: dict[str, Any] = {}
+
+    def engine(url: str, **options: Any) -> Any:
+        if url not in engines:
+            engines[url] = create(url, **options)
+        return engines[url]
+
+    storage.create_engine = wraps(create)(engine)
+    storage.create_engine.engines = engines
 
 
 def step_function(asset: dg.AssetsDefinition) -> Any:

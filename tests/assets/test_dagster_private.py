@@ -1,6 +1,7 @@
 """What we rely on of Dagster's private parts: one test for each, to read first when a new Dagster fails here."""
 
 import ast
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -42,6 +43,16 @@ def test_runs_of_this_process_get_the_origin_of_the_code_location_and_copy_no_ou
     assert run.remote_job_origin is not None
     assert run.remote_job_origin.repository_origin == ORIGIN
     assert ORIGIN.code_location_origin.location_name == LOCATION
+
+
+def test_events_of_a_run_share_an_engine_per_database(tmp_path):
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        prepare_runs(instance, "refresh")
+        result = _job.execute_in_process(instance=instance)
+        created = sys.modules[type(instance.event_log_storage).__module__].create_engine
+        ours = {url for url in created.engines if str(tmp_path) in url}
+        assert len(ours) == 2  # the run's database, and the index of all runs
+        assert len(instance.all_logs(result.run_id)) > len(ours)
 
 
 def test_the_function_of_an_asset_can_be_called_with_any_context():
