@@ -56,7 +56,7 @@ device = "cpu"
 
 [evaluation]
 bootstrap_samples = 50
-"""
+{evaluation}"""
 SETTINGS = {
     **dict.fromkeys(("dream", "dream_oracle", "facet_first", "fmda", "fmda_two_stage", "meat", "meat_oracle", "oracle"),
                     "max_epochs = 2"),
@@ -250,8 +250,10 @@ def rounds_of_edits(chance: random.Random, first: Inputs, per_round: int) -> Ite
 # --- files ------------------------------------------------------------------------------------------------
 
 
-def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], seeds: list[int]) -> None:
-    """Write the project's files from these inputs, and delete all other files."""
+def write(
+    inputs: Inputs, project: Project, encoder: Path, methods: list[str], seeds: list[int], evaluation: str = ""
+) -> None:
+    """Write the project's files from these inputs and lines of `[evaluation]`, and delete all other files."""
     for name in ("corpus", "bitext", "tatoeba", "dictionaries"):
         shutil.rmtree(project.folder / name, ignore_errors=True)
     locales = [LOCALES[language] for language in inputs.utterances]
@@ -268,7 +270,7 @@ def write(inputs: Inputs, project: Project, encoder: Path, methods: list[str], s
         write_sides(project.folder / "dictionaries", [f"{language}.txt"], [(f"{a} {b}",) for a, b in words])
     text = CONFIG.format(
         locales=json.dumps(locales), encoder=json.dumps(str(encoder)), pairs=json.dumps(inputs.pairs),
-        methods=json.dumps(methods), seeds=json.dumps(seeds),
+        methods=json.dumps(methods), seeds=json.dumps(seeds), evaluation=evaluation,
     )  # fmt: skip
     tables = [f"\n[methods.{name}]\n{SETTINGS[name]}\n" for name in methods if name in SETTINGS]
     project.config.write_text(text + "".join(tables), encoding="utf-8")

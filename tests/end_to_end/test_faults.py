@@ -14,7 +14,7 @@ HARNESS = Path(__file__).resolve().parents[2] / "harness"
 
 
 def test_a_lineage_that_was_killed_or_damaged_ends_as_an_undisturbed_one():
-    chosen = ("--kills", "1", "--writes", "1", "--damages", "1", "--seed", "2", "--smallest")
+    chosen = ("--kills", "1", "--damages", "1", "--seed", "2", "--smallest")
     done = subprocess.run(
         [sys.executable, str(HARNESS / "faults.py"), *chosen], capture_output=True, text=True, check=False
     )

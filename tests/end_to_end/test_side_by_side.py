@@ -92,12 +92,14 @@ def statuses(project: Project) -> set[dg.DagsterRunStatus]:
         return {run.status for run in events.instance.get_runs(dg.RunsFilter(tags=FACE))}
 
 
-def test_two_workers_make_what_one_process_makes(fresh, story):
+def test_two_runs_at_once_with_workers_share_the_work_and_make_what_one_process_makes(fresh, story):
     fresh.configure("layers = 1", "layers = 1\n# another text of the same configuration")
-    done = start(fresh, 2)
-    out, err = done.communicate(timeout=400)
-    assert done.returncode == 0, err
-    assert counts(out) == story.first
+    runs = [start(fresh, 2), start(fresh, 1)]
+    outputs = [run.communicate(timeout=500) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    summaries = [counts(out) for out, _ in outputs]
+    for what in ("steps", "encoded"):
+        assert sum(summary[what] for summary in summaries) == story.first[what]
     assert fresh.weights() == story.project.weights()
     columns = "select * exclude (as_of) from metrics order by all"
     assert fresh.ask(columns) == story.project.ask(columns)
@@ -109,18 +111,8 @@ def test_two_workers_make_what_one_process_makes(fresh, story):
         for project in (fresh, story.project)
     )
     assert made == before
-    assert processes_of(fresh) == []
-
-
-def test_two_runs_at_once_share_the_work_and_make_what_one_makes(fresh, story):
-    runs = [start(fresh, 1), start(fresh, 1)]
-    outputs = [run.communicate(timeout=500) for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], outputs
-    summaries = [counts(out) for out, _ in outputs]
-    assert sum(summary["steps"] for summary in summaries) == story.first["steps"]
-    assert sum(summary["encoded"] for summary in summaries) == story.first["encoded"]
-    assert fresh.weights() == story.project.weights()
     assert not [line for _, err in outputs for line in err.splitlines() if "locked" in line or "Traceback" in line]
+    assert processes_of(fresh) == []
 
 
 def test_a_killed_worker_costs_its_step_only(copied):

@@ -1,5 +1,9 @@
 """Corrected retrieval is in the tables of every number, with a column that names it, and in no other relation."""
 
+import duckdb
+
+from disent.query import attach_warehouse
+
 RAW = {"method": "raw", "trained_on": "", "embedding": "sentence", "value": 0.45}
 FMDA = {"method": "fmda", "value": 0.58}
 BACK = {"evaluated_on": "de-en"}
@@ -15,7 +19,7 @@ EVERY_NUMBER = {
     *("parts.readings", "parts.paired_tests", "evaluation.measurements"),
     *("dimensions", "metric_catalogue"),
 }
-NAMES = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal"
+NAMES = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal and database_name = 'warehouse'"
 
 
 def corrected(row, name="csls", value=0.55):
@@ -23,8 +27,14 @@ def corrected(row, name="csls", value=0.55):
 
 
 def contents(warehouse):
-    names = [row["name"] for kind in ("table", "view") for row in warehouse.ask(NAMES.format(kind))]
-    return {name.removeprefix("main."): warehouse.ask(f"from {name} order by all") for name in names}
+    with duckdb.connect() as connection:  # `ask` would open the warehouse for each of the hundred relations
+        attach_warehouse(connection, warehouse.path)
+        connection.execute("use warehouse")
+        names = [name for kind in ("table", "view") for (name,) in connection.sql(NAMES.format(kind)).fetchall()]
+        return {
+            name.removeprefix("main."): connection.sql(f"from {name} order by all").to_arrow_table().to_pylist()
+            for name in names
+        }
 
 
 def test_corrected_retrieval_changes_no_relation_but_those_of_every_number(warehouse):
