@@ -35,7 +35,7 @@ def parsed_json(text: str) -> Any:
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
-        raise ValueError("JSON that is nested too deeply") from error
+        raise ValueError("the JSON is nested too deeply") from error
     return value
 
 
@@ -77,7 +77,7 @@ def require_batch_size(batch_size: object) -> None:
 def require_text(text: object, number: int) -> None:
     """Raise ValueError, with the number of the text, if it is not a str."""
     if not isinstance(text, str):
-        raise ValueError(f"a text is a str, and text {number} is {_kind_of(text)}; leave it out, or convert it")
+        raise ValueError(f"texts must be str, but text {number} is {_kind_of(text)}; leave it out, or convert it")
 
 
 def require_unicode(text: str, number: int) -> None:

@@ -50,7 +50,7 @@ def language_code(published: str) -> str:
     """
     match = _TAG.fullmatch(published) if is_language_code(published) else None
     if match is None:
-        raise ValueError(f"{quoted(published)} is not a code of a language such as en, deu or zh-TW")
+        raise ValueError(f"{quoted(published)} is not a language code such as en, deu or zh-TW")
     primary = match[1].lower()
     return _OF_ALIAS.get(primary, primary) + match[2].replace("_", "-")
 
@@ -70,7 +70,7 @@ def split_codes(pair: str) -> tuple[str, str]:
     for left, right in _cuts(pair):
         if _CODE.fullmatch(left) and _CODE.fullmatch(right):
             return left, right
-    raise ValueError(f"{pair!r} is not two codes of languages such as en-de")
+    raise ValueError(f"{pair!r} is not two language codes such as en-de")
 
 
 def split_pair(pair: str, languages: Sequence[str]) -> tuple[str, str]:
@@ -118,7 +118,7 @@ def is_swapped(path: Path, columns: tuple[Sequence[str], Sequence[str]], languag
     as_swapped = sum(_fits(scripts[::-1], languages) for scripts in row_scripts)
     if max(as_named, as_swapped) * 2 <= len(row_scripts):
         frequent = " and ".join(script.lower() for script in Counter(row_scripts).most_common(1)[0][0])
-        problem = f"most rows are in {frequent} script, which is not {' and '.join(languages)}"
+        problem = f"most rows are in {frequent} script, which does not fit {' and '.join(languages)}"
         raise CorpusError(located(path, None, problem, "Check the name of the file"))
     if as_named != as_swapped:
         return as_swapped > as_named

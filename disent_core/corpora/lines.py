@@ -29,7 +29,7 @@ MOST_LINE_BYTES = 100 * MOST_CHARACTERS
 def check_line(line: bytes) -> None:
     """Check a line before it is parsed."""
     if len(line) > MOST_LINE_BYTES:
-        raise ValueError(f"a line of {len(line):,} bytes, where {MOST_LINE_BYTES:,} is the most")
+        raise ValueError(f"a line of {len(line):,} bytes; the limit is {MOST_LINE_BYTES:,}")
 
 
 def number_in(text: str) -> float:
@@ -51,7 +51,7 @@ def json_object(text: str) -> dict[str, Any]:
 def check_length(text: str) -> None:
     """Check a text before anything else is done with it."""
     if len(text) > MOST_CHARACTERS:
-        problem = f"a text of {len(text):,} characters, where {MOST_CHARACTERS:,} is the most: shorten it"
+        problem = f"a text of {len(text):,} characters; shorten it to at most {MOST_CHARACTERS:,}"
         raise RowError(problem, f"a row with a text of more than {MOST_CHARACTERS:,} characters is left out")
 
 
@@ -122,7 +122,7 @@ def parallel_lines(
         left_texts.append(left_text)
         right_texts.append(right_text)
     if is_blank:
-        raise CorpusError(located(left, None, "this file has blank lines only", "Take the corpus again"))
+        raise CorpusError(located(left, None, "this file has only blank lines", "Get it from its source again"))
     row_errors.check(len(numbers), left, right)
     return np.array(numbers, dtype=np.int64), left_texts.column(), right_texts.column()
 
@@ -131,7 +131,7 @@ def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -
     """Check that two files have the same number of lines."""
     if left_count != right_count:
         longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
-        problem = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this one has no partner"
+        problem = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this line has no partner"
         raise AlignmentError(located(longer, surplus, problem, "Take both files from the same release of the corpus"))
 
 

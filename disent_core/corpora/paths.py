@@ -78,7 +78,7 @@ def files_below(path: Path, pattern: str) -> list[Path]:
     """Return the files and folders in an existing folder or below it whose names match, sorted."""
     if not path.is_dir():
         raise missing(path, "folder")
-    remedy = "Set the path to the folder of the corpus alone"
+    remedy = "Set the path to a folder with nothing but the corpus"
     files: list[Path] = []
     count = 0
     try:
@@ -143,13 +143,13 @@ class SplitFiles:
                 if first != file and not self.first_counts:
                     raise two_files(path, file, first)
         if not by_name:
-            raise no_files(path, "it has no such files", self.examples)
+            raise no_files(path, "it has no files of this format", self.examples)
         return by_name
 
 
 def two_files(path: Path, file: Path, first: Path) -> CorpusError:
     """Return the error that two files have the same language and split."""
-    problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of one language and split"
+    problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of the same language and split"
     return CorpusError(located(path, None, problem, "Keep one of them, or set the path to the folder of one version"))
 
 

@@ -117,12 +117,12 @@ class RowErrors:
                 yield published, row
             elif content in seen[published]:
                 problem = f"id {quoted(published)} is already at {file.name}:{line}"
-                self.leave_out(*location, RowError(problem, "a row that is there twice is left out"))
+                self.leave_out(*location, RowError(problem, "a duplicate of an earlier row is left out"))
             else:
                 while (new := f"{published}-{numbers[published]}") in counts:
                     numbers[published] += 1
                 numbers[published] += 1
-                self.repair(*location, "a row whose id an earlier one has gets an id of its own")
+                self.repair(*location, "a row with the id of an earlier row gets an id of its own")
                 yield new, row
             seen[published].add(content)
 

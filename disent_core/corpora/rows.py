@@ -42,7 +42,7 @@ def _problems(table: pa.Table, rows: pl.DataFrame, identifier: str) -> list[tupl
         problems.append((~rows[identifier].is_first_distinct(), f"{identifier} occurs twice"))
     if "split" in rows:
         is_known = rows["split"].is_in(SPLITS).fill_null(value=False)
-        problems.append((~is_known, f"split {{split!r}} is none of {', '.join(SPLITS)}"))
+        problems.append((~is_known, f"split {{split!r}} is not one of {', '.join(SPLITS)}"))
     for text, key in _KEYS.items():
         if text not in rows:
             continue

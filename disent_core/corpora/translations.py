@@ -18,8 +18,8 @@ def check_intents(ids: pa.ChunkedArray, left: pa.ChunkedArray, right: pa.Chunked
         return
     row = pc.index(differs, True).as_py()
     raise AlignmentError(
-        f"{where}: {count} of {compared} rows that should be translations ({count / compared:.0%}, where "
-        f"{MOST_OTHER_INTENTS:.0%} is the most) have different intents, e.g. {ids[row].as_py()!r}: "
-        f"{left[row].as_py()!r} and {right[row].as_py()!r}. Its ids join wrong rows: correct the ids of its files, or "
-        "leave one of the languages out (languages of [[corpora]])"
+        f"{where}: {count} of {compared} rows that should be translations ({count / compared:.0%}; "
+        f"the limit is {MOST_OTHER_INTENTS:.0%}) have different intents, e.g. {ids[row].as_py()!r}: "
+        f"{left[row].as_py()!r} and {right[row].as_py()!r}. Its ids join the wrong rows: correct the ids of its files, "
+        "or leave one of the languages out (languages of [[corpora]])"
     )

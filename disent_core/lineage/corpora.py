@@ -156,7 +156,7 @@ def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
     """Check the rows of a language or pair, and select those requested by the corpus's settings."""
     from disent_core.corpora.rows import check_rows, draw_splits, limited
 
-    remedy = "Correct its files" if corpus.format in READERS else f'Mend the reader "{corpus.format}"'
+    remedy = "Correct its files" if corpus.format in READERS else f'Fix the reader "{corpus.format}"'
     check_rows(table, f"corpus {corpus.name}, {name}", remedy)
     if corpus.shares is not None:
         table = draw_splits(table, corpus.shares)

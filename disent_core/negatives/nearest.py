@@ -53,9 +53,9 @@ def max_bleu(
     if known is None or nearest is None:
         known, nearest = np.zeros(count, np.bool_), np.full(count, -1)
     if not len(known) == len(nearest) == count:
-        raise ValueError(f"{count} utterances, {len(known)} known, {len(nearest)} witnesses")
+        raise ValueError(f"lengths differ: {count} utterances, {len(known)} known, {len(nearest)} witnesses")
     if len(nearest) and not -2 <= nearest.min() <= nearest.max() < count:
-        raise ValueError(f"witnesses are {nearest.min()} to {nearest.max()} of {count} utterances")
+        raise ValueError(f"witnesses {nearest.min()} to {nearest.max()} are out of range for {count} utterances")
     if not count:
         return np.empty(0), np.empty(0, np.int64)
     texts = _distinct(utterances)
@@ -205,7 +205,7 @@ def _check(train: pa.Table) -> None:
         if len(values := train[column].unique()) > 1:
             raise ValueError(f"utterances of one {column} are expected, found {values.to_pylist()[:3]}")
     if repeated := train.num_rows - len(train["utterance_id"].unique()):
-        raise ValueError(f"{repeated} of {train.num_rows} utterance ids occur before")
+        raise ValueError(f"{repeated} of {train.num_rows} utterance ids are repeated")
 
 
 def _previous_witnesses(train: pa.Table, previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:

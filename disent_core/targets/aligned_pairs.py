@@ -93,7 +93,7 @@ def align(source: pl.DataFrame, target: pl.DataFrame, *, partial: bool = False) 
     rows = left.join(right, on="utterance_id", maintain_order="left")
     ids = rows.filter(pl.col("source_split") != pl.col("target_split"))["utterance_id"]
     if len(ids):
-        problem = f"{len(ids)} of {len(source)} ids are in another split, e.g. {ids.head(3).to_list()}"
+        problem = f"{len(ids)} of {len(source)} ids are in different splits, e.g. {ids.head(3).to_list()}"
         raise _error(source, target, problem)
     return rows
 

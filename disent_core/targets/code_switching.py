@@ -73,7 +73,7 @@ def read_dictionary(path: Path) -> list[tuple[str, str]]:
     entries = [(english, foreign) for english, foreign in pairs if english != foreign]
     if not entries:
         problem = "every word of this list is its own translation"
-        raise CorpusError(located(path, None, problem, "Is this the list of another language?"))
+        raise CorpusError(located(path, None, problem, "Check that it is for the right language"))
     return entries
 
 

@@ -147,9 +147,9 @@ REFUSED = {
     "None": "texts must be a str or an iterable of them, got None",
     "b'bytes'": "texts must be a str or an iterable of them, got bytes",
     "7": "texts must be a str or an iterable of them, got int",
-    "['a', None]": "a text is a str, and text 2 is None",
-    "['a', float('nan')]": "a text is a str, and text 2 is NaN, a missing value",
-    "['a', 'b', 3]": "a text is a str, and text 3 is int",
+    "['a', None]": "texts must be str, but text 2 is None",
+    "['a', float('nan')]": "texts must be str, but text 2 is NaN, a missing value",
+    "['a', 'b', 3]": "texts must be str, but text 3 is int",
     "['a', 'b \\ud83d c']": "text 2 has half of a surrogate pair at character 3",
     "'\\udc00'": "text 1 has half of a surrogate pair at character 1",
 }

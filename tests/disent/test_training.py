@@ -128,7 +128,7 @@ def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
     (None, r"t.csv: there is no such file or folder. Check the path"),
     (["en,de", "stop,halt"], r"t.csv: no dev rows \(translations: de 1 train, 0 dev, 0 test\)"),
     (["en;de", "play some; jazz", "stop;halt;x"], r"t.csv:3: 2 columns expected, 3 found"),
-    (["en\tde", "stop\thalt"], r"parted by tabs: name it .tsv"),
+    (["en\tde", "stop\thalt"], r"separated by tabs: name it .tsv"),
 ])  # fmt: skip
 def test_a_table_that_is_not_enough_is_refused_with_its_reason_before_anything_is_trained(tmp_path, lines, problem):
     if lines:

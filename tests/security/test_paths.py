@@ -119,7 +119,7 @@ def test_a_language_in_the_path_of_vectors_is_no_pattern(tmp_path):
 
 def test_the_name_of_a_word_list_is_the_code_of_a_language():
     for pair in ("en-../../x", "en-..", "../en-de", "en-/etc/passwd"):
-        with pytest.raises(ValueError, match="is not two codes of languages"):
+        with pytest.raises(ValueError, match="is not two language codes"):
             split_codes(pair)
 
 

@@ -87,7 +87,7 @@ def _files(path: Path) -> dict[tuple[str, str], tuple[str, Path]]:
         if first != file:
             raise two_files(path, file, first)
     if not files:
-        raise no_files(path, "it has no such files", "yor/train.txt or eng.train")
+        raise no_files(path, "it has no files of this format", "yor/train.txt or eng.train")
     return files
 
 
@@ -120,13 +120,13 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
             text = stored_text(separator_of(language).join(tokens))
         except ValueError as error:
             count += 1
-            fault = getattr(error, "fault", "a sentence of which a line is no token and tag is left out")
+            fault = getattr(error, "fault", "a sentence with a line that is not a token and a tag is left out")
             row_errors.leave_out(path, at, RowError(f"in this sentence, {error}", fault))
             continue
         count, kept = count + 1, kept + 1
         yield utterance(f"{split}-{count}", split, text, tokens, tags)
     if not count:
-        raise CorpusError(located(path, None, "this file has no sentence", "Get it from its source again"))
+        raise CorpusError(located(path, None, "this file has no sentences", "Get it from its source again"))
     row_errors.check(kept, path)
 
 

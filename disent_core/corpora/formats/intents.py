@@ -114,19 +114,19 @@ def _require_no_slots(rows: Sequence[_Row]) -> None:
     slots = [row for row in rows if _plain(row.fields["text"]) != row.fields["text"]]
     if len(slots) * 10 > len(rows):
         problem = "texts of the column `text` have slots in brackets"
-        raise CorpusError(located(slots[0].file, slots[0].number, problem, "Name that column annotated"))
+        raise CorpusError(located(slots[0].file, slots[0].number, problem, "Rename that column to `annotated`"))
 
 
 def _utterance(row: _Row, language: str) -> dict[str, Any]:
     fields = row.fields
     if empty := [name for name, value in fields.items() if not value.strip() and name not in _MAY_BE_EMPTY]:
-        raise RowError(f"{empty} are empty", "a row without text or id is left out")
+        raise RowError(f"fields {empty} are empty", "a row without text or id is left out")
     annotated = fields.get("annotated", "")
     check_length(annotated)
     text = stored_text(fields["text"] if "text" in fields else without_brackets(annotated))
     published = fields.get("split", row.file.stem if row.file.stem in _SPLITS else "test")
     if published not in _SPLITS:
-        raise ValueError(f"split {quoted(published)} is none of {', '.join(_SPLITS)}")
+        raise ValueError(f"split {quoted(published)} is not one of {', '.join(_SPLITS)}")
     slots = bracketed_slots(normalise(annotated), text) if annotated else []
     tokens, tags = tag_tokens(text, language, slots)
     return utterance(
@@ -157,7 +157,7 @@ def _files(path: Path) -> list[Path]:
         raise missing(path)
     files = [path] if path.is_file() else [file for file in files_below(path, "*") if file.suffix in _SUFFIXES]
     if not files or files[0].suffix not in _SUFFIXES:
-        problem = "it has no table" if path.is_dir() else "this is no table"
+        problem = "it has no table" if path.is_dir() else "this is not a table"
         raise CorpusError(located(path, None, problem, f"Tables are files named *{', *'.join(_SUFFIXES)}"))
     return files
 
@@ -230,7 +230,7 @@ def _columns(record: Mapping[str, object]) -> _Columns:
     languages = tuple(name for name in record if name not in columns.values() and is_language(name))
     if len(languages) < 2 or columns.keys() & {"language", "text", "annotated"}:
         has_tabs = any("\t" in name for name in record)
-        remedy = ". Its columns are parted by tabs: name it .tsv" if has_tabs else ""
+        remedy = ". Its columns are separated by tabs: name it .tsv" if has_tabs else ""
         raise ValueError(f"this needs columns {_LONG}; it has {', '.join(record)}{remedy}")
     return _Columns(columns, languages)
 

@@ -57,7 +57,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
     rows = _rows(location, content, locale, language, numbers)
     table = utterances_table(rows, corpus, language)
     if not len(table):
-        raise CorpusError(located(location, None, "this file has no utterance", "Download the archive again"))
+        raise CorpusError(located(location, None, "this file has no utterances", "Download the archive again"))
     if repeated := first_repeated(table["utterance_id"]):
         first, again = (numbers[row] for row in repeated)
         problem = f"id {quoted(table['utterance_id'][repeated[1]].as_py())} is already on line {first}"
@@ -112,7 +112,7 @@ def _record(line: bytes, locale: str) -> dict[str, str]:
     if record["locale"] != locale:
         raise ValueError(f"locale is {quoted(record['locale'])} in the file of {locale!r}")
     if record["partition"] not in _PARTITIONS:
-        raise ValueError(f"partition {quoted(record['partition'])} is none of {_PARTITIONS}")
+        raise ValueError(f"partition {quoted(record['partition'])} is not one of {_PARTITIONS}")
     return record
 
 

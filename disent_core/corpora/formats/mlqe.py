@@ -86,12 +86,12 @@ def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[objec
         remedy = f"It has {', '.join(columns)}; take the file with scores"
         raise CorpusError(located(path, 1, f"columns {missing} are missing", remedy))
     if not lines:
-        raise CorpusError(located(path, 1, "this file has a header only", "Get it from its source again"))
+        raise CorpusError(located(path, 1, "this file has only a header", "Get it from its source again"))
     numbered = ((number, line.split("\t")) for number, line in enumerate(lines, start=2))
     rows: list[tuple[Location, str, _Row]] = []
     for (_, number), fields, row in row_errors.parsed(path, numbered, lambda fields: _row(fields, columns)):
         if None in row:
-            row_errors.repair(path, number, "a pair without score is not measured")
+            row_errors.repair(path, number, "a pair without a score is not measured")
         index = fields[columns["index"]] if "index" in columns else str(number - 2)
         rows.append(((path, number), index, row))
     for index, row in row_errors.distinct(rows, path):
@@ -101,7 +101,7 @@ def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[objec
 def _row(fields: Sequence[str], columns: Mapping[str, int]) -> _Row:
     if len(fields) != len(columns):
         problem = f"expected {len(columns)} columns, found {len(fields)}"
-        raise RowError(problem, "a line with another number of columns than the header is left out")
+        raise RowError(problem, "a line whose number of columns differs from the header's is left out")
     source, target = (stored_text(fields[columns[name]]) for name in _TEXTS)
     score, mean = (_number(name, fields[columns[name]]) for name in _NUMBERS)
     return _Row(source, target, score, mean)

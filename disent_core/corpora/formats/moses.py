@@ -86,7 +86,7 @@ def _pair_files(path: Path, named: AlignedFiles) -> dict[str, Sides]:
                 raise CorpusError(located(sides.source, None, problem, "Put each into a separate folder"))
             sides_of[name] = sides
     if not sides_of:
-        raise no_files(path, "it has no two aligned files of such names", named.examples)
+        raise no_files(path, "it has no two aligned files of this format", named.examples)
     return sides_of
 
 

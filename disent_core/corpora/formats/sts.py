@@ -79,7 +79,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     files, row_errors = _files_of(path, pair), RowErrors()
     first = files.parts[0].sentences
     for unread in files.unread:
-        row_errors.repair(unread, 1, f"this file is left out, because {first.name} is the pair {pair} too")
+        row_errors.repair(unread, 1, f"this file is left out, because {first.name} has the pair {pair} too")
     is_reversed = pair != "-".join(files.languages)
     rows = []
     for part in files.parts:
@@ -134,9 +134,9 @@ def _files(path: Path) -> dict[str, _Files]:
         gold = gold if gold.is_file() else elsewhere.get(gold.name, gold)
         files.parts.append(_Part(match[2] or "", file, gold if match[1] == "input" or gold.is_file() else None))
     if not files_by_pair and elsewhere:
-        raise CorpusError(located(path, None, "it has gold similarities, but no sentences STS.input.*", _BOTH))
+        raise CorpusError(located(path, None, "it has gold similarities, but no sentences (STS.input.*)", _BOTH))
     if not files_by_pair:
-        raise no_files(path, "it has no such files of sentences", "STS.input.track5.en-en.txt or STS.en-de.txt")
+        raise no_files(path, "it has no sentence files of this format", "STS.input.track5.en-en.txt or STS.en-de.txt")
     return files_by_pair
 
 
@@ -177,7 +177,7 @@ def _gold(part: _Part, lines: Sequence[str], row_errors: RowErrors) -> Iterator[
         raise CorpusError(located(path, 1, "no pair of sentences has a similarity", "Take the file with scores"))
     for number, value in enumerate(values, start=1):
         if not value.strip():
-            row_errors.repair(path, number, "a pair without similarity is not measured")
+            row_errors.repair(path, number, "a pair without a similarity is not measured")
             yield None
             continue
         score = number_in(value)

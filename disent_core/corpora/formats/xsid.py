@@ -105,7 +105,7 @@ def _utterances(
     ids = _ids([block for _, block, _ in parsed], reference, repair)
     for ((_, line), _, row), name in zip(parsed, ids, strict=True):
         if reference.intents.get(name, row["intent"]) != row["intent"]:
-            repair(line, "the intent is not that of the row that it translates")
+            repair(line, "the intent differs from that of the row that it translates")
     rows = [(location, name, row) for (location, _, row), name in zip(parsed, ids, strict=True)]
     for name, row in row_errors.distinct(rows, path):
         yield row | {"utterance_id": f"{split}-{name}"}
@@ -130,7 +130,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
         else:
             fields = [field.strip() for field in line.split("\t")]
             if len(fields) != _COLUMNS:
-                problem = f"expected index, token, intent and tag by tab, found {quoted(line)}"
+                problem = f"expected index, token, intent and tag separated by tabs, found {quoted(line)}"
                 raise CorpusError(located(path, number, problem, REMEDY))
             block.rows.append(fields)
 
@@ -179,14 +179,14 @@ def _ids(blocks: Sequence[_Block], reference: _Reference, repair: "partial[None]
         if right or (not names and is_trusted):
             items.append(item)
         elif names:
-            repair(block.line, "the id is not that of its English text, by which it is joined to other languages")
+            repair(block.line, "the id is replaced by that of its English text, which joins it to other languages")
             name = next((name for name in names if (name, dialect) not in taken), names[0])
             taken.add((name, dialect))
             items.append(name)
         else:
             repair(
                 block.line,
-                "no row of the file that the ids are from has its English text, which is its id instead",
+                "no row of the file that ids are taken from has its English text, so a hash of that text is its id",
             )
             items.append(text_key(_english(block, "text-en", "text")))
     return _of_one_dialect(blocks, items, [dialect for _, dialect in published], repair)
@@ -203,7 +203,7 @@ def _of_one_dialect(
     ids: list[str] = []
     for block, item, dialect in zip(blocks, items, dialects, strict=True):
         if dialect != chosen[item]:
-            repair(block.line, f"a row of another dialect than {order[0]!r} is joined to no other language")
+            repair(block.line, f"a row in a dialect other than {order[0]!r} is not joined to other languages")
         ids.append(item if dialect == chosen[item] else f"{item}/{dialect}")
     return ids
 
@@ -216,12 +216,12 @@ def _utterance(block: _Block, split: str, language: str, repair: "partial[None]"
     if not rows:
         raise RowError("the utterance that begins here has no tokens", "an utterance without tokens is left out")
     if len(rows) < len(block.rows):
-        repair(block.line, "a row without token is skipped")
+        repair(block.line, "a row without a token is skipped")
     check_length(separator_of(language).join(token for _, token, _, _ in rows))
     tokens, published = [normalise(token) for _, token, _, _ in rows], [tag for *_, tag in rows]
     tags = bio_tags(published)
     if tags != published:
-        repair(block.line, "a tag I- that continues no slot is read as B-")
+        repair(block.line, "an I- tag that continues no slot is read as B-")
     intent = block.intent
     if not intent:
         raise ValueError("the utterance that begins here has no intent")

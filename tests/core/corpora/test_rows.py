@@ -41,19 +41,19 @@ def pairs(splits=("train", "dev", "test"), targets=("los", "halt", "auf"), **col
     ("table", "problem"),
     [
         (utterances(utterance_id=["6", "7", "7"]), "utterance '7': utterance_id occurs twice"),
-        (utterances(split=["train", None, "test"]), "utterance '7': split None is none of"),
+        (utterances(split=["train", None, "test"]), "utterance '7': split None is not one of"),
         (utterances(text=["wake me", " ", "go on"]), "utterance '7': text is empty"),
         (utterances(text_key=["0", *text_keys(TEXTS[1:])]), "utterance '6': text_key '0' is not .* of its text"),
         (utterances(text_key=[None, *text_keys(TEXTS[1:])]), "utterance '6': text_key None is not .* of its text"),
         (pairs(pair_id=["6", "7", "7"]), "pair '7': pair_id occurs twice"),
-        (pairs(splits=["train", "dev", "Test"]), "pair '2': split 'Test' is none of"),
+        (pairs(splits=["train", "dev", "Test"]), "pair '2': split 'Test' is not one of"),
         (pairs(targets=["los", "", "auf"]), "pair '1': target is empty"),
         (pairs(target_key=text_keys(TEXTS)), "pair '0': target_key '.*' is not .* of its target"),
     ],
 )
 def test_a_bad_row_is_named_with_its_corpus_and_language_and_the_remedy(table, problem):
-    with pytest.raises(CorpusError, match=f"^corpus lines, en, {problem}.* Mend the reader"):
-        check_rows(table, "corpus lines, en", "Mend the reader")
+    with pytest.raises(CorpusError, match=f"^corpus lines, en, {problem}.* Fix the reader"):
+        check_rows(table, "corpus lines, en", "Fix the reader")
 
 
 def test_good_rows_pass_and_what_the_schema_refuses_is_left_to_it():

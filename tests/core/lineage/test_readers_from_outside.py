@@ -64,8 +64,8 @@ def workspace(tmp_path, monkeypatch, load):
 
 def test_a_bad_row_fails_naming_the_reader(workspace):
     message = (
-        "^corpus lines, en, utterance '1': split 'validation' is none of train, dev, test. "
-        'Mend the reader "reader_of_a_user.reader"$'
+        "^corpus lines, en, utterance '1': split 'validation' is not one of train, dev, test. "
+        'Fix the reader "reader_of_a_user.reader"$'
     )
     with pytest.raises(CorpusError, match=message):
         refresh_utterances(workspace('"dev"', '"validation"'), "en")

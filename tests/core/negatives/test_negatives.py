@@ -189,7 +189,7 @@ def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_
 
 def test_an_update_rejects_witnesses_that_are_no_index():
     known = np.ones(1, bool)
-    with pytest.raises(ValueError, match="witnesses are 3 to 3 of 1 utterances"):
+    with pytest.raises(ValueError, match="witnesses 3 to 3 are out of range for 1 utterances"):
         max_bleu([["a"]], UNSMOOTHED, known, np.array([3]))
     with pytest.raises(ValueError, match="2 utterances, 1 known"):
         max_bleu([["a"], ["b"]], UNSMOOTHED, known, np.array([-1]))

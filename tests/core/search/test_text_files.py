@@ -53,7 +53,7 @@ def test_parquet_has_columns_of_any_string_type(tmp_path, kind):
     [
         ("x.txt", "a\n\nb", r"x.txt:2: the sentence is empty. Correct it or leave it out"),
         ("x.txt", b"a\nb\xff", r"x.txt:2: not UTF-8 .*Save the file as UTF-8"),
-        ("x.txt", "a\n" + "b" * 10_001, r"x.txt:2: a text of 10,001 characters, where 10,000 is the most"),
+        ("x.txt", "a\n" + "b" * 10_001, r"x.txt:2: a text of 10,001 characters; shorten it to at most 10,000"),
         ("x.txt", b"a" * 1_000_001, r"x.txt:1: a line of more than 1,000,000 bytes"),
         ("x.txt", "a <mask> b", r"x.txt:1: the sentence has \['<mask>'\], which stand for masked words"),
         ("x.txt", "", r"x.txt: no texts were read. Name a file with at least one text"),
@@ -65,7 +65,7 @@ def test_parquet_has_columns_of_any_string_type(tmp_path, kind):
         ("x.jsonl", '{"text": null}', r"x.jsonl:1: there is no text"),
         ("x.jsonl", '{"text": "\\ud800"}', r"x.jsonl:1: .*surrogates"),
         ("x.jsonl", '{"text": "a", "language": 3}', r"x.jsonl:1: the language is 3, not a string"),
-        ("x.jsonl", "[" * 100_000, r"x.jsonl:1: JSON that is nested too deeply"),
+        ("x.jsonl", "[" * 100_000, r"x.jsonl:1: the JSON is nested too deeply"),
         ("x.csv", "a,b\n1,2", r"x.csv: there is no column 'text', only \['a', 'b'\]. Name the column of the texts"),
         ("x.csv", "text,b\n1,2\n3", r"x.csv:3: 1 fields, where the header has 2"),
         ("x.csv", 'text\n"a" b', r"x.csv:2: .*expected after"),

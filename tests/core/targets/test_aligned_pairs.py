@@ -45,7 +45,7 @@ def test_ids_of_one_side_or_given_twice_are_counted_and_shown(ids):
 
 
 def test_a_partner_in_another_split_is_an_error():
-    with pytest.raises(AlignmentError, match=r"1 of 4 ids are in another split, e.g. \['1'\]"):
+    with pytest.raises(AlignmentError, match=r"1 of 4 ids are in different splits, e.g. \['1'\]"):
         aligned(splits=SPLITS | {"1": "dev"})
 
 

@@ -143,7 +143,7 @@ def test_a_sentence_with_a_broken_line_is_left_out_of_many_and_named_where_it_is
         read(written(tmp_path, SENTENCE + bad))
 
 
-@pytest.mark.parametrize(("content", "message"), [("\n\n", "has no sentence"), (b"caf\xe9 O", "txt:1: not UTF-8")])
+@pytest.mark.parametrize(("content", "message"), [("\n\n", "has no sentences"), (b"caf\xe9 O", "txt:1: not UTF-8")])
 def test_a_file_without_sentences_or_of_another_encoding_is_named(tmp_path, content, message):
     with pytest.raises(CorpusError, match=message):
         read(written(tmp_path, content))
@@ -151,7 +151,7 @@ def test_a_file_without_sentences_or_of_another_encoding_is_named(tmp_path, cont
 
 def test_two_files_of_one_split_are_an_error(tmp_path):
     written(tmp_path, name="yor/dev.txt")
-    with pytest.raises(CorpusError, match=r"yor.valid.txt and yor.dev.txt are of one language and split"):
+    with pytest.raises(CorpusError, match=r"yor.valid.txt and yor.dev.txt are of the same language and split"):
         locales(written(tmp_path, name="yor/valid.txt"))
 
 

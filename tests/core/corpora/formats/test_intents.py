@@ -100,7 +100,7 @@ def test_drawn_splits_go_by_the_text_wherever_its_row_stands(tmp_path, changed):
 def test_slots_in_a_column_of_plain_texts_are_refused_and_a_few_brackets_are_text(tmp_path):
     plain = [{"language": "en", "text": f"number {n}", "id": str(n)} for n in range(20)]
     slots = [{**row, "text": f"wake me at [time : {row['id']}]"} for row in plain]
-    with pytest.raises(CorpusError, match=r"table\.csv:6: .*Name that column annotated"):
+    with pytest.raises(CorpusError, match=r"table\.csv:6: .*Rename that column to `annotated`"):
         read(written(tmp_path, [*plain[:4], *slots[4:]]))
     assert read(written(tmp_path, [*plain[:19], slots[19]]))[-1]["text"] == "wake me at [time : 19]"
 
@@ -194,8 +194,8 @@ def test_rows_without_text_are_left_out_and_repeated_ids_made_distinct(tmp_path,
     ]  # fmt: skip
     assert [message.partition(": ")[2] for message in caplog.messages] == [
         "a row without text or id is left out (1 in this file)",
-        "a row whose id an earlier one has gets an id of its own (2 in this file)",
-        "a row that is there twice is left out (1 in this file)",
+        "a row with the id of an earlier row gets an id of its own (2 in this file)",
+        "a duplicate of an earlier row is left out (1 in this file)",
     ]
 
 
@@ -204,13 +204,16 @@ BROKEN = {
     "cut off": ('{"language": "en", "intent"', "Expecting|delimiter"),
     "no object": ("[1]", "expected a JSON object, found list"),
     "no text": ('{"language": "en", "intent": "i"}', "needs columns language and text .* has language, intent"),
-    "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"\['text'\] are empty"),
+    "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"fields \['text'\] are empty"),
     "annotation": ('{"language": "en", "text": "at nine", "annotated": "at [time : ten]"}', "differs from the text"),
     "number as text": ('{"language": "en", "intent": "i", "text": 5}', "text is 5, not text"),
     "duplicate id": (GOOD.strip(), "id '1' is already at t.jsonl:1"),
     "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "stand for masked words"),
     "no code": ('{"language": "English", "intent": "i", "text": "b"}', "language 'English' is not a code such as"),
-    "split": ('{"language": "en", "intent": "i", "text": "b", "id": "2", "split": "eval"}', "split 'eval' is none of"),
+    "split": (
+        '{"language": "en", "intent": "i", "text": "b", "id": "2", "split": "eval"}',
+        "split 'eval' is not one of",
+    ),
     "not UTF-8": (b'{"text": "caf\xe9"}', "not UTF-8"),
 }
 
@@ -239,7 +242,7 @@ def test_a_broken_line_is_named(tmp_path, bad, message):
         ("t.csv", "\n", "this file has no rows"),
         ("t.tsv", "\n\n", "this file has no rows"),
         ("t.parquet", "PAR1 no more", "not a whole Parquet file"),
-        ("t.xlsx", "x", r"this is no table. Tables are files named \*.csv, \*.tsv"),
+        ("t.xlsx", "x", r"this is not a table. Tables are files named \*.csv, \*.tsv"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, name, content, message):

@@ -172,7 +172,7 @@ def test_paths_and_files_without_utterances_are_named(tmp_path):
         read(tmp_path / "nowhere.tar.gz")
     with pytest.raises(CorpusError, match="no such files at all"):
         read(tmp_path)
-    with pytest.raises(CorpusError, match="has no utterance"):
+    with pytest.raises(CorpusError, match="has no utterances"):
         read(unpacked(tmp_path, "\n"))
     (tmp_path / "m.tar.gz").write_text("<html>not found</html>")
     with pytest.raises(CorpusError, match="not a whole tar archive"):

@@ -78,10 +78,14 @@ def test_rows_without_an_index_are_numbered(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "ids", "fault"),
     [
-        (line(9) + "\tmore", ["test-0", "test-1", "test-2"], "a line with another number of columns than the header"),
+        (
+            line(9) + "\tmore",
+            ["test-0", "test-1", "test-2"],
+            "a line whose number of columns differs from the header's",
+        ),
         (line(9, original=" "), ["test-0", "test-1", "test-2"], "a row with an empty sentence is left out"),
         (line(0, original="B"), ["test-0", "test-1", "test-2", "test-0-2"], "gets an id of its own"),
-        (line(0), ["test-0", "test-1", "test-2"], "a row that is there twice is left out"),
+        (line(0), ["test-0", "test-1", "test-2"], "a duplicate of an earlier row is left out"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_left_out_or_repaired_and_told(tmp_path, caplog, bad, ids, fault):
@@ -94,7 +98,7 @@ def test_a_line_that_cannot_be_used_is_left_out_or_repaired_and_told(tmp_path, c
 def test_a_pair_without_score_is_kept_without_one(tmp_path, caplog):
     (row,) = rows(corpus(tmp_path, line(0, z_mean="", mean="")))
     assert (row["score"], row["mean_score"]) == (None, None)
-    assert ["a pair without score is not measured" in message for message in caplog.messages] == [True]
+    assert ["a pair without a score is not measured" in message for message in caplog.messages] == [True]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,7 @@ def test_files_without_scores_are_refused(tmp_path):
 
 
 def test_files_without_rows_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match="has a header only"):
+    with pytest.raises(CorpusError, match="has only a header"):
         rows(corpus(tmp_path))
 
 

@@ -102,14 +102,14 @@ def test_pairs_without_gold_similarity_are_kept_without_one_and_told(tmp_path, c
     path = track(tmp_path, "track6.tr-en", "en", "tr", gold=gold)
     assert [row["score"] for row in rows(path, "en-tr")] == [4.0, None]
     (message,) = caplog.messages
-    assert message.endswith("STS.gs.track6.tr-en.txt:2: a pair without similarity is not measured (1 in this file)")
+    assert message.endswith("STS.gs.track6.tr-en.txt:2: a pair without a similarity is not measured (1 in this file)")
 
 
 def test_a_line_without_two_sentences_is_left_out_and_the_others_keep_their_ids(tmp_path, caplog):
     (tmp_path / "STS.en-de.txt").write_text("A dog.\tEin Hund.\t4.8\nA cat.\nA cat.\tEin Haus.\t0.2\n")
     assert [(row["pair_id"], row["score"]) for row in rows(tmp_path, "en-de")] == [("1", 4.8), ("3", 0.2)]
     assert [message.partition(": ")[2] for message in caplog.messages] == [
-        "a pair without similarity is not measured (1 in this file)",
+        "a pair without a similarity is not measured (1 in this file)",
         "a line without two sentences is left out (1 in this file)",
     ]
 
@@ -156,14 +156,14 @@ def test_gold_similarities_without_their_sentences_say_what_to_put_where(tmp_pat
 
 def test_columns_in_other_scripts_than_named_are_an_error(tmp_path):
     path = track(tmp_path, "track2.ar-en", "ar", "ar")
-    with pytest.raises(CorpusError, match=r"most rows are in arabic and arabic script, which is not en and ar"):
+    with pytest.raises(CorpusError, match=r"most rows are in arabic and arabic script, which does not fit en and ar"):
         rows(path, "en-ar")
 
 
 @pytest.mark.parametrize(
     ("gold", "error", "message"),
     [
-        ("1\n2\n3\n", AlignmentError, r"STS.gs.en-de.txt:3: .*has 2 lines and .* this one has no partner"),
+        ("1\n2\n3\n", AlignmentError, r"STS.gs.en-de.txt:3: .*has 2 lines and .* this line has no partner"),
         ("\n\n", CorpusError, r"STS.gs.en-de.txt:1: no pair of sentences has a similarity"),
         *((f"1\n{odd}\n", CorpusError, r"STS.gs.en-de.txt:2: the similarity .* is not a number from 0 to 5")
           for odd in ("five", "5.1", "-0.1", "nan", "inf", "1,5")),

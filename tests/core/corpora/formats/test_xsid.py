@@ -95,7 +95,7 @@ REPAIRED = {
         ["O", "O", "B-datetime", "I-datetime"], None,
     ),
     "no token": (
-        ROWS.replace("mich", ""), "weck um 7", ["O", "B-datetime", "I-datetime"], "a row without token is skipped",
+        ROWS.replace("mich", ""), "weck um 7", ["O", "B-datetime", "I-datetime"], "a row without a token is skipped",
     ),
     "other words": (ROWS, "weck mi um 7", ["O", "O", "B-datetime", "I-datetime"], "not the words of the text"),
     "other intent": (
@@ -122,7 +122,7 @@ NO_TOKENS, OTHER = "# id = 9/B\n# text = \n# intent = a", block(text="geh", rows
 FAULTS = {
     "an utterance without tokens is left out (2 in this file)": ((NO_TOKENS, NO_TOKENS), []),
     "gets an id of its own (1 in this file)": ((block(), OTHER), ["test-1", "test-1-2"]),
-    "a row that is there twice is left out (1 in this file)": ((block(), block()), ["test-1"]),
+    "a duplicate of an earlier row is left out (1 in this file)": ((block(), block()), ["test-1"]),
 }
 
 
@@ -165,7 +165,7 @@ def test_ids_that_are_not_english_positions_and_occur_twice_are_those_of_the_eng
               for place, number in enumerate(numbers)]  # fmt: skip
     ids = with_english(tmp_path, "lt", blocks)
     assert list(ids.values()) == ["1", "2", "3", "4", "5", "6", "7"]
-    assert ["id is not that of its English text" in message for message in caplog.messages] == [True]
+    assert ["id is replaced by that of its English text" in message for message in caplog.messages] == [True]
     assert "(7 in this file)" in caplog.text
 
 
@@ -204,7 +204,7 @@ def test_ids_of_items_and_dialects_are_joined_by_the_dialect_with_the_most_items
         "2/10": "2", "1/B": "1/B", "2/B": "2/B", "1/10": "1", "3/B": "3", "4/10": "4", "1/9": "1/9",
     }  # fmt: skip
     assert [message.split(": ")[1] for message in caplog.messages] == [
-        "a row of another dialect than '10' is joined to no other language (3 in this file)"
+        "a row in a dialect other than '10' is not joined to other languages (3 in this file)"
     ]
 
 
@@ -216,7 +216,7 @@ def test_without_english_languages_are_joined_by_the_first_that_has_the_english_
 
 def test_intents_that_differ_from_english_are_counted(tmp_path, caplog):
     with_english(tmp_path, "ar", [item(0, number="1", intent="other"), item(1, number="2")])
-    assert ["intent is not that of the row" in message for message in caplog.messages] == [True]
+    assert ["intent differs from that of the row" in message for message in caplog.messages] == [True]
 
 
 def test_the_hash_covers_the_english_file_that_decides_the_ids(tmp_path):
@@ -228,7 +228,11 @@ def test_the_hash_covers_the_english_file_that_decides_the_ids(tmp_path):
 
 BEGIN, LAST = 10, 17
 BROKEN = {
-    "cut off": (block(number="2")[:-12], LAST, "expected index, token, intent and tag by tab, found '4.*7.*alarm"),
+    "cut off": (
+        block(number="2")[:-12],
+        LAST,
+        "expected index, token, intent and tag separated by tabs, found '4.*7.*alarm",
+    ),
     "too many columns": (block(number="2") + "\tmore", LAST, "expected index, token, intent and tag"),
     "spaces": (block(number="2").replace("4\t7\t", "4 7 "), LAST, "expected index, token, intent and tag"),
     "illegal tag": (block(number="2").replace("I-", "X-"), BEGIN, "'X-datetime' is not a tag such as"),
