@@ -31,7 +31,7 @@ def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "")
     imported = import_module(module) if name in registry else _imported(kind, name, module)
     attribute = named_attribute or attribute
     if attribute and not hasattr(imported, attribute):
-        raise ConfigError(f"{kind} {name!r}: {module} has no {attribute!r}; name what it has, as {module}:ATTRIBUTE")
+        raise ConfigError(f"{kind} {name!r}: {module} has no {attribute!r}; name one it has, as {module}:ATTRIBUTE")
     return getattr(imported, attribute) if attribute else imported
 
 
@@ -56,8 +56,8 @@ def _imported(kind: str, name: str, module: str) -> Any:
         problem = f"there is no module {error.name!r}; install its package, or set PYTHONPATH to its folder"
         raise ConfigError(f"{kind} {name!r}: {problem}") from error
     except (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, RecursionError) as error:
-        problem = f"{module} can't be imported, {type(error).__name__}: {error}"
-        raise ConfigError(f"{kind} {name!r}: {problem}; mend the module") from error
+        problem = f"{module} can't be imported ({type(error).__name__}: {error})"
+        raise ConfigError(f"{kind} {name!r}: {problem}; fix the module") from error
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

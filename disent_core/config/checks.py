@@ -28,7 +28,7 @@ def check_names(config: Config, toml: TomlErrors) -> None:
     for method in config.methods.values():
         for name in method.encoders:
             if name not in config.encoders:
-                remedy = f"choose of {', '.join(config.encoders)}"
+                remedy = f"choose one of {', '.join(config.encoders)}"
                 toml.fail(("methods", method.name, "encoders"), f"there is no encoder {name!r}; {remedy}")
             if method.method.is_trained and not config.encoders[name].is_base_of_heads(config):
                 problem = f"{method.name} is trained, and {name!r} was distilled from utterances that heads train on"
@@ -97,7 +97,8 @@ def _check_parts(config: Config, toml: TomlErrors) -> None:
             if key_path[0] == kind and (first := of_lower.setdefault(name.lower(), name)) != name:
                 toml.fail(key_path, f"{name!r} and {first!r} differ in case only, so on some disks they are one folder")
     if "comparisons" in config.methods:
-        toml.fail(("methods", "comparisons"), "'comparisons' is the name of the comparison of methods; rename it")
+        problem = "'comparisons' is already the name of the comparison of methods"
+        toml.fail(("methods", "comparisons"), f"{problem}; rename this method")
 
 
 def _check_part(name: str, key_path: tuple[str | int, ...], toml: TomlErrors) -> None:
@@ -126,8 +127,8 @@ def _check_pairs(config: Config, toml: TomlErrors) -> None:
                 first_name = name_of_pair.setdefault(frozenset(pair), name)
                 if name != first_name:
                     of_set = f", of {training_set!r}," if training_set in config.named_sets else ""
-                    problem = f"{name!r}{of_set} is {first_name!r} turned round, the same training"
-                    remedy = f"turn {first_name!r} round elsewhere" if of_set else f"write {first_name!r} here too"
+                    problem = f"{name!r}{of_set} is {first_name!r} reversed, which is the same training"
+                    remedy = f"reverse {first_name!r} elsewhere" if of_set else f"write {first_name!r} here too"
                     toml.fail(key_path, f"{problem}; {remedy}")
 
 
@@ -146,12 +147,12 @@ def _check_named_set(config: Config, toml: TomlErrors, name: str) -> None:
     for key, languages in (("pivot", [named.pivot] if named.pivot else []), ("languages", listed)):
         for language in languages:
             if language not in config.languages:
-                remedy = f"{nearest(language, config.languages)}; choose of {', '.join(config.languages)}"
+                remedy = f"{nearest(language, config.languages)}; choose one of {', '.join(config.languages)}"
                 toml.fail((*key_path, key), f"no corpus has the language {quoted(language)}{remedy}")
     pairs = config.pairs_of(name)
     if not pairs:
-        problem = "it has no language but its pivot"
-        toml.fail((*key_path, "languages"), f"{problem}; name those whose pairs with the pivot are to be trained on")
+        problem = "it has no language besides its pivot"
+        toml.fail((*key_path, "languages"), f"{problem}; name the languages to pair with the pivot")
     known, languages = set(map(frozenset, pairs)), list(dict.fromkeys(chain.from_iterable(pairs)))
     for pair in named.evaluate:
         try:
@@ -171,12 +172,12 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
     key_path = ("methods", method.name, "corpora")
     for name in method.corpora:
         if name not in config.locales:
-            remedy = f"{nearest(name, config.locales)}; choose of {', '.join(config.locales)}"
-            toml.fail(key_path, f"there is no corpus of utterances {name!r}{remedy}")
+            remedy = f"{nearest(name, config.locales)}; choose one of {', '.join(config.locales)}"
+            toml.fail(key_path, f"no corpus of utterances is named {name!r}{remedy}")
     for training_set in config.training_sets_of(method) if method.corpora else ():
         for language in chain.from_iterable(config.pairs_of(training_set)):
             if not config.trained_corpora(method, language):
-                problem = f"none of {', '.join(method.corpora)} has {language}, of {training_set!r}"
+                problem = f"none of {', '.join(method.corpora)} has {language}, a language of {training_set!r}"
                 toml.fail(key_path, f"{problem}; choose others, or set pairs in [methods.{method.name}]")
 
 
@@ -191,7 +192,7 @@ def _check_exports(config: Config, toml: TomlErrors) -> None:
     ]
     for head in config.exports.heads:
         if head not in trained:
-            remedy = f"{nearest(head, trained)}; write METHOD@ENCODER:PAIR of a method that is trained"
+            remedy = f"{nearest(head, trained)}; write METHOD@ENCODER:PAIR, with a method that is trained"
             toml.fail(("exports", "heads"), f"there is no head {quoted(head)}{remedy}")
 
 
@@ -203,7 +204,7 @@ def _check_training_sets(
         try:
             pairs = config.pairs_of(training_set)
         except ValueError as error:
-            names = f", and no set of [training_sets]: {', '.join(config.named_sets)}" if config.named_sets else ""
+            names = f", nor a set in [training_sets]: {', '.join(config.named_sets)}" if config.named_sets else ""
             toml.fail(key_path, f"{error}{names}")
         for left, right in pairs:
             if left == right:

@@ -96,7 +96,7 @@ def load_config(path: Path) -> Config:
 def _parsed(path: Path, text: str) -> dict[str, Any]:
     for number, line in enumerate(text.splitlines(), start=1):
         if len(line) > _LONGEST_LINE:
-            problem = f"a line of {len(line):,} characters, where {_LONGEST_LINE:,} is the most"
+            problem = f"a line of {len(line):,} characters; the limit is {_LONGEST_LINE:,}"
             raise ConfigError(located(path, number, problem, "Write a list over several lines"))
     try:
         return tomllib.loads(text)
@@ -129,7 +129,8 @@ def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlE
         languages = set(corpus.languages)
         pairs = tuple(pair for pair in available or () if not languages or languages.issuperset(split_codes(pair)))
         if not pairs:
-            toml.fail((*key_path, key), f"no pair of {sorted(languages)}; it has {', '.join(available or ())}")
+            problem = f"the corpus has no pair of {sorted(languages)}"
+            toml.fail((*key_path, key), f"{problem}; it has {', '.join(available or ())}")
         return replace(corpus, pairs=pairs, languages=())
     named = corpus.pairs if corpus.is_of_pairs else _locales(corpus, available)
     for name in named:
@@ -210,7 +211,8 @@ def _method(name: str, known: Mapping[str, dict[str, Any]], toml: TomlErrors) ->
     )
     seeds = _pop_distinct(table, "seeds", tuple[Seed, ...], key_path, toml)
     if is_import(name) and not table:
-        toml.fail(name_path, f'{name!r} would name folders; give it another name, [methods.NAME] method = "{name}"')
+        remedy = f'give it another name, [methods.NAME] method = "{name}"'
+        toml.fail(name_path, f"{name!r} would become the name of folders; {remedy}")
     try:
         method = methods.method(base)
     except ConfigError as error:
@@ -220,7 +222,7 @@ def _method(name: str, known: Mapping[str, dict[str, Any]], toml: TomlErrors) ->
     if seeds and not method.is_seeded:
         toml.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")
     if corpora and not method.labels:
-        remedy = "leave corpora out, and set train of each of [[corpora]]"
+        remedy = "leave corpora out, and set train in each of [[corpora]]"
         toml.fail((*key_path, "corpora"), f"{base} trains on all corpora that have train = true; {remedy}")
     if preset not in method.presets:
         toml.fail((*key_path, "preset"), f"{base} has no preset {preset!r}; choose one of {', '.join(method.presets)}")
@@ -239,8 +241,8 @@ def _pop_distinct(
     values = toml.validate(kind, table.pop(key), (*key_path, key))
     if not values or len(set(values)) < len(values):
         default = {"encoders": "all encoders", "corpora": "all with train = true"}.get(key, "the experiment's")
-        problem = f"{key} must be distinct, and at least one: {list(values)}"
-        toml.fail((*key_path, key), f"{problem}; leave it out to take {default}")
+        problem = f"{key} must be distinct, and there must be at least one: {list(values)}"
+        toml.fail((*key_path, key), f"{problem}; leave it out to use {default}")
     return values
 
 
@@ -256,7 +258,7 @@ def _trials(configured: dict[str, MethodConfig], parsed: _File, toml: TomlErrors
         toml.fail(("settings_search", "trials_of", odd[0]), f"{quoted(odd[0])} is not among the methods searched")
     for name in search.methods:
         if name not in parsed.experiment.methods:
-            remedy = f"choose of {', '.join(parsed.experiment.methods)}"
+            remedy = f"choose one of {', '.join(parsed.experiment.methods)}"
             toml.fail(("settings_search", "methods"), f"{quoted(name)} is not a method of the experiment; {remedy}")
         if not configured[name].method.space:
             problem = f"{configured[name].base} declares no values to search (`space` of its METHOD)"

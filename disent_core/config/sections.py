@@ -63,15 +63,15 @@ class CorpusConfig(Settings):
         if self.path is None and self.url is None:
             raise ValueError("give path, url or both")
         if "://" in (self.path or ""):
-            raise ValueError("path is a file or folder of this machine; give an archive at an address by url")
+            raise ValueError("path must be a file or folder on this machine; give the address of an archive as url")
         if self.url is not None:
             file_name(self.url)
         if self.sha256 is not None and not _SHA256.fullmatch(self.sha256):
             raise ValueError(f"sha256 must be 64 hex digits, as `sha256sum` writes them, not {quoted(self.sha256)}")
         if self.pairs and not self.is_of_pairs:
-            raise ValueError(f"pairs are of corpora of sentence pairs, which format {self.format!r} is not")
+            raise ValueError(f"pairs are for formats of sentence pairs only, and {self.format!r} is not one of them")
         if self.url is not None and not (self.pairs or (self.languages and not self.is_of_pairs)):
-            raise ValueError("what a download has is not known yet: name its languages or pairs")
+            raise ValueError("the contents of a download are not known yet: name its languages or pairs")
         if self.splits is not None:
             if format_module(self.format).SHARES is None:
                 raise ValueError(f"splits are published with format {self.format!r}; leave splits out")
@@ -226,5 +226,5 @@ class TargetsConfig(MaskingConfig):
         if "test" in training.splits or training.values != "train":
             raise ValueError(
                 f"training_template_pairs must have splits train and dev and values 'train', "
-                f"not {list(training.splits)} and {training.values!r}: nothing of test may be trained on"
+                f"not {list(training.splits)} and {training.values!r}: nothing from test may be trained on"
             )

@@ -16,7 +16,7 @@ def safe_part(name: str) -> str:
     if not _SAFE_PART.fullmatch(name) or ".." in name:
         raise ValueError(f"{quoted(name)} can't be part of a path: use letters, digits and _ . + @ -")
     if sys.platform == "win32" and (name.endswith(".") or _DEVICE.fullmatch(name)):
-        raise ValueError(f"{quoted(name)} can't be a file of Windows: a device's name, or a dot at its end; rename it")
+        raise ValueError(f"{quoted(name)} can't be a file on Windows: it is a device name or ends in a dot; rename it")
     if len(name) > _LONGEST_PART:
-        raise ValueError(f"{quoted(name)} has more than {_LONGEST_PART} characters, which names of files can't have")
+        raise ValueError(f"{quoted(name)} is too long for a file name; shorten it to {_LONGEST_PART} characters")
     return name

@@ -115,7 +115,7 @@ MISTAKES = {
     "encoders of one name": ('"real"\nkind', '"toy"\nkind', "18: encoders[1].name", "two encoders are named 'toy'"),
     "neither path nor url": ('path = "corpora/one"\n', "", "1: corpora[0]", "give path, url or both"),
     "path in a bucket": ('"corpora/one"', '"s3://x/one.zip"', "4: corpora[0].path",
-        "give an archive at an address by url"),
+        "give the address of an archive as url"),
     "corpus name that leaves its folder": ('"one"', '"../one"', "2: corpora[0].name", "can't be part of a path"),
     "encoder name that leaves its folder": ('"toy"', '"a/b"', "14: encoders[0].name", "can't be part of a path"),
     "method name that leaves its folder": ("[methods.dream]", '[methods."../x"]\nmethod = "raw"\n[methods.dream]',
