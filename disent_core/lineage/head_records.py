@@ -97,7 +97,7 @@ def read_folder_record(path: Path) -> dict[str, Any]:
         raise ValueError("it is not a file, or it is too large")
     record = parsed_json(path.read_text(encoding="utf-8"))
     if not isinstance(record, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not a JSON object")
     return record
 
 
@@ -119,9 +119,9 @@ def method_of(path: Path, description: Mapping[str, Any], allowed: Collection[st
     settings = _validated(path, type(method.presets["paper"]), description["settings"])
     seeds = [str(seed) for seed in description["seeds"]]
     if method.is_seeded and not seeds:
-        raise _refused(path, "seeds: there is none")
+        raise _refused(path, "seeds: there are none")
     if method.labels and not set(seeds) <= set(description.get("of_seed", {})):
-        raise _refused(path, "of_seed: it lacks a seed")
+        raise _refused(path, "of_seed: a seed is missing")
     return method, settings
 
 
@@ -140,9 +140,9 @@ def encoder_inside(path: Path, described: Mapping[str, Any] | None) -> HuggingFa
     described = described or {}
     places = {name: described.get(name) for name in ("kind", "path", "id", "revision")}
     if places != {"kind": "huggingface", "path": ".", "id": None, "revision": None}:
-        raise _refused(path, f"encoder: it is {quoted(places)}, and not the one in this folder")
+        raise _refused(path, f"encoder: it is {quoted(places)}, not the one in this folder")
     if is_there(adapter := path.with_name("adapter_config.json")):  # it would make another model be loaded
-        raise DamagedError(located(adapter, None, "an exported folder has no adapter", _AGAIN))
+        raise DamagedError(located(adapter, None, "an exported folder must not have an adapter", _AGAIN))
     config = encoder_of(path, described, path.parent.resolve(), ())
     assert isinstance(config, HuggingFaceConfig)
     return config
@@ -163,7 +163,7 @@ def require_inside(folder: Path) -> None:
         inside.append(folder.absolute().parents[1].resolve() / "blobs")
     for file in folder.rglob("*"):
         if file.is_symlink() and not any(_target(file).is_relative_to(place) for place in inside):
-            raise DamagedError(located(file, None, "this link leads out of the folder", "Put a copy in its place"))
+            raise DamagedError(located(file, None, "this link points outside the folder", "Put a copy in its place"))
 
 
 def _target(link: Path) -> Path:
@@ -176,7 +176,7 @@ def _target(link: Path) -> Path:
 def _require_known(path: Path, what: str, name: object, known: Collection[str], allowed: Collection[str]) -> None:
     """Reject a module that is not part of disent and not allowed by the caller; nothing is imported."""
     if not isinstance(name, str) or (name not in known and _full(name) not in map(_full, listed(allowed))):
-        problem = f"its {what} is {quoted(name)}, which is no part of disent, so it was not imported"
+        problem = f"its {what} is {quoted(name)}, which is not part of disent, so it was not imported"
         raise TrainingError(located(path, None, problem, f"If you trust that module, name {quoted(name)} as methods="))
 
 

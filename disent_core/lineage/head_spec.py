@@ -110,7 +110,7 @@ def without_mates(workspace: Workspace) -> list[str]:
         info = none_if_damaged(partial(read_info, path))
         if info is not None and not info.rows:
             problem = f"{', '.join(names)} [{training_set}]: no training text has slots with other values to swap in"
-            notices.append(f"{problem}, so these heads have a meaning, and no shape and no values")
+            notices.append(f"{problem}, so these heads have a meaning, but no shape and no values")
     return notices
 
 

@@ -52,7 +52,7 @@ class SavedHead:
     def encoder(self) -> Encoder:
         encoder = self.source.load("")
         if encoder.dim != self.description["dim"]:
-            problem = f"its encoder is {encoder.dim} wide, and it was trained on {self.description['dim']}"
+            problem = f"its encoder has {encoder.dim} dimensions, but it was trained on {self.description['dim']}"
             raise DamagedError(located(self.path, None, problem, _AGAIN))
         return encoder
 
@@ -78,7 +78,7 @@ def open_head(
     description, content = described
     check_description(path, description)
     if description.get(ENCODER_CONFIG) is None:
-        raise TrainingError(located(path, None, "this head does not say what encoder it has", _AGAIN))
+        raise TrainingError(located(path, None, "this head does not name its encoder", _AGAIN))
     method, settings = method_of(path, description, allowed)
     source = _encoder(path, description, device, encoder, allowed, is_read=method.reads_encoder)
     return SavedHead(path, description, content, method, settings, source, resolve_device(device))
@@ -115,12 +115,10 @@ def _encoder(
         for place in sorted({file.parent for file in (*beside.glob("config.json"), *beside.glob("*/config.json"))}):
             if _difference(moved := at(place), wanted) is None:
                 return moved
-    missing = (
-        f"the encoder {quoted(recorded.get('name'))} of this head, of fingerprint {wanted}, is not here ({problem})"
-    )
+    missing = f"the encoder {quoted(recorded.get('name'))} of this head (fingerprint {wanted}) was not found: {problem}"
     identifier = recorded.get("id")
     get = f"Download {quoted(identifier)} if you trust it (hf download), name" if identifier else "Name"
-    remedy = f"{get} its folder as encoder=, put a copy of that beside this file, or take an exported folder"
+    remedy = f"{get} its folder as encoder=, put a copy of it beside this file, or use an exported folder"
     raise EncoderError(located(path, None, missing, remedy))
 
 

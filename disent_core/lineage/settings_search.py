@@ -75,7 +75,7 @@ def _row(method: MethodConfig, figures: Mapping[str, float], by: Sequence[str]) 
             "name crosslingual_retrieval and template_retrieval in [evaluation] tasks, and dev in the splits of "
             "[targets.template_pairs]; or choose by the other alone, by = [...] in [settings_search]"
         )
-        raise TableError(f"settings_search: {method.name} has no figure of {absent} on dev; {remedy}")
+        raise TableError(f"settings_search: {method.name} has no figure for {absent} on dev; {remedy}")
     return {
         "method": method.trial_of,
         "trial": method.trial,

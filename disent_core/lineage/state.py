@@ -16,7 +16,7 @@ from disent_core.storage.results import fetch_all, none_if_damaged, read_result,
 
 PUBLISHED = "published"
 """Name of the record with the content of the published files."""
-NOT_RECORDED = "an earlier version of disent has made it; 'disent materialize' looks at it and makes only what differs"
+NOT_RECORDED = "an earlier version of disent made it; 'disent materialize' checks it and remakes only what differs"
 
 
 _WITHOUT_COST: Mapping[str, Any] = {"seconds": None, "cost": None}

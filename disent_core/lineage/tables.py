@@ -50,7 +50,7 @@ def read_stored(workspace: Workspace, name: Sequence[str]) -> pa.Table:
     paths = [path for path, parts in partitions.items() if parts[: len(name)] == tuple(name)]
     if not paths:
         available = ", ".join("/".join(parts) for parts in partitions.values()) or "none"
-        raise ValueError(f"{'/'.join(name)!r} is no partition of {table}; there are {available}")
+        raise ValueError(f"{'/'.join(name)!r} is not a partition of {table}; there are {available}")
     stored = [path for path in paths if result_exists(path)]
     if not stored:
         raise TableError(located(paths[0], None, "this table does not exist yet", "Run `disent materialize` first"))

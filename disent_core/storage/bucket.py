@@ -236,10 +236,10 @@ def check_bucket(bucket: Bucket) -> None:
         bucket.delete(key)
     if (created, replaced) != (1, 1):
         problem = (
-            f"of {RACERS} concurrent writes, {created} created one object and {replaced} replaced one version of it, "
-            "and each should be 1"
+            f"of {RACERS} concurrent writes, {created} created the same object and {replaced} replaced the same "
+            "version of it; exactly one of each should succeed"
         )
-        remedy = "Results could be lost there: use one with conditional writes: S3, Google Cloud Storage, Azure, R2"
+        remedy = "Results could be lost there: use a store with conditional writes: S3, Google Cloud Storage, Azure, R2"
         raise StorageError(located(bucket.address, None, problem, remedy))
 
 

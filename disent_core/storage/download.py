@@ -106,10 +106,10 @@ def _receive_object(url: str, part: Path, size: int | None) -> None:
     bucket = Bucket(address)
     actual = bucket.size(key)
     if actual is None:
-        raise CorpusError(located(shown(url), None, "there is no such object", "Check bucket and key"))
+        raise CorpusError(located(shown(url), None, "there is no such object", "Check the bucket and the key"))
     most = MOST_BYTES if size is None else size
     if actual > most:
-        raise _unexpected(url, f"it has {actual:,} bytes, where {most:,} is the most")
+        raise _unexpected(url, f"it has {actual:,} bytes; the limit is {most:,}")
     with storage_errors(part):
         bucket.download(key, part, actual)
 
@@ -128,7 +128,7 @@ def _receive_all(url: str, part: Path, *, resumable: bool, size: int | None) -> 
             part.unlink(missing_ok=True)
             if size is not None:
                 raise _unexpected(url, f"{error}, expected {size:,}") from error
-            problem, remedy = f"{error}, where {MOST_BYTES:,} is the most", "If it is the right file, set its `size`"
+            problem, remedy = f"{error}; the limit is {MOST_BYTES:,}", "If it is the right file, set its `size`"
             raise CorpusError(located(shown(url), None, problem, remedy)) from error
         except _RefusedError as error:
             raise CorpusError(located(shown(url), None, str(error), by_hand)) from error
@@ -203,7 +203,7 @@ def _receive(url: str, part: Path, *, resumable: bool, size: int | None) -> None
             file.flush()
             os.fsync(file.fileno())
     if total is not None and _size_of(part) < total:
-        raise ConnectionError(f"closed after {_size_of(part):,} of {total:,} bytes")
+        raise ConnectionError(f"connection closed after {_size_of(part):,} of {total:,} bytes")
 
 
 def _copy(

@@ -246,7 +246,7 @@ def check_locks(folder: Path) -> None:
             return
         finally:
             drop(path)
-    problem = "locks are not kept here, so two processes could make the same result at once"
+    problem = "locks have no effect here, so two processes could make the same result at once"
     raise StorageError(located(folder, None, problem, "Mount the folder with locks, or set DISENT_HOME to another"))
 
 

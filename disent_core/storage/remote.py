@@ -308,7 +308,7 @@ class RemoteHome:
         """Quarantine results whose bytes are gone, given by the keys of their manifests."""
         problems = [self._quarantine(self.folder / key.removesuffix(MANIFEST), lost[key]) for key in lost]
         if problems:
-            others = f"; so are {len(problems) - 1} other results" if problems[1:] else ""
+            others = f"; also quarantined: {len(problems) - 1} more" if problems[1:] else ""
             log.warning("%s%s", problems[0], others)
 
     def publish(self, path: Path, file: Path, entry: ManifestEntry) -> None:

@@ -108,11 +108,11 @@ def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
         raise TableError(f"{name}: columns {unexpected} are missing or unknown; expected {schema.names}")
     for field in schema:
         if not field.nullable and (count := table.column(field.name).null_count):
-            raise TableError(f"{name}: column {field.name!r} has {count} nulls and may have none")
+            raise TableError(f"{name}: column {field.name!r} has {count} nulls, but none are allowed")
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise TableError(f"{name}: a column has values of another type: {error}") from error
+        raise TableError(f"{name}: a column has values of the wrong type: {error}") from error
 
 
 _BLOCK = 16_384  # rows converted to Python objects at a time, which take several times the memory of a table

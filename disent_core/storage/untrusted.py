@@ -107,7 +107,7 @@ def unpacked_pages(path: Path, columns: Collection[str]) -> Iterator[tuple[int, 
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if len(content) < 12 or content[-4:] != _MAGIC:
-            raise ValueError("it does not end as a Parquet file does")
+            raise ValueError("it does not end like a Parquet file")
         length = int.from_bytes(content[-8:-4], "little")
         if length > len(content) - 12:
             raise ValueError("its metadata are longer than the file")
@@ -159,7 +159,7 @@ class _Thrift:
         if kind == 8:
             return self._bytes(self._unsigned())
         if kind not in (9, 10, 12):
-            raise ValueError(f"its metadata have a value of kind {kind}")
+            raise ValueError(f"its metadata have a value of unknown type {kind}")
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ValueError("its metadata are nested too deeply")
@@ -189,7 +189,7 @@ class _Thrift:
             if byte < 128:
                 return value
             shift += 7
-        raise ValueError("its metadata have a number without end")
+        raise ValueError("its metadata have a number that is too long")
 
     def _signed(self) -> int:
         value = self._unsigned()

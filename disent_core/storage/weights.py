@@ -69,7 +69,7 @@ def describe_copy(path: Path) -> tuple[dict[str, Any], str] | None:
         problem = f"this head has no checksum of its weights, and {manifest_path(path).name} is missing"
         raise DamagedError(located(path, None, problem, "Copy that file too, or train the head again"))
     if checksum != metadata[_CHECKSUM]:
-        refuse_weights(path, "it is not as it was written: its checksum is another one")
+        refuse_weights(path, "it is not as it was written: its checksum differs")
     return describe_weights(path)
 
 
@@ -83,7 +83,7 @@ def describe_weights(path: Path) -> tuple[dict[str, Any], str]:
     try:
         description = parsed_json(metadata["disent"])
         if not isinstance(description, dict):
-            raise ValueError("its description is no object")
+            raise ValueError("its description is not a JSON object")
         return description, metadata["content"]
     except (KeyError, ValueError) as error:
         refuse_weights(path, f"this is not the file of a head: {error}", error)
@@ -107,7 +107,7 @@ def refuse_weights(path: Path, problem: str, cause: Exception | None = None) -> 
 def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tuple[Weights, dict[str, Any]]:
     """Return the weights and description of a file, or of one seed, with its `of_seed` merged into the description."""
     if not path.is_file():
-        raise TrainingError(located(path, None, "no weights at this path", "Train first"))
+        raise TrainingError(located(path, None, "no weights at this path", "Train the head first"))
     description, _ = describe_weights(path)
     prefix = "" if seed is None else f"{seed}."
     if seed is not None:

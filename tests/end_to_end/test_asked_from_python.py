@@ -158,7 +158,7 @@ def test_a_table_is_a_polars_frame_of_all_its_partitions_and_an_unknown_one_is_a
     assert isinstance(utterances, pl.DataFrame)
     assert set(utterances["language"]) == {"en", "de", "ja"}
     assert run.table("corpora", "utterances", "sample", "de").equals(utterances.filter(pl.col("language") == "de"))
-    with pytest.raises(ValueError, match=r"'utterances/sample/fr' is no partition of .*utterances/sample/en"):
+    with pytest.raises(ValueError, match=r"'utterances/sample/fr' is not a partition of .*utterances/sample/en"):
         run.table("utterances", "sample", "fr")
 
 

@@ -80,8 +80,8 @@ def test_a_machine_reads_the_corpus_that_another_has_downloaded_and_not_an_older
 def test_an_archive_that_is_not_in_the_bucket_or_is_another_one_is_one_line(address, tmp_path):
     Bucket(address).create("corpus.zip", b"content")
     for name, known, problem in (
-        ("none.zip", {}, "none.zip: there is no such object. Check bucket and key"),
-        ("corpus.zip", {"size": 6}, "this is not the expected file: it has 7 bytes, where 6 is the most"),
+        ("none.zip", {}, "none.zip: there is no such object. Check the bucket and the key"),
+        ("corpus.zip", {"size": 6}, "this is not the expected file: it has 7 bytes; the limit is 6"),
         ("corpus.zip", {"size": 8}, "this is not the expected file: it has 7 bytes, expected 8"),
         ("corpus.zip", {"sha256": "0" * 64}, "this is not the expected file: its SHA-256 is"),
     ):

@@ -75,7 +75,9 @@ def test_a_store_that_lets_two_racing_writes_pass_is_refused_in_one_line(careles
             return super()._put(key, data, mode)
 
     bucket = Careless("memory:///")
-    message = r"^memory:///: of 16 concurrent writes, \d+ created one object .* could be lost there: use one with"
+    message = (
+        r"^memory:///: of 16 concurrent writes, \d+ created the same object .* could be lost there: use a store with"
+    )
     with pytest.raises(StorageError, match=message):
         check_bucket(bucket)
     assert bucket.listed() == []

@@ -145,7 +145,7 @@ def test_a_method_that_the_caller_names_is_used(place, door):
         assert opened(place, methods=[PAYLOAD]).encode("toy 1").shape == (22,)
     answer = CliRunner().invoke(main, [*command, "--method", f"{PAYLOAD}:METHOD"])
     assert PAYLOAD in sys.modules
-    assert "which is no part of disent" not in answer.output
+    assert "which is not part of disent" not in answer.output
 
 
 def name_hub(description):
@@ -203,7 +203,7 @@ def test_a_model_of_the_hub_is_read_from_the_local_cache_or_where_the_caller_say
 def test_an_encoder_of_a_kind_that_is_none_of_disent_is_named_and_not_imported(place, door, kind):
     forge, opened, _ = DOORS[door]
     forge(place, lambda description: description["encoder_config"].update(kind=kind))
-    with pytest.raises(TrainingError, match=r"its encoder kind is .*, which is no part of disent"):
+    with pytest.raises(TrainingError, match=r"its encoder kind is .*, which is not part of disent"):
         opened(place)
     assert not is_loaded(str(kind))
 
@@ -334,14 +334,14 @@ def test_a_model_of_very_many_layers_or_with_kernels_of_the_hub_is_refused_befor
 def test_a_link_that_leads_out_of_the_folder_is_not_followed(place, name):
     (place / "out" / name).unlink(missing_ok=True)
     (place / "out" / name).symlink_to(place / "model" / name)
-    with pytest.raises(DamagedError, match=f"{name}: this link leads out of the folder"):
+    with pytest.raises(DamagedError, match=f"{name}: this link points outside the folder"):
         load_folder(place)
 
 
 def test_a_folder_has_no_adapter_which_would_name_another_model(place):
     (place / "out" / "adapter_config.json").write_text('{"base_model_name_or_path": "stranger/model"}')
     sign(place / "out")
-    with pytest.raises(DamagedError, match="an exported folder has no adapter"):
+    with pytest.raises(DamagedError, match="an exported folder must not have an adapter"):
         load_folder(place)
 
 

@@ -189,7 +189,7 @@ def test_a_head_that_was_trained_without_slots_has_a_meaning_alone_and_says_why(
 
     assert head_spec.without_mates(workspace) == [
         f"lexicon [{name}]: no training text has slots with other values to swap in, so these heads have a meaning, "
-        "and no shape and no values" for name in ("en-de", MIXTURE, "all", "some")
+        "but no shape and no values" for name in ("en-de", MIXTURE, "all", "some")
     ]  # fmt: skip
     train(workspace, "toy", workspace.config.methods["lexicon"], "en-de")
     head = disent.open(workspace.config.path, home=workspace.home).head("lexicon", "toy", "en-de")

@@ -96,7 +96,7 @@ def test_a_search_without_the_figures_that_decide_says_what_they_need(load, tmp_
     for method in ("cca", "cca_trial_1", "lexicon", *(f"lexicon_trial_{number}" for number in (1, 2, 3))):
         rows = [metric(method, "crosslingual_retrieval", on, 0.5) for on in ("en-de", "de-en")]
         write_metrics(workspace, method, rows)
-    with pytest.raises(TableError, match=r"cca has no figure of template on dev; .*targets.template_pairs"):
+    with pytest.raises(TableError, match=r"cca has no figure for template on dev; .*targets.template_pairs"):
         refresh_settings_search(workspace, "toy")
 
 

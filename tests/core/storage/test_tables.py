@@ -41,8 +41,8 @@ def pool(*changes):
     [
         (lambda table: table.drop_columns(["max_bleu"]), r"columns \['max_bleu'\] are missing or unknown"),
         (lambda table: table.append_column("odd", pa.array([1])), r"columns \['odd'\] are missing or unknown"),
-        (lambda table: table.set_column(3, "max_bleu", pa.array(["much"])), "a column has values of another type"),
-        (lambda table: table.set_column(3, "max_bleu", pa.array([[0.5]])), "a column has values of another type"),
+        (lambda table: table.set_column(3, "max_bleu", pa.array(["much"])), "a column has values of the wrong type"),
+        (lambda table: table.set_column(3, "max_bleu", pa.array([[0.5]])), "a column has values of the wrong type"),
     ],
 )
 def test_a_table_of_another_schema_is_an_error_that_says_what_differs(changed, problem):
@@ -52,7 +52,7 @@ def test_a_table_of_another_schema_is_an_error_that_says_what_differs(changed, p
 
 def test_nulls_are_kept_where_they_may_be_and_elsewhere_named_and_counted():
     assert pool({})["nearest_utterance_id"].to_pylist() == [None]
-    with pytest.raises(TableError, match="negative_pool: column 'max_bleu' has 2 nulls and may have none"):
+    with pytest.raises(TableError, match="negative_pool: column 'max_bleu' has 2 nulls, but none are allowed"):
         pool({}, {"max_bleu": None}, {"max_bleu": None})
 
 
@@ -161,7 +161,7 @@ def test_a_name_that_windows_refuses_is_refused_there_only(monkeypatch):
     assert [safe_part(name) for name in names] == names
     monkeypatch.setattr("sys.platform", "win32")
     for name in names:
-        with pytest.raises(ValueError, match=r"can't be a file of Windows.*rename it"):
+        with pytest.raises(ValueError, match=r"can't be a file on Windows.*rename it"):
             safe_part(name)
     assert safe_part("console.v2") == "console.v2"
 
