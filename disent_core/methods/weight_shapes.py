@@ -15,8 +15,9 @@ Module = TypeVar("Module", bound=nn.Module)
 def require_shapes(path: Path, weights: Mapping[str, Tensor], wanted: Mapping[str, Sequence[int]]) -> None:
     """Check that every weight is present, with the shape that the settings of a head imply."""
     for name, shape in wanted.items():
-        stored = tuple(weights[name].shape) if name in weights else None
-        if stored != tuple(shape):
+        if name not in weights:
+            refuse_weights(path, f"it lacks the weight {name!r}, which its settings imply")
+        if (stored := tuple(weights[name].shape)) != tuple(shape):
             refuse_weights(path, f"its weight {name!r} has shape {stored}, but its settings imply {tuple(shape)}")
 
 

@@ -102,7 +102,7 @@ def test_a_download_lies_in_the_folder_of_its_corpus_whatever_its_query_says(loa
 
 def test_a_model_in_a_package_can_not_lie_outside_it_and_a_package_is_a_name():
     for inside in ("..", "../..", "x/../../y", "/etc", "//etc", "x/.."):
-        with pytest.raises(EncoderError, match="leads out of package 'numpy'"):
+        with pytest.raises(EncoderError, match="points outside package 'numpy'"):
             model_folder(f"package:numpy/{inside}", None, None)
     for package in ("..", "../x", "/etc", "os.path", "a b", "", "no_such_package_here"):
         with pytest.raises(EncoderError):

@@ -225,7 +225,7 @@ def _from_path(path: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise EncoderError(f"{path!r}: package {package!r} is not installed. Install it, or use another model")
     if Path(inside).is_absolute() or ".." in Path(inside).parts:
-        raise EncoderError(f"{path!r} leads out of package {package!r}. Name a folder inside it, package:NAME/folder")
+        raise EncoderError(f"{path!r} points outside package {package!r}. Name a folder inside it, package:NAME/folder")
     return Path(next(iter(spec.submodule_search_locations)), inside)
 
 
