@@ -9,8 +9,6 @@ were measured on another processor.
 import argparse
 import json
 import platform
-import re
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import encoding, negatives, precisions, products, retrieval, slots, static_models, tables, training
+from bench.measuring import processor_facts, processor_seconds
 
 HEAD = ("| what | ours, s | peer, s | times faster | note |", "|---|---|---|---|---|")
 DOCS = Path(__file__).parents[1] / "docs"
@@ -58,11 +57,10 @@ def main() -> None:
 
 def processor() -> str:
     """Return the processor's name with its family and model, which distinguish generations of the same name."""
-    text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").is_file() else ""
-    fields = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", text, re.MULTILINE))
-    if "model name" not in fields:
+    facts = processor_facts()
+    if "model name" not in facts:
         return platform.processor() or platform.machine()
-    return f"{fields['model name']}, family {fields.get('cpu family')}, model {fields.get('model')}"
+    return f"{facts['model name']}, family {facts.get('cpu family')}, model {facts.get('model')}"
 
 
 def read(docs: Path) -> Measured:
@@ -85,17 +83,11 @@ def write(measured: Measured, docs: Path) -> None:
 
 def timed(name: str, part: Callable[[], Any]) -> Part:
     """Run a part and return its rows and its seconds, which are also printed to stderr."""
-    started, before = time.perf_counter(), _processor_seconds()
+    started, before = time.perf_counter(), processor_seconds()
     rows = list(part())
-    seconds, used = time.perf_counter() - started, _processor_seconds() - before
+    seconds, used = time.perf_counter() - started, processor_seconds() - before
     print(f"{name}: {seconds:.0f} s, {used:.0f} s of the processor", file=sys.stderr, flush=True)
     return {"seconds": round(seconds), "rows": rows}
-
-
-def _processor_seconds() -> float:
-    """Return processor seconds of this process and its finished children."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def tables_of(measured: Measured) -> str:

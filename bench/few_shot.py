@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import disent
-from bench.encoding import MODEL, vectors
+from bench.encoding import MODEL
+from bench.gpu.encoding import vectors
 from bench.negatives import DEFAULT_MASSIVE
 from bench.unknown import Texts, interval, read
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig

@@ -10,15 +10,16 @@ sensor then, if nothing has changed. All are seconds of the processor, in proces
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from resource import RUSAGE_CHILDREN
 from typing import NamedTuple
 
+from bench.measuring import processor_seconds
 from disent_core.corpora.formats.massive import LOCALES, language_of
 
 CONFIG = """
@@ -161,12 +162,11 @@ def record() -> None:
 def run(code: str, folder: Path) -> tuple[str, float]:
     """Return a program's output on a configuration, and its processor seconds."""
     environment = os.environ | {"DISENT_CONFIG": str(folder / "disent.toml"), "DISENT_HOME": str(folder / "home")}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = processor_seconds(RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], env=environment, check=True, text=True, stdout=subprocess.PIPE
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout, processor_seconds(RUSAGE_CHILDREN) - before
 
 
 def measured(name: str, folder: Path) -> Row:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics import BLEU
 
-from bench.memory import forget_peak, peak_gigabytes
+from bench.measuring import forget_peak, peak_gigabytes
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import max_bleu
 
@@ -41,12 +41,15 @@ def run(massive: Path) -> list[dict[str, Any]]:
 
 def read_english(massive: Path) -> Tokens:
     """Return the lower-cased words of MASSIVE en-US train."""
-    with tarfile.open(massive) as archive:
-        member = archive.extractfile("1.1/data/en-US.jsonl")
-        if member is None:
-            raise FileNotFoundError(f"{massive} has no en-US.jsonl")
-        rows = [json.loads(line) for line in member]
+    rows = massive_rows(massive, "en-US")
     return [BleuConfig().tokens(row["utt"], "en") for row in rows if row["partition"] == "train"]
+
+
+def massive_rows(tarball: Path, locale: str) -> list[dict[str, str]]:
+    """Return the utterances of a locale of MASSIVE."""
+    with tarfile.open(tarball) as archive:
+        name = next(name for name in archive.getnames() if name.endswith(f"/{locale}.jsonl"))
+        return [json.loads(line) for line in archive.extractfile(name)]
 
 
 def beside_sacrebleu(name: str, tokens: Tokens, config: BleuConfig) -> dict[str, Any]:

@@ -8,32 +8,24 @@ split, the same for every size; 200 dev rows fix the settings of the training.
 
 import argparse
 import csv
-import json
 import random
-import tarfile
 import tempfile
 import time
 from itertools import product
 from pathlib import Path
 
 import disent
-from bench.negatives import DEFAULT_MASSIVE
+from bench.negatives import DEFAULT_MASSIVE, massive_rows
 
 HELD_OUT = {"dev": 200, "test": 1_000}  # rows
 
 
 def drawn(archive: Path, locale: str) -> list[dict[str, str]]:
     """Return English rows with those of another locale, in random order."""
-    texts: dict[str, dict[str, tuple[str, str]]] = {}
-    with tarfile.open(archive) as packed:
-        for name in ("en-US", locale):
-            file = packed.extractfile(next(each for each in packed if each.name.endswith(f"/data/{name}.jsonl")))
-            assert file is not None
-            rows = map(json.loads, file)
-            texts[name] = {row["id"]: (row["partition"], row["annot_utt"]) for row in rows}
     other = locale.partition("-")[0]
-    rows = [{"en": text, other: texts[locale][key][1], "split": split}
-            for key, (split, text) in texts["en-US"].items() if key in texts[locale]]  # fmt: skip
+    translations = {row["id"]: row["annot_utt"] for row in massive_rows(archive, locale)}
+    rows = [{"en": row["annot_utt"], other: translations[row["id"]], "split": row["partition"]}
+            for row in massive_rows(archive, "en-US") if row["id"] in translations]  # fmt: skip
     random.Random(0).shuffle(rows)
     return rows
 

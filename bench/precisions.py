@@ -7,11 +7,9 @@ python -m bench.precisions [MASSIVE_TARBALL [TEXTS]]
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -21,36 +19,15 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from bench import encoding
-from bench.encoding import MODEL, distinct, read_utterances, vectors
+from bench.encoding import MODEL, distinct, read_utterances
+from bench.gpu.encoding import unit, vectors
+from bench.measuring import in_turns, row
 from bench.negatives import DEFAULT_MASSIVE
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import BATCH_TOKENS, HuggingFaceEncoder, load
 from disent_core.matmul import product
 
 TEXTS, REPEATS = 3_000, 3
-
-
-def in_turns(sides: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the median processor seconds of each side; sides take turns after one warm-up run each."""
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for repeat in range(REPEATS + 1):
-        for name, run in sides.items():
-            started = time.process_time()
-            run()
-            if repeat:
-                seconds[name].append(time.process_time() - started)
-    return {name: median(measured) for name, measured in seconds.items()}
-
-
-def row(name: str, ours: float, peer: float, note: str) -> dict[str, object]:
-    """Return one row of the result; a `ratio` above 1 means that we are faster."""
-    return {
-        "name": name,
-        "ours_seconds": round(ours, 3),
-        "peer_seconds": round(peer, 3),
-        "ratio": round(peer / ours, 2),
-        "note": note,
-    }
 
 
 def bare_products(
@@ -67,11 +44,6 @@ def bare_products(
                 multiply(left, right)
 
     return run
-
-
-def unit(matrix: np.ndarray) -> np.ndarray:
-    """Scale rows to norm 1."""
-    return matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
 
 
 def hits(source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -115,7 +87,7 @@ OURS: dict[str, dict[str, Any]] = {
 PEERS = ("float32", "bfloat16")
 
 
-def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
+def distinct_texts(texts: list[str]) -> list[dict[str, Any]]:
     """Compare each of our settings with each precision of the peer, and with the speed of the bare products."""
     from sentence_transformers import SentenceTransformer
 
@@ -136,7 +108,8 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
     seconds = in_turns(
         {f"ours {name}": partial(vectors, encoder, texts) for name, encoder in ours.items()}
         | {f"peer {name}": partial(model.encode, texts) for name, model in peers.items()}
-        | {f"bare {name}": run for name, run in bare.items()}
+        | {f"bare {name}": run for name, run in bare.items()},
+        REPEATS,
     )
     reference = unit(peers["float32"].encode(texts))
     rows = []
@@ -153,7 +126,7 @@ def distinct_texts(texts: list[str]) -> list[dict[str, object]]:
     return rows
 
 
-def run(massive_tarball: Path = DEFAULT_MASSIVE, *, texts: int = TEXTS) -> list[dict[str, object]]:
+def run(massive_tarball: Path = DEFAULT_MASSIVE, *, texts: int = TEXTS) -> list[dict[str, Any]]:
     """Run every comparison on `texts` distinct utterances."""
     rows = distinct(read_utterances(massive_tarball, "en-US", "train"), texts)
     threads = torch.get_num_threads()

@@ -5,12 +5,9 @@ python -m bench.products [--quick] [--only "DREAM, fast"] [--epochs 60]
 
 import argparse
 import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,11 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench import training
 from bench.gpu.measuring import random_matrix
+from bench.measuring import row
 from disent_core.methods import dream, facet, fmda, lexicon
 from disent_core.methods.contract import Method
-from disent_core.methods.trainer import trainer
 from disent_core.training.data import PairRows, ParallelMates, StateBank, TrainingData, Utterances, VectorBank
-from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 
 LANGUAGES, WORDS, EPOCHS = ("en", "de"), 8_000, 3
@@ -129,23 +125,19 @@ def epochs(
     texts: TrainingData, method: Method[Any], settings: dict[str, Any], recorded: Recorded | None, times: int = EPOCHS
 ) -> float:
     """Return the fewest processor seconds of an epoch after the first; or run one epoch and count its products."""
-    count = {"epochs": 1 if recorded else times} if hasattr(method.presets["paper"], "epochs") else {}
-    count = count or {"max_epochs": 1 if recorded else times, "patience": times}
     precise = {"precision": "bfloat16"} if hasattr(method.presets["paper"], "precision") else {}
-    config = replace(method.presets["paper"], checkpoint_seconds=1e6, **count, **precise, **settings)
+    config = training.settings_of(method, 1 if recorded else times, **precise, **settings)
+    fit = training.fitted(texts, method, config, seeds=1)
+    if recorded:
+        with recorded:
+            next(fit)
+        return 0.0
     measured = []
-    with tempfile.TemporaryDirectory() as folder:
-        fit = trainer(method).fit(texts, config, Fit([0], Path(folder) / "c.safetensors", "x"))
-        while True:
-            started = time.process_time()
-            if recorded:
-                with recorded:
-                    epoch = next(fit, None)
-                return 0.0
-            epoch = next(fit, None)
-            if epoch is None:
-                return min(measured[1:])
-            measured.append(time.process_time() - started)
+    started = time.process_time()
+    for _ in fit:
+        measured.append(time.process_time() - started)
+        started = time.process_time()
+    return min(measured[1:])
 
 
 def run(*, quick: bool = False, only: str | None = None, times: int = EPOCHS) -> Iterator[dict[str, Any]]:
@@ -160,13 +152,8 @@ def run(*, quick: bool = False, only: str | None = None, times: int = EPOCHS) ->
             ours, recorded = epochs(texts, method, settings, None, times), Recorded()
         epochs(texts, method, settings, recorded)
         alone = recorded.seconds_alone()
-        yield {
-            "name": f"epoch of {name}, 384 dimensions, bfloat16, beside its products alone",
-            "ours_seconds": round(ours, 3),
-            "peer_seconds": round(alone, 3),
-            "ratio": round(alone / ours, 2),
-            "note": f"seconds of the processor, 1 thread; {recorded.counts.total():,} products",
-        }
+        note = f"seconds of the processor, 1 thread; {recorded.counts.total():,} products"
+        yield row(f"epoch of {name}, 384 dimensions, bfloat16, beside its products alone", ours, alone, note)
 
 
 if __name__ == "__main__":

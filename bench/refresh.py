@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tarfile
@@ -21,11 +20,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from resource import RUSAGE_CHILDREN
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bench.measuring import processor_seconds, row
 from bench.negatives import DEFAULT_MASSIVE
 
 CONFIG = Path(__file__).parents[1] / "configs" / "massive_quick.toml"
@@ -79,11 +80,10 @@ def change_one(file: Path, split: str = "train") -> None:
 def materialize(config: Path, home: Path, selection: Sequence[str]) -> Run:
     """Run the selected steps: everything up to and including the embeddings, or simply everything."""
     environment = os.environ | {"DISENT_CONFIG": str(config), "DISENT_HOME": str(home)}
-    before, started, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter(), datetime.now(UTC)
+    before, started, began = processor_seconds(RUSAGE_CHILDREN), time.perf_counter(), datetime.now(UTC)
     command = [sys.executable, "-c", DISENT, "materialize", *selection]
     done = subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE)
-    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    seconds, cpu = time.perf_counter() - started, processor_seconds(RUSAGE_CHILDREN) - before
     return Run(seconds, cpu, done.stdout.strip(), _by_stage(home / COSTS, began))
 
 
@@ -97,17 +97,11 @@ def _by_stage(costs: Path, began: datetime) -> str:
     )
 
 
-def row(name: str, refresh: Run, full: Run) -> dict[str, object]:
+def compared(name: str, refresh: Run, full: Run) -> dict[str, Any]:
     """Return one row of the result; the peer is a first run, and `note` gives the shares."""
     shares = f"{refresh.seconds / full.seconds:.2%} of the seconds, {refresh.cpu / full.cpu:.2%} of the processor's"
-    return {
-        "name": name,
-        "ours_seconds": round(refresh.seconds, 1),
-        "peer_seconds": round(full.seconds, 1),
-        "ratio": round(full.seconds / refresh.seconds, 1),
-        "note": f"{shares} ({refresh.cpu:.1f} and {full.cpu:.1f}); "
-        f"{refresh.summary}; {refresh.stages}; all: {full.summary}; {full.stages}",
-    }
+    note = f"{shares} ({refresh.cpu:.1f} and {full.cpu:.1f}); {refresh.summary}; {refresh.stages}; all: {full.summary}"
+    return row(name, refresh.seconds, full.seconds, f"{note}; {full.stages}", digits=1, of_ratio=1)
 
 
 def run(
@@ -115,7 +109,7 @@ def run(
     config: Path = CONFIG,
     folder: Path | None = None,
     selection: Sequence[str] = SELECTION,
-) -> Iterator[dict[str, object]]:
+) -> Iterator[dict[str, Any]]:
     """Run everything; then with no change, with a training and a test utterance changed, and with both restored."""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         work = Path(temporary)
@@ -133,7 +127,7 @@ def run(
         upto = "of everything" if selection == WHOLE else "up to the embeddings"
         for what, change in changes.items():
             change()
-            yield row(f"refresh {upto}, {what}", materialize(path, home, selection), full)
+            yield compared(f"refresh {upto}, {what}", materialize(path, home, selection), full)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from bench.memory import forget_peak, peak_gigabytes
+from bench.measuring import forget_peak, peak_gigabytes, row
 from disent_core.evaluation.metrics.ranking import nearest, unit_rows
 from disent_core.matmul import product
 
@@ -151,15 +151,15 @@ def _compared(peers: Mapping[str, Search], rows: int, queries: int, k: int, thre
     us, *peer_runs = (contender.total() for contender in contenders.values())
     load = f"{threads} thread(s), load average {min(loads):.1f} to {max(loads):.1f}"
     return [
-        {
-            "name": f"{k} nearest of {rows}, {queries} queries of {DIM} dimensions, beside {name}"
+        row(
+            f"{k} nearest of {rows}, {queries} queries of {DIM} dimensions, beside {name}"
             + (f", {threads} threads" if threads > 1 else ""),
-            "ours_seconds": round(us.seconds, 2),
-            "peer_seconds": round(peer.seconds, 2),
-            "ratio": round(peer.seconds / us.seconds, 2),
-            "note": f"seconds of the processor {us.cpu:.1f} and {peer.cpu:.1f}, {peer.cpu / us.cpu:.2f} times; "
+            us.seconds,
+            peer.seconds,
+            f"seconds of the processor {us.cpu:.1f} and {peer.cpu:.1f}, {peer.cpu / us.cpu:.2f} times; "
             f"memory beyond the vectors {us.gigabytes:.2f} and {peer.gigabytes:.2f} GB{_agreement(us, peer)}; {load}",
-        }
+            digits=2,
+        )
         for name, peer in zip(peers, peer_runs, strict=True)
     ]
 

@@ -29,7 +29,6 @@ STAGES = {
     "utterances": ("corpora", "negatives", "targets", "embeddings"),
     "distilled": ("corpora", "embeddings/student/student_aligned", "embeddings/student/student_encoder"),
 }
-AGAIN = "all again"
 WORDS = 50_000
 CONFIG = """
 [[corpora]]

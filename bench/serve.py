@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import disent
+from bench.measuring import peak_bytes, processor_name
 
 SHARE = 0.25
 
@@ -145,19 +146,10 @@ def main() -> None:
     print(f"answers of a client: {min(counts)} to {max(counts)}, median {statistics.median(counts):.0f}")
     print(f"statuses: {dict(statuses)}")
     print(f"the server took {peak / 2**20:,.0f} MiB of memory at most")
-    print(f"{processor()}, load {Path('/proc/loadavg').read_text().split()[0]}, Python {platform.python_version()}")
+    load_average = Path("/proc/loadavg").read_text().split()[0]
+    print(f"{processor_name()}, load {load_average}, Python {platform.python_version()}")
     if is_starved(counts):
         sys.exit("a client was starved")
-
-
-def peak_bytes(process: int) -> int:
-    lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
-
-
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next(line.partition(": ")[2] for line in lines if line.startswith("model name"))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ those of Ray's workers, which belong to the cluster, are not among them.
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.encoding import MODEL
+from bench.measuring import processor_seconds
 from bench.negatives import DEFAULT_MASSIVE, read_english, recombined
 from bench.retrieval import vectors
 from disent_assets.settings.environment import shard_backend
@@ -79,18 +79,13 @@ def measure(work: Work, engines: tuple[str, ...]) -> Iterator[str]:
     yield "|---|---|---|---|"
     expected = None
     for name in engines:
-        load, cpu, began = os.getloadavg()[0], _processor_seconds(), time.perf_counter()
+        load, cpu, began = os.getloadavg()[0], processor_seconds(), time.perf_counter()
         with sharded(shard_backend({"DISENT_SHARDS": name})):
             results = work()
         seconds = time.perf_counter() - began
         expected = expected or results
         assert all(np.array_equal(ours, theirs) for ours, theirs in zip(results, expected, strict=True)), name
-        yield f"| {name} | {seconds:.1f} | {_processor_seconds() - cpu:.1f} | {load:.1f} |"
-
-
-def _processor_seconds() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+        yield f"| {name} | {seconds:.1f} | {processor_seconds() - cpu:.1f} | {load:.1f} |"
 
 
 def main() -> None:

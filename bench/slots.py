@@ -6,10 +6,11 @@ python -m bench.slots [MASSIVE_TARBALL]
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from bench.encoding import MODEL, read_utterances, row
+from bench.encoding import MODEL, compared, read_utterances
 from bench.negatives import DEFAULT_MASSIVE
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.encoders.contract import EncoderFiles
@@ -38,7 +39,7 @@ def naive(encoder: TunableEncoder, items: SpanItems) -> torch.Tensor:
     return torch.cat(parts, dim=1)
 
 
-def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
+def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, Any]]:
     """Run the comparison; include the largest difference between both sides' features."""
     files = EncoderFiles(model_folder(MODEL, None, None), "mean", -1, 64, "minilm")
     encoder = TunableEncoder(files, "cpu")
@@ -48,7 +49,7 @@ def run(massive_tarball: Path = DEFAULT_MASSIVE) -> list[dict[str, object]]:
     distinct = len(set(items.masked)) + len(set(items.texts))
     note = f"{UTTERANCES} utterances, {2 * len(items)} texts, {distinct} distinct; largest difference {apart:.0e}"
     return [
-        row(
+        compared(
             "span items",
             lambda: encode_items(encoder, items, concat_norm="none"),
             lambda: naive(encoder, items),

@@ -9,12 +9,9 @@ texts.
 
 import copy
 import os
-import platform
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ os.environ["RAYON_NUM_THREADS"] = "1"  # for tokenizers, which reads it on first
 
 import disent
 from bench.encoding import minilm, read_utterances
+from bench.measuring import in_turns, processor_name, row
 from bench.negatives import DEFAULT_MASSIVE
 
 LOCALES = ("en-US", "de-DE", "es-ES", "fr-FR", "ja-JP")
@@ -48,37 +46,14 @@ def run(massive: Path = DEFAULT_MASSIVE) -> list[dict[str, Any]]:
         "model2vec": (len(texts), lambda: table.encode(texts, use_multiprocessing=False)),
         "sentence-transformers, MiniLM": (len(few), lambda: transformer.encode(few)),
     }
-    speeds = {name: count / seconds for (name, (count, _)), seconds in zip(sides.items(), in_turns(sides), strict=True)}
+    seconds = in_turns({name: encode for name, (_, encode) in sides.items()}, REPEATS)
+    speeds = {name: count / seconds[name] for name, (count, _) in sides.items()}
     return [_row(state, peer, speeds, len(texts)) for state in [*sides][:2] for peer in [*sides][2:]]
 
 
-def in_turns(sides: dict[str, tuple[int, Callable[[], object]]]) -> Sequence[float]:
-    """Return the median processor seconds of each side; the first turn is a warm-up and does not count."""
-    seconds: list[list[float]] = [[] for _ in sides]
-    for repeat in range(REPEATS + 1):
-        for (_, encode), measured in zip(sides.values(), seconds, strict=True):
-            began = time.process_time()
-            encode()
-            if repeat:
-                measured.append(time.process_time() - began)
-    return [median(measured) for measured in seconds]
-
-
-def processor() -> str:
-    """Return the processor's name according to Linux, or else its architecture."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text(encoding="utf-8").splitlines() if information.is_file() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def _row(state: str, peer: str, speeds: dict[str, float], texts: int) -> dict[str, Any]:
-    return {
-        "name": f"the model small, {state}, beside {peer}",
-        "ours_seconds": round(texts / speeds[state], 3),
-        "peer_seconds": round(texts / speeds[peer], 3),
-        "ratio": round(speeds[state] / speeds[peer], 2),
-        "note": f"{speeds[state]:,.0f} and {speeds[peer]:,.0f} texts a second of the processor, {processor()}",
-    }
+    note = f"{speeds[state]:,.0f} and {speeds[peer]:,.0f} texts a second of the processor, {processor_name()}"
+    return row(f"the model small, {state}, beside {peer}", texts / speeds[state], texts / speeds[peer], note)
 
 
 if __name__ == "__main__":

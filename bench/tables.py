@@ -33,6 +33,7 @@ from table_loops import (
     loop_split,
 )
 
+from bench.measuring import row
 from disent_core.corpora.formats import massive
 from disent_core.corpora.formats.moses import MOSES
 from disent_core.corpora.rows import draw_splits, limited
@@ -71,14 +72,8 @@ def _compared(name: str, rows: int, ours: Side, peer: Side) -> dict[str, Any]:
             results.append(side())
             taken.append(time.perf_counter() - started)
         assert _plain(results[0]) == _plain(results[1]), name
-    our_seconds, peer_seconds = min(seconds[ours]), min(seconds[peer])
-    return {
-        "name": f"table: {name}",
-        "ours_seconds": round(our_seconds, 4),
-        "peer_seconds": round(peer_seconds, 4),
-        "ratio": round(peer_seconds / our_seconds, 1),
-        "note": f"{rows} rows; beside a loop over rows of Python; {pl.thread_pool_size()} thread(s)",
-    }
+    note = f"{rows} rows; beside a loop over rows of Python; {pl.thread_pool_size()} thread(s)"
+    return row(f"table: {name}", min(seconds[ours]), min(seconds[peer]), note, digits=4, of_ratio=1)
 
 
 def _plain(made: Any) -> Any:

@@ -8,20 +8,23 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from bench.gpu.measuring import epochs_in_turns, seconds
+from bench.measuring import row
 from disent_core.methods import dream, oracle
+from disent_core.methods.contract import Method
 from disent_core.methods.trainer import trainer
 from disent_core.training.data import PairRows, TrainingData, VectorBank
-from disent_core.training.epoch import Fit
+from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.needs import SIDES
 
 PAIRS, DEV, TARGETS, BATCH = 11_514, 1_200, 3, 512
@@ -144,20 +147,25 @@ def matched(candidates: Tensor, languages: list[int], wanted: list[int]) -> Tens
 # --- side by side -----------------------------------------------------------------------------------------
 
 
+def settings_of(method: Method[Any], epochs: int, **changes: Any) -> Any:
+    """Return a method's default settings, with `epochs` epochs and no checkpoints."""
+    preset = method.presets["paper"]
+    count = {"epochs": epochs} if hasattr(preset, "epochs") else {"max_epochs": epochs, "patience": epochs}
+    return replace(preset, checkpoint_seconds=1e6, **count, **changes)
+
+
+def fitted(data: TrainingData, method: Method[Any], config: Any, seeds: int, device: str = "cpu") -> Iterator[Epoch]:
+    """Yield the epochs of our training."""
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Path(folder) / "c.safetensors"
+        yield from trainer(method).fit(data, config, Fit(range(seeds), checkpoint, "benchmark", device))
+
+
 def our_epochs(data: TrainingData, name: str, settings: str, seeds: int, device: str) -> Iterator[float]:
     """Yield the seconds of each epoch, including validation."""
     method, config = METHODS[name]
     config = config(max_epochs=EPOCHS, patience=EPOCHS, batch_size=BATCH, checkpoint_seconds=1e6, **SETTINGS[settings])
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = Path(folder) / "checkpoint"
-        for epoch in trainer(method).fit(data, config, Fit(range(seeds), checkpoint, "benchmark", device)):
-            yield epoch.seconds
-
-
-def in_turns(ours: Iterator[float], peer: Iterator[float]) -> tuple[float, float]:
-    """Return the median seconds per epoch of both sides, without the first epoch."""
-    seconds = [(our_seconds, next(peer)) for our_seconds in ours][1:]
-    return median(our_seconds for our_seconds, _ in seconds), median(peer_seconds for _, peer_seconds in seconds)
+    return (epoch.seconds for epoch in fitted(data, method, config, seeds, device))
 
 
 def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, Any]]:
@@ -165,7 +173,7 @@ def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, 
     rows, one_seed = [], {}
     for name, settings, seeds in [*product(METHODS, SETTINGS, (1,)), *product(("DREAM",), SETTINGS, (5,))]:
         peers = plain_epochs(data, is_oracle=name != "DREAM", device=device)
-        ours, peer = in_turns(our_epochs(data, name, settings, seeds, device), peers)
+        ours, peer = epochs_in_turns(our_epochs(data, name, settings, seeds, device), peers)
         # In units of the peer's epochs at the same time, as seconds drift when other processes use the processor.
         one_seed.setdefault((name, settings), ours / peer)
         note = [where, f"{seeds * (PAIRS - DEV) / ours:,.0f} pairs a second"]
@@ -173,19 +181,12 @@ def side_by_side(data: TrainingData, where: str, device: str) -> list[dict[str, 
             note.append(f"{ours / peer / one_seed[name, settings]:.1f} times one seed; the peer runs {seeds} times")
         if device == "cuda":
             note.append(f"{bandwidth_share(data, ours, seeds):.0%} of the memory bandwidth's limit")
-        rows.append(
-            {
-                "name": f"epoch of {name}, {data.dim} dimensions, {settings}, {seeds} seed{'s' * (seeds > 1)}",
-                "ours_seconds": round(ours, 3),
-                "peer_seconds": round(peer * seeds, 3),
-                "ratio": round(peer * seeds / ours, 1),
-                "note": "; ".join(note),
-            }
-        )
+        title = f"epoch of {name}, {data.dim} dimensions, {settings}, {seeds} seed{'s' * (seeds > 1)}"
+        rows.append(row(title, ours, peer * seeds, "; ".join(note), of_ratio=1))
     return rows
 
 
-def bandwidth_share(data: TrainingData, seconds: float, seeds: int) -> float:
+def bandwidth_share(data: TrainingData, taken: float, seeds: int) -> float:
     """Return the time of the minimal memory traffic at copy speed, as a fraction of the time taken.
 
     The minimal traffic of a step: the gather reads and writes its vectors; two products, forward and backward, read
@@ -194,23 +195,14 @@ def bandwidth_share(data: TrainingData, seconds: float, seeds: int) -> float:
     steps = -(-(PAIRS - DEV) // BATCH)
     texts, weights = 4 * BATCH * data.dim, 2 * data.dim**2
     a_step = 4 * seeds * (texts * (2 + 2 + 4) + weights * 7)
-    return steps * a_step / copy_speed() / seconds
+    return steps * a_step / copy_speed() / taken
 
 
 def copy_speed(numbers: int = 2**28) -> float:
     """Return the bytes per second, read plus written, of a copy on the GPU."""
     source = torch.zeros(numbers, device="cuda")
     target = torch.empty_like(source)
-    seconds = min(_seconds(lambda: target.copy_(source)) for _ in range(5))
-    return 2 * 4 * numbers / seconds
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    torch.cuda.synchronize()
-    started = time.perf_counter()
-    run()
-    torch.cuda.synchronize()
-    return time.perf_counter() - started
+    return 2 * 4 * numbers / min(seconds(lambda: target.copy_(source), "cuda") for _ in range(5))
 
 
 def run(*, quick: bool = False) -> list[dict[str, Any]]:
@@ -220,12 +212,12 @@ def run(*, quick: bool = False) -> list[dict[str, Any]]:
     torch.set_num_threads(1)  # the second core trains the next head: two threads on small products gain little
     with freed_memory_kept():  # as in a step; the peer, in the same process, benefits too
         rows = [
-            row
+            measured
             for dim in ((384,) if quick else (384, 768))
-            for row in side_by_side(data(dim, "cpu"), "1 thread", "cpu")
+            for measured in side_by_side(data(dim, "cpu"), "1 thread", "cpu")
         ]
     if torch.cuda.is_available():
-        rows += [row for dim in (384, 768) for row in side_by_side(data(dim, "cuda"), "GPU", "cuda")]
+        rows += [measured for dim in (384, 768) for measured in side_by_side(data(dim, "cuda"), "GPU", "cuda")]
     return rows
 
 

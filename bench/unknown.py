@@ -7,9 +7,7 @@ the other intents are out of scope. Intervals are those of the mean over draws, 
 """
 
 import argparse
-import json
 import random
-import tarfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import disent
-from bench.negatives import DEFAULT_MASSIVE
+from bench.negatives import DEFAULT_MASSIVE, massive_rows
 from disent_core.classifier import FewExamplesWarning
 from disent_core.search.noise import made_up
 
@@ -44,10 +42,7 @@ class Measured(NamedTuple):
 
 
 def read(tarball: Path, locale: str, split: str) -> Texts:
-    with tarfile.open(tarball) as archive:
-        name = next(name for name in archive.getnames() if name.endswith(f"/{locale}.jsonl"))
-        rows = [json.loads(line) for line in archive.extractfile(name)]
-    rows = [row for row in rows if row["partition"] == split]
+    rows = [row for row in massive_rows(tarball, locale) if row["partition"] == split]
     return Texts([row["utt"] for row in rows], [row["intent"] for row in rows])
 
 

@@ -8,17 +8,17 @@ The table is `utterances`, with invented rows in ten files. Seconds are those of
 import argparse
 import json
 import multiprocessing
-import resource
 import tempfile
 from collections.abc import Callable
 from multiprocessing.pool import Pool
 from pathlib import Path
+from resource import RUSAGE_SELF
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.memory import peak_gigabytes
+from bench.measuring import peak_gigabytes, processor_seconds
 from disent.query import query
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.build import build_warehouse
@@ -75,8 +75,7 @@ def ask(folder: Path, kind: str, sql: str) -> None:
 def _measured(work: Callable[..., None], *arguments: object) -> str:
     """Return processor seconds and peak memory of the process."""
     work(*arguments)
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return json.dumps([used.ru_utime + used.ru_stime, peak_gigabytes()])
+    return json.dumps([processor_seconds(RUSAGE_SELF), peak_gigabytes()])
 
 
 def _alone(work: Callable[..., None], *arguments: object) -> tuple[float, float]:

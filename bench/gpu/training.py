@@ -9,15 +9,14 @@ from typing import Any
 from bench import training as heads
 from bench.gpu import plain
 from bench.gpu.measuring import Products, Row, epochs_in_turns, recorded
+from bench.training import fitted, settings_of
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.kinds.scratch import ScratchConfig
 from disent_core.encoders.kinds.scratch.pretraining import _new_model, pretrain, read_sequences, train_tokeniser
 from disent_core.methods import dream, facet, fmda, infonce
 from disent_core.methods.contract import Method
-from disent_core.methods.trainer import trainer
 from disent_core.optimisation.seeds import seeded
 from disent_core.training.data import TrainingData
-from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.needs import SIDES
 
 SEEDS, EPOCHS = 5, 4
@@ -25,24 +24,9 @@ TOLERANCE = 1e-3
 """Largest relative difference of the first epoch's training loss in float32 from the CPU's."""
 
 
-def fitted(data: TrainingData, method: Method[Any], config: Any, seeds: int, device: str) -> Iterator[Epoch]:
-    """Yield the epochs of our training."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield from trainer(method).fit(
-            data, config, Fit(range(seeds), Path(folder) / "c.safetensors", "benchmark", device)
-        )
-
-
-def settings(method: Method[Any], epochs: int, **changes: Any) -> Any:
-    """Return the default settings, with `epochs` epochs and no checkpoints."""
-    preset = method.presets["paper"]
-    count = {"epochs": epochs} if hasattr(preset, "epochs") else {"max_epochs": epochs, "patience": epochs}
-    return replace(preset, checkpoint_seconds=1e6, **count, **changes)
-
-
 def first_loss(data: TrainingData, method: Method[Any], device: str, **changes: Any) -> float:
     """Return the mean total loss of one seed's first epoch, in float32."""
-    config = settings(method, 1, **{"precision": "float32", **changes})
+    config = settings_of(method, 1, **{"precision": "float32", **changes})
     return next(iter(fitted(data, method, config, 1, device))).terms["train"]["total"][0]
 
 
@@ -65,7 +49,7 @@ def stacked_seeds(pairs: int, dev: int, dim: int, device: str, epochs: int = EPO
     for name, changes in heads.SETTINGS.items():
         one_seed = 0.0
         for seeds in (1, SEEDS):
-            config = settings(dream.METHOD, epochs, **changes)
+            config = settings_of(dream.METHOD, epochs, **changes)
             ours, peer = epochs_in_turns(
                 (epoch.seconds for epoch in fitted(data, dream.METHOD, config, seeds, device)),
                 heads.plain_epochs(data, is_oracle=False, device=device),
@@ -97,7 +81,7 @@ def token_heads(data: TrainingData, device: str, batch: int, epochs: int = EPOCH
     for method, case_settings, peer in cases:
         changes = {"batch_size": batch, **case_settings}
         where = "cpu" if method is facet.METHOD else device
-        config = settings(method, epochs, **{"precision": "bfloat16", **changes})
+        config = settings_of(method, epochs, **{"precision": "bfloat16", **changes})
         ours, peer_seconds = epochs_in_turns((epoch.seconds for epoch in fitted(data, method, config, 1, where)), peer)
         alone = products_of(data, method, config, 1, where).seconds_alone(where)
         yield Row(
@@ -126,7 +110,7 @@ def tuned_encoder(data: TrainingData, folder: Path, device: str, batch: int, epo
     few = replace(data, splits={**splits, "train": splits["train"].select(_first(min(4 * batch, len(pairs))))})
     different = apart(few, method, device, batch_size=batch)
     for precision in ("float32", "bfloat16"):
-        config = settings(method, epochs, precision=precision, batch_size=batch, monitor="last")
+        config = settings_of(method, epochs, precision=precision, batch_size=batch, monitor="last")
         ours, peer = epochs_in_turns(
             (epoch.seconds for epoch in fitted(data, method, config, 1, device)),
             plain.tuning_epochs(folder, pairs, batch, device, precision),

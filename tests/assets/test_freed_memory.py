@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 from toy_steps import toy_step
 
-from bench.memory import forget_peak, peak_gigabytes
+from bench.measuring import forget_peak, peak_gigabytes
 from disent_assets.lineage import factory
 from disent_assets.run import step
 from disent_assets.run.step import freed_memory_kept

@@ -13,7 +13,7 @@ import disent
 from bench import __main__ as bench
 from bench import serve
 from bench.encoding import distinct
-from bench.memory import forget_peak, peak_gigabytes
+from bench.measuring import forget_peak, peak_gigabytes
 from bench.once import ROOT, once, trained
 
 PAGE = "before\n<!-- make bench -->\nold\n<!-- end -->\nafter\n"
