@@ -17,7 +17,7 @@ import disent
 from bench.encoding import MODEL
 from bench.gpu.encoding import vectors
 from bench.negatives import DEFAULT_MASSIVE
-from bench.unknown import Texts, interval, read
+from bench.unknown import Texts, by_intent, examples, interval, read
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import load
 from disent_core.static_model import StaticModel
@@ -48,16 +48,9 @@ def models(head: Path | None) -> dict[str, tuple[Encode, Sequence[str]]]:
 
 
 def drawn(seed: int, train: Texts) -> Texts:
-    """Return the examples of a draw; an intent with too few texts contributes all of them."""
-    chosen, of_intent = random.Random(seed), {}
-    for text, intent in zip(*train, strict=True):
-        of_intent.setdefault(intent, []).append(text)
-    few = [
-        (text, intent)
-        for intent, texts in sorted(of_intent.items())
-        for text in chosen.sample(texts, min(EXAMPLES, len(texts)))
-    ]
-    return Texts(*map(list, zip(*few, strict=True)))
+    """Return the examples of a draw."""
+    of_intent = by_intent(train)
+    return examples(random.Random(seed), of_intent, of_intent, EXAMPLES)
 
 
 def accuracies(encode: Encode, draws: Sequence[Texts], tested: Mapping[str, Texts]) -> dict[str, list[float]]:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from resource import RUSAGE_CHILDREN
-from typing import NamedTuple
 
 from bench.measuring import processor_seconds
 from disent_core.corpora.formats.massive import LOCALES, language_of
@@ -41,17 +40,6 @@ seeds = [0]
 METHODS = ("raw", "centered", "dream")
 CODES = [f"q{first}{second}" for first in "abcdefghij" for second in "abcdefghijklmnopqrstuvwxyz"]
 """Language codes that ISO 639 reserves for local use."""
-
-
-class Row(NamedTuple):
-    """One configuration and its seconds."""
-
-    name: str
-    partitions: int
-    definitions: float
-    status_empty: float
-    status_made: float
-    sensors: float
 
 
 # --- configurations ---------------------------------------------------------------------------------------
@@ -169,14 +157,14 @@ def run(code: str, folder: Path) -> tuple[str, float]:
     return done.stdout, processor_seconds(RUSAGE_CHILDREN) - before
 
 
-def measured(name: str, folder: Path) -> Row:
-    """Return one row of the table."""
+def measured(folder: Path) -> tuple[int, list[float]]:
+    """Return the number of partitions of a configuration, and the seconds in its row of the table."""
     partitions, definitions = run(DEFINITIONS, folder)[0].split()
     empty = run(STATUS, folder)[1]
     run(RECORD, folder)
     shown, made = run(STATUS, folder)
     assert " 0 missing" in shown
-    return Row(name, int(partitions), float(definitions), empty, made, float(run(SENSORS, folder)[0]))
+    return int(partitions), [float(definitions), empty, made, float(run(SENSORS, folder)[0])]
 
 
 def main() -> None:
@@ -192,10 +180,9 @@ def main() -> None:
         place = folder / name.replace(" ", "_").replace(",", "")
         place.mkdir(parents=True)
         make(place)
-        row = measured(name, place)
-        print(
-            f"| {name} | {row.partitions:,} | " + " | ".join(f"{seconds:.2f}" for seconds in row[2:]) + " |", flush=True
-        )
+        partitions, seconds = measured(place)
+        cells = [name, f"{partitions:,}", *(f"{value:.2f}" for value in seconds)]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 CONFIGURATIONS = {

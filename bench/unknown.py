@@ -9,7 +9,7 @@ the other intents are out of scope. Intervals are those of the mean over draws, 
 import argparse
 import random
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,20 +46,32 @@ def read(tarball: Path, locale: str, split: str) -> Texts:
     return Texts([row["utt"] for row in rows], [row["intent"] for row in rows])
 
 
-def draw(seed: int, labels: int, examples: int, train: Texts, tested: Mapping[str, Texts]) -> Measured:
-    """Fit on the examples drawn by a seed, and measure on texts by language."""
-    chosen, of_intent = random.Random(seed), {}
-    for text, intent in zip(*train, strict=True):
+def by_intent(texts: Texts) -> dict[str, list[str]]:
+    """Return the texts of each intent, in order."""
+    of_intent: dict[str, list[str]] = {}
+    for text, intent in zip(*texts, strict=True):
         of_intent.setdefault(intent, []).append(text)
-    kept = set(chosen.sample(sorted(of_intent), labels))
+    return of_intent
+
+
+def examples(chance: random.Random, of_intent: Mapping[str, list[str]], intents: Iterable[str], count: int) -> Texts:
+    """Draw the examples of each of these intents; one with too few texts contributes all of them."""
     few = [
         (text, intent)
-        for intent in sorted(kept)
-        for text in chosen.sample(of_intent[intent], min(examples, len(of_intent[intent])))
+        for intent in sorted(intents)
+        for text in chance.sample(of_intent[intent], min(count, len(of_intent[intent])))
     ]
+    return Texts(*map(list, zip(*few, strict=True)))
+
+
+def draw(seed: int, labels: int, count: int, train: Texts, tested: Mapping[str, Texts]) -> Measured:
+    """Fit on the examples drawn by a seed, and measure on texts by language."""
+    chance, of_intent = random.Random(seed), by_intent(train)
+    kept = set(chance.sample(sorted(of_intent), labels))
+    few = examples(chance, of_intent, kept, count)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewExamplesWarning)
-        classifier = disent.Classifier(disent.load(), unknown="none").fit(*zip(*few, strict=True))
+        classifier = disent.Classifier(disent.load(), unknown="none").fit(*few)
     refused, sides = {}, {}
     for language, (texts, intents) in tested.items():
         probabilities, nearness = classifier.judge(texts)
@@ -99,10 +111,10 @@ def main() -> None:
     tested = {code: read(given.massive, locale, given.split) for code, locale in (("en", "en-US"), ("de", "de-DE"))}
     print("| labels | examples | score | AUROC | found at 0.95 kept | refused: out of scope | letters", end="")
     print(" | in scope, en | in scope, de |\n|---|---|---|---|---|---|---|---|---|")
-    for labels, examples in SIZES:
-        measured = [draw(seed, labels, examples, train, tested) for seed in range(given.draws)]
+    for labels, count in SIZES:
+        measured = [draw(seed, labels, count, train, tested) for seed in range(given.draws)]
         for name in SCORES:
-            cells = [str(labels), str(examples), name]
+            cells = [str(labels), str(count), name]
             cells += [interval([each.auroc[name] for each in measured])]
             cells += [interval([each.refused_at[name] for each in measured])]
             shares = ("out of scope", "letters", "en", "de") if name == SCORES[-1] else ()
