@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
@@ -334,11 +334,8 @@ class Bench:
 
         def compare() -> None:
             recorded = json.loads(_record_of(wanted).read_text(encoding="utf-8"))
-            results = _results(project)
-            ignored = set() if with_history else {"history"}
-            if other := {name for name in results | recorded if results.get(name) != recorded.get(name)} - ignored:
-                differences = sorted(other)[:10] + rebuilds.differences(project, wanted)[:10]
-                raise AssertionError(f"{fault}: {len(other)} differences\n" + "\n".join(differences))
+            details = partial(rebuilds.differences, project, wanted)
+            require_equal(_results(project), recorded, fault, with_history=with_history, details=details)
             left = [path for path in project.home.rglob("*.tmp*") if "dagster" not in path.parts]
             assert not left, f"{fault}: {left} are left"
             assert unfinished_runs(project) == [], f"{fault}: runs that have no end"
@@ -360,6 +357,23 @@ def _results(project: Project) -> dict[str, str]:
     stored = rebuilds.warehouse(project.home, with_views=False)
     history = {"history": rebuilds.history(project.home)}
     return {name: rebuilds.fingerprint(value) for name, value in {**read, **stored, **history}.items()}
+
+
+def require_equal(
+    results: Mapping[str, str],
+    wanted: Mapping[str, str],
+    fault: str,
+    *,
+    with_history: bool = False,
+    details: Callable[[], list[str]] = list,
+) -> None:
+    """Compare results by name; the history, which records commands that were started again, only if asked."""
+    other = {name for name in results | wanted if results.get(name) != wanted.get(name)}
+    if not with_history:
+        other -= {"history"}
+    if other:
+        lines = [f"{fault}: {len(other)} differences", *sorted(other)[:10], *details()[:10]]
+        raise AssertionError("\n".join(lines))
 
 
 def unfinished_runs(project: Project) -> list[str]:

@@ -230,16 +230,19 @@ def _bytes(folder: Path) -> int:
 @contextmanager
 def read_only(packages: Path) -> Iterator[None]:
     """Remove write permission, and check that nothing was written, as an administrator could still write."""
-    modules = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
-    before = {path: path.stat().st_mtime_ns for path in modules}
+    before = _change_times(packages)
     run(["chmod", "-R", "a-w", packages], packages)
     try:
         yield
     finally:
         run(["chmod", "-R", "u+w", packages], packages)
-    after = [path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*")]
-    if {path: path.stat().st_mtime_ns for path in after} != before:
+    if _change_times(packages) != before:
         raise SystemExit("something was written into site-packages")
+
+
+def _change_times(packages: Path) -> dict[Path, int]:
+    paths = (path for name in ("disent", "disent_core", "disent_assets") for path in (packages / name).rglob("*"))
+    return {path: path.stat().st_mtime_ns for path in paths}
 
 
 def use(programs: Path, folder: Path, steps: Steps) -> None:

@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,12 +40,11 @@ def bucket() -> Iterator[tuple[str, str]]:
         yield endpoint, make_bucket(endpoint, f"faults-{uuid.uuid4().hex}")
 
 
-def difference(project: RemoteProject, wanted: Mapping[str, str]) -> set[str]:
-    """Return the names of results that differ in a project's bucket."""
+def results_in_bucket(project: RemoteProject) -> dict[str, str]:
+    """Return the results in a project's bucket, by name."""
     fetched = Fetched(project.folder, project.address)
     fetched.fetch()
-    results = bench._results(fetched)
-    return {name for name in results | wanted if results.get(name) != wanted.get(name)}
+    return bench._results(fetched)
 
 
 # --- kills ------------------------------------------------------------------------------------------------
@@ -79,8 +78,7 @@ class BucketBench(bench.Bench):
         recorded = json.loads(bench._record_of(wanted).read_text(encoding="utf-8"))
 
         def compare() -> None:
-            other = difference(project, recorded) - (set() if with_history else {"history"})
-            assert not other, f"{fault}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
+            bench.require_equal(results_in_bucket(project), recorded, fault, with_history=with_history)
 
         assert bench.in_a_process(compare), fault
 
@@ -152,7 +150,7 @@ def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
     """
     chance, waited = random.Random(seed), []
     outages = [(fault, length) for length in seconds for fault in (gone, busy)]
-    for (fault, length), (project, proxy, compare) in zip(outages, _lineages(folder, through_all), strict=False):
+    for (fault, length), (project, proxy, compare) in zip(outages, _lineages(folder, lambda _: through), strict=False):
         began = Event()
 
         def strike(fault: Fault = fault, length: float = length, proxy: Proxy = proxy, began: Event = began) -> None:
@@ -180,11 +178,6 @@ def take_store_away(seconds: Sequence[float], folder: Path, seed: int) -> str:
     )
 
 
-def through_all(_: BaseHTTPRequestHandler) -> Fault:
-    """Break no request."""
-    return through
-
-
 def _lineages(
     folder: Path, usual: Callable[[BaseHTTPRequestHandler], Fault]
 ) -> Iterator[tuple[RemoteProject, Proxy, Callable[[], None]]]:
@@ -199,8 +192,7 @@ def _lineages(
             project = RemoteProject(bench.new_lineage(place, bench.SMALLEST).folder, f"{address}/{number}")
 
             def compare(project: RemoteProject = project, place: Path = place) -> None:
-                other = difference(project, wanted) - {"history"}  # records commands that were started again
-                assert not other, f"{place}: {len(other)} differences\n" + "\n".join(sorted(other)[:10])
+                bench.require_equal(results_in_bucket(project), wanted, str(place))
 
             yield project, proxy, compare
 

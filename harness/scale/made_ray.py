@@ -101,7 +101,7 @@ class Nodes:
 
 
 def end(node: subprocess.Popen[bytes]) -> None:
-    """Kill a node with all processes that it has started."""
+    """Kill a node, or a daemon, with all processes that it has started."""
     for process, _, _ in processes_below(node.pid):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

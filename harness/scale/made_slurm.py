@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from made_ray import Network, processes_below
+from made_ray import Network, end
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue")
 CONFIG = """\
@@ -77,8 +77,8 @@ class Slurm:
         log = (self.folder / f"{command[0]}.out").open("wb")
         return subprocess.Popen(self.network.command(*command), env=self.environment, stdout=log, stderr=log)
 
-    def _wait(self, is_ready, seconds: float = 60) -> None:
-        until = time.monotonic() + seconds
+    def _wait(self, is_ready) -> None:
+        until = time.monotonic() + 60
         while not is_ready():
             if time.monotonic() > until:
                 written = [path.read_text(errors="replace")[-800:] for path in self.folder.glob("*.out")]
@@ -96,10 +96,4 @@ class Slurm:
     def close(self) -> None:
         self.ask("scancel", "--signal=KILL", "--full", "--user=root")
         for daemon in reversed(self.started):
-            for process, *_ in processes_below(daemon.pid):
-                try:
-                    os.kill(process, 9)
-                except ProcessLookupError:
-                    continue
-            daemon.kill()
-            daemon.wait()
+            end(daemon)

@@ -274,12 +274,7 @@ def lost_answer(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> 
 def cut(_: Proxy, request: BaseHTTPRequestHandler, answer: Callable) -> None:
     """Close the connection halfway through the answer."""
     status, headers, body = answer()
-    request.send_response(status)
-    for name, value in {**headers, "Content-Length": str(len(body))}.items():
-        request.send_header(name, value)
-    request.end_headers()
-    request.wfile.write(body[: len(body) // 2])
-    request.wfile.flush()
+    _send(request, status, {**headers, "Content-Length": str(len(body))}, body[: len(body) // 2])
     request.close_connection = True
 
 
