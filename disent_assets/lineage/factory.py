@@ -266,20 +266,20 @@ def column_schema(schema: pa.Schema) -> dg.TableSchema:
 @cache
 def _columns(table: str, schema: pa.Schema) -> dg.TableSchema:
     return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                field.name,
-                str(field.type),
-                description=line.text if (line := described(_descriptions(), table, field.name)) else None,
-                constraints=dg.TableColumnConstraints(nullable=field.nullable),
-            )
-            for field in schema
-        ]
+        [table_column(table, field.name, str(field.type), is_nullable=field.nullable) for field in schema]
     )
 
 
+def table_column(relation: str, name: str, kind: str, *, is_nullable: bool = True) -> dg.TableColumn:
+    """Return a column as the UI shows it, with its description in `sql/columns.csv`."""
+    line = described(sql_descriptions(), relation, name)
+    constraints = dg.TableColumnConstraints(nullable=is_nullable)
+    return dg.TableColumn(name, kind, line.text if line else None, constraints=constraints)
+
+
 @cache
-def _descriptions() -> tuple[Description, ...]:
+def sql_descriptions() -> tuple[Description, ...]:
+    """Return the lines of `sql/columns.csv`."""
     return descriptions(SQL)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from disent_assets.lineage.code_references import file_reference
-from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
+from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name, sql_descriptions, table_column
 from disent_assets.lineage.metadata import check_result, check_spec
 from disent_assets.run.plan import steps_in
 from disent_assets.run.step import Event, evaluation
@@ -19,11 +19,9 @@ from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.refresh import newest_refresh, read_build, warehouse_checks
 from disent_assets.warehouse.sql_files import (
     OF_STATES,
-    Description,
     Relation,
     column_sources,
     described,
-    descriptions,
     in_order,
     published_tables,
     relations,
@@ -52,11 +50,6 @@ def shown_relations() -> tuple[Relation, ...]:
     """Return the tables and views, each after those that it reads."""
     ordered = in_order(relations(SQL, published_tables(SQL / "published")))
     return tuple(relation for relation in ordered if relation.kind != "macro")
-
-
-@cache
-def _descriptions() -> tuple[Description, ...]:
-    return descriptions(SQL)
 
 
 @cache
@@ -114,7 +107,7 @@ def _code_reference(relation: Relation) -> dict[str, dg.CodeReferencesMetadataVa
 
 def _description(relation: Relation) -> str:
     name = relation.name.split(".")[1]
-    line = described(_descriptions(), name)
+    line = described(sql_descriptions(), name)
     return relation.description or (line.text if line else f"The rows of sql/published/{name}.csv.")
 
 
@@ -196,12 +189,7 @@ def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResu
 
 def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSchema:
     name = relation.name.split(".")[1]
-    return dg.TableSchema(
-        [
-            dg.TableColumn(column, kind, line.text if (line := described(_descriptions(), name, column)) else None)
-            for column, kind in columns.items()
-        ]
-    )
+    return dg.TableSchema([table_column(name, column, kind) for column, kind in columns.items()])
 
 
 def _column_lineage(workspace: Workspace, name: str, stages: Mapping[str, Key]) -> dg.TableColumnLineage:
