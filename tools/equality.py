@@ -20,7 +20,7 @@ import random_heads as heads
 
 import disent
 from disent_core.errors import TrainingError
-from disent_core.export.folder import PROBES, SENTENCES, Exported, Vectors, difference_of
+from disent_core.export.folder import PROBES, SENTENCES, Exported, difference_of
 from disent_core.export.onnx_graph import graph_vectors
 from disent_core.export.saved_folder import read_record
 from disent_core.export.transformers_folder import folder_vectors
@@ -136,12 +136,10 @@ def loaded(model: disent.Model, folder: Path) -> float:
         pairs = zip(tags(model), tags(again), strict=True)
         return float(np.mean([left != right for left, right in pairs]))
     languages: Sequence[str | None] = model.languages or (None,)
-    return max(difference_of(vectors(model, language), vectors(again, language)) for language in languages)
-
-
-def vectors(model: disent.Model, language: str | None) -> Vectors:
-    """Return all embeddings of the probes."""
-    return model.encode_all(PROBES, language=language)
+    return max(
+        difference_of(*(each.encode_all(PROBES, language=language) for each in (model, again)))
+        for language in languages
+    )
 
 
 def tags(model: disent.Model) -> list[str]:

@@ -32,10 +32,10 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _OSI = "License :: OSI Approved :: "
 
 
-def locked(locks: tuple[str, ...] = LOCKS) -> dict[tuple[str, str], tuple[Requirement, set[str]]]:
+def locked() -> dict[tuple[str, str], tuple[Requirement, set[str]]]:
     """Return the requirement and the hashes of each package and version in the locks."""
     packages: dict[tuple[str, str], tuple[Requirement, set[str]]] = {}
-    for lock in locks:
+    for lock in LOCKS:
         text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
         for part in re.split(r"\n(?=\w)", text):
             if part.startswith("#"):
@@ -53,7 +53,7 @@ def on_linux() -> Iterator[tuple[str, str]]:
             yield key
 
 
-def bill(locks: tuple[str, ...] = LOCKS) -> dict[str, Any]:
+def bill() -> dict[str, Any]:
     """Return the software bill of materials as CycloneDX 1.6; equal locks give equal bills."""
     components = [
         {
@@ -64,7 +64,7 @@ def bill(locks: tuple[str, ...] = LOCKS) -> dict[str, Any]:
             "purl": f"pkg:pypi/{name}@{version}",
             "hashes": [{"alg": "SHA-256", "content": digest} for digest in sorted(hashes)],
         }
-        for (name, version), (_, hashes) in locked(locks).items()
+        for (name, version), (_, hashes) in locked().items()
     ]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(components))
     return {
