@@ -78,7 +78,7 @@ class Project:
     @contextmanager
     def served(self, port: int) -> Iterator[int]:
         """Run the UI and the daemon in a POSIX session of their own; yield its id."""
-        settings = self.code / "disent_assets" / "dagster.yaml"
+        settings = self.code / "disent_assets" / "settings" / "dagster.yaml"
         home = self.folder / "home" / "dagster"
         shutil.copy(settings, home)
         more = {"DAGSTER_HOME": str(home), "DISENT_UI": f"http://127.0.0.1:{port}"}

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,7 @@ from disent_core.lineage.corpora import _in_two_splits
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.nearest import _previous_witnesses, bleu_state, pool
 from disent_core.storage.tables import content_fingerprint
-from disent_core.targets import code_switching
 from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs
-from disent_core.targets.code_switching import CodeSwitchingConfig, code_switched, read_dictionary
 from disent_core.targets.masking import MaskingConfig, mask_utterances
 
 FOLDER = Path(os.environ.get("DISENT_REAL_CORPORA", "data/real"))
@@ -151,23 +148,6 @@ def _of_pairs(folder: Path) -> Iterator[tuple[str, int, Side, Side]]:
         lambda: content_fingerprint(pairs.select(["source"])),
         lambda: loop_fingerprint("source", pairs["source"].to_pylist()),
     )  # fmt: skip
-    words, config = read_dictionary(folder / "dictionaries" / "de.txt"), CodeSwitchingConfig()
-    yield (
-        "code-switched sentences", rows,
-        lambda: code_switched(pairs, words, config),
-        lambda: _loop_switched(pairs, words, config),
-    )  # fmt: skip
-
-
-def _loop_switched(pairs: pa.Table, words: list[tuple[str, str]], config: CodeSwitchingConfig) -> list[dict[str, Any]]:
-    translations = code_switching._translations(words, config.replace)
-    counts: Counter[str] = Counter()
-    rows = []
-    for pair in pairs.to_pylist():
-        if counts[pair["split"]] < config.max_pairs and (row := code_switching._row(pair, translations, config)):
-            counts[pair["split"]] += 1
-            rows.append(row)
-    return rows
 
 
 def main() -> None:

@@ -19,7 +19,9 @@ EVERY_NUMBER = {
     *("parts.readings", "parts.paired_tests", "evaluation.measurements"),
     *("dimensions", "metric_catalogue"),
 }
-NAMES = "select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal and database_name = 'warehouse'"
+NAMES = """
+select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal and database_name = 'warehouse'
+"""
 
 
 def corrected(row, name="csls", value=0.55):

@@ -1,8 +1,8 @@
 """Pool the token states of a text: attention with its complement (FMDA, Section 3), and a maximum over tokens (Facet).
 
 With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1, and (Q c).(K h_j) =
-(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result. The same holds
-for the last layer of deeper maps, with their hidden units in place of h_j.
+(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result. So do the last
+layers of deeper maps, with hidden units in place of h_j.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ class TemplateAttention(nn.Module):
         states: Float[Tensor, "group length dim"],
         mask: Bool[Tensor, "group length"],
     ) -> tuple[Float[Tensor, "group dim"], Float[Tensor, "group dim"]]:
-        """Attend within a group of texts. The last layers of the value maps are applied later, for all groups at once."""
+        """Attend within a group of texts. The last layers of value maps are applied later, to all groups at once."""
         wide = widened(states)
         if self.config.attention_special == "drop":
             mask = without_special_tokens(mask)
