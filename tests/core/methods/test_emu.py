@@ -10,7 +10,7 @@ from synthetic import DIM, world
 
 from disent_core.errors import TrainingError
 from disent_core.methods import emu_head
-from disent_core.methods.emu import METHOD, NO_DISCRIMINATOR, PARALLEL, ContrastiveConfig, EmuConfig, NPairConfig
+from disent_core.methods.emu import ContrastiveConfig, EmuConfig, NPairConfig
 from disent_core.methods.emu_head import (
     ContrastiveTask,
     EmuTask,
@@ -337,14 +337,3 @@ def test_the_dev_accuracy_leaves_the_translation_out():
     near = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
     assert intent_accuracy([near, near], [torch.tensor([0, 0, 1, 1])] * 2) == 1
     assert intent_accuracy([near], [torch.tensor([0, 0, 1, 0])]) == 0.5
-
-
-def test_presets_say_what_the_paper_says():
-    paper = METHOD.presets["paper"]
-    assert (paper.alpha, paper.gamma, paper.center_weight, paper.discriminator_updates) == (50, 1e-4, 1e-4, 5)
-    assert (paper.learning_rate, paper.discriminator_learning_rate, paper.clip) == (1e-3, 5e-4, 0.01)
-    assert (paper.batch_size, paper.epochs, paper.tune) == (16, 3, "encoder")
-    assert METHOD.presets["transformer"] == replace(paper, learning_rate=2e-5)
-    assert METHOD.presets["head"] == replace(paper, tune="head")
-    assert not NO_DISCRIMINATOR.presets["paper"].discriminator
-    assert PARALLEL.presets["paper"].adversary == "translation"

@@ -65,18 +65,6 @@ def test_gradients_reach_every_parameter_of_the_paper_preset_but_the_keys_bias()
     assert still == {"attention.key.bias"}
 
 
-def test_the_presets_have_the_papers_settings_and_in_two_stages_those_of_fmda():
-    paper = METHOD.presets["paper"]
-    assert (paper.learning_rate, paper.batch_size, paper.patience) == (1e-4, 512, 15)
-    assert paper == replace(FmdaConfig(), monitor="dev_retrieval")
-    assert METHOD.presets["hinge"] == replace(paper, contrast="hinge", learning_rate=1e-3)
-    for name, preset in METHOD.presets.items():
-        settings = TWO_STAGE.presets[name]
-        assert settings == FmdaTwoStageConfig(**vars(preset))
-        assert settings.stage1_train_language
-        assert settings.stage2_freeze == ("query", "key", "template_value")
-
-
 def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
     model, batch = head().float(), batch_of_pairs()
     single = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
