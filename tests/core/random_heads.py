@@ -80,14 +80,15 @@ def facet_first(folder: Path) -> Path:
     return stored(folder, "facet_first", settings, layer=1)
 
 
-def mapped(folder: Path, name: str = "emu", kind: str = "linear") -> Path:
+def mapped(folder: Path, kind: str = "linear") -> Path:
     dim = dim_of(folder)
     state = dict(VectorMap(dim, kind).named_parameters())
     tensors = of_seeds(lambda seed: {name: random(value, dim) for name, value in state.items()})
-    return stored(folder, name, replace(methods.method(name).presets["head"], map=kind), tensors)
+    return stored(folder, "emu", replace(methods.method("emu").presets["head"], map=kind), tensors)
 
 
-def projection(folder: Path) -> Path:
+def of_languages(folder: Path, *names: str) -> dict[str, torch.Tensor]:
+    """For each language a matrix that is its weight, and vectors of the other names."""
     dim = dim_of(folder)
     shapes = {"weight": (dim, dim), "bias": (dim,)}
     tensors = {f"{what}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)

@@ -72,14 +72,13 @@ def train(
     return tagger, list(reports)
 
 
-def tiny_bert(folder: Path, *, dim: int = 32, dropout: float = 0.1, pooling: str = "mean") -> EncoderFiles:
+def tiny_bert(folder: Path) -> EncoderFiles:
     """A BERT of random weights; every word of four letters and more is two sub-words."""
     text = [*TEMPLATES, *(value for values in SLOTS.values() for value in values)]
     words = sorted({word for line in text for word in line.split() if not word.startswith("{")})
     pieces = {piece for word in words for piece in ([word[:3], f"##{word[3:]}"] if len(word) > 3 else [word])}
-    noise = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout, "initializer_range": 0.2}
-    save_bert(folder, sorted(pieces), dim=dim, heads=2, longest=40, pooler=False, subwords=True, **noise)
-    return EncoderFiles(folder, pooling, -1, 40, "tiny")
+    save_bert(folder, sorted(pieces), dim=32, heads=2, longest=40, pooler=False, subwords=True, initializer_range=0.2)
+    return EncoderFiles(folder, "mean", -1, 40, "tiny")
 
 
 def tagged_data(files: EncoderFiles, languages: Sequence[str] = ("en", "de")) -> TrainingData:

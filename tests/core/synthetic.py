@@ -23,15 +23,15 @@ def sorted_keys(texts: Iterable[str]) -> np.ndarray:
     return np.sort(np.asarray(text_keys(dict.fromkeys(texts)), dtype=KEY))
 
 
-def vector_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: str = "float32") -> VectorTable:
+def vector_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0) -> VectorTable:
     """Random vectors of these texts, which depend on text and seed alone."""
     keys = sorted_keys(texts)
-    return VectorTable("vectors", keys, np.stack([_random(key, (dim,), seed, dtype) for key in keys]))
+    return VectorTable("vectors", keys, np.stack([_random(key, (dim,), seed, "float32") for key in keys]))
 
 
-def state_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0, dtype: str = "float16") -> StateTable:
+def state_table(texts: Iterable[str], *, dim: int = DIM, seed: int = 0) -> StateTable:
     keys = sorted_keys(texts)
-    states = [_random(key, (3 + key[0] % 5, dim), seed + 1, dtype) for key in keys]
+    states = [_random(key, (3 + key[0] % 5, dim), seed + 1, "float16") for key in keys]
     return StateTable("states", keys, np.concatenate(states), np.cumsum([0, *map(len, states)]))
 
 

@@ -26,11 +26,11 @@ PIVOTS = [
 ]
 
 
-def save_teacher(folder: Path, *, words: list[str] | None = None, seed: int = 0) -> Path:
+def save_teacher(folder: Path, *, words: list[str] | None = None) -> Path:
     """Two layers of 16 dimensions; every letter is a piece, at the beginning of a word and inside it."""
     pieces = dict.fromkeys([*(words or WORDS), *LETTERS, *(f"##{letter}" for letter in LETTERS)])
     kind = {"pooler": False, "subwords": True, "lowercase": True, "initializer_range": 0.1}
-    save_bert(folder, pieces, dim=16, heads=2, longest=32, seed=seed, **kind)
+    save_bert(folder, pieces, dim=16, heads=2, longest=32, **kind)
     return folder
 
 
@@ -52,10 +52,10 @@ def translations(language: str, pivots: Iterable[str] = PIVOTS, corpus: str = "b
     return Translations(corpus, language, column(pivots), foreign)
 
 
-def material(held_out: int = 4) -> Material:
+def material() -> Material:
     """Two languages; every fourth sentence is held out."""
-    kept = [text for index, text in enumerate(PIVOTS) if index % held_out]
-    others = PIVOTS[::held_out]
+    kept = [text for index, text in enumerate(PIVOTS) if index % 4]
+    others = PIVOTS[::4]
     return Material(
         training=[translations(language, kept) for language in FOREIGN],
         held_out=[translations(language, others) for language in FOREIGN],

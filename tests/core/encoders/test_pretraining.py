@@ -44,9 +44,9 @@ def test_the_loss_falls(tmp_path):
     assert np.mean(losses[-2:]) < 0.8 * np.mean(losses[:2])
 
 
-def cut_off(folder, after=4, **changed):
-    with killed(PretrainingTask, after):
-        list(pretrain(TEXTS, config(checkpoint_seconds=0.0, **changed), folder, "cpu"))
+def cut_off(folder):
+    with killed(PretrainingTask, after=4):
+        list(pretrain(TEXTS, config(checkpoint_seconds=0.0), folder, "cpu"))
 
 
 def computed(epochs):

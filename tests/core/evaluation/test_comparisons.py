@@ -160,11 +160,11 @@ def test_methods_of_a_single_run_are_tested_on_items_alone():
     assert both["dream", "raw"]["test"].startswith("seeds_and_items_bootstrap")
 
 
-def predictions(n=120):
+def predictions():
     """Of two methods, the first over two seeds; and the gold scores."""
     rng = np.random.default_rng(8)
-    gold = rng.integers(0, 6, n).astype(np.float32)
-    noise = rng.normal(size=(3, n)) * [[2.0], [2.2], [2.7]]
+    gold = rng.integers(0, 6, 120).astype(np.float32)
+    noise = rng.normal(size=(3, 120)) * [[2.0], [2.2], [2.7]]
     return (gold + noise).astype(np.float32), gold
 
 

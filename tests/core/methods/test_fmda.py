@@ -128,9 +128,9 @@ def maps_that_moved(before, after):
     }
 
 
-def fresh(settings, seeds=SEEDS):
+def fresh(settings):
     parameters = {}
-    for seed in seeds:
+    for seed in SEEDS:
         torch.manual_seed(seed)
         head = TemplateStage(WORLD_DIM, 2, settings)
         parameters[seed] = {name: value.detach() for name, value in head.named_parameters()}

@@ -286,14 +286,14 @@ def test_two_languages_at_once_are_rejected():
 CITIES = [("berlin", "Berlin"), ("munich", "München"), ("cologne", "Köln"), ("vienna", "Wien")]
 
 
-def weather(cities, *, split="train", start=0):
+def weather(cities, *, split="train"):
     """An utterance for each pair of names, in English and in German."""
     english = [
-        utterance(f"weather in {city} now", "O O B-city B-time", key=f"{split}{start + i}", split=split, language="en")
+        utterance(f"weather in {city} now", "O O B-city B-time", key=f"{split}{i}", split=split, language="en")
         for i, (city, _) in enumerate(cities)
     ]
     german = [
-        utterance(f"jetzt wetter in {city}", "B-time O O B-city", key=f"{split}{start + i}", split=split, language="de")
+        utterance(f"jetzt wetter in {city}", "B-time O O B-city", key=f"{split}{i}", split=split, language="de")
         for i, (_, city) in enumerate(cities)
     ]
     return english, german

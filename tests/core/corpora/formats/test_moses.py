@@ -20,8 +20,8 @@ def named(tmp_path, *names):
     return tmp_path
 
 
-def two(tmp_path, english="a cat\na dog\n", german="eine Katze\nein Hund\n"):
-    (tmp_path / "en-de.en").write_bytes(english if isinstance(english, bytes) else english.encode())
+def two(tmp_path, german="eine Katze\nein Hund\n"):
+    (tmp_path / "en-de.en").write_text("a cat\na dog\n")
     (tmp_path / "en-de.de").write_bytes(german if isinstance(german, bytes) else german.encode())
     return tmp_path
 

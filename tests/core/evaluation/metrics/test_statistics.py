@@ -197,8 +197,8 @@ CORRELATIONS = {pearson: stats.pearsonr, spearman: stats.spearmanr}
 of_correlations = pytest.mark.parametrize("statistic", CORRELATIONS, ids=["pearson", "spearman"])
 
 
-def scores(n, *, levels=None, seed=3):
-    items = np.random.default_rng(seed).multivariate_normal([0, 2], [[1, 0.6], [0.6, 1]], size=n)
+def scores(n, *, levels=None):
+    items = np.random.default_rng(3).multivariate_normal([0, 2], [[1, 0.6], [0.6, 1]], size=n)
     if levels:
         items[:, 1] = np.round(items[:, 1] * levels / 5)
     return items

@@ -267,8 +267,8 @@ def test_other_probes_of_the_language_have_the_texts_of_the_linear_one(probe):
     }
 
 
-def rows_of(split, intents, start=0):
-    return {f"{split}{start + place}": (intent, f"{split} {place}") for place, intent in enumerate(intents)}
+def rows_of(split, intents):
+    return {f"{split}{place}": (intent, f"{split} {place}") for place, intent in enumerate(intents)}
 
 
 def both(dev="abab", test="ba", name="dev"):
