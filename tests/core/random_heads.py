@@ -90,24 +90,21 @@ def mapped(folder: Path, kind: str = "linear") -> Path:
 def of_languages(folder: Path, *names: str) -> dict[str, torch.Tensor]:
     """For each language a matrix that is its weight, and vectors of the other names."""
     dim = dim_of(folder)
-    shapes = {"weight": (dim, dim), "bias": (dim,)}
-    tensors = {f"{what}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)
-               for what, shape in shapes.items() for of in LANGUAGES}  # fmt: skip
-    return stored(folder, "projection", tensors=tensors)
+    shapes = {name: (dim, dim) if name == "weight" else (dim,) for name in names}
+    return {f"{name}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)
+            for name, shape in shapes.items() for of in LANGUAGES}  # fmt: skip
+
+
+def projection(folder: Path) -> Path:
+    return stored(folder, "projection", tensors=of_languages(folder, "weight", "bias"))
 
 
 def centered(folder: Path, preset: str = "paper") -> Path:
-    dim = dim_of(folder)
-    tensors = {f"mean.{of}": random(torch.zeros(dim, dtype=torch.float64), dim) for of in LANGUAGES}
-    return stored(folder, "centered", methods.method("centered").presets[preset], tensors)
+    return stored(folder, "centered", methods.method("centered").presets[preset], of_languages(folder, "mean"))
 
 
 def aligned(folder: Path, name: str) -> Path:
-    dim = dim_of(folder)
-    shapes = {"mean": (dim,), "weight": (dim, dim)}
-    tensors = {f"{what}.{of}": random(torch.zeros(shape, dtype=torch.float64), dim)
-               for what, shape in shapes.items() for of in LANGUAGES}  # fmt: skip
-    return stored(folder, name, tensors=tensors)
+    return stored(folder, name, tensors=of_languages(folder, "mean", "weight"))
 
 
 def tuned(folder: Path, name: str = "fine_tuned", preset: str = "paper") -> Path:

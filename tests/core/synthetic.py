@@ -103,10 +103,14 @@ def world(*pairs: str, dim: int = DIM, seed: int = 0, **counts: int) -> World:
     )
 
 
-def data_with_mates(toy: World, config: ParallelMateConfig) -> TrainingData:
+def mates_of(toy: World, config: ParallelMateConfig) -> list[pa.Table]:
     by_language = {table["language"][0].as_py(): table for table in toy.utterances}
     pairs = [table["pair"][0].as_py() for table in toy.aligned]
-    mates = [parallel_mates(pair, *(by_language[code] for code in pair.split("-")), config) for pair in pairs]
+    return [parallel_mates(pair, *(by_language[code] for code in pair.split("-")), config) for pair in pairs]
+
+
+def data_with_mates(toy: World, config: ParallelMateConfig) -> TrainingData:
+    mates = mates_of(toy, config)
     return training_data(toy.aligned, toy.vectors, masked=False, mates=mates, utterances=toy.utterances)
 
 

@@ -29,11 +29,14 @@ pytest.importorskip("sentence_transformers")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
-def vectors_of(folder: Path, texts=TEXTS, **options):
+def loaded_by_library(folder: Path, **options):
     from sentence_transformers import SentenceTransformer
 
-    options = {"trust_remote_code": True} if read_record(folder)["needs_code"] else {}
-    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, **options)
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True, **options)
+
+
+def vectors_of(folder: Path, texts=TEXTS):
+    model = loaded_by_library(folder, trust_remote_code=bool(read_record(folder)["needs_code"]))
     return {name: model.encode(texts, task=name) for name in read_record(folder)["routes"]}, model
 
 
@@ -198,13 +201,11 @@ def test_what_needs_the_shipped_module_is_exported_when_it_is_named(tmp_path):
 
 
 def test_code_of_a_folder_is_run_neither_by_a_check_nor_without_the_flag(tmp_path):
-    from sentence_transformers import SentenceTransformer
-
     out = tmp_path / "out"
     export_head(open_head(CASES["fmda"](tmp_path), device="cpu"), out, seed=4)
     assert check_folder(out).routes == tuple(ALL)
     with pytest.raises(ValueError, match="trust_remote_code=True"):
-        SentenceTransformer(str(out), device="cpu", local_files_only=True)
+        loaded_by_library(out)
     (out / "modeling_disent.py").write_text("raise SystemExit('this was run')", encoding="utf-8")
     with pytest.raises(DamagedError, match=r"modeling_disent\.py: it has changed"):
         check_folder(out)
@@ -355,12 +356,6 @@ def two_parts(tmp_path_factory) -> Path:
     return export_head(open_head(CASES["lexicon"](place), device="cpu"), place / "out", seed=4).folder
 
 
-def loaded_by_library(two_parts: Path, **options):
-    from sentence_transformers import SentenceTransformer
-
-    return SentenceTransformer(str(two_parts), device="cpu", local_files_only=True, trust_remote_code=True, **options)
-
-
 def shortened(whole: np.ndarray, kept: tuple[int, int]) -> np.ndarray:
     """The first columns of both parts, each as long as the part was."""
     shortened = []
@@ -372,9 +367,10 @@ def shortened(whole: np.ndarray, kept: tuple[int, int]) -> np.ndarray:
 
 
 def test_truncate_dim_keeps_a_share_of_template_and_residual_however_it_is_set(two_parts):
-    model = loaded_by_library(two_parts)
+    model = loaded_by_library(two_parts, trust_remote_code=True)
     wanted = shortened(model.encode(TEXTS), (4, 2))
-    truncated = [model.encode(TEXTS, truncate_dim=6), loaded_by_library(two_parts, truncate_dim=6).encode(TEXTS)]
+    shorter = loaded_by_library(two_parts, trust_remote_code=True, truncate_dim=6)
+    truncated = [model.encode(TEXTS, truncate_dim=6), shorter.encode(TEXTS)]
     with model.truncate_embeddings(6):
         truncated.append(model.encode(TEXTS))
         assert model.get_embedding_dimension() == 6
@@ -383,7 +379,7 @@ def test_truncate_dim_keeps_a_share_of_template_and_residual_however_it_is_set(t
 
 
 def test_one_part_keeps_its_first_columns_all_dimensions_stay_and_too_few_for_all_parts_are_refused(two_parts):
-    model = loaded_by_library(two_parts)
+    model = loaded_by_library(two_parts, trust_remote_code=True)
     template, meaning = (model.encode(TEXTS, task=name) for name in ("template", "meaning"))
     np.testing.assert_array_equal(model.encode(TEXTS, task="template", truncate_dim=5), template[:, :5])
     for dimensions in (11, 99):

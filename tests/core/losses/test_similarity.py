@@ -6,17 +6,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from loops import cosine
+from synthetic import random_rows
 
 from disent_core.losses import similarity
 
 
 def rows(count: int, dim: int, seed: int) -> torch.Tensor:
-    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return random_rows(count, dim, seed=seed)
 
 
 def loop_cosine(left: torch.Tensor, right: torch.Tensor) -> float:
-    dot = sum(float(a) * float(b) for a, b in zip(left, right, strict=True))
-    return dot / math.sqrt(sum(float(a) ** 2 for a in left)) / math.sqrt(sum(float(b) ** 2 for b in right))
+    return cosine(left.tolist(), right.tolist())
 
 
 seeds = st.integers(0, 10_000)

@@ -1,24 +1,23 @@
 """BERTScore against loops over tokens and the authors' package, and retrieval by late interaction."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import ragged_bank
+from task_inputs import ENGLISH as IN_ENGLISH
+from task_inputs import GERMAN as IN_GERMAN
+from task_inputs import crosslingual, evaluated
 
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import load as load_encoder
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import EvaluationConfig, LateInteraction, Problem, Texts
+from disent_core.evaluation.contract import LateInteraction, Problem, Texts
 from disent_core.evaluation.measurement import measured
 from disent_core.evaluation.metrics.ranking import gold_ranks, nearest
-from disent_core.evaluation.runner import evaluate
-from disent_core.evaluation.tasks.retrieval_problem import Pool, retrieval_problem
 from disent_core.methods import untrained_head
 from disent_core.methods.untrained import BertscoreConfig
 from disent_core.training.data import StateBank, TextFeatures, VectorBank
@@ -194,35 +193,19 @@ def test_what_can_not_be_searched_is_refused(pool):
         nearest(random_matrix([3]), pool, 1)
 
 
-def texts_of(language, count):
-    return Texts(language, [f"{language}{place}" for place in range(count)])
-
-
 def embed(texts, seed):
     return {"sentence": random_matrix([3 + place % 4 for place in range(len(texts))], seed=len(texts.language))}
-
-
-def run(problem, embedder=embed):
-    identity = {"method": "bertscore", "encoder": "toy", "trained_on": "", "seeds": None, "fingerprint": "f"}
-    config = EvaluationConfig(bootstrap_samples=10)
-    return evaluate([problem], embedder, **identity, config=config, created_at=datetime(2024, 5, 1, tzinfo=UTC))
-
-
-def translation_problem(count=5):
-    ids, gold = pa.array([str(place) for place in range(count)]), np.arange(count)[:, None]
-    pool = Pool(texts=texts_of("de", count), ids=ids, gold=gold)
-    names = {"task": "crosslingual_retrieval", "dataset": "toy", "evaluated_on": "en-de"}
-    return retrieval_problem(texts_of("en", count), ids, pool, EvaluationConfig(), **names)
 
 
 def test_retrieval_scores_a_late_interaction_with_one_entry_a_text():
     assert isinstance(random_matrix([3]), LateInteraction)
     assert not isinstance(np.ones((2, 2)), LateInteraction)
-    result = run(translation_problem())
+    problem, _ = crosslingual(IN_ENGLISH, IN_GERMAN)
+    result = evaluated([problem], embed)
     assert result.metrics["value"].to_pylist() == [1.0]  # both sides are the same random texts
-    assert result.rankings.num_rows == 25
+    assert result.rankings.num_rows == 9
     with pytest.raises(EncoderError, match="not one row for each text"):
-        run(translation_problem(), lambda texts, seed: {"sentence": random_matrix([3])})
+        evaluated([problem], lambda texts, seed: {"sentence": random_matrix([3])})
 
 
 def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
@@ -231,6 +214,6 @@ def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
         def score(self, matrices):
             return [measured("mean", matrices["texts"].mean(axis=1))]
 
-    problem = Mean(task="t", dataset="d", evaluated_on="en", texts={"texts": texts_of("en", 4)})
-    assert run(problem).metrics.num_rows == 0
-    assert run(problem, lambda texts, seed: {"sentence": np.ones((len(texts), 2))}).metrics.num_rows == 1
+    problem = Mean(task="t", dataset="d", evaluated_on="en", texts={"texts": Texts("en", [*"abcd"])})
+    assert evaluated([problem], embed).metrics.num_rows == 0
+    assert evaluated([problem], lambda texts, seed: {"sentence": np.ones((4, 2))}).metrics.num_rows == 1

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from language_tables import SPLITS, aligned, language
-from synthetic import vector_table, world
+from synthetic import mates_of, vector_table, world
 
 from disent_core.errors import TrainingError
 from disent_core.lineage.embeddings import texts_to_encode
 from disent_core.storage.tables import rows_table
-from disent_core.targets.parallel_mates import ParallelMateConfig, parallel_mates
+from disent_core.targets.parallel_mates import ParallelMateConfig
 from disent_core.text import text_key
 from disent_core.training.build_data import training_data
 from disent_core.training.needs import SIDES, Need, training_fingerprint
@@ -86,18 +86,12 @@ def test_utterances_come_by_split_and_language_with_the_rows_of_their_texts():
 
 
 def test_mates_have_the_rows_of_their_texts_if_they_are_encoded():
-    toy = world("en-de", "en-es")
-    by_language = {table["language"][0].as_py(): table for table in toy.utterances}
-    mates = [
-        parallel_mates(pair, *(by_language[code] for code in pair.split("-")), ParallelMateConfig())
-        for pair in ("en-de", "en-es")
-    ]
-    texts = {language: set(of) for language, of in toy.texts.items()}
+    mates, texts = mates_of(WORLD, ParallelMateConfig()), {language: set(of) for language, of in WORLD.texts.items()}
     for row in (row for table in mates for row in table.to_pylist()):
         texts[row["source_language"]].add(row["source_text"])
         texts[row["target_language"]].add(row["target_text"])
     tables = {language: vector_table(of) for language, of in texts.items()}
-    data = training_data(toy.aligned, tables, masked=False, mates=mates, encoded_mates=True)
+    data = training_data(WORLD.aligned, tables, masked=False, mates=mates, encoded_mates=True)
     stored = data.mates["train"]
     for name in SIDES:
         languages = [data.languages[int(label)] for label in data.splits["train"].language[name][stored.pair]]
