@@ -179,10 +179,8 @@ def dense(folder: Path) -> Path:
 
 CASES: Mapping[str, Callable[[Path], Path]] = {
     "dream": partial(frozen, name="dream"),
-    "mean pooling": partial(frozen, name="dream", pooling="mean"),
     "the model's own pooler": partial(frozen, name="dream", pooling="pooler"),
     "the dense layer of sentence-transformers": dense,
-    "a layer below the last": partial(frozen, name="dream", layer=1),
     "the embedding layer": partial(frozen, name="dream", layer=0, pooling="mean"),
     "several layers": partial(frozen, name="dream", layer=(1, -1), pooling="mean"),
     "meat_oracle": partial(frozen, name="meat_oracle"),

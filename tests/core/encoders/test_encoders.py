@@ -270,8 +270,6 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
     ({"id": "a/b"}, "either a path"),
     ({"path": None}, "either a path"),
     ({"revision": "v1"}, "needs an id"),
-    ({"max_length": 2}, "max_length must be at least 3 .*, not 2"),
-    ({"batch_tokens": 0}, "batch_tokens must be at least 1 .*, not 0"),
     ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
     ({"layer": (1, 1)}, r"layer must be distinct, not \[1, 1\]"),
     ({"layer": ()}, "layer must name at least one"),

@@ -207,14 +207,6 @@ MALFORMED = {
     "no JSON": (damaged("v.jsonl"), r"v\.jsonl: this can't be read as JSON lines \("),
     "JSON lines that are no objects": (json_lines([1]), "must be an object"),
     "no JSON lines": (json_lines(), r"v\.jsonl: "),
-    "JSON lines without vectors": (
-        json_lines({"text": "a"}),
-        r"v\.jsonl: the columns are \['text'\]\. Name them vector",
-    ),
-    "a JSON line without vector": (
-        json_lines({"text": "a", "vector": [1, 2]}, {"text": "b"}),
-        r"v\.jsonl:2: a vector of 0 dimensions",
-    ),
     "a vector of words": (json_lines({"text": "a", "vector": ["one"]}), r"v\.jsonl: this can't be read as JSON lines"),
     "NaN": (parquet(matrix=with_value(np.nan)), r"v\.parquet:3: .*'wie wird das wetter'"),
     "infinity in a matrix": (npy(matrix=with_value(np.inf)), r"v\.npy:3: "),
@@ -228,10 +220,6 @@ MALFORMED = {
         r"v\.parquet:3: a vector of 1 dimensions, where the first has 2",
     ),
     "no vector": (columns(text=TEXTS[:2], vector=[[1.0, 2.0], None]), r"v\.parquet:2: a vector of 0 dimensions"),
-    "empty vectors": (
-        columns(text=TEXTS[:1], vector=pa.array([[]], pa.list_(pa.float32()))),
-        r"v\.parquet:1: a vector of 0 dimensions",
-    ),
     "files of two widths": (two_widths, r"b\.parquet: vectors have 2 dimensions, and those of .*a\.parquet have 3"),
     "a text twice": (
         parquet(["f\u00fcnf", "x", "fu\u0308nf", "y"]),

