@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from disent_core import static_model
-from disent_core.methods.modules.word_rows import random_rows, rows_of_text, rows_of_word, words_of
+from disent_core.methods.modules.word_rows import random_rows, rows_of_word, words_of
 from disent_core.static_model import StaticModel, UnseenTextWarning
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,11 +58,6 @@ def test_a_text_is_the_sum_of_the_rows_of_its_distinct_words_up_to_rounding(bits
     sums = model(bits, unseen).encode(TEXTS, normalize=False)
     expected = np.stack([by_hand(text, unseen) for text in TEXTS])
     assert np.abs(sums - expected).max() <= off * np.abs(expected).max()
-
-
-def test_rows_of_the_largest_table_are_not_cut_to_the_default_number():
-    rows = [rows_of_text(text) for text in TEXTS]
-    assert any(row >= ROWS for of_text in rows for row in of_text)
 
 
 def test_the_words_of_chunks_are_those_of_the_whole_text_also_where_a_chunk_has_no_letters():

@@ -24,7 +24,7 @@ from tools import results
 
 CLIMBING = (
     "..", ".", "", "../x", "x/../y", "/etc/passwd", "a/b", "a\\b", "~", "~root", ".hidden", "-x", "a\x00b", "a\nb",
-    "\x1b[2J", "x..y", "%2e%2e", "a b", "ä", "{language}", "*", "nul\r",
+    "\x1b[2J", "a\n", "x..y", "%2e%2e", "a b", "ä", "{language}", "*", "nul\r",
 )  # fmt: skip
 
 CONFIG = (

@@ -19,7 +19,7 @@ from disent_core.corpora.lines import MOST_LINE_BYTES, parallel_lines, read_line
 from disent_core.corpora.paths import files_hash
 from disent_core.corpora.row_errors import RowErrors
 from disent_core.corpora.rows import check_rows
-from disent_core.errors import AlignmentError, CorpusError, located, quoted
+from disent_core.errors import CorpusError, located, quoted
 from disent_core.storage.tables import rows_table
 from disent_core.targets.template_pairs import TemplatePairConfig, template_pairs
 from disent_core.text import MARKERS, MASK, MOST_CHARACTERS, text_key
@@ -73,15 +73,6 @@ def sides(tmp_path, left, right):
 def test_lines_that_are_blank_in_both_files_are_left_out(tmp_path):
     read = parallel_lines(*sides(tmp_path, "a\n\nc\n", "x\n \nz\n"), RowErrors())
     assert [list(map(str, column)) for column in read] == [["1", "3"], ["a", "c"], ["x", "z"]]
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "place"), [("a\nb\nc\n", "x\ny\n", "p.en:3"), ("a\n", "x\ny\nz\n", "p.de:2")]
-)
-def test_files_of_unequal_length_are_named_with_the_first_line_too_many(tmp_path, left, right, place):
-    message = rf"{place}: p.en has \d lines and p.de has \d; this line has no partner. Take both"
-    with pytest.raises(AlignmentError, match=message):
-        parallel_lines(*sides(tmp_path, left, right), RowErrors())
 
 
 def test_a_pair_without_one_side_or_with_a_text_that_cannot_be_stored_is_left_out(tmp_path):

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sinus_encoder import SinusEncoder
 from tiny_encoder import tiny_encoder
-from word_bert import config, encode, save_model
 
 from disent_core.embeddings import mmap_cache
 from disent_core.embeddings import store as embeddings
@@ -209,20 +208,6 @@ def test_states_of_8_bits_are_as_by_a_loop_over_tokens_and_half_as_large(store):
             assert restored == pytest.approx(expected, abs=1e-3)
             assert restored == pytest.approx(token.tolist(), abs=0.51 * scale + 1e-3)
     assert (table.values.dtype, table.values.shape[1], bank.values.dim) == (np.int8, DIM + 2, DIM)
-
-
-def test_a_round_trip_through_a_real_model_equals_encoding_directly(tmp_path):
-    from disent_core.encoders.transformer import load
-
-    texts = ["wake me up at nine", "play jazz", "up", "play some jazz on friday"]
-    real = load(config(save_model(tmp_path / "model"), pooling="mean"), "cpu")
-    store = EmbeddingStore(tmp_path, encoder="tiny", fingerprint=real.fingerprint, language="en")
-    encode_missing(store, real, by_key(*texts), state_keys=by_key(*texts))
-    vectors, states = encode(real, texts)
-    np.testing.assert_array_equal(vectors_of(store, by_key(*texts)), vectors)
-    table = store.open_states()
-    row = table.rows([text_key("up")])[0]
-    np.testing.assert_array_equal(table.values[table.offsets[row] : table.offsets[row + 1]], states[2])
 
 
 def test_tables_are_memory_maps_sorted_by_key_that_torch_takes(store, encoder):

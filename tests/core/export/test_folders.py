@@ -227,8 +227,8 @@ def test_embeddings_are_chosen_among_those_there_are(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
     with pytest.raises(ValueError, match="no route 'form'; choose one of meaning, template, residual, language"):
         export_head(head, tmp_path / "out", seed=4, embeddings=["form"])
-    export_head(head, tmp_path / "out", seed=4, embeddings=["residual"])
-    assert read_record(tmp_path / "out")["routes"] == ["residual"]
+    export_head(head, tmp_path / "out", seed=4, embeddings=["shape"])
+    assert read_record(tmp_path / "out")["routes"] == ["template"]
 
 
 def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
@@ -254,13 +254,6 @@ def test_a_head_without_mates_is_exported_without_template_and_residual_and_its_
     static = of_head(head)
     assert static.names == ("meaning",)
     assert np.array_equal(static.encode(TEXTS), meaning)
-
-
-def test_shape_names_the_route_of_the_template(tmp_path):
-    written = export_head(
-        open_head(CASES["lexicon"](tmp_path), device="cpu"), tmp_path / "out", seed=4, embeddings=["shape"]
-    )
-    assert list(written.routes.steps) == ["template"]
 
 
 def exported_graph(case: str, folder: Path, seed: int = 4) -> Path:

@@ -49,12 +49,8 @@ def packed(path, members, mode="w:gz"):
     with tarfile.open(path, mode) as archive:
         for name, content in members.items():
             member = tarfile.TarInfo(name)
-            if isinstance(content, str):
-                member.type, member.linkname = tarfile.SYMTYPE, content
-                archive.addfile(member)
-            else:
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
     return path
 
 
@@ -125,26 +121,11 @@ def test_a_folder_is_read_at_any_of_its_levels(tmp_path, inside):
     assert read(unpacked(tmp_path, line()) / inside).num_rows == 1
 
 
-@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 @pytest.mark.parametrize("prefix", ["", "./", "any/1.1/"])
-def test_an_archive_is_read_whatever_its_compression_and_prefix(tmp_path, mode, prefix):
-    archive = packed(tmp_path / "m.tar", {f"{prefix}data/en-US.jsonl": line().encode()}, mode)
+def test_an_archive_is_read_whatever_its_prefix(tmp_path, prefix):
+    archive = packed(tmp_path / "m.tar", {f"{prefix}data/en-US.jsonl": line().encode()})
     assert read(archive).num_rows == 1
     assert [path.name for path in tmp_path.rglob("*")] == ["m.tar"]  # nothing is unpacked to disk
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("../data/en-US.jsonl", line().encode()),
-        ("1.1/../../data/en-US.jsonl", line().encode()),
-        ("1.1/data/en-US.jsonl", "../../secret"),  # a link
-    ],
-)
-def test_members_that_climb_and_links_are_not_read(tmp_path, name, content):
-    (tmp_path / "secret").write_text(line())
-    with pytest.raises(CorpusError, match="not in it"):
-        read(packed(tmp_path / "m.tar.gz", {name: content}))
 
 
 def test_the_hash_is_that_of_the_locale_alone(tmp_path):

@@ -205,13 +205,6 @@ def scores(n, *, levels=None):
 
 
 @of_correlations
-@pytest.mark.parametrize("levels", [None, 4])
-def test_a_correlation_equals_scipys(statistic, levels):
-    items = scores(80, levels=levels)
-    assert statistic(items[None])[0] == pytest.approx(CORRELATIONS[statistic](*items.T).statistic, abs=1e-12)
-
-
-@of_correlations
 def test_the_interval_of_a_correlation_equals_scipys_on_the_same_draws(statistic):
     items = scores(60, levels=6)
     expected = stats.bootstrap(

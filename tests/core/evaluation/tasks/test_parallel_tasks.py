@@ -181,16 +181,6 @@ def test_translations_are_retrieved_in_both_directions_by_strict_id(name, kind):
     assert {"split": "test", "ties": "lowest", "pool_size": 2}.items() <= forth.settings.items()
 
 
-@pytest.mark.parametrize(("equal_text_counts", "expected"), [(False, 0.5), (True, 1.0)])
-def test_a_copy_of_the_gold_sentence_counts_as_the_rule_says(equal_text_counts, expected):
-    rows = {"1": ("a", "same"), "2": ("b", "same")}
-    config = replace(CONFIG, equal_text_counts=equal_text_counts)
-    forth, _ = problems("tatoeba_retrieval", pair_inputs(("de", "en"), rows, "translations"), config)
-    pool = np.ones((len(forth.texts["pool"]), 2))
-    assert scored(forth, query=np.eye(2), pool=pool)["accuracy_at_1"].value == expected
-    assert forth.settings["pool_duplicates"] == 1
-
-
 def test_held_out_retrieval_is_of_the_test_split_whatever_the_split_of_other_tasks():
     inputs, config = pair_inputs(("de", "en"), PAIRS, "bitext"), replace(CONFIG, split="dev")
     (forth, _) = problems("heldout_retrieval", inputs, config)
