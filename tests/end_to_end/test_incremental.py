@@ -93,26 +93,38 @@ def test_a_change_that_is_taken_back_encodes_nothing_and_gives_the_old_weights_a
     assert edit.restored.metrics == edit.before.metrics
 
 
+HEADS = {f"heads/tiny/{name}_head [en-de]" for name in ("dream", "fmda", "fmda_softmax")}
+METRICS_OF = {f"evaluation/tiny/{name}_metrics [en-de]" for name in ("raw", "dream", "fmda", "fmda_softmax")}
 GATES = "+key:*_training_data or +key:*_evaluation_sets"
-OF_METHODS = {
-    "train": {f"heads/tiny/{name}_head [en-de]" for name in ("dream", "fmda", "fmda_softmax")},
-    "test": set[str](),
-}
 
 
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_an_edit_makes_exactly_the_heads_and_metrics_stale_that_read_it_and_one_of_test_trains_nothing(copied, split):
-    weights = copied.weights()
-    copied.change_word("de-DE", split=split)
-    assert copied.materialize(GATES)["encoded"] >= 1
-    assert [copied.disent("status", *more).exit_code for more in ((), ("--check",))] == [0, 1]
-    rows = json.loads(copied.disent("status", "--format", "json").stdout)
+def stale_of_methods(project: Project) -> set[str]:
+    assert [project.disent("status", *more).exit_code for more in ((), ("--check",))] == [0, 1]
+    rows = json.loads(project.disent("status", "--format", "json").stdout)
     stale = {f"{row['asset']} [{row['partition']}]" for row in rows if row["state"] == "stale"}
-    metrics = {f"evaluation/tiny/{name}_metrics [en-de]" for name in ("raw", "dream", "fmda", "fmda_softmax")}
-    assert {name for name in stale if name.startswith(("heads/", "evaluation/"))} == OF_METHODS[split] | metrics
-    if split == "test":
-        assert copied.materialize()["steps"] == 0
-        assert copied.weights() == weights
+    return {name for name in stale if name.startswith(("heads/", "evaluation/"))}
+
+
+def test_an_edit_of_train_makes_exactly_the_heads_and_metrics_stale_that_read_it(copied):
+    copied.change_word("de-DE")
+    assert copied.materialize(GATES)["encoded"] >= 1
+    assert stale_of_methods(copied) == HEADS | METRICS_OF
+
+
+def test_an_edit_of_test_trains_nothing_and_its_numbers_are_stale_until_the_warehouse_has_read_them(copied):
+    weights = copied.weights()
+    copied.change_word("de-DE", split="test")
+    assert copied.materialize(GATES)["encoded"] >= 1
+    assert stale_of_methods(copied) == METRICS_OF
+    assert copied.materialize("+group:evaluation_tiny")["steps"] == 0
+    assert copied.weights() == weights
+    assert copied.ask("select distinct is_stale from metrics") == [{"is_stale": True}]
+    assert "stale: " in copied.disent("leaderboard").stdout
+    copied.materialize()
+    assert copied.ask("from metrics where is_stale") == []
+    (run,) = copied.ask("select changed_count as n from runs where refresh = 2")
+    assert run["n"] > 0
+    assert copied.ask("select count(*) as n from metrics where refresh = 2") == [run]
 
 
 def test_what_is_made_from_a_stale_table_is_not_called_up_to_date(copied):

@@ -50,18 +50,6 @@ def test_a_run_records_the_states_of_all_assets_and_begins_the_history_with_its_
     assert finished.ask(unknown) == []
 
 
-def test_numbers_are_stale_until_the_warehouse_has_read_the_metrics_that_were_made_again(copied):
-    copied.change_word("de-DE", split="test")
-    copied.materialize("+group:evaluation_tiny")
-    assert [row["is_stale"] for row in copied.ask("select distinct is_stale from metrics")] == [True]
-    assert "stale: " in copied.disent("leaderboard").stdout
-    copied.materialize()
-    assert copied.ask("from metrics where is_stale") == []
-    (run,) = copied.ask("select changed_count as n from runs where refresh = 2")
-    assert run["n"] > 0
-    assert copied.ask("select count(*) as n from metrics where refresh = 2") == [run]
-
-
 def test_status_says_missing_where_files_are_gone(copied):
     shutil.rmtree(copied.home / "heads" / "tiny" / "dream")
     lines = copied.disent("status").stdout.splitlines()
