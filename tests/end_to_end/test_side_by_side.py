@@ -115,7 +115,24 @@ def test_two_runs_at_once_with_workers_share_the_work_and_make_what_one_process_
     assert processes_of(fresh) == []
 
 
-def test_a_killed_worker_costs_its_step_only(copied):
+def assert_stopped(project: Project, command: "subprocess.Popen[str]", number: signal.Signals, code: int) -> str:
+    """Stop a command by a signal, assert that nothing is left of it, and return what it printed."""
+    os.killpg(command.pid, number)
+    out, err = command.communicate(timeout=60)
+    assert command.returncode == code
+    assert err.endswith(STOPPED)
+    assert "Traceback" not in err
+    wait_until(lambda: processes_of(project) == [])
+    for left in temporary_files(project):  # of a process that was killed because it had not stopped within a second
+        write_text(left.parent / "next", "the next file of the folder removes them")
+    assert temporary_files(project) == []
+    with open_instance(project.home):
+        pass
+    assert not statuses(project) & {dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED}
+    return out
+
+
+def test_a_killed_worker_costs_its_step_only_and_a_signal_stops_the_others_with_one_line(copied):
     command = in_training(copied, 2)
     wait_until(lambda: any(map(is_training, processes_of(copied))))
     worker = next(process for process in processes_of(copied) if is_training(process))
@@ -124,25 +141,11 @@ def test_a_killed_worker_costs_its_step_only(copied):
     line = next(line for line in command.stderr if "failed" in line)
     assert re.match(r"heads/tiny/\w+_head \[en-\w\w\]: failed", line)
     assert any(line.endswith("left)\n") and "begins" in line for line in command.stderr)  # another one has its place
-    os.killpg(command.pid, signal.SIGINT)
-    assert "memory was full" not in command.communicate(timeout=60)[0]
+    assert "memory was full" not in assert_stopped(copied, command, signal.SIGTERM, 143)
 
 
-@pytest.mark.parametrize(("workers", "number", "code"), [(1, signal.SIGINT, 130), (2, signal.SIGTERM, 143)])
-def test_a_signal_stops_all_with_one_line_and_leaves_nothing(copied, workers, number, code):
-    command = in_training(copied, workers)
-    os.killpg(command.pid, number)
-    _, err = command.communicate(timeout=60)
-    assert command.returncode == code
-    assert err.endswith(STOPPED)
-    assert "Traceback" not in err
-    wait_until(lambda: processes_of(copied) == [])
-    for left in temporary_files(copied):  # of a process that was killed because it had not stopped within a second
-        write_text(left.parent / "next", "the next file of the folder removes them")
-    assert temporary_files(copied) == []
-    with open_instance(copied.home):
-        pass
-    assert not statuses(copied) & {dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED}
+def test_an_interrupt_stops_a_command_without_workers_too(copied):
+    assert_stopped(copied, in_training(copied, 1), signal.SIGINT, 130)
 
 
 def test_workers_end_with_a_killed_command_and_their_runs_are_ended_by_the_next(copied):
