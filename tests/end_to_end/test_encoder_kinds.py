@@ -20,6 +20,7 @@ def test_a_kind_is_made_encodes_and_is_measured(copied, monkeypatch):
     monkeypatch.setitem(ENCODER_KINDS, "toy", "toy_kind:ToyConfig")
     copied.configure(SCRATCH, 'name = "letters"\nkind = "toy"\nletters = 6\n')
     copied.only("raw", "dream")
+    copied.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
     assert "missing embeddings/letters/letters_encoder" in copied.disent("status").stdout
     first = copied.materialize()
     assert first["encoded"] > 0
@@ -47,6 +48,7 @@ def test_what_is_no_kind_is_refused_with_the_kinds_that_there_are(fresh):
 def test_raw_and_lexicon_are_made_and_measured_on_hashed_words_and_the_saved_head_embeds(fresh):
     fresh.configure(SCRATCH, 'name = "none"\nkind = "words"\ndim = 64\n')
     fresh.only("raw", "lexicon")
+    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
     fresh.configure("[methods.dream]\nmax_epochs = 6", "[methods.lexicon]\nepochs = 1")
     first = fresh.materialize()
     assert first["encoded"] > 0
@@ -69,6 +71,7 @@ def project(fresh):
     """A project on imported vectors, none of which is there yet."""
     fresh.configure(SCRATCH, VECTORS)
     fresh.only("raw", "centered", "dream", "emu")
+    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
     fresh.configure("[methods.dream]", '[methods.emu]\npreset = "head"\nepochs = 2\n\n[methods.dream]')
     return fresh
 
@@ -113,4 +116,5 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts_that_are
     assert (row["language"], row["text"]) == ("en", "open the garage")
     added.write_text(json.dumps(row | {"vector": [0.5] * 8}) + "\n", encoding="utf-8")
     added.rename(project.folder / "vectors" / "new.jsonl")
-    assert project.materialize()["encoded"] == len(texts)  # other files are another encoder: all are read again
+    # Other files are another encoder: all are read again.
+    assert project.materialize("group:embeddings_other")["encoded"] == len(texts)

@@ -32,6 +32,8 @@ def project(finished, tmp_path_factory) -> Project:
     for name in ("dagster", "heads"):
         shutil.rmtree(made.home / name)
     made.only("fmda-contrast", "fmda_contrast", "fmda_two_stage", pair=MIXTURE)
+    tasks = ["crosslingual_retrieval", "template_retrieval"]
+    made.configure("[evaluation]", f"[evaluation]\ntasks = {tasks}")
     made.configure("[methods.dream]", f"{VARIANTS}\n[methods.dream]")
     made.materialize()
     return made

@@ -39,7 +39,6 @@ def project(fresh):
     fresh.configure("[[encoders]]", f"{CORPORA}\n[[encoders]]")
     fresh.only("raw", "centered", "dream")
     fresh.configure(*DREAM)
-    fresh.configure("[evaluation]", '[evaluation]\nhubness = ["none", "train_bias"]')
     return fresh
 
 
@@ -51,6 +50,8 @@ def measured(project, task: str, method: str = "dream") -> list[tuple[str, str, 
 
 
 def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages_offer(project):
+    tasks = ["heldout_retrieval", "tatoeba_retrieval", "sts", "crosslingual_retrieval"]
+    project.configure("[evaluation]", f'[evaluation]\nhubness = ["none", "train_bias"]\ntasks = {tasks}')
     project.materialize()
     both = [("en-fr", name, where) for name in ("bitext", "held_out") for where in ("en-fr", "fr-en")]
     assert measured(project, "heldout_retrieval") == both
@@ -79,11 +80,20 @@ def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages
     assert ("en-de", "tatoeba", "da-en") not in measured(project, "tatoeba_retrieval", "centered")
 
 
-def test_an_encoder_is_tuned_on_sentence_pairs_alone_and_its_embeddings_are_drawn(project, drawn):
-    project.configure('["raw", "centered", "dream"]', '["fine_tuned"]')
-    project.configure(DREAM[1], '[methods.fine_tuned]\nepochs = 1\npairs = ["en-fr"]\nseeds = [0]\n')
+def is_drawn(project, method: str, pair: str) -> bool:
+    return project.workspace.plot("tiny", method, pair, name="pca").exists()
+
+
+def test_an_encoder_is_tuned_on_sentence_pairs_alone_and_embeddings_of_these_and_of_one_language_are_drawn(
+    project, drawn
+):
+    project.configure('["raw", "centered", "dream"]', '["fine_tuned", "softmax"]')
+    of_language = '\n[methods.softmax]\ntune = "head"\nepochs = 1\npairs = ["en"]\n'
+    project.configure(DREAM[1], f'[methods.fine_tuned]\nepochs = 1\npairs = ["en-fr"]\nseeds = [0]\n{of_language}')
+    project.configure("[evaluation]", '[evaluation]\ntasks = ["heldout_retrieval"]')
     project.materialize()
-    assert project.workspace.plot("tiny", "fine_tuned", "en-fr", name="pca").exists()
+    assert is_drawn(project, "fine_tuned", "en-fr")
+    assert is_drawn(project, "softmax", "en")
     assert ("en-fr", "bitext", "en-fr") in measured(project, "heldout_retrieval", "fine_tuned")
 
 
@@ -96,8 +106,8 @@ MISSED = {
 
 def test_what_a_method_misses_in_sentence_pairs_is_said_with_the_name_of_the_head(project):
     text = project.config.read_text(encoding="utf-8")
-    start, end = text.index("[[corpora]]"), text.index('[[corpora]]\nname = "bitext"')
-    project.config.write_text(text[:start] + text[end:], encoding="utf-8")
+    bitext = corpus("bitext", "moses", splits=[0.6, 0.2, 0.2])
+    project.config.write_text(bitext + text[text.index("[[encoders]]") :], encoding="utf-8")
     project.configure('["raw", "centered", "dream"]', str([*MISSED]))
     project.configure('pairs = ["en-de"]', 'pairs = ["en-fr"]')
     project.configure(DREAM[1], "")
@@ -126,19 +136,9 @@ def test_files_of_unequal_length_stop_the_step_and_name_the_line(project):
 # --- small inputs ---
 
 
-def is_drawn(project, method: str, pair: str) -> bool:
-    return project.workspace.plot("tiny", method, pair, name="pca").exists()
-
-
-def test_embeddings_of_one_language_are_drawn_from_its_utterances(fresh, drawn):
-    fresh.only("softmax", pair="en")
-    fresh.configure("[methods.dream]", '[methods.softmax]\ntune = "head"\nepochs = 1\n\n[methods.dream]')
-    fresh.materialize()
-    assert is_drawn(fresh, "softmax", "en")
-
-
 def test_three_dev_utterances_are_enough_for_a_head_but_not_for_a_picture(fresh, drawn):
     fresh.only("dream")
+    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
     dev = [row["id"] for row in fresh.utterances("en-US") if row["partition"] == "dev"]
     for locale in ("en-US", "de-DE", "ja-JP"):
         fresh.write(locale, [row for row in fresh.utterances(locale) if row["id"] not in dev[3:]])
