@@ -99,21 +99,31 @@ def test_the_table_of_measures_has_a_column_for_each_model(trained):
     assert first.split()[:2] == ["translation", "en-de"]
 
 
-def test_without_slots_the_model_has_a_meaning_and_no_shape(tmp_path):
-    trained = disent.train(table(tmp_path / "t.csv", slots=False), tmp_path / "mine")
-    assert not trained.has_shape
-    assert trained.model.names == ("meaning",)
-    assert repr(trained.model).startswith("StaticModel('mine', meaning 256; int8")
-    with pytest.raises(ValueError, match="this model has no shape: the texts that it was trained on have no slots"):
-        trained.model.encode(["wake me up"], "shape")
-    assert "This model has no shape and no values" in (trained.folder / "README.md").read_text()
-
-
-def test_labels_that_no_training_text_has_are_not_measured(tmp_path):
-    path = table(tmp_path / "t.csv", slots=False)
+@pytest.fixture(scope="module")
+def without_slots(tmp_path_factory) -> tuple[str, Path]:
+    """What the command prints on texts without slots and with labels of the test split alone, and its model."""
+    folder = tmp_path_factory.mktemp("without_slots")
+    path = table(folder / "t.csv", slots=False)
     path.write_text(re.sub(r",\w+,test$", ",of the test alone,test", path.read_text(), flags=re.MULTILINE))
-    measures = {row.measure for row in disent.train(path, tmp_path / "mine").measured}
-    assert measures == {"translation"}
+    words = ["train", str(path), "mine", "--bits", "4", "--licence", "CC0-1.0"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return CliRunner().invoke(main, words, catch_exceptions=False).output, folder / "mine"
+
+
+def test_without_slots_the_model_has_a_meaning_and_no_shape(without_slots):
+    _, folder = without_slots
+    model = disent.load(folder)
+    assert model.names == ("meaning",)
+    assert repr(model).startswith("StaticModel('mine', meaning 256; int4")
+    with pytest.raises(ValueError, match="this model has no shape: the texts that it was trained on have no slots"):
+        model.encode(["wake me up"], "shape")
+    assert "This model has no shape and no values" in (folder / "README.md").read_text()
+
+
+def test_labels_that_no_training_text_has_are_not_measured(without_slots):
+    _, folder = without_slots
+    assert {row["measure"] for row in disent.load(folder).description["measured"]} == {"translation"}
 
 
 def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
@@ -162,16 +172,13 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_read(tmp_pat
         disent.train(tmp_path / "no_table.csv", tmp_path / "file" / "mine")
 
 
-def test_the_command_shows_the_measures_and_how_to_load_the_model(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = table(tmp_path / "t.csv", slots=False)
-    words = ["train", str(path), "mine", "--bits", "4", "--licence", "CC0-1.0"]
-    shown = CliRunner().invoke(main, words, catch_exceptions=False).output
+def test_the_command_shows_the_measures_and_how_to_load_the_model(without_slots):
+    shown, folder = without_slots
     assert "translation  en-de" in shown
     assert "The model has no shape and no values: the texts that it was trained on have no slots" in shown
     assert 'disent.load("mine")' in shown
-    assert disent.load(tmp_path / "mine").header.bits == 4
-    assert "\nLicence: CC0-1.0.\n" in (tmp_path / "mine" / "README.md").read_text()
+    assert disent.load(folder).header.bits == 4
+    assert "\nLicence: CC0-1.0.\n" in (folder / "README.md").read_text()
 
 
 def test_a_model_is_trained_where_the_extra_lineage_is_not_installed(tmp_path):
