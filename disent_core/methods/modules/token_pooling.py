@@ -1,7 +1,7 @@
 """Pool the token states of a text: attention with its complement (FMDA, Section 3), and a maximum over tokens (Facet).
 
 With linear maps, sum_j a_j V(h_j) = V(sum_j a_j h_j) for weights that sum to 1, and (Q c).(K h_j) =
-(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2) and not O(L D^2), with the same result. So do the last
+(K^T Q c).h_j + const: an utterance of L tokens costs O(L D + D^2), not O(L D^2), with the same result. So do the last
 layers of deeper maps, with hidden units in place of h_j.
 """
 
