@@ -179,8 +179,8 @@ def _targets(workspace: Workspace) -> Iterator[Step]:
             description,
             targets.version(config, key),
             partial(targets.refresh_language, key=key),
-            partial(config.corpora_of, training=targets.OF_LANGUAGES[key].training),
-            checks=(UNIQUE_ROWS, targets.OF_LANGUAGES[key].filled),
+            partial(config.corpora_of, training=key in targets.OF_TRAINING),
+            checks=(UNIQUE_ROWS, targets.ALL_MASKED if key == tables.MASKED else targets.HAS_TARGETS),
             code=(code,),
         )
     if _has_switched(config):

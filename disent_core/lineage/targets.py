@@ -1,7 +1,6 @@
 """Stage `targets`: make masked texts, template pairs and aligned training pairs from utterances with slots."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from disent_core.config.model import Config
-from disent_core.config.sections import TargetsConfig
 from disent_core.corpora import reader
 from disent_core.corpora.annotation import OUTSIDE
 from disent_core.lineage.corpora import naming_files, word_list, word_list_hash
@@ -40,7 +38,7 @@ from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
 from disent_core.targets.masking import mask_utterances
 from disent_core.targets.parallel_mates import parallel_mates
-from disent_core.targets.template_pairs import template_pairs
+from disent_core.targets.template_pairs import TemplatePairConfig, template_pairs
 
 CODE_VERSION = "1"
 ALL_MASKED = Check("every_utterance_is_masked", "The table has as many rows as there are utterances.", True)
@@ -53,82 +51,55 @@ HAS_ALIGNED = Check("pairs_have_texts", "There are texts in both languages of th
 # --- tables of one language -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LanguageTarget:
-    """A table made from the utterances of one corpus and language."""
-
-    settings: Callable[[TargetsConfig], object]
-    """The part of the configuration that the table depends on."""
-    make: Callable[[pa.Table, TargetsConfig], pa.Table]
-    training: bool
-    """Whether it is made only from corpora that heads train on."""
-    key: tuple[str, ...]
-    """Columns that no two rows share."""
-    filled: Check
-    """Check that it has the expected rows."""
+OF_TRAINING = (MASKED, TRAINING_TEMPLATES)
+"""Tables that are made only from corpora that heads train on."""
 
 
-_TARGET = ("corpus", "language", "source_utterance_id", "target_text")
-OF_LANGUAGES: dict[Key, LanguageTarget] = {
-    MASKED: LanguageTarget(
-        lambda targets: (targets.mask, targets.no_slot_residual),
-        mask_utterances,
-        True,
-        ("corpus", "language", "utterance_id"),
-        ALL_MASKED,
-    ),
-    TEMPLATES: LanguageTarget(
-        lambda targets: targets.template_pairs,
-        lambda utterances, targets: template_pairs(utterances, targets.template_pairs),
-        False,
-        _TARGET,
-        HAS_TARGETS,
-    ),
-    TRAINING_TEMPLATES: LanguageTarget(
-        lambda targets: targets.training_template_pairs,
-        lambda utterances, targets: template_pairs(utterances, targets.training_template_pairs),
-        True,
-        _TARGET,
-        HAS_TARGETS,
-    ),
-}
+def _templates(config: Config, key: Key) -> TemplatePairConfig:
+    return config.targets.template_pairs if key == TEMPLATES else config.targets.training_template_pairs
 
 
 def version(config: Config, key: Key) -> str:
-    """Return the fingerprint of the code and settings that determine one of `OF_LANGUAGES`."""
-    return fingerprint(CODE_VERSION, OF_LANGUAGES[key].settings(config.targets))
+    """Return the fingerprint of the code and settings that determine masked utterances, or template pairs."""
+    masking = config.targets.mask, config.targets.no_slot_residual
+    return fingerprint(CODE_VERSION, masking if key == MASKED else _templates(config, key))
 
 
 def refresh_language(workspace: Workspace, language: str, *, key: Key) -> StepResult:
-    """Make one of `OF_LANGUAGES`: one file per corpus."""
-    target, code = OF_LANGUAGES[key], version(workspace.config, key)
+    """Make masked utterances, or template pairs: one file per corpus."""
+    config = workspace.config
+    own_key = ["utterance_id"] if key == MASKED else ["source_utterance_id", "target_text"]
+
+    def make(source: Path) -> pa.Table:
+        utterances = read_table(source, SCHEMAS["utterances"])
+        if key == MASKED:
+            return mask_utterances(utterances, config.targets)
+        return template_pairs(utterances, _templates(config, key))
 
     def refresh(corpus: str) -> RefreshResult:
         source = workspace.table(*UTTERANCES, corpus, language)
         return refresh_table(
             workspace.table(*key, corpus, language),
             SCHEMAS[key[1]],
-            inputs=fingerprint(code, content_of(source)),
-            make=lambda: target.make(read_table(source, SCHEMAS["utterances"]), workspace.config.targets),
-            key=target.key,
+            inputs=fingerprint(version(config, key), content_of(source)),
+            make=lambda: make(source),
+            key=("corpus", "language", *own_key),
         )
 
-    corpora = workspace.config.corpora_of(language, training=target.training)
+    corpora = config.corpora_of(language, training=key in OF_TRAINING)
     tables = [refresh(corpus.name) for corpus in corpora]
     sources = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
-    return result_of(tables, checks=[unique_rows(tables), _is_filled(workspace, key, tables, sources)])
+    return result_of(tables, checks=[unique_rows(tables), _is_filled(config, key, tables, sources)])
 
 
-def _is_filled(workspace: Workspace, key: Key, tables: Sequence[RefreshResult], sources: Sequence[Path]) -> CheckResult:
+def _is_filled(config: Config, key: Key, tables: Sequence[RefreshResult], sources: Sequence[Path]) -> CheckResult:
     rows = sum(table.info.rows for table in tables)
     if key == MASKED:
         utterances = sum(info.rows for source in sources if (info := read_info(source)))
         return ALL_MASKED.result(rows == utterances, rows=rows, utterances=utterances)
     if rows:
         return HAS_TARGETS.result(True, rows=rows)
-    targets = workspace.config.targets
-    splits = (targets.template_pairs if key == TEMPLATES else targets.training_template_pairs).splits
-    with_slots = sum(_with_slots(source, splits) for source in sources)
+    with_slots = sum(_with_slots(source, _templates(config, key).splits) for source in sources)
     return HAS_TARGETS.result(not with_slots, rows=0, utterances_with_slots=with_slots)
 
 
