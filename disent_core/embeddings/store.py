@@ -10,7 +10,7 @@ deleted at any time. Texts are encoded in the order of their keys.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,10 +68,6 @@ class EmbeddingStore:
     def parts(self, table: str) -> list[Path]:
         """Return the parts of a table, in a fixed order."""
         return list_results(self.folder(table), "part-*.parquet")
-
-    def keys(self, table: str) -> np.ndarray:
-        """Return the keys of the texts that a table holds, sorted."""
-        return np.unique(np.concatenate([np.zeros(0, KEY), *map(self._part_keys, self.parts(table))]))
 
     def quarantine_damaged(self) -> None:
         """Verify every part and quarantine damaged ones; their texts are then missing and are encoded again."""
@@ -132,19 +128,17 @@ class EmbeddingStore:
         lacks_states[texts.with_states] = self.lacks(texts.keys[texts.with_states], states=True)
         return self.lacks(texts.keys, states=False), lacks_states
 
-    def open_vectors(self, keys: Collection[str] = ()) -> VectorTable:
-        """Append new parts, and open all stored vectors, including those of `keys`, as one memory-mapped matrix."""
-        return self._open(VECTORS, keys)
+    def open_vectors(self) -> VectorTable:
+        """Append new parts, and open all stored vectors as one memory-mapped matrix."""
+        return self._open(VECTORS)
 
-    def open_states(self, keys: Collection[str] = ()) -> StateTable:
+    def open_states(self) -> StateTable:
         """Open all stored token states, as `open_vectors` does."""
-        return self._open(STATES, keys)
+        return self._open(STATES)
 
-    def _open(self, table: str, keys: Collection[str]) -> Any:
+    def _open(self, table: str) -> Any:
         cache = self._home / "cache" / "arrays" / self._path
-        opened = open_table(cache, table, self.parts(table), self.folder(table))
-        opened.rows(list(keys))
-        return opened
+        return open_table(cache, table, self.parts(table), self.folder(table))
 
     def _write(
         self,

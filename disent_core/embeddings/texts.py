@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,16 +31,9 @@ class Texts:
         return Texts(self.keys[rows], self.column.take(pa.array(rows)), self.with_states[rows])
 
     @classmethod
-    def of_mapping(cls, texts: Mapping[str, str], state_keys: Collection[str] = ()) -> "Texts":
-        """Return texts from a mapping of keys to texts; those of `state_keys` need token states."""
-        wanted = set(state_keys)
-        if textless := wanted - texts.keys():
-            raise ValueError(f"{len(textless)} state keys have no text, e.g. {min(textless)!r}")
-        plain, with_states = ([key for key in texts if (key in wanted) is states] for states in (False, True))
-        return distinct_texts(
-            (np.array(keys, dtype=KEY), pa.array([texts[key] for key in keys], pa.string()), states)
-            for keys, states in ((with_states, True), (plain, False))
-        )
+    def of_mapping(cls, texts: Mapping[str, str]) -> "Texts":
+        """Return texts, none of which needs token states, from a mapping of keys to texts."""
+        return distinct_texts([(np.array(list(texts), dtype=KEY), pa.array(texts.values(), pa.string()), False)])
 
 
 def distinct_texts(parts: Iterable[tuple[np.ndarray, pa.Array | pa.ChunkedArray, bool]]) -> Texts:
