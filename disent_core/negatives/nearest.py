@@ -170,13 +170,8 @@ def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
 # --- the pool ---------------------------------------------------------------------------------------------
 
 
-def negative_pool(utterances: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select train utterances that are unlike all others of their corpus and language, for `negative_pool`."""
-    return pool(bleu_state(utterances, config), config)
-
-
 def pool(state: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select the utterances of a state whose largest BLEU is below the threshold."""
+    """Select the utterances of a state whose largest BLEU is below the threshold, for `negative_pool`."""
     below = state.filter(pc.field("max_bleu") < config.threshold)
     return conform(below.drop_columns(["text_key"]), SCHEMAS["negative_pool"], "negative_pool")
 

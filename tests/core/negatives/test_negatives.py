@@ -19,7 +19,7 @@ from worlds import utterance
 
 from disent_core.negatives import nearest
 from disent_core.negatives.config import BleuConfig
-from disent_core.negatives.nearest import BLEU_STATE_SCHEMA, _previous_witnesses, bleu_state, max_bleu, negative_pool
+from disent_core.negatives.nearest import BLEU_STATE_SCHEMA, _previous_witnesses, bleu_state, max_bleu, pool
 from disent_core.shards.backend import ShardBackend, sharded
 from disent_core.storage.tables import SCHEMAS, rows_table
 
@@ -200,7 +200,7 @@ ROWS = [("b", "wake me up at five"), ("a", "wake me up at six"), ("d", "quiet"),
 
 def test_the_state_has_every_train_utterance_and_its_witness_and_the_pool_those_below_the_threshold():
     in_test = utterance_table([("e", "quiet"), ("f", "silence")], split="test")
-    result = negative_pool(pa.concat_tables([utterance_table(ROWS), in_test]), UNSMOOTHED)
+    result = pool(bleu_state(pa.concat_tables([utterance_table(ROWS), in_test]), UNSMOOTHED), UNSMOOTHED)
     assert result.schema == SCHEMAS["negative_pool"]
     assert result["utterance_id"].to_pylist() == ["c", "d"]
     assert result["nearest_utterance_id"].to_pylist() == [None, None]
@@ -221,7 +221,7 @@ def test_tables_of_no_utterance_are_empty():
     empty = utterance_table([])
     state = bleu_state(empty, UNSMOOTHED)
     assert state.equals(BLEU_STATE_SCHEMA.empty_table())
-    assert bleu_state(empty, UNSMOOTHED, state).num_rows == negative_pool(empty, UNSMOOTHED).num_rows == 0
+    assert bleu_state(empty, UNSMOOTHED, state).num_rows == pool(state, UNSMOOTHED).num_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_tables_of_no_utterance_are_empty():
 )
 def test_utterances_of_two_languages_and_repeated_ids_are_rejected(second, message):
     with pytest.raises(ValueError, match=message):
-        negative_pool(pa.concat_tables([utterance_table(ROWS[:2]), second]), UNSMOOTHED)
+        bleu_state(pa.concat_tables([utterance_table(ROWS[:2]), second]), UNSMOOTHED)
 
 
 @pytest.mark.parametrize(
@@ -270,11 +270,12 @@ def test_tokens_follow_the_language_unless_told(settings_, language, expected):
     ids=["none", "none effective", "exp effective", "nltk-floor"],
 )
 def test_pools_of_massive_have_their_known_sizes(massive, config, sizes):
-    assert tuple(negative_pool(massive[locale], config).num_rows for locale in LOCALES) == sizes
+    assert tuple(pool(bleu_state(massive[locale], config), config).num_rows for locale in LOCALES) == sizes
 
 
 def test_the_negatives_printed_in_the_paper_are_in_the_unsmoothed_pool(massive):
     for locale, text in (("en-US", "quiet"), ("de-DE", "zeit zu schlafen")):
         ids = massive[locale].filter(pc.equal(massive[locale]["text"], text))["utterance_id"].to_pylist()
         assert ids
-        assert set(ids) <= set(negative_pool(massive[locale], UNSMOOTHED)["utterance_id"].to_pylist())
+        negatives = pool(bleu_state(massive[locale], UNSMOOTHED), UNSMOOTHED)
+        assert set(ids) <= set(negatives["utterance_id"].to_pylist())
