@@ -28,7 +28,7 @@ from disent_core.errors import DisentError
 from disent_core.evaluation.runner import evaluate
 from disent_core.lineage import evaluation, heads
 from disent_core.lineage.embeddings import STATES, lazy_encoder, tables_of, text_plan
-from disent_core.lineage.evaluation_inputs import tasks_of
+from disent_core.lineage.evaluation_inputs import Scopes, tasks_of
 from disent_core.lineage.heads import load_head
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.trainer import TrainedMethod, trainer
@@ -85,7 +85,7 @@ def _of_evaluation(workspace: Workspace, step: Mapping[str, Any], recorded: Reco
     seeds = workspace.config.seeds_of(method) if method.method.is_seeded else None
     with recorded:
         evaluate(
-            evaluation.problems(workspace, tasks_of(workspace.config), of[1], method),
+            evaluation.problems_of(workspace, tasks_of(workspace.config), Scopes(workspace.config).of(method, of[1])),
             evaluation.Embedder(workspace, of[0], method, trained),
             method=method.name,
             encoder=of[0],

@@ -77,7 +77,7 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
     trained = load_head(workspace, encoder, method, training_set, resolve_device(config.experiment.device))
     with sharded(workspace.shard_backend):
         return evaluate(
-            problems(workspace, tasks_of(config), training_set, method),
+            problems_of(workspace, tasks_of(config), Scopes(config).of(method, training_set)),
             Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
             _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
             method=method.name,
@@ -116,12 +116,6 @@ def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabell
         return trained.label(problem.sentences, language, seed)
 
     return label
-
-
-def problems(
-    workspace: Workspace, tasks: Sequence[Task], training_set: str, method: MethodConfig
-) -> list[Problem | LabelProblem]:
-    return problems_of(workspace, tasks, Scopes(workspace.config).of(method, training_set))
 
 
 def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Scope]) -> list[Problem | LabelProblem]:

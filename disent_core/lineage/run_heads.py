@@ -15,7 +15,7 @@ from disent_core.encoders import name_of_kind
 from disent_core.encoders.contract import Encoder, EncoderConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.errors import TrainingError
-from disent_core.lineage.embeddings import lazy_encoder, store
+from disent_core.lineage.embeddings import lazy_encoder, open_embeddings, store
 from disent_core.lineage.head_spec import head_run, version
 from disent_core.lineage.heads import load_head
 from disent_core.lineage.workspace import Workspace
@@ -122,7 +122,7 @@ class RunHead:
         embedding_store = store(self.workspace, self.encoder, language)
         if not all(embedding_store.parts(table) for table in (VECTORS, STATES)[: 1 + self._reads_states]):
             return None
-        return embedding_store.open_vectors(), embedding_store.open_states() if self._reads_states else None
+        return open_embeddings(self.workspace, self.encoder, language, self.configured.needs)
 
     def _described(self) -> tuple[Mapping[str, Any], str]:
         if self.path is None or (described := describe_head(self.path)) is None:

@@ -12,7 +12,8 @@ import disent
 from disent_assets.lineage.refresh import COMMAND
 from disent_assets.run.dagster_private import ORIGIN
 from disent_core.evaluation.contract import TASKS, task
-from disent_core.lineage.evaluation import problems
+from disent_core.lineage.evaluation import problems_of
+from disent_core.lineage.evaluation_inputs import Scopes
 from disent_core.lineage.head_spec import CONVERGED
 
 pytestmark = pytest.mark.end_to_end
@@ -129,7 +130,9 @@ def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_languag
 def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_training_set_has(copied):
     copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
     tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
-    remaining = problems(copied.workspace, tasks, "en-de+en-ja", copied.workspace.config.methods["raw"])
+    config = copied.workspace.config
+    scopes = Scopes(config).of(config.methods["raw"], "en-de+en-ja")
+    remaining = problems_of(copied.workspace, tasks, scopes)
     assert {problem.evaluated_on for problem in remaining} == {"en-ja", "ja-en", "ja"}
 
 
