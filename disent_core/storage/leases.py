@@ -37,7 +37,7 @@ class _Claim:
 
     owner: str  # unique name of its holder, a process or a whole machine; empty if free
     host: str  # machine of its holder, for messages
-    fence: int  # how often it has been taken
+    fence: int  # how often it has been taken, this time included
     beat: int = 0  # how often it was renewed, so that a renewed object differs from the old
 
     @property
@@ -55,11 +55,6 @@ class Lease:
     version: Version
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _is_lost: bool = False
-
-    @property
-    def fence(self) -> int:
-        """How often the lease was taken, this time included."""
-        return self.claim.fence
 
     def renew(self, bucket: Bucket | None = None) -> None:
         """Renew the lease, in its own bucket or in `bucket`, such as a hasty one."""

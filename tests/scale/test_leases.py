@@ -27,14 +27,14 @@ def test_fences_rise_with_every_holder_and_leases_are_free_at_once_after_use(buc
     fences = []
     for _ in range(3):
         with leased(bucket, KEY, Pace(lasts=1e6)) as lease:
-            fences.append(lease.fence)
+            fences.append(lease.claim.fence)
     assert fences == [1, 2, 3]
 
 
 def test_the_lease_of_a_dead_holder_is_taken_over_and_its_renewal_is_refused(bucket):
     zombie = lease_of(bucket)
     with leased(bucket, KEY, DEAD) as lease:
-        assert lease.fence == 2
+        assert lease.claim.fence == 2
         for _ in range(2):
             with pytest.raises(StorageError, match=r"another process has taken over .* start the same run again"):
                 zombie.renew()
@@ -84,7 +84,7 @@ def test_a_lease_is_not_taken_over_because_its_store_was_away():
     bucket = Away("memory:///")
     holder = lease_of(Bucket("memory:///", _stores=bucket._stores))
     with leased(bucket, KEY, DEAD) as lease:
-        assert (lease.fence, bucket.looks) == (2, 4)
+        assert (lease.claim.fence, bucket.looks) == (2, 4)
 
 
 def test_a_renewed_lease_is_another_object_even_if_its_store_compares_bytes(bucket):
