@@ -128,22 +128,14 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
 
     The path is a tar archive, compressed or not, or the folder `data`, its parent, or the parent of that.
     """
-    suffix = PurePosixPath(name).suffix
     if path.is_dir():
-        folders = _folders(path)
-        for folder in folders:
+        for folder in _folders(path):
             if (folder / name).is_file():
                 return str(folder / name), read_bytes(folder / name)
-        present = [file.name for folder in folders for file in folder.glob(f"*{suffix}")]
-    elif path.is_file():
-        members = _members(path, name)
-        if file := members.get(name):
-            return file
-        present = list(members)
-    else:
-        raise missing(path)
-    stems = {PurePosixPath(file).stem for file in present if PurePosixPath(file).suffix == suffix}
-    raise absent(path, f"data/{name}", stems)
+    elif path.is_file() and (file := _members(path, name).get(name)):
+        return file
+    present = map(PurePosixPath, data_files(path))
+    raise absent(path, f"data/{name}", {file.stem for file in present if file.suffix == PurePosixPath(name).suffix})
 
 
 def data_files(path: Path) -> set[str]:

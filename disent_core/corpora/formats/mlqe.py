@@ -8,7 +8,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -52,11 +51,8 @@ pairs = _FILES.names
 content_hash = _FILES.content_hash
 
 
-class _Row(NamedTuple):
-    source: str
-    target: str
-    score: float | None
-    mean_score: float | None
+_Row = tuple[str, str, float | None, float | None]
+"""Source, target, score and mean score."""
 
 
 def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
@@ -104,7 +100,7 @@ def _row(fields: Sequence[str], columns: Mapping[str, int]) -> _Row:
         raise RowError(problem, "a line whose number of columns differs from the header's is left out")
     source, target = (stored_text(fields[columns[name]]) for name in _TEXTS)
     score, mean = (_number(name, fields[columns[name]]) for name in _NUMBERS)
-    return _Row(source, target, score, mean)
+    return source, target, score, mean
 
 
 def _number(name: str, value: str) -> float | None:
