@@ -68,7 +68,7 @@ def version(config: Config, key: Key) -> str:
 def refresh_language(workspace: Workspace, language: str, *, key: Key) -> StepResult:
     """Make masked utterances, or template pairs: one file per corpus."""
     config = workspace.config
-    own_key = ["utterance_id"] if key == MASKED else ["source_utterance_id", "target_text"]
+    columns = ["utterance_id"] if key == MASKED else ["source_utterance_id", "target_text"]
 
     def make(source: Path) -> pa.Table:
         utterances = read_table(source, SCHEMAS["utterances"])
@@ -83,7 +83,7 @@ def refresh_language(workspace: Workspace, language: str, *, key: Key) -> StepRe
             SCHEMAS[key[1]],
             inputs=fingerprint(version(config, key), content_of(source)),
             make=lambda: make(source),
-            key=("corpus", "language", *own_key),
+            key=("corpus", "language", *columns),
         )
 
     corpora = config.corpora_of(language, training=key in OF_TRAINING)
