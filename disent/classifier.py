@@ -10,10 +10,11 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from disent.model import load, recorded_model, shipped_models
+from disent.model import opened, recorded_model, shipped_models
 from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Classifier:
             raise ValueError(f"unknown is {self.unknown!r}, and labels are of type {kind}; give one of the same type")
         if self.unknown in classes:
             raise ValueError(f"unknown is {self.unknown!r}, which is already a label of the texts; choose another")
-        self.model_ = _opened(self.model)
+        self.model_ = opened(self.model)
         if not getattr(self.model_, "is_of_one_text", True):
             raise ValueError(
                 "the model subtracts the mean of the texts that are encoded together; use one that does not"
@@ -217,7 +218,7 @@ class Classifier:
             if classifier.model is None:
                 problem = "its model is not where it was" if places else "its model was not loaded from a file"
                 raise TrainingError(located(folder, None, problem, "Name the model as model="))
-        classifier.model_ = _opened(classifier.model, seed)
+        classifier.model_ = opened(classifier.model, seed)
         is_same = _identity(classifier.model_) == {"fingerprint": fingerprint, "seed": seed}
         if is_same and fingerprint is None:
             vectors = classifier._vectors(list(_PROBES))
@@ -274,10 +275,10 @@ class Classifier:
         self.classes_ = np.array(fitted.classes, dtype=kind)
 
     def _check_parameters(self) -> None:
-        if not 0 < self.C < float("inf"):
-            raise ValueError(f"C is {self.C}; it must be a finite number above 0")
-        if not 0 < self.refused < 1:
-            raise ValueError(f"refused is {self.refused}; it must be a share between 0 and 1")
+        if not (isinstance(self.C, Real) and 0 < self.C < float("inf")):
+            raise ValueError(f"C is {self.C!r}; it must be a finite number above 0")
+        if not (isinstance(self.refused, Real) and 0 < self.refused < 1):
+            raise ValueError(f"refused is {self.refused!r}; it must be a share between 0 and 1")
 
     def _vectors(self, texts: list[str]) -> "np.ndarray":
         """Return the vectors of texts, float [texts, dim]."""
@@ -326,11 +327,6 @@ def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int,
         raise ValueError(f"{named}; give texts of at least two labels")
     numbers = {label: number for number, label in enumerate(classes)}
     return classes, np.array([numbers[label] for label in listed])
-
-
-def _opened(model: Any, seed: int | None = None) -> Any:
-    """Return a model, loaded if it is a path."""
-    return load(model, seed=seed) if isinstance(model, str | Path) else model
 
 
 def _identity(model: Any) -> dict[str, Any]:

@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, overload
 
 from disent.extras import needing_extra
-from disent.model import Model, load, recorded_model
+from disent.model import Model, load, opened, recorded_model
 from disent_core.embedding_names import ALIASES, ByEmbedding, embedding_of, plain_word
 from disent_core.errors import DisentError, TrainingError, located
 from disent_core.text import listed_texts, normalise, text_keys
@@ -126,8 +127,7 @@ class Index:
         """
         from disent_core.search.memory import MemoryIndex
 
-        if model is None or isinstance(model, str | Path):
-            model = _small() if model is None else load(model)
+        model = _small() if model is None else opened(model)
         names = require_vectors(model, embeddings)
         listed = [normalise(text) for text in listed_texts(texts)]
         languages = [language] * len(listed) if isinstance(language, str | None) else [*language]
@@ -171,7 +171,7 @@ class Index:
     def build(
         cls,
         folder: str | Path,
-        model: "AnyModel",
+        model: "AnyModel | str | Path",
         texts: Iterable[str],
         *,
         language: str | None = None,
@@ -182,7 +182,7 @@ class Index:
 
         Args:
             folder: of the index; it may be new.
-            model: of `load`.
+            model: of `load`, or its name or path.
             texts: of one language.
             language: of the texts.
             embeddings: embeddings to search by; None: those the index already has or, if it is new, all.
@@ -200,7 +200,7 @@ class Index:
 
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, not one text")
-        remaining = iter(texts)
+        model, remaining = opened(model), iter(texts)
         if (first := next(remaining, None)) is None:
             raise ValueError("there are no texts")
         checked = checked_texts(chain([first], remaining), language, needed_languages(model))
@@ -278,8 +278,8 @@ class Index:
         if unknown := request.keys() - SearchRequest.__annotations__.keys():
             raise TypeError(f"unexpected arguments {sorted(unknown)}; choose from {[*SearchRequest.__annotations__]}")
         names = {name: self._embedding(name) for name in by}
-        if k < 1:
-            raise ValueError(f"k is {k}; it must be at least 1")
+        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"k is {k!r}; it must be a whole number, at least 1")
         queries = [normalise(text) for text in listed_texts(texts)]
         if not queries or not all(query.strip() for query in queries):
             raise ValueError("there is no query" if not queries else "a query is empty")

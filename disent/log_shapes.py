@@ -1,7 +1,6 @@
 """Group the texts of a log by shape: `disent.shapes`."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,13 +32,14 @@ def shapes(
     Raises:
         ValueError: if the model has no shape, a text is not a string, or the threshold is out of range.
     """
-    from disent.model import load
+    from disent.model import opened
     from disent_core.shapes import THRESHOLD, shapes
+    from disent_core.text import listed_texts
 
-    loaded = load(model) if model is None or isinstance(model, str | Path) else model
+    loaded = opened(model)
 
     def encode(listed: Sequence[str]) -> "np.ndarray":
         return loaded.encode(listed, "shape", normalize=True, show_progress=show_progress)
 
-    known = None if earlier is None else list(earlier)
-    return shapes(list(texts), encode, earlier=known, threshold=THRESHOLD if threshold is None else threshold)
+    known = None if earlier is None else listed_texts(earlier)
+    return shapes(listed_texts(texts), encode, earlier=known, threshold=THRESHOLD if threshold is None else threshold)

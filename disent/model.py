@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
@@ -154,20 +155,40 @@ def load(
             return load(unpacked, seed=seed, device=device, encoder=encoder, methods=methods)
         except DamagedError as error:
             raise DamagedError(f"{error}; delete {unpacked} to download it again") from error
+    if path == "":
+        raise ValueError("the path of the model is empty; name a model, its file or its folder")
     if sha256 is not None:
         raise ValueError(f"sha256= is the checksum of an archive at a URL, and {path} is not a URL; leave it out")
     folder = static_folder(path)
     if folder is not None:
         from disent_core.static_model import StaticModel
 
-        if seed is not None or encoder is not None:
-            raise ValueError(f"{folder} is a static model, which has neither seeds nor an encoder; leave them out")
+        for name, value in {"seed": seed, "encoder": encoder}.items():
+            if value is not None:
+                raise ValueError(f"{folder.name} is a static model, which has no {name}; leave {name}= out")
         if device not in ("auto", "cpu"):
             raise ValueError(f"{folder} is a static model, which runs only on 'cpu', not {device!r}; leave device= out")
         return StaticModel.load(folder)
     assert path is not None
-    require_model(Path(path).expanduser())
-    return load_head(Path(path).expanduser(), seed=seed, device=device, encoder=encoder, methods=methods)
+    require_model(expanded(path))
+    return load_head(expanded(path), seed=seed, device=device, encoder=encoder, methods=methods)
+
+
+def opened(model: Any, seed: int | None = None) -> Any:
+    """Return a model (an object with a method `encode`, or a function) as it is; load it if it is a name or a path."""
+    if model is None or isinstance(model, str | Path):
+        return load(model, seed=seed)
+    if not callable(getattr(model, "encode", model)):
+        raise ValueError(f"model is {model!r}; give a model, or its name or path")
+    return model
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with `~` expanded."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: there is no such user; write the whole path") from error
 
 
 _OTHERS = {
@@ -179,9 +200,13 @@ _OTHERS = {
 
 def require_model(path: Path) -> None:
     """Reject a folder of another kind; the message says which kind it is."""
+    from disent_core.static_folder import RECORD, read_header
+
     for name, (what, remedy) in _OTHERS.items():
         if (path / name).is_file():
             raise TrainingError(located(path, None, f"this is {what}, not a model", remedy))
+    if (path / RECORD).is_file() and not (path / "disent_head.json").is_file():
+        read_header(path)  # says what is wrong with the record of a static model
 
 
 def static_folder(path: str | Path | None) -> Path | None:
@@ -197,10 +222,11 @@ def static_folder(path: str | Path | None) -> Path | None:
     if path is None:
         others = f"load one of {', '.join(shipped)}" if shipped else "load a folder or a head of your own by its path"
         raise ValueError(f"this installation of disent comes without the model {SMALL!r}; {others}")
-    folder = Path(path).expanduser()
+    folder = expanded(path)
     if isinstance(path, str) and path.isidentifier() and not folder.exists():
-        known = ", ".join(shipped) or "none"
-        raise ValueError(f"there is no model {path!r} and no such file; models that disent comes with: {known}")
+        known, close = ", ".join(shipped) or "none", get_close_matches(path, shipped, n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise ValueError(f"there is no model {path!r} and no such file{meant}; models that disent comes with: {known}")
     return folder if is_static(folder) else None
 
 

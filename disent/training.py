@@ -167,13 +167,17 @@ def train(
         overwrite: replace the model in the folder.
 
     Raises:
-        ValueError: if the folder already has a model or other files, or can't be created.
+        ValueError: if the folder has a model or other files or can't be created, or an argument is out of range.
         CorpusError: if the table can't be read, or has one language only.
         TrainingError: if too few of its texts are translations of each other, or there is no language to add.
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[train]'`.
     """
     from disent_core.storage.files import temporary_folder
 
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
+    if bits not in (4, 8):
+        raise ValueError(f"bits is {bits!r}; it must be 4 or 8")
     with needing_extra("train"), temporary_folder() as home:
         from disent_core.config.load import load_config
         from disent_core.export.static import of_head

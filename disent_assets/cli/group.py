@@ -163,4 +163,9 @@ def _of_system(error: BaseException) -> str | None:
         return line
     from disent_core.storage.files import failure_of_disk
 
-    return failure_of_disk(error, Path(getattr(error, "filename", None) or "."))
+    path = Path(getattr(error, "filename", None) or ".")
+    if (line := failure_of_disk(error, path)) is not None:
+        return line
+    if isinstance(error, FileNotFoundError | FileExistsError) and error.filename is not None:
+        return f"{path}: {(error.strerror or 'it can not be used').lower()}. Check the path and its links"
+    return None

@@ -152,7 +152,7 @@ def init(folder: Path, real: bool, data: Path | None) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--extend", metavar="MODEL", help="Extend this model (a name, folder or URL) by the languages it lacks.")
 @SHA256
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Seed of the training.")
 @click.option("--bits", type=click.Choice(["4", "8"]), default="8", show_default=True, help="Bits per weight.")
 @click.option("--licence", help="Licence of the weights, for the card, such as CC-BY-4.0.")
 @click.option("--overwrite", is_flag=True, help="Replace the model in FOLDER.")

@@ -16,8 +16,10 @@ from disent_core.storage.names import safe_part
 
 def check_names(config: Config, toml: TomlErrors) -> None:
     """Check every reference from one section to another."""
-    if len({corpus.name for corpus in config.corpora}) < len(config.corpora):
-        toml.fail(("corpora",), f"two corpora share a name: {[corpus.name for corpus in config.corpora]}")
+    names = [corpus.name for corpus in config.corpora]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            toml.fail(("corpora", index, "name"), f"{quoted(name)} is the name of another corpus; choose another")
     _check_parts(config, toml)
     for index, settings in enumerate(config.encoders.values()):
         for key, problem in settings.problems(config):

@@ -58,16 +58,24 @@ def load_config(path: Path) -> Config:
     """Read and validate a configuration file; a `ConfigError` names file, line and key of everything that is wrong."""
     if not path.is_file():
         remedy = "Check the path (DISENT_CONFIG names it for the command line), or make a project with disent init"
-        raise ConfigError(located(path, None, "there is no such file", remedy))
+        problem = "this is a folder, not a file" if path.is_dir() else "there is no such file"
+        raise ConfigError(located(path, None, problem, remedy))
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors on Windows write a mark at the start
     except UnicodeDecodeError as error:
         raise ConfigError(located(path, None, f"not UTF-8 ({error})", "Save the file as UTF-8")) from error
     except OSError as error:
         remedy = "Check the permissions of the file and the disk"
         raise ConfigError(located(path, None, f"can't be read ({error})", remedy)) from error
     toml = TomlErrors(path, text)
-    parsed = toml.validate(_File, _parsed(path, text), ())
+    tables = _parsed(path, text)
+    targets = tables.get("targets")
+    if isinstance(targets, dict) and isinstance(given := targets.get("training_template_pairs"), dict):
+        targets["training_template_pairs"] = {
+            **sections.OF_TRAINING,
+            **given,
+        }  # defaults of this table, not of its kind
+    parsed = toml.validate(_File, tables, ())
     for index, corpus in enumerate(parsed.corpora):
         _check_path(corpus.path, ("corpora", index, "path"), toml)
     _check_path(parsed.targets.code_switching.dictionaries, ("targets", "code_switching", "dictionaries"), toml)

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
@@ -200,6 +200,10 @@ class WarehouseConfig(Settings):
     copy_rows_below: Annotated[int, Ge(0), Le(1 << 50)] = 10_000_000
 
 
+OF_TRAINING: dict[str, Any] = {"splits": ("train", "dev"), "values": "train", "n_targets": 1}
+"""Defaults of `training_template_pairs`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TargetsConfig(MaskingConfig):
     """How utterances are masked, and how template pairs are generated for tasks and for training.
@@ -214,9 +218,7 @@ class TargetsConfig(MaskingConfig):
     """
 
     template_pairs: TemplatePairConfig = field(default_factory=TemplatePairConfig)
-    training_template_pairs: TemplatePairConfig = field(
-        default_factory=lambda: TemplatePairConfig(splits=("train", "dev"), values="train", n_targets=1)
-    )
+    training_template_pairs: TemplatePairConfig = field(default_factory=lambda: TemplatePairConfig(**OF_TRAINING))
     parallel_mates: ParallelMateConfig = field(default_factory=ParallelMateConfig)
     code_switching: CodeSwitchingConfig = field(default_factory=CodeSwitchingConfig)
 

@@ -85,8 +85,20 @@ class TomlErrors:
         elif mistake["type"] in ("missing", "missing_argument"):
             problem = "this key is missing"
         else:
-            problem = f"{mistake['msg']} (found {quoted(mistake['input'])})"
+            kind = next((text for types, text in _KINDS.items() if mistake["type"] in types), mistake["msg"])
+            problem = f"{kind} (found {quoted(mistake['input'])})"
         return f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {shortened(problem)}"
+
+
+_KINDS = {
+    ("list_type", "tuple_type"): "this must be a list, in brackets",
+    ("dict_type", "dataclass_type", "model_type"): "this must be a table",
+    ("bool_type", "bool_parsing"): "this must be true or false, without quotes",
+    ("int_type", "int_parsing"): "this must be a whole number, without quotes",
+    ("float_type", "float_parsing"): "this must be a number, without quotes",
+    ("string_type",): "this must be a text, in quotes",
+}
+"""Types of pydantic's errors -> what to write."""
 
 
 def _allowed_keys(kind: Any, path: Sequence[str | int], also: Sequence[str]) -> list[str]:

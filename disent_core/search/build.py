@@ -21,6 +21,7 @@ from disent_core.evaluation.contract import SearchBackend
 from disent_core.evaluation.metrics import approximate_search
 from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, NEIGHBOURS, TUNED_ON
 from disent_core.search.contents import (
+    ENGINES,
     Approximate,
     Contents,
     EngineChoice,
@@ -90,8 +91,12 @@ def add_texts(
     memory per million texts. `encode` must give a text the same vectors in any batch. `embeddings` and `engine` default
     to those of the index, and to all embeddings and `auto` if it is new. `advance` gets the number of texts read.
     """
+    if engine not in (None, *ENGINES):
+        raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     if engine in ("hnsw", "ivf"):
         import_module("faiss")  # before anything is encoded; if it is missing, the message tells how to install it
+    if index.is_dir() and read_contents(index) is None:
+        _require_no_others(index)
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
         contents = _contents_of(index, head)
@@ -116,11 +121,15 @@ def add_texts(
 def _contents_of(index: Path, head: HeadRecord) -> Contents:
     contents = read_contents(index)
     if contents is None:
-        if any(not file.name.startswith(".") for file in {*index.iterdir()} - _parts_in(index)):
-            raise TableError(located(index, None, "this folder has other files", "Name a new folder"))
+        _require_no_others(index)
         return Contents(head=head, embeddings={})
     require_head(index, contents, head)
     return replace(contents, head=head if head.places else contents.head)
+
+
+def _require_no_others(index: Path) -> None:
+    if any(not file.name.startswith(".") for file in {*index.iterdir()} - _parts_in(index)):
+        raise TableError(located(index, None, "this folder has other files", "Name a new folder"))
 
 
 def require_head(index: Path, contents: Contents, head: HeadRecord) -> None:

@@ -64,6 +64,7 @@ class Part:
 
 
 EngineChoice = SearchBackend | Literal["auto"]
+ENGINES: tuple[EngineChoice, ...] = ("auto", "exact", "hnsw", "ivf")
 """`auto`: exact search, or a faiss index once there are so many texts that exact search is slow."""
 
 

@@ -36,6 +36,8 @@ _REFUSED = {
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
     errno.EROFS: "its disk is read-only",
+}
+_UNUSABLE = {
     errno.ENOTDIR: "part of this path is a file, not a folder",
     errno.ENAMETOOLONG: "a name in this path is too long",
     errno.ELOOP: "its symbolic links form a cycle",
@@ -48,6 +50,7 @@ _FAILURES = {
     errno.ENFILE: ("too many files are open on this machine", f"{_KEPT}: end other programs and {_AGAIN}"),
     errno.ENOLCK: ("it can't be locked", "Mount its folder with locks (disent doctor tests it), or use another path"),
     **{number: (problem, "Change its permissions, or use another path") for number, problem in _REFUSED.items()},
+    **{number: (problem, "Use another path") for number, problem in _UNUSABLE.items()},
 }
 """Problem and remedy for system errors about a file, by error number."""
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")

@@ -82,7 +82,9 @@ def test_a_missing_model_is_said_to_be_missing(shipped):
     static_model("large").save(shipped / "large")
     with pytest.raises(ValueError, match="comes without the model 'small'; load one of large"):
         disent.load()
-    with pytest.raises(ValueError, match=r"there is no model 'larg' and no such file; .* comes with: large"):
+    with pytest.raises(
+        ValueError, match=r"there is no model 'larg' and no such file \(did you mean 'large'\?\); .*: large"
+    ):
         disent.load("larg")
     with pytest.raises(TrainingError, match="there is no such file"):
         disent.load(Path("larg"))
@@ -98,10 +100,23 @@ def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
         disent.load(tmp_path / "mine")
 
 
+def test_what_names_no_model_is_refused_with_the_reason(tmp_path):
+    static_model("mine").save(tmp_path / "mine")
+    (tmp_path / "mine" / "model.json").write_text("{", encoding="utf-8")
+    with pytest.raises(DamagedError, match=r"model\.json"):
+        disent.load(tmp_path / "mine")
+    for path, problem in {"": "the path of the model is empty", "~no-such-user/x": "there is no such user"}.items():
+        with pytest.raises(ValueError, match=problem):
+            disent.load(path)
+    for call in (lambda: disent.Index.of(["a"], 5), lambda: disent.Index.build(tmp_path / "index", 5, ["a"])):
+        with pytest.raises(ValueError, match="model is 5; give a model, or its name or path"):
+            call()
+
+
 def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(shipped, tmp_path):
     static_model("mine").save(tmp_path / "mine")
     for options in ({"seed": 0}, {"encoder": "x"}):
-        with pytest.raises(ValueError, match="neither seeds nor an encoder"):
+        with pytest.raises(ValueError, match="is a static model, which has no"):
             disent.load(tmp_path / "mine", **options)
     with pytest.raises(ValueError, match="runs only on 'cpu', not 'cuda'"):
         disent.load(tmp_path / "mine", device="cuda")

@@ -98,7 +98,8 @@ class HuggingFaceConfig(EncoderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.path is None) == (self.id is None):
-            raise ValueError(f"encoder {self.name!r} needs either a path ({self.path!r}) or an id ({self.id!r})")
+            both = " and not both" if self.path else ""
+            raise ValueError(f"encoder {self.name!r} needs a path or an id{both}")
         if self.revision is not None and self.id is None:
             raise ValueError(f"encoder {self.name!r}: revision {self.revision!r} needs an id")
         if self.pooling in ("pooler", "cls_dense_norm") and self.layer != -1:

@@ -42,11 +42,12 @@ MISTAKES = {
         "kind is None; choose one of huggingface, scratch"),
     "missing name": ('name = "two"\n', "", "7: corpora[1].name", "this key is missing"),
     "text for a whole number": ("patience = 7", 'patience = "7"', "27: methods.dream.patience",
-        "valid integer (found '7')"),
-    "text for a list": ('["en-US", "de-DE"]', '"en-US"', "5: corpora[0].languages", "valid array (found 'en-US')"),
+        "this must be a whole number, without quotes (found '7')"),
+    "text for a list": ('["en-US", "de-DE"]', '"en-US"', "5: corpora[0].languages",
+        "a list, in brackets (found 'en-US')"),
     "number for a table": ("[methods.dream]\npatience = 7", "[methods]\ndream = 7", "27: methods.dream", "(found 7)"),
     "truth for a seed": ("methods = [", "seeds = [true]\nmethods = [", "24: experiment.seeds[0]",
-        "valid integer (found True)"),
+        "this must be a whole number, without quotes (found True)"),
     "seed given twice": ("methods = [", "seeds = [1, 1]\nmethods = [", "24: experiment.seeds", "must be distinct"),
     "unknown choice": ('contrast = "hinge"', 'contrast = "hing"', "32: methods.mine.contrast",
         "'linear', 'hinge' or 'softmax'"),
@@ -59,12 +60,13 @@ MISTAKES = {
     "unknown method of a variant": ('method = "fmda"', 'method = "fmba"', "30: methods.mine.method",
         "unknown method 'fmba'"),
     "variant without a method": ('method = "fmda"\n', "", "29: methods.mine.method", "unknown method 'mine'"),
-    "method that is a list": ('method = "fmda"', 'method = ["fmda"]', "30: methods.mine.method", "valid string"),
+    "method that is a list": ('method = "fmda"', 'method = ["fmda"]', "30: methods.mine.method", "a text, in quotes"),
     "unknown preset": ('preset = "softmax"', 'preset = "sofmax"', "31: methods.mine.preset",
         "choose one of paper, hinge, softmax"),
-    "preset that is a list": ('preset = "softmax"', 'preset = ["paper"]', "31: methods.mine.preset", "valid string"),
+    "preset that is a list": ('preset = "softmax"', 'preset = ["paper"]', "31: methods.mine.preset",
+        "a text, in quotes"),
     "method given twice": ('"raw", "dream"', '"raw", "raw"', "24: experiment.methods", "must be distinct"),
-    "encoders that are a text": ('["real"]', '"real"', "33: methods.mine.encoders", "valid array"),
+    "encoders that are a text": ('["real"]', '"real"', "33: methods.mine.encoders", "a list, in brackets"),
     "unknown format": ('"one"\nformat = "massive"', '"one"\nformat = "masive"', "3: corpora[0].format",
         "did you mean 'massive'?; choose one of conll"),
     "unknown kind": ('"scratch"', '"scrach"', "15: encoders[0].kind", "choose one of huggingface, scratch"),
@@ -95,8 +97,11 @@ MISTAKES = {
     "mixture with an unknown language": ('["en-de",', '["en-de+en-fr",', "23: experiment.pairs",
         "'en-fr' is not a pair"),
     "no pairs": ('["en-de", "en-zh-TW"]', "[]", "23: experiment.pairs", "at least one"),
-    "corpora of one name": ('"two"\n', '"one"\n', "1: corpora", "two corpora share a name"),
+    "corpora of one name": ('"two"\n', '"one"\n', "8: corpora[1].name", "'one' is the name of another corpus"),
     "encoders of one name": ('"real"\nkind', '"toy"\nkind', "18: encoders[1].name", "two encoders are named 'toy'"),
+    "training templates of test": ("[methods.dream]",
+        '[targets.training_template_pairs]\nsplits = ["test"]\n[methods.dream]',
+        "targets.training_template_pairs", "nothing from test may be trained on"),
     "neither path nor url": ('path = "corpora/one"\n', "", "1: corpora[0]", "give path, url or both"),
     "path in a bucket": ('"corpora/one"', '"s3://x/one.zip"', "4: corpora[0].path",
         "give the address of an archive as url"),
@@ -127,6 +132,13 @@ def test_a_missing_file_and_one_that_is_not_utf_8_are_named_with_a_remedy(tmp_pa
     path = tmp_path / "latin.toml"
     path.write_bytes(GOOD.replace("one", "\xe4").encode("latin-1"))
     with pytest.raises(ConfigError, match=r"latin\.toml: not UTF-8 .*Save the file as UTF-8"):
+        load_config(path)
+
+
+def test_a_byte_order_mark_at_the_start_of_a_file_is_skipped(tmp_path):
+    path = tmp_path / "marked.toml"
+    path.write_text("[nothing]\n", encoding="utf-8-sig")
+    with pytest.raises(ConfigError, match="nothing: unknown key"):
         load_config(path)
 
 
@@ -182,6 +194,11 @@ def test_a_method_takes_its_preset_and_what_the_file_overrides(load):
     assert methods["dream"].settings.validation == "train_fraction"
     mine = methods["mine"]
     assert (mine.method.name, mine.settings.contrast, mine.settings.learning_rate) == ("fmda", "hinge", 1e-3)
+
+
+def test_a_key_of_training_templates_leaves_their_other_defaults(load):
+    pairs = load(f"{GOOD}\n[targets.training_template_pairs]\nn_targets = 2\n").targets.training_template_pairs
+    assert (pairs.splits, pairs.values, pairs.n_targets) == (("train", "dev"), "train", 2)
 
 
 def test_an_encoder_is_asked_only_for_what_its_methods_need(load):

@@ -87,7 +87,13 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(TableError, match=r"this folder has other files. Name a new folder"):
         added(tmp_path, words(3))
-    assert {path.name for path in tmp_path.iterdir()} == {name, ".index.lock"}
+    assert {path.name for path in tmp_path.iterdir()} == {name}
+
+
+def test_an_unknown_engine_is_refused_before_anything_is_written(folder):
+    with pytest.raises(ValueError, match="engine is 'fast'; choose one of auto, exact, hnsw, ivf"):
+        added(folder, words(3), engine="fast")
+    assert not folder.exists()
 
 
 def test_the_level_of_noise_is_measured_again_when_more_than_a_tenth_of_the_texts_are_new(folder):
