@@ -32,9 +32,9 @@ _WORKERS = "Number of steps to run at once. Default: the cores this process may 
 def materialize(debug: bool, selections: tuple[str, ...], partition: str | None, workers: int | None) -> None:
     """Run assets; those that are up to date are skipped.
 
-    A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, warehouse), the name of an asset
-    or the beginning of one (heads/minilm), or an expression in Dagster's syntax ('key:evaluation/*'). A leading +
-    ('+heads') also selects what it is made from. Default: everything. DISENT_WORKERS sets --workers.
+    A SELECTION is a stage (corpora, negatives, targets, embeddings, heads, evaluation, exports, warehouse), the name
+    of an asset or the beginning of one (heads/minilm), or an expression in Dagster's syntax ('key:evaluation/*'). A
+    leading + ('+heads') also selects what it is made from. Default: everything. DISENT_WORKERS sets --workers.
     """
     from disent_assets.run.stopping import stoppable
 

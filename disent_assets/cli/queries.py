@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Style = Literal["table", "csv", "json", "markdown"]
-FORMATS = click.Choice(["table", "csv", "json", "markdown"])
+format_option = click.option(
+    "--format", "style", type=click.Choice(["table", "csv", "json", "markdown"]), default="table", show_default=True,
+    help="Form of the answer.",
+)  # fmt: skip
 SHOWN = 20  # rows of a table of `diff` without --all, or of `costs`
 MEMORY = 6 << 30  # bytes that a query may take: DuckDB's 4 GB, plus the answer and its text
 
@@ -97,7 +100,7 @@ class _Sql(Command):
 
 @main.command(cls=_Sql)
 @click.argument("query")
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, help="Refuse a result with more rows."
 )
@@ -204,7 +207,7 @@ from costs"""
 
 @main.command()
 @click.option("--by", type=click.Choice(list(BY)), default="step", show_default=True, help="What each row stands for.")
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def costs(by: str, style: Style) -> None:
     """Show time and memory of each step's last run, largest first.
 
@@ -272,7 +275,7 @@ EXPORT = "    disent export {head} FOLDER    # for sentence-transformers"
 @click.option(
     "--all", "show_all", is_flag=True, help="Show all numbers in one table, including unranked ones (leakage)."
 )
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def leaderboard(task: str | None, show_all: bool, style: Style) -> None:
     """Show the best methods on one screen, or all methods on TASK.
 
@@ -422,7 +425,7 @@ select
     is_flag=True,
     help="Show every number, including those of seeds, unchanged, new and ended ones.",
 )
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def diff(since: str | None, show_all: bool, style: Style) -> None:
     """Show what has changed in the last refresh, or in all refreshes since a date or a run.
 

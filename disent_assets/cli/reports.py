@@ -7,7 +7,7 @@ import click
 
 from disent.home import home_folder
 from disent_assets.cli.group import main
-from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.cli.queries import Style, format_option, print_table
 from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, open_to_look, open_workspace
 from disent_core.report import TITLE
@@ -17,7 +17,7 @@ from disent_core.text import printable
 @main.command()
 @click.option("--all", "show_all", is_flag=True, help="Show every partition, fresh ones included.")
 @click.option("--check", is_flag=True, help="Exit with 1 if anything is not fresh, for automatic checks.")
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def status(show_all: bool, check: bool, style: Style) -> None:
     """Show which steps are fresh, stale or missing, and why.
 
@@ -46,7 +46,7 @@ def status(show_all: bool, check: bool, style: Style) -> None:
 
 @main.command()
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: DISENT_HOME/report.html.")
-@click.option("--title", default=TITLE, show_default=True)
+@click.option("--title", default=TITLE, show_default=True, help="Title of the page.")
 @click.option("--t-sne", is_flag=True, help="Also plot the embeddings of heads with t-SNE, which takes seconds each.")
 def report(output: Path | None, title: str, t_sne: bool) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""

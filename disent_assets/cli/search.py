@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from disent_assets.cli.group import after_the_bar, main, short
-from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.cli.queries import Style, format_option, print_table
 from disent_assets.counted import counted
 from disent_core.errors import DamagedError, located
 from disent_core.text import printable
@@ -194,7 +194,7 @@ def _export_static(model: "StaticModel", folder: Path, licence: str | None) -> N
 
 
 @main.command()
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def models(style: Style) -> None:
     """List the models that come with disent; disent.load(NAME) opens them without torch."""
     import pyarrow as pa
@@ -233,13 +233,14 @@ def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
     Without a signature, anyone who changes the folder can also rewrite its record.
     """
     from disent.downloaded import downloaded
-    from disent.model import require_model, static_folder
+    from disent.model import expanded, require_model, static_folder
     from disent_core.export.checking import check_folder
     from disent_core.export.signature import SIGNATURE, signer_of
 
     sha256 = checksum(folder)
-    is_address = sha256 is not None or "://" in folder
-    path = downloaded(folder, sha256) if is_address else static_folder(folder) or Path(folder)
+    if sha256 is not None and "://" not in folder:
+        raise ValueError(f"sha256= is the checksum of an archive at a URL, and {folder} is not a URL; leave it out")
+    path = downloaded(folder, sha256) if "://" in folder else static_folder(folder) or expanded(folder)
     require_model(path)
     signer = None if key is None else signer_of(path, key)
     checked = check_folder(path, methods)
@@ -458,7 +459,7 @@ def index(
 @ENCODER
 @SHA256
 @METHOD
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def search(
     index: Path,
     text: str | None,

@@ -8,7 +8,7 @@ import click
 
 from disent.model import SMALL
 from disent_assets.cli.group import after_the_bar, main, short
-from disent_assets.cli.queries import FORMATS, Style, print_table
+from disent_assets.cli.queries import Style, format_option, print_table
 from disent_assets.cli.search import HEAD_HELP, SHA256, input_file, open_model
 from disent_assets.counted import counted
 
@@ -37,7 +37,7 @@ _REMEDY = (
 )
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Also write all shapes as an HTML file.")
 @click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
-@click.option("--format", "style", type=FORMATS, default="table", show_default=True)
+@format_option
 def shapes(
     texts: str,
     since: str | None,

@@ -174,7 +174,8 @@ def _gold(part: _Part, lines: Sequence[str], row_errors: RowErrors) -> Iterator[
         reject_unequal(part.sentences, path, len(lines), len(values))
     values += [""] * (len(lines) - len(values))
     if not any(value.strip() for value in values):
-        raise CorpusError(located(path, 1, "no pair of sentences has a similarity", "Take the file with scores"))
+        remedy = "Take the file with scores; tabs separate the columns"
+        raise CorpusError(located(path, 1, "no pair of sentences has a similarity", remedy))
     for number, value in enumerate(values, start=1):
         if not value.strip():
             row_errors.repair(path, number, "a pair without a similarity is not measured")
