@@ -92,7 +92,7 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
 
 def test_an_unknown_engine_is_refused_before_anything_is_written(folder):
     with pytest.raises(ValueError, match="engine is 'fast'; choose one of auto, exact, hnsw, ivf"):
-        added(folder, words(3), engine="fast")
+        build.add_texts(folder, HEAD, vectors, [Text("a", None)], engine="fast")
     assert not folder.exists()
 
 
