@@ -127,16 +127,16 @@ class Index:
         """
         from disent_core.search.memory import MemoryIndex
 
-        model = _small() if model is None else opened(model)
-        names = require_vectors(model, embeddings)
+        loaded = _small() if model is None else opened(model)
+        names = require_vectors(loaded, embeddings)
         listed = [normalise(text) for text in listed_texts(texts)]
         languages = [language] * len(listed) if isinstance(language, str | None) else [*language]
         if len(languages) != len(listed):
             raise ValueError(
                 f"{len(listed)} texts and {len(languages)} languages; give one language, or None, for each text"
             )
-        vectors = _encoded_by_language(model, listed, languages)
-        return cls(MemoryIndex(listed, languages, {name: vectors[name] for name in names}, _title(model)), model)
+        vectors = _encoded_by_language(loaded, listed, languages)
+        return cls(MemoryIndex(listed, languages, {name: vectors[name] for name in names}, _title(loaded)), loaded)
 
     @classmethod
     def open(
@@ -196,17 +196,20 @@ class Index:
             CorpusError: if a text is blank, too long or has reserved characters.
         """
         with needing_extra("cli"):
+            from disent_core.search.contents import ENGINES
             from disent_core.search.texts import checked_texts
 
+        if engine not in (None, *ENGINES):
+            raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, not one text")
-        model, remaining = opened(model), iter(texts)
+        loaded, remaining = opened(model), iter(texts)
         if (first := next(remaining, None)) is None:
             raise ValueError("there are no texts")
-        checked = checked_texts(chain([first], remaining), language, needed_languages(model))
+        checked = checked_texts(chain([first], remaining), language, needed_languages(loaded))
         path = Path(folder).expanduser()
-        add(path, model, checked, embeddings=embeddings, engine=engine)
-        return cls.open(path, head=model)
+        add(path, loaded, checked, embeddings=embeddings, engine=engine)
+        return cls.open(path, head=loaded)
 
     @property
     def head_title(self) -> str:

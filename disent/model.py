@@ -176,7 +176,9 @@ def load(
 
 def opened(model: Any, seed: int | None = None) -> Any:
     """Return a model (an object with a method `encode`, or a function) as it is; load it if it is a name or a path."""
-    if model is None or isinstance(model, str | Path):
+    if model is None:
+        return load()
+    if isinstance(model, str | Path):
         return load(model, seed=seed)
     if not callable(getattr(model, "encode", model)):
         raise ValueError(f"model is {model!r}; give a model, or its name or path")

@@ -21,7 +21,6 @@ from disent_core.evaluation.contract import SearchBackend
 from disent_core.evaluation.metrics import approximate_search
 from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, NEIGHBOURS, TUNED_ON
 from disent_core.search.contents import (
-    ENGINES,
     Approximate,
     Contents,
     EngineChoice,
@@ -91,8 +90,6 @@ def add_texts(
     memory per million texts. `encode` must give a text the same vectors in any batch. `embeddings` and `engine` default
     to those of the index, and to all embeddings and `auto` if it is new. `advance` gets the number of texts read.
     """
-    if engine not in (None, *ENGINES):
-        raise ValueError(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
     if engine in ("hnsw", "ivf"):
         import_module("faiss")  # before anything is encoded; if it is missing, the message tells how to install it
     if index.is_dir() and read_contents(index) is None:

@@ -111,6 +111,9 @@ def test_what_names_no_model_is_refused_with_the_reason(tmp_path):
     for call in (lambda: disent.Index.of(["a"], 5), lambda: disent.Index.build(tmp_path / "index", 5, ["a"])):
         with pytest.raises(ValueError, match="model is 5; give a model, or its name or path"):
             call()
+    with pytest.raises(ValueError, match="engine is 'fast'; choose one of auto, exact, hnsw, ivf"):
+        disent.Index.build(tmp_path / "index", disent.load(), ["a"], engine="fast")
+    assert not (tmp_path / "index").exists()
 
 
 def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(shipped, tmp_path):

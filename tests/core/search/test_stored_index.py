@@ -90,12 +90,6 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {name}
 
 
-def test_an_unknown_engine_is_refused_before_anything_is_written(folder):
-    with pytest.raises(ValueError, match="engine is 'fast'; choose one of auto, exact, hnsw, ivf"):
-        build.add_texts(folder, HEAD, vectors, [Text("a", None)], engine="fast")
-    assert not folder.exists()
-
-
 def test_the_level_of_noise_is_measured_again_when_more_than_a_tenth_of_the_texts_are_new(folder):
     added(folder, words(20))
     before = read_contents(folder).level
