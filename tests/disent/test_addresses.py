@@ -240,7 +240,7 @@ def test_commands_take_the_address_of_a_model_with_its_checksum(site, files, tmp
         ),
         (["check", "{url}"], "it is downloaded only with its checksum"),
         (["embed", "{texts}", "out.npy", "--head", "small", "--sha256", "0" * 64], "--sha256 is the checksum of"),
-        (["check", "{texts}", "--sha256", "0" * 64], "give an https:// URL"),
+        (["check", "{texts}", "--sha256", "0" * 64], "--sha256 is the checksum of an archive at a URL"),
         (["index", "{texts}", "index", "--sha256", "0" * 64], "checksum of a model at a URL; name the URL too"),
         (["search", "index", "x", "--sha256", "0" * 64], "checksum of a model at a URL; name the URL too"),
         (["train", "{texts}", "new", "--sha256", "0" * 64], "checksum of a model at a URL; name the URL too"),

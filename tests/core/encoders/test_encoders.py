@@ -267,8 +267,8 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
 
 
 @pytest.mark.parametrize(("changed", "message"), [
-    ({"id": "a/b"}, "either a path"),
-    ({"path": None}, "either a path"),
+    ({"id": "a/b"}, "needs a path or an id and not both"),
+    ({"path": None}, "needs a path or an id"),
     ({"revision": "v1"}, "needs an id"),
     ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
     ({"layer": (1, 1)}, r"layer must be distinct, not \[1, 1\]"),
