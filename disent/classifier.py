@@ -14,6 +14,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from disent.home import expanded
 from disent.model import opened, recorded_model, shipped_models
 from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
 
@@ -178,7 +179,7 @@ class Classifier:
 
         if not self.__sklearn_is_fitted__():
             raise ValueError("this classifier is not fitted; call fit(texts, labels) first")
-        folder = Path(folder).expanduser()
+        folder = expanded(folder)
         path, places = getattr(self.model_, "path", None), []
         if path is not None:
             path = Path(path).resolve()
@@ -204,7 +205,7 @@ class Classifier:
 
         from disent_core.classifier import read_classifier, unit
 
-        folder = Path(folder).expanduser()
+        folder = expanded(folder)
         fitted, probe, record = read_classifier(folder)
         try:
             reference: Mapping[str, Any] = record["model"]

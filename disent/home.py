@@ -93,9 +93,17 @@ def open_home(home: str | Path) -> Path:
 def path_of(name: str, value: str | Path) -> Path:
     """Return a path with `~` expanded."""
     try:
-        return Path(value).expanduser()
-    except RuntimeError as error:
+        return expanded(value)
+    except ValueError as error:
         raise ConfigError(f"{name}: {str(value)!r} names an unknown user") from error
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with `~` expanded."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: there is no such user; write the whole path") from error
 
 
 def check_owner(config: "Config", home: Path) -> None:

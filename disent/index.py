@@ -4,15 +4,15 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack, cast, overload
 
 from disent.extras import needing_extra
+from disent.home import expanded
 from disent.model import Model, load, opened, recorded_model
 from disent_core.embedding_names import ALIASES, ByEmbedding, embedding_of, plain_word
 from disent_core.errors import DisentError, TrainingError, located
-from disent_core.text import listed_texts, normalise, text_keys
+from disent_core.text import is_whole, listed_texts, normalise, text_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,7 +165,7 @@ class Index:
             from disent_core.search.stored import open_index
 
         options: _Loading = {"encoder": encoder, "device": device, "methods": methods}
-        return cls(open_index(Path(folder).expanduser()), head, options)
+        return cls(open_index(expanded(folder)), head, options)
 
     @classmethod
     def build(
@@ -207,7 +207,7 @@ class Index:
         if (first := next(remaining, None)) is None:
             raise ValueError("there are no texts")
         checked = checked_texts(chain([first], remaining), language, needed_languages(loaded))
-        path = Path(folder).expanduser()
+        path = expanded(folder)
         add(path, loaded, checked, embeddings=embeddings, engine=engine)
         return cls.open(path, head=loaded)
 
@@ -281,7 +281,7 @@ class Index:
         if unknown := request.keys() - SearchRequest.__annotations__.keys():
             raise TypeError(f"unexpected arguments {sorted(unknown)}; choose from {[*SearchRequest.__annotations__]}")
         names = {name: self._embedding(name) for name in by}
-        if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        if not is_whole(k, least=1):
             raise ValueError(f"k is {k!r}; it must be a whole number, at least 1")
         queries = [normalise(text) for text in listed_texts(texts)]
         if not queries or not all(query.strip() for query in queries):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from disent.extras import needing_extra
+from disent.home import expanded
 from disent_core.embedding_names import ByEmbedding, asked_name, is_vectors, plain_word, require_no_name
 from disent_core.errors import DamagedError, TrainingError, located
 from disent_core.progress import text_bar
@@ -170,8 +171,9 @@ def load(
             raise ValueError(f"{folder} is a static model, which runs only on 'cpu', not {device!r}; leave device= out")
         return StaticModel.load(folder)
     assert path is not None
-    require_model(expanded(path))
-    return load_head(expanded(path), seed=seed, device=device, encoder=encoder, methods=methods)
+    file = expanded(path)
+    require_model(file)
+    return load_head(file, seed=seed, device=device, encoder=encoder, methods=methods)
 
 
 def opened(model: Any, seed: int | None = None) -> Any:
@@ -183,14 +185,6 @@ def opened(model: Any, seed: int | None = None) -> Any:
     if not callable(getattr(model, "encode", model)):
         raise ValueError(f"model is {model!r}; give a model, or its name or path")
     return model
-
-
-def expanded(path: str | Path) -> Path:
-    """Return a path with `~` expanded."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise ValueError(f"{path}: there is no such user; write the whole path") from error
 
 
 _OTHERS = {
@@ -494,7 +488,7 @@ class Model:
         from disent_core.export.card import measured_of
         from disent_core.export.folder import export_head
 
-        path, measured = Path(folder).expanduser(), measured_of(self._head, self.seed)
+        path, measured = expanded(folder), measured_of(self._head, self.seed)
         return export_head(
             self._head, path, seed=self.seed, embeddings=embeddings, measured=measured, onnx=onnx, licence=licence
         )

@@ -18,6 +18,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from disent.home import expanded
 from disent_core.mteb_bridge.encoder import DisentEncoder
 
 if TYPE_CHECKING:
@@ -67,4 +68,4 @@ def evaluate(
     from disent_core.mteb_bridge.run import evaluate
 
     encoders = [DisentEncoder(model, name) for name in (embeddings or model.embeddings)]
-    return {encoder.embedding: list(evaluate(encoder, tasks, Path(folder).expanduser())) for encoder in encoders}
+    return {encoder.embedding: list(evaluate(encoder, tasks, expanded(folder))) for encoder in encoders}

@@ -31,13 +31,13 @@ def open(config: str | Path = "disent.toml", *, home: str | Path | None = None) 
         ConfigError: if the configuration can't be read, or the folder has results of another one; the message names
             file, line and key.
     """
-    from disent.home import check_owner, home_folder, open_home
+    from disent.home import check_owner, expanded, home_folder, open_home
 
     with needing_extra("train"):
         from disent_core.config.load import load_config
         from disent_core.lineage.workspace import Workspace
 
-    folder, path = home_folder() if home is None else open_home(home), Path(config).expanduser()
+    folder, path = home_folder() if home is None else open_home(home), expanded(config)
     workspace = Workspace(load_config(path / "disent.toml" if path.is_dir() else path), folder)
     check_owner(workspace.config, workspace.home)
     return Run(workspace)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from disent.extras import needing_extra
+from disent.home import expanded
 from disent.model import SMALL, load, models
 from disent_core.errors import CorpusError, TrainingError, located
 
@@ -173,8 +174,9 @@ def train(
         ModuleNotFoundError: if a library is not installed: `pip install 'disent-embeddings[train]'`.
     """
     from disent_core.storage.files import temporary_folder
+    from disent_core.text import is_whole
 
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if not is_whole(seed, least=0):
         raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
     if bits not in (4, 8):
         raise ValueError(f"bits is {bits!r}; it must be 4 or 8")
@@ -186,7 +188,7 @@ def train(
         from disent_core.lineage.workspace import TEMPLATES, UTTERANCES, Workspace
         from disent_core.static_folder import is_static
 
-        target, path = Path(folder).expanduser(), home / "disent.toml"
+        target, path = expanded(folder), home / "disent.toml"
         if target.is_file():
             raise ValueError(f"{target} is a file; name a folder for the model")
         if target.exists() and any(target.iterdir()) and not (overwrite and is_static(target)):
@@ -322,7 +324,7 @@ def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
     """
     from disent_core.corpora.formats import intents
 
-    source = data.expanduser().resolve()
+    source = expanded(data).resolve()
     if not source.exists():
         raise CorpusError(located(data, None, "there is no such file or folder", "Check the path"))
     locales = intents.locales(source)

@@ -70,8 +70,13 @@ def listed_texts(texts: Any) -> list[str]:
 
 def require_batch_size(batch_size: object) -> None:
     """Raise ValueError unless the number of texts to encode at once is a whole number of at least 1."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+    if not is_whole(batch_size, least=1):
         raise ValueError(f"batch_size must be a whole number, at least 1, got {quoted(batch_size)}")
+
+
+def is_whole(value: Any, *, least: int) -> bool:
+    """Return whether a value is a whole number, Python's or NumPy's, of at least `least`."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def require_text(text: object, number: int) -> None:

@@ -233,7 +233,8 @@ def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
     Without a signature, anyone who changes the folder can also rewrite its record.
     """
     from disent.downloaded import downloaded
-    from disent.model import expanded, require_model, static_folder
+    from disent.home import expanded
+    from disent.model import require_model, static_folder
     from disent_core.export.checking import check_folder
     from disent_core.export.signature import SIGNATURE, signer_of
 

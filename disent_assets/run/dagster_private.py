@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +43,21 @@ def _reuse_engines(storage: Any) -> None:
 
     The engines hold no connection, so forks and deleted files do them no harm.
     """
-    create = getattr(storage, "create_engine", None)  # other databases have one engine already
+    create = getattr(storage, "create_engine", None)
     if create is None or hasattr(create, "engines"):
         return
     engines: dict[str, Any] = {}
 
     def engine(url: str, **options: Any) -> Any:
+        if not url.startswith("sqlite"):  # other databases have one engine already
+            return create(url, **options)
         if url not in engines:
             engines[url] = create(url, **options)
         return engines[url]
 
-    storage.create_engine = wraps(create)(engine)
-    storage.create_engine.engines = engines
+    reused: Any = engine
+    reused.engines = engines
+    storage.create_engine = reused
 
 
 def step_function(asset: dg.AssetsDefinition) -> Any:

@@ -71,10 +71,8 @@ def load_config(path: Path) -> Config:
     tables = _parsed(path, text)
     targets = tables.get("targets")
     if isinstance(targets, dict) and isinstance(given := targets.get("training_template_pairs"), dict):
-        targets["training_template_pairs"] = {
-            **sections.OF_TRAINING,
-            **given,
-        }  # defaults of this table, not of its kind
+        # Missing keys have the defaults of this table, not those of its kind.
+        targets["training_template_pairs"] = {**sections.OF_TRAINING, **given}
     parsed = toml.validate(_File, tables, ())
     for index, corpus in enumerate(parsed.corpora):
         _check_path(corpus.path, ("corpora", index, "path"), toml)

@@ -85,18 +85,17 @@ class TomlErrors:
         elif mistake["type"] in ("missing", "missing_argument"):
             problem = "this key is missing"
         else:
-            kind = next((text for types, text in _KINDS.items() if mistake["type"] in types), mistake["msg"])
-            problem = f"{kind} (found {quoted(mistake['input'])})"
+            problem = f"{_KINDS.get(mistake['type'], mistake['msg'])} (found {quoted(mistake['input'])})"
         return f"{self.path}:{self.line(key_path)}: {_dotted(key_path)}: {shortened(problem)}"
 
 
 _KINDS = {
-    ("list_type", "tuple_type"): "this must be a list, in brackets",
-    ("dict_type", "dataclass_type", "model_type"): "this must be a table",
-    ("bool_type", "bool_parsing"): "this must be true or false, without quotes",
-    ("int_type", "int_parsing"): "this must be a whole number, without quotes",
-    ("float_type", "float_parsing"): "this must be a number, without quotes",
-    ("string_type",): "this must be a text, in quotes",
+    **dict.fromkeys(("list_type", "tuple_type"), "this must be a list, in brackets"),
+    **dict.fromkeys(("dict_type", "dataclass_type", "model_type"), "this must be a table"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "this must be true or false, without quotes"),
+    **dict.fromkeys(("int_type", "int_parsing"), "this must be a whole number, without quotes"),
+    **dict.fromkeys(("float_type", "float_parsing"), "this must be a number, without quotes"),
+    "string_type": "this must be a text, in quotes",
 }
 """Types of pydantic's errors -> what to write."""
 

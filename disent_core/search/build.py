@@ -21,6 +21,7 @@ from disent_core.evaluation.contract import SearchBackend
 from disent_core.evaluation.metrics import approximate_search
 from disent_core.evaluation.metrics.approximate_search import FROM_ROWS, NEIGHBOURS, TUNED_ON
 from disent_core.search.contents import (
+    CONTENTS,
     Approximate,
     Contents,
     EngineChoice,
@@ -92,8 +93,8 @@ def add_texts(
     """
     if engine in ("hnsw", "ivf"):
         import_module("faiss")  # before anything is encoded; if it is missing, the message tells how to install it
-    if index.is_dir() and read_contents(index) is None:
-        _require_no_others(index)
+    if index.is_dir() and not (index / CONTENTS).exists():
+        _require_no_others(index)  # before the lock, which would stay in the folder
     index.mkdir(parents=True, exist_ok=True)
     with locked(index / "index"):
         contents = _contents_of(index, head)

@@ -7,7 +7,7 @@ only loses its last part, and a search never sees half of one.
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from annotated_types import Ge, Le, MaxLen
 from pydantic import TypeAdapter, ValidationError
@@ -64,8 +64,8 @@ class Part:
 
 
 EngineChoice = SearchBackend | Literal["auto"]
-ENGINES: tuple[EngineChoice, ...] = ("auto", "exact", "hnsw", "ivf")
 """`auto`: exact search, or a faiss index once there are so many texts that exact search is slow."""
+ENGINES = ("auto", *get_args(SearchBackend))
 
 
 @dataclass(frozen=True, kw_only=True)
