@@ -5,12 +5,13 @@ from functools import partial
 
 import dagster as dg
 
-from disent_assets.lineage.factory import source_asset, source_checks, step_asset
+from disent_assets.lineage.factory import source_asset, source_checks, step_asset, step_name
 from disent_assets.lineage.refresh import automated
 from disent_assets.lineage.relations import relation_checks, relation_events, relation_specs
 from disent_assets.lineage.shown import show_of
 from disent_assets.lineage.weekly import each_week, weekly_assets
 from disent_assets.run.plan import steps_in
+from disent_assets.run.resources import Launch
 from disent_assets.settings.environment import database, open_workspace, run_settings
 from disent_assets.settings.profiles import executor_of
 from disent_assets.settings.profiles.retry_database import wait_for_database
@@ -42,6 +43,6 @@ def defs() -> dg.Definitions:
         wait_for_database()
     workspace = open_workspace()
     weekly = each_week(workspace, weekly_assets(workspace))
-    return dg.Definitions.merge(
-        automated(build, workspace, settings), weekly, dg.Definitions(executor=executor_of(settings))
-    )
+    keys = {step_name(step.key): step.key for step in steps_in(workspace)}
+    executor = executor_of(settings, partial(Launch, workspace, keys))
+    return dg.Definitions.merge(automated(build, workspace, settings), weekly, dg.Definitions(executor=executor))

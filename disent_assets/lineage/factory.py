@@ -1,7 +1,5 @@
 """Build an asset from a step: its place, spec and checks, and the function that Dagster calls."""
 
-import json
-import math
 import re
 import sys
 import warnings
@@ -18,14 +16,15 @@ from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.corpus_versions import read_source
 from disent_assets.lineage.metadata import check_result, check_spec, materialized, user_errors
 from disent_assets.run.error_messages import failed_checks, failure_of_steps
+from disent_assets.run.resources import requests
 from disent_assets.run.step import (
-    FURTHER_TAG,
     Event,
     check_configuration,
     events_of,
     freed_memory_kept,
     log_news,
     make_recorded,
+    partitions_of,
 )
 from disent_assets.settings.environment import SQL, is_local, step_share
 from disent_assets.warehouse.sql_files import Description, described, descriptions
@@ -52,7 +51,7 @@ def on_device(config: Config, memory: float) -> Place:
     gpus, factor = step_share()
     may_use, has = config.experiment.device != "cpu", device_pool(config) is not None
     pool = GPU_POOL if has and is_local() else None
-    return Place("cuda" if has else "cpu", pool, _tags(gpus * may_use, memory * factor))
+    return Place("cuda" if has else "cpu", pool, requests(gpus * may_use, memory * factor))
 
 
 def device_pool(config: Config) -> str | None:
@@ -68,28 +67,6 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
-
-
-def _tags(gpus: float, memory: float) -> dict[str, Any]:
-    """Return a step's requests to Ray and Kubernetes: a processor, memory in GB, and maybe a GPU or a share of one.
-
-    Ray starts entry points without requests on the head node, hence the processor. Kubernetes does not share GPUs. A
-    Job never starts a second pod: Dagster would take its end for the end of the step
-    (https://github.com/dagster-io/dagster/issues/33755). Dagster's own retries restart the step.
-    """
-    asked = {"cpu": "1", "memory": f"{math.ceil(memory * 1024)}Mi"}
-    limits: dict[str, str] = {"memory": asked["memory"]}
-    ray: dict[str, Any] = {"num_cpus": 1, "memory": math.ceil(memory * 2**30)}
-    k8s: dict[str, Any] = {
-        "container_config": {"resources": {"requests": asked, "limits": limits}},
-        "job_spec_config": {"backoff_limit": 0},
-    }
-    if gpus:
-        limits["nvidia.com/gpu"] = str(math.ceil(gpus))
-        ray["num_gpus"] = gpus
-        tainted = ("nvidia.com/gpu", "disent/spot")
-        k8s["pod_spec_config"] = {"tolerations": [{"key": key, "operator": "Exists"} for key in tainted]}
-    return {"dagster-ray/config": ray, "dagster-k8s/config": k8s}
 
 
 # --- assets -----------------------------------------------------------------------------------------------------------
@@ -116,7 +93,7 @@ def step_asset(
     workspace, nothing is checked or recorded. `inside` returns the events of external assets that are parts of the
     step's output.
     """
-    on_processor = Place("cpu", None, _tags(0.0, step.memory * step_share()[1]))
+    on_processor = Place("cpu", None, requests(0.0, step.memory * step_share()[1]))
     place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor
     names = None if step.partitions is None else dg.StaticPartitionsDefinition(list(step.partitions))
 
@@ -145,7 +122,7 @@ def step_asset(
         if workspace is not None:
             with user_errors():
                 check_configuration(workspace.config, context.run.tags)
-        asked = [partition, *json.loads(context.run.tags.get(FURTHER_TAG, "[]"))]
+        asked = partitions_of(context.run.tags) or [partition]
         failed: dict[Node, str] = {}
         for name in asked:
             try:

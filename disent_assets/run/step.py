@@ -1,6 +1,7 @@
 """Run one step on one partition in this process, and record its inputs, outputs and cost."""
 
 import ctypes
+import json
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +26,9 @@ from disent_core.lineage.workspace import Key, Workspace
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameter numbers in malloc.h
 KEPT = 512 << 20  # bytes; a single block of more than half of them is still returned at once
 CONFIG_TAG = "disent/config"  # run tag: fingerprint of the configuration its step was submitted with
-FURTHER_TAG = "disent/further_partitions"  # run tag: JSON list of partitions besides `dagster/partition`
+FURTHER_TAG = "disent/further_partitions"  # run tag: JSON list of partitions besides `PARTITION_TAG`
 DATA_VERSION = "dagster/data_version"  # tag of Dagster's events
+PARTITION_TAG = "dagster/partition"
 _REMEDY = "Start the same command again; if that does not help, give every machine the same file and version of disent"
 MADE = "recomputed"  # metadata key of each result of a step
 Make = Callable[[str], Iterable[dg.MaterializeResult]]
@@ -112,7 +114,12 @@ def freed_memory_kept() -> Iterator[None]:
         library.malloc_trim(0)
 
 
-# --- the configuration of a submitted step ----------------------------------------------------------------
+# --- the tags of a submitted step ----------------------------------------------------------------
+
+
+def partitions_of(tags: Mapping[str, str]) -> list[str]:
+    """Return the partitions of a run; an empty list if its step has none."""
+    return [tags[PARTITION_TAG], *json.loads(tags.get(FURTHER_TAG, "[]"))] if PARTITION_TAG in tags else []
 
 
 def configuration_tag(config: Config) -> dict[str, str]:

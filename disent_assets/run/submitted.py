@@ -18,7 +18,7 @@ import dagster as dg
 from disent_assets.run import dagster_private
 from disent_assets.run.error_messages import failure_text
 from disent_assets.run.plan import AssetStep, StepRun, steps_in
-from disent_assets.run.step import FURTHER_TAG, MADE, Outcome, configuration_tag, counted
+from disent_assets.run.step import FURTHER_TAG, MADE, PARTITION_TAG, Outcome, configuration_tag, counted
 from disent_assets.run.workers import Log
 from disent_assets.settings.environment import code_locations
 from disent_assets.settings.instance import NOT_REPEATED, home_tag
@@ -105,7 +105,7 @@ class Submitted:
         if errors := dagster_private.load_errors(context):
             raise DisentError(f"{code_locations()}: the code location can't be loaded: {errors[0]}")
         first, *further = [step.partition for step in steps]
-        of_partitions = {"dagster/partition": first} if first is not None else {}
+        of_partitions = {PARTITION_TAG: first} if first is not None else {}
         of_further = {FURTHER_TAG: json.dumps(further)} if further else {}
         keys = [dg.AssetKey(key) for key in self.steps[steps[0].key].asset_keys]
         tags = {**self.tags, **of_partitions, **of_further}

@@ -49,6 +49,10 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _is_positive(text: str) -> bool:
+    return _is_number(text) and float(text) > 0
+
+
 def _is_count(text: str) -> bool:
     return text.isdecimal() and int(text) > 0
 
@@ -97,8 +101,9 @@ VARIABLES = {
                  "one of inline, processes, processes:N, ray", _is_shards),
         Variable("DISENT_GPU", "1", "GPUs of a step that encodes, trains or measures; 0 where there are none",
                  _NUMBER, _is_number),
-        Variable("DISENT_MEMORY", "1", "factor for the memory that steps request", "a number > 0",
-                 lambda text: _is_number(text) and float(text) > 0),
+        Variable("DISENT_MEMORY", "1", "factor for the memory that steps request", "a number > 0", _is_positive),
+        Variable("DISENT_MEMORY_LIMIT", "", "GB of the largest machine, which no request exceeds; default: 16 times "
+                 "DISENT_MEMORY", "a number > 0", _is_positive),
         Variable("DISENT_POSTGRES", "", "database of Dagster's runs and events; default: SQLite in the home",
                  f"an address that begins with {_POSTGRES} (postgresql:// names another driver); write / @ : # ? of a "
                  "password as %2F %40 %3A %23 %3F", _is_database, is_secret=True),
@@ -205,6 +210,13 @@ def is_local(environment: Mapping[str, str] = os.environ) -> bool:
 def step_share(environment: Mapping[str, str] = os.environ) -> tuple[float, float]:
     """Return the number of GPUs of a step that computes, and a factor for the memory of every step."""
     return float(value("DISENT_GPU", environment)), float(value("DISENT_MEMORY", environment))
+
+
+def memory_limit(environment: Mapping[str, str] = os.environ) -> float:
+    """Return the GB that a step may request; by default, what the largest steps request without records."""
+    from disent_core.lineage.step import FINE_TUNING
+
+    return float(value("DISENT_MEMORY_LIMIT", environment) or FINE_TUNING * step_share(environment)[1])
 
 
 def database(environment: Mapping[str, str] = os.environ) -> str | None:

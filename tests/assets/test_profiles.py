@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import yaml
 from sqlalchemy.exc import OperationalError
 
 from disent_assets.definitions import build
+from disent_assets.run.resources import Launch, requests
 from disent_assets.run.submitted import Submitted
 from disent_assets.settings.environment import (
     VARIABLES,
@@ -25,9 +27,10 @@ from disent_assets.settings.environment import (
     step_share,
 )
 from disent_assets.settings.instance import dagster_home, open_instance, settings_folder
-from disent_assets.settings.profiles import dagster_settings, retry_database
+from disent_assets.settings.profiles import dagster_settings, for_cluster, retry_database
 from disent_assets.settings.profiles.retry_database import connect, retried
 from disent_core.errors import ConfigError, DisentError
+from disent_core.lineage.state import StepRecord, write_record
 from disent_core.storage.patience import PATIENCE_SECONDS, Patience
 
 PACKAGES = Path(__file__).resolve().parents[2]
@@ -144,6 +147,52 @@ def test_a_cluster_counts_gpus_itself(tmp_path, monkeypatch):
     for profile, expected in (("local", {None, "gpu"}), ("ray", {None})):
         monkeypatch.setenv("DISENT_PROFILE", profile)
         assert {asset.op.pool for asset in made(workspace)} == expected
+
+
+VECTORS, TEXTS = ("embeddings", "scratch", "scratch_vectors"), ("targets", "masked_utterances")
+
+
+def launch(tags: dict[str, str], attempts: int, step: str) -> SimpleNamespace:
+    """What Dagster knows of a launch of a step."""
+    state = SimpleNamespace(get_retry_state=lambda: SimpleNamespace(get_attempt_count={step: attempts}.get))
+    return SimpleNamespace(
+        step_tags={step: {tag: json.dumps(value) for tag, value in requests(1.0, 8.0).items()}},
+        dagster_run=SimpleNamespace(tags=tags),
+        execute_step_args=SimpleNamespace(known_state=state),
+    )
+
+
+def test_a_launch_asks_for_what_its_partitions_need_and_twice_as_much_after_each_lost_attempt(tmp_path, monkeypatch):
+    monkeypatch.setenv("DISENT_MEMORY_LIMIT", "100")
+    workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
+    asked = []
+    handler = SimpleNamespace(launch_step=lambda context: asked.append((context.step_tags, context.dagster_run)))
+    cluster = dg.executor(name="cluster")(lambda _: SimpleNamespace(_step_handler=handler, _pop_events=list))
+    of_cluster = for_cluster(cluster, partial(Launch, workspace, {"vectors": VECTORS}))
+    of_cluster.executor_creation_fn(None)._step_handler.launch_step(launch({}, 0, "refresh"))
+
+    def asked_for(attempts: int, *partitions: str) -> float:
+        tags = {"dagster/partition": partitions[0], "disent/further_partitions": json.dumps(partitions[1:])}
+        handler.launch_step(launch(tags, attempts, "vectors"))
+        step_tags, run = asked.pop()
+        assert run.tags == tags
+        ray, k8s = (json.loads(step_tags["vectors"][tag]) for tag in ("dagster-ray/config", "dagster-k8s/config"))
+        memory = ray["memory"] / 2**30
+        limits = k8s["container_config"]["resources"]["limits"]
+        assert limits == {"memory": f"{memory * 1024:.0f}Mi", "nvidia.com/gpu": "1"}
+        return memory
+
+    assert asked.pop()[0] == launch({}, 0, "refresh").step_tags
+    assert [asked_for(attempts, "en") for attempts in range(5)] == [8, 16, 32, 64, 100]
+    for rows, name in ((10_000_000, "en"), (1000, "de")):
+        write_record(workspace, TEXTS, name, StepRecord("", {}, cost={"rows": rows, "peak_memory": None}))
+    assert (asked_for(0, "en"), asked_for(1, "en"), asked_for(0, "de"), asked_for(0, "de", "en")) == (21, 42, 8, 21)
+    write_record(workspace, VECTORS, "de", StepRecord("", {}, cost={"rows": None, "peak_memory": 24 << 30}))
+    assert asked_for(0, "de") == 30
+    monkeypatch.setenv("DISENT_MEMORY", "0.5")
+    assert asked_for(0, "de") == 15
+    monkeypatch.delenv("DISENT_MEMORY_LIMIT")
+    assert asked_for(0, "de") == 8
 
 
 # --- a database that is away ------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
-import dagster as dg
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
@@ -82,19 +81,3 @@ def retried(
                 pause(LOOK_SECONDS)
 
     return asked
-
-
-def retrying_executor(executor: dg.ExecutorDefinition) -> dg.ExecutorDefinition:
-    """Wrap an executor so that it keeps polling for events while the database is unreachable."""
-
-    create, schema = executor.executor_creation_fn, cast(Any, executor.config_schema)
-    assert create is not None
-
-    def waiting(context: dg.InitExecutorContext) -> Any:
-        made: Any = create(context)
-        made._pop_events = retried(made._pop_events)
-        return made
-
-    return dg.ExecutorDefinition(
-        executor.name, schema, requirements=executor.get_requirements, executor_creation_fn=waiting
-    )
