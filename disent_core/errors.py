@@ -79,7 +79,7 @@ def is_failure(error: BaseException) -> bool:
 
 def located(path: Path | str, line: int | None, problem: str, remedy: str) -> str:
     """Return one line with the place, the problem and the remedy: `massive.tar.gz:en-US.jsonl:12: ...`."""
-    place = str(path) if line is None else f"{path}:{line}"
+    place = shortened(str(path)) + ("" if line is None else f":{line}")
     return f"{place}: {shortened(problem)}. {shortened(remedy)}"
 
 
@@ -111,6 +111,7 @@ _NO_MEMORY = (
     "memory allocation",
     "could not create a primitive",
     "failed to map segment",
+    "pyobject pointer is null",  # a panic of safetensors
 )
 _NO_PROCESSES = ("start new thread", "launch worker thread", "resource temporarily unavailable")
 

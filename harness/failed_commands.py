@@ -1,8 +1,11 @@
 """Make system calls fail in commands, and compare the outcomes; `every_call.py` runs it."""
 
 import csv
+import faulthandler
 import hashlib
+import http.client
 import itertools
+import json
 import os
 import random
 import re
@@ -12,18 +15,19 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import duckdb
-from disturbed_runs import SMALLEST, Bench, Project, end, end_of_orphans, start, warm_up
+from disturbed_runs import SMALLEST, Bench, Project, end, end_of_orphans, has_ended, start, warm_up
 from failing_calls import Calls
 from faults import MEMORY
 from projects import blank_pictures
 
 _ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # from Rust and C++ libraries that get no memory or thread
-_PANIC = "' panicked at "  # a Rust panic, which a step can't catch
+_PANIC = " panicked at "  # a Rust panic, which a step can't catch
 _PART = re.compile(r"part-\d+|\"number\": \d+")  # parts of an index: a resumed run takes the next number
 
 
@@ -39,10 +43,12 @@ class Tried:
     output: str = ""
     workers: int = 1
     before: str = ""  # empty: only its input; or a project that is `new`, `stale` or `finished`
+    index_of: tuple[str, ...] | None = None  # a server, and the options of `disent index` for what it serves
 
 
 HEAD = "home/heads/tiny/dream/en-de.safetensors"
 _HEAD = ("--head", HEAD, "--language", "en")
+_SERVE = ("serve", "index", "--port", "0")
 COMMANDS = (
     Tried("embed", ("embed", "texts.txt", "vectors.parquet", "--embedding", "all"), "vectors.parquet"),
     Tried("index", ("index", "texts.txt", "index"), "index"),
@@ -50,12 +56,27 @@ COMMANDS = (
     Tried("embed by a head", ("embed", "texts.txt", "vectors.npy", *_HEAD), "vectors.npy", before="finished"),
     Tried("index of a head", ("index", "texts.txt", "index", *_HEAD), "index", before="finished"),
     Tried("export", ("export", HEAD, "exported"), "exported", before="finished"),
+    Tried("serve", _SERVE, index_of=()),
+    Tried("serve of a head", _SERVE, before="finished", index_of=_HEAD),
     Tried("publish", ("publish", "published"), "published", before="finished"),
     Tried("report", ("report",), "home/report.html", before="finished"),
     Tried("materialize", ("materialize",), before="new"),
     Tried("refresh", ("materialize",), before="stale"),
     Tried("refresh with two workers", ("materialize",), workers=2, before="stale"),
 )
+_QUERY = json.dumps({"queries": ["wake me up at nine", "call noon"], "by": "meaning"})
+REQUESTS = (
+    ("GET", "/", None),
+    ("GET", "/?query=call+noon", None),
+    ("POST", "/v1/search", _QUERY),
+    ("POST", "/v1/embed", json.dumps({"texts": ["play the song two"] * 20})),
+    ("GET", "/v1/ready", None),
+)
+"""Requests to a server: method, path, and body."""
+ANSWER_SECONDS = 20
+START_POLLS = 6_000
+"""Polls, 10 ms apart, after which a server counts as hanging."""
+READY = re.compile(r"^Search page: http://(\S+)", re.MULTILINE)
 VALUES = {"nine": "neun", "ten": "zehn", "six": "sechs", "noon": "mittag", "four": "vier", "two": "zwei", "one": "eins"}
 SHAPES = {"wake me up at {}": "weck mich um {} auf", "play the song {}": "spiel das lied {}", "call {}": "ruf {} an"}
 
@@ -106,6 +127,7 @@ class Series:
     defects: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.answers: list[list[tuple[int, str]]] = []
         self.place, self.log, self.chance = self.folder / "disturbed", self.folder / "log.txt", random.Random(self.seed)
         self.calls = Calls(self.place)
 
@@ -156,7 +178,9 @@ class Series:
         is_abort = kind in ("memory", "fork") and (code in _ABORTS or (code == 1 and _PANIC in output))
         problem = None if is_abort else self._problem(code, output)
         try:
-            if tried.output and code == 0:
+            if tried.index_of is not None:
+                self._require_answers(wanted)
+            elif tried.output and code == 0:
                 assert self._found(tried) == wanted, "it ended well with another result"
             else:
                 self._require_sound(tried, wanted, what, may_leave=kind == "unlink" and lasting)
@@ -176,6 +200,13 @@ class Series:
             self.place.mkdir()
         write_inputs(self.place)
         (self.place / "tmp").mkdir()
+        if tried.index_of is not None:
+            kept = self.folder / tried.name
+            if not kept.is_dir():
+                code, output = self._run(Tried("index", ("index", "texts.txt", "index", *tried.index_of)))
+                assert code == 0, output
+                shutil.copytree(self.place / "index", kept)
+            shutil.copytree(kept, self.place / "index", dirs_exist_ok=True)
 
     def _run(self, tried: Tried) -> tuple[int, str]:
         """Run the command to its end; return its exit code and its output."""
@@ -183,14 +214,51 @@ class Series:
         def before() -> None:
             os.chdir(self.place)
             os.environ["TMPDIR"] = tempfile.tempdir = str(self.place / "tmp")
+            if tried.index_of is not None:
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a new interpreter
+                faulthandler.register(signal.SIGQUIT, chain=True)
             self.calls.begin()
 
         self.log.write_text("")
-        code = end(start(Project(self.place), self.log, before, tried.workers, tried.arguments))
+        child = start(Project(self.place), self.log, before, tried.workers, tried.arguments)
+        if tried.index_of is not None:
+            self.answers = self._ask(child)
+        code = end(child)
         end_of_orphans()
         return code, self.log.read_text(encoding="utf-8", errors="replace")
 
+    def _ask(self, child: int) -> list[list[tuple[int, str]]]:
+        """Wait for a server, send it every request twice, then once more without faults, and end it.
+
+        Return the answers of each round.
+        """
+        for _ in range(START_POLLS):
+            if has_ended(child):
+                return []
+            if ready := READY.search(self.log.read_text(encoding="utf-8", errors="replace")):
+                break
+            time.sleep(0.01)
+        else:
+            os.kill(child, signal.SIGQUIT)  # a defect: the log shows where it hangs
+            return []
+        answers = [[_answer(ready[1], *request) for request in REQUESTS] for _ in range(2)]
+        self.calls.stop()
+        answers.append([_answer(ready[1], *request) for request in REQUESTS])
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGINT)
+        return answers
+
+    def _require_answers(self, wanted: Mapping[str, object]) -> None:
+        """Require that a server answered, or said that it can't; and that it answered once calls succeeded again."""
+        for number, answers in enumerate(self.answers):
+            for request, answer, right in zip(REQUESTS, answers, wanted["answers"], strict=True):
+                status, text = answer
+                refuses = status in (0, 503) and "Traceback" not in text
+                assert answer == right or (refuses and number < 2), f"{request[:2]}: {status} {text[:300]}"
+
     def _found(self, tried: Tried) -> Mapping[str, object]:
+        if tried.index_of is not None:
+            return {"answers": self.answers[-1]}
         return contents(self.place / tried.output) if tried.output else {}
 
     def _problem(self, code: int, output: str) -> str | None:
@@ -208,7 +276,7 @@ class Series:
         """Run the command undisturbed and compare; it `may_leave` temporary files if they could not be removed."""
         if not tried.output:
             finished = self.bench.edited if tried.before == "stale" else self.bench.finished
-            self.bench.check(Project(self.place), finished, what)
+            self.bench.check(Project(self.place), finished, what, may_leave=may_leave)
         else:
             code, output = self._run(tried)
             assert code == 0, f"the next run ends with {code}: {output}"
@@ -216,6 +284,21 @@ class Series:
         left = [] if may_leave else [*self.place.rglob("*.tmp*"), *(self.place / "tmp").iterdir()]
         left = [path for path in left if "dagster" not in path.parts and not path.name.startswith("torchinductor")]
         assert not left, f"{left} are left"
+
+
+def _answer(address: str, method: str, path: str, body: str | None) -> tuple[int, str]:
+    """Return the status and the text of an answer; 0 if the connection was closed."""
+    connection = http.client.HTTPConnection(address, timeout=ANSWER_SECONDS)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode("utf-8", errors="replace")
+    except TimeoutError:
+        return -1, f"no answer within {ANSWER_SECONDS} s"
+    except (http.client.HTTPException, ConnectionError) as error:
+        return 0, str(error)
+    finally:
+        connection.close()
 
 
 def run(names: Sequence[str] | None, kinds: Sequence[str], each: int, most: int | None, seed: int) -> bool:

@@ -53,7 +53,8 @@ def start_again() -> None:
     state.write_bytes(bytes(ctypes.sizeof(Layout)))
     calls.touch()
     loaded = {"LD_PRELOAD": str(library), STATE: str(state), LIST: str(calls)}
-    os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | loaded)
+    kept = {name: value for name, value in os.environ.items() if name != "RUST_BACKTRACE"}  # Rust hangs printing one
+    os.execve(sys.executable, [sys.executable, *sys.argv], kept | loaded)
 
 
 @dataclass

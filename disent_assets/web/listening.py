@@ -86,10 +86,11 @@ class BoundedProtocol(H11Protocol):
 
 def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve an application until Ctrl-C; call `ready` with its address once it can be opened. Port 0: any free port."""
-    with listening(host, port) as listener:
+    served = server(app)
+    with listening(host, port) as listener, asyncio.Runner(loop_factory=served.config.get_loop_factory()) as runner:
         ready(f"http://{in_address(host)}:{listener.getsockname()[1]}")
         with contextlib.suppress(KeyboardInterrupt):
-            server(app).run(sockets=[listener])
+            runner.run(served.serve(sockets=[listener]))
 
 
 def server(app: ASGIApp, **options: Any) -> uvicorn.Server:

@@ -1,12 +1,16 @@
 """Compute one answer at a time, taking turns between addresses, while a bounded number of requests wait."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from disent_core.errors import shortage
+
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_WAITING = 256
 RETRY_SECONDS = 1
@@ -14,7 +18,7 @@ RETRY_SECONDS = 1
 
 
 class Busy(Exception):  # noqa: N818 - a state, not a mistake
-    """Too many requests are waiting to accept another."""
+    """Too many requests are waiting to accept another, or the machine lacks memory."""
 
 
 class Turns:
@@ -26,6 +30,7 @@ class Turns:
     def __init__(self, most: int = MOST_WAITING) -> None:
         self.most, self._is_computing = most, False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="answers")
+        self._thread.submit(int).result()  # starts the thread: a machine without a free one fails here, not a request
         self._queues: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
         """Waiting requests by address, first the address that has waited longest for its turn. No queue is empty."""
 
@@ -87,6 +92,9 @@ class Turns:
         if answer.done():
             return
         if error:
-            answer.set_exception(error)
+            line = shortage(error)
+            if line is not None:
+                log.warning("a request failed: %s", line)
+            answer.set_exception(error if line is None else Busy(line))
         else:
             answer.set_result(computed.result())

@@ -10,7 +10,7 @@ from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Device, Encoder, EncoderConfig
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, cached
 from disent_core.encoders.transformer import resolve_device
-from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
+from disent_core.errors import DamagedError, DisentError, EncoderError, StorageError, TrainingError, located, quoted
 from disent_core.lineage.head_records import check_description, encoder_of, listed, method_of
 from disent_core.methods.contract import Method
 from disent_core.methods.spec import ENCODER_CONFIG, describe_head
@@ -108,7 +108,7 @@ def _encoder(
         problem = _difference(source, wanted) if is_read else None
         if problem is None:
             return source
-    except EncoderError as error:
+    except (EncoderError, StorageError) as error:
         problem = _first(error)
     if folder is None and "path" in recorded:
         beside = path.resolve().parent
@@ -126,11 +126,11 @@ def _difference(source: LazyEncoder, wanted: str) -> str | None:
     """Return why an encoder does not have the wanted fingerprint; None if it does."""
     try:
         is_other = source.fingerprint != wanted
-    except EncoderError as error:
+    except (EncoderError, StorageError) as error:
         return _first(error)
     return "the one there is not the one that the head was trained on" if is_other else None
 
 
-def _first(error: EncoderError) -> str:
+def _first(error: DisentError) -> str:
     """Return the problem in an error's message, without the remedy."""
     return str(error).rstrip(".").partition(". ")[0]

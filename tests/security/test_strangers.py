@@ -242,6 +242,7 @@ RECORDS = {
     "a rate that is not a number": of_settings(learning_rate="fast"),
     "an encoder elsewhere": of_encoder(path="../model"),
     "an encoder in an absolute path": of_encoder(path="/tmp"),
+    "an encoder in a folder with a name that no disk takes": of_encoder(path="A" * 300),
     "an encoder in a package": of_encoder(path="package:this/x"),
     "an encoder of the hub": of_encoder(path=None, id="stranger/model"),
     "an encoder of another kind": of_encoder(kind="vectors"),

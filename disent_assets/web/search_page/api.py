@@ -259,6 +259,7 @@ def predictions(classifier: "Classifier", texts: Sequence[str]) -> list[dict[str
 
 
 # --- errors -----------------------------------------------------------------------------------------------
+# Handlers are coroutines: Starlette calls functions in a new thread, which a machine at its limits can't start.
 
 
 def failed(status: int, problem: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -270,23 +271,23 @@ def refused(status: int, reason: str) -> JSONResponse:
     return failed(status, f"refused: {reason}")
 
 
-def _http_error(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     remedy = "; /openapi.json lists what can be requested"
     is_bare = error.detail == HTTPStatus(error.status_code).phrase
     return failed(error.status_code, f"{error.detail}{remedy}" if is_bare else error.detail, error.headers)
 
 
-def _busy(request: Request, error: Exception) -> Response:
+async def _busy(request: Request, error: Exception) -> Response:
     return failed(503, str(error), {"Retry-After": str(RETRY_SECONDS)})
 
 
-def _fault(request: Request, error: Exception) -> Response:
+async def _fault(request: Request, error: Exception) -> Response:
     """Return the response after an internal error, which uvicorn logs."""
     return failed(500, "the service has failed; its log says why")
 
 
-ERRORS: dict[Any, Callable[[Request, Exception], Response]] = {
+ERRORS: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
     HTTPException: _http_error,
     Busy: _busy,
     Exception: _fault,

@@ -28,6 +28,7 @@ from disent_core.encoders.contract import (
 )
 from disent_core.errors import EncoderError, located
 from disent_core.registry import imported
+from disent_core.storage.files import storage_errors
 from disent_core.storage.results import fetch, open_result, sha256_of
 from disent_core.storage.tables import fingerprint
 
@@ -210,7 +211,9 @@ def record_of(folder: Path) -> Mapping[str, Any] | None:
 def model_folder(path: str | None, identifier: str | None, revision: str | None) -> Path:
     """Return the folder of the model at `path` or, without one, of that `identifier` on the hub, downloaded once."""
     folder = _from_path(path) if path else _from_hub(identifier or "", revision)
-    if not folder.is_dir():
+    with storage_errors(folder):
+        is_folder = folder.is_dir()
+    if not is_folder:
         raise EncoderError(located(folder, None, "there is no such folder", "Correct the encoder's path"))
     if not any(folder.glob("*.safetensors")):
         remedy = "Save the model with save_pretrained(..., safe_serialization=True); pickled weights are not read"
