@@ -31,9 +31,12 @@ MOST_CHARACTERS = 10_000
 def parsed_json(text: str) -> Any:
     """Parse JSON; ValueError if it is malformed, nested too deeply, or has half of a surrogate pair."""
     try:
-        value = json.loads(text)
+        value = json.loads(text.rstrip())
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:  # a reader of lines names the line itself
+        place = f"line {error.lineno}, column {error.colno}" if "\n" in text.rstrip() else f"column {error.colno}"
+        raise ValueError(f"not valid JSON: {error.msg} at {place}") from error
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
     return value

@@ -109,7 +109,8 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         number = int(line.group(1)) if line else len(text.splitlines())  # an error without a line is at the end
-        raise ConfigError(located(path, number, str(error), "Fix the TOML syntax")) from error
+        problem = re.sub(r"at line \d+, ", "at ", str(error))
+        raise ConfigError(located(path, number, problem, "Fix the TOML syntax")) from error
     except (ValueError, RecursionError) as error:
         problem = f"a value is too long or nested too deeply ({error})"
         raise ConfigError(located(path, None, problem, "Shorten it")) from error

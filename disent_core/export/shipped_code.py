@@ -91,7 +91,7 @@ def _settings(file: Path) -> list[tuple[str, Any]]:
     try:
         return [*settings_within(parsed_json(file.read_text(encoding="utf-8")))]
     except (OSError, ValueError, RecursionError) as error:
-        problem = f"this can't be read as JSON ({error})"
+        problem = f"this can't be read ({error})"
         raise DamagedError(located(file, None, problem, "Export the head again")) from error
 
 

@@ -132,7 +132,7 @@ def wrong_bytes(folder: Path) -> None:
     ("harm", "file", "problem"),
     [
         (lambda m: (m / "model.json").unlink(), "m", "it has no model.json"),
-        (lambda m: (m / "model.json").write_text("{"), "model.json", "does not describe a static model"),
+        (lambda m: (m / "model.json").write_text('{\n"a"'), "model.json", "delimiter at line 2, column 4"),
         (lambda m: (m / "model.json").write_text("[]"), "model.json", "not a JSON object"),
         (lambda m: (m / "model.json").write_bytes(b"\xff"), "model.json", "can't decode"),
         (lambda m: edited(m, format="other"), "model.json", "its format is 'other'"),

@@ -108,7 +108,7 @@ MISTAKES = {
     "token states of imported vectors": ('kind = "huggingface"\npath = "models/real"',
         'kind = "vectors"\npath = "real.parquet"', "33: methods.mine.encoders",
         "mine needs token states, which encoder 'real' does not have; name those that it runs on"),
-    "broken syntax": ("[experiment]", "[experiment", "22", "Fix the TOML syntax"),
+    "broken syntax": ("[experiment]", "[experiment", "22", "(at column 12). Fix the TOML syntax"),
     "key given twice": ('name = "two"', 'name = "two"\nname = "x"', "9", "Fix the TOML syntax"),
     "text that does not end": ('encoders = ["real"]\n', 'encoders = """', "33", "Fix the TOML syntax"),
 }  # fmt: skip
