@@ -11,7 +11,7 @@ from disent.extras import needing_extra
 from disent.home import expanded
 from disent.model import Model, load, opened, recorded_model
 from disent_core.embedding_names import ALIASES, ByEmbedding, embedding_of, plain_word
-from disent_core.errors import DisentError, TrainingError, located
+from disent_core.errors import DisentError, TrainingError, commas, located
 from disent_core.text import is_whole, listed_texts, normalise, text_keys
 
 if TYPE_CHECKING:
@@ -278,8 +278,8 @@ class Index:
         Raises:
             ValueError, TypeError: as `search`.
         """
-        if unknown := request.keys() - SearchRequest.__annotations__.keys():
-            raise TypeError(f"unexpected arguments {sorted(unknown)}; choose from {[*SearchRequest.__annotations__]}")
+        if unknown := sorted(request.keys() - SearchRequest.__annotations__.keys()):
+            raise TypeError(f"unexpected: {commas(unknown)}; choose from {commas(SearchRequest.__annotations__)}")
         names = {name: self._embedding(name) for name in by}
         if not is_whole(k, least=1):
             raise ValueError(f"k is {k!r}; it must be a whole number, at least 1")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 from disent.extras import needing_extra
 from disent.home import expanded
 from disent_core.embedding_names import ByEmbedding, asked_name, is_vectors, plain_word, require_no_name
-from disent_core.errors import DamagedError, TrainingError, located
+from disent_core.errors import DamagedError, TrainingError, commas, located
 from disent_core.progress import text_bar
 from disent_core.text import listed_texts, require_batch_size
 
@@ -516,7 +516,7 @@ class Model:
                 embedded = self._head.trained.embed(self._head.features(block, spoken), seed)
                 if late := [name for name, value in embedded.items() if not isinstance(value, np.ndarray)]:
                     method = self._head.method.name
-                    raise ValueError(f"{method} compares texts by their tokens: it has no vectors for {late}")
+                    raise ValueError(f"{method} compares texts by their tokens: it has no vectors for {commas(late)}")
                 blocks.append(embedded)
                 bar.update(len(block))
         names = [name for name in blocks[0] if name in self.embeddings]
@@ -532,7 +532,7 @@ class Model:
     def _seed(self, seed: int | None) -> int | None:
         if seed is not None and seed not in self.seeds:
             name = self._head.method.name
-            raise ValueError(f"{name} was not trained with seed {seed}; choose one of {list(self.seeds)}")
+            raise ValueError(f"{name} was not trained with seed {seed}; choose one of {commas(self.seeds)}")
         return self.seeds[0] if seed is None and self.seeds else seed
 
     def _embedding(self, name: str | None) -> str:

@@ -17,6 +17,7 @@ mistakes in the calling code.
 """
 
 import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -88,6 +89,11 @@ def reason(error: BaseException) -> str:
     if "trust_remote_code" in str(error):  # which the message recommends
         return "it brings code, which disent does not run"
     return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def commas(values: Iterable[object]) -> str:
+    """Return values for a message, `a, b`; if they are long, their beginning and their length."""
+    return shortened(", ".join(map(str, values)), _QUOTED)
 
 
 def quoted(value: object) -> str:

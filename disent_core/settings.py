@@ -13,6 +13,8 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen
 
+from disent_core.errors import commas
+
 Precision = Literal["float32", "bfloat16"]
 """Number format of matrix products."""
 
@@ -91,7 +93,8 @@ class Settings:
         for field in fields(self):
             value = getattr(self, field.name)
             for rule in _broken_rules(hints[field.name], value):
-                raise ValueError(f"{field.name} must {rule}, not {list(value) if isinstance(value, tuple) else value}")
+                shown = (commas(value) or "none") if isinstance(value, tuple) else value
+                raise ValueError(f"{field.name} must {rule}, not {shown}")
 
 
 @cache

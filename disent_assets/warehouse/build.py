@@ -39,7 +39,7 @@ from disent_assets.warehouse.sql_files import (
     published_tables,
     relations,
 )
-from disent_core.errors import DisentError, TableError, located
+from disent_core.errors import DisentError, TableError, commas, located
 from disent_core.storage.files import storage_errors
 from disent_core.storage.results import fetch, sha256_of, write_result
 from disent_core.storage.schemas import SUBJECT
@@ -307,7 +307,7 @@ def attach_inputs(
     A name without rows becomes an empty table, a name with files a view over exactly these.
     """
     if unknown := sorted(set(inputs) - {*INPUTS, *published}):
-        raise TableError(f"{unknown} are not inputs of the warehouse; choose from {list(INPUTS)}")
+        raise TableError(f"not inputs of the warehouse: {commas(unknown)}; choose from {commas(INPUTS)}")
     connection.execute("attach ':memory:' as inputs")
     for name in (*INPUTS, *published):
         rows = inputs.get(name, ())
@@ -343,7 +343,7 @@ def _require_schema(path: Path, name: str) -> None:
     if not schema.equals(SCHEMAS[name]):
         odd = sorted(str(field) for field in {*schema} ^ {*SCHEMAS[name]})
         remedy = "Materialise its asset again"
-        raise TableError(located(path, None, f"the schema is not that of {name}, see {odd[:4]}", remedy))
+        raise TableError(located(path, None, f"the schema is not that of {name}, see {commas(odd[:4])}", remedy))
 
 
 def _scan(files: Iterable[str]) -> str:

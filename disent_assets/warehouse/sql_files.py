@@ -24,7 +24,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from disent_core.errors import DisentError, TableError, located
+from disent_core.errors import DisentError, TableError, commas, located
 from disent_core.storage.tables import SCHEMAS
 
 Kind = Literal["table", "view", "macro"]
@@ -173,7 +173,7 @@ def _of_papers(sql_root: Path, published: Mapping[str, pa.Table]) -> Iterator[tu
     for line, row in enumerate(rows, start=2):
         if row["labels"] is not None:
             if missing := [name for name, value in row.items() if value is None]:
-                raise TableError(located(listing, line, f"labels are given, but not {missing}", "Give these too"))
+                raise TableError(located(listing, line, f"labels without {commas(missing)}", "Give these too"))
             paper, number = row["paper"], re.sub(r"\D", "", row["table"])
             labels = ", ".join(f"'{label}'" for label in row["labels"].split())
             values = {**row, "number": number, "labels": labels}
@@ -186,7 +186,7 @@ def in_order(named: Mapping[str, Relation]) -> list[Relation]:
     """Sort tables before views and macros, each after the relations that it reads."""
     for view in named.values():
         if view.kind != "table" and (inputs := [name for name in view.reads if name.startswith("inputs.")]):
-            raise DisentError(f"view {view.name} reads {inputs}; only tables may. Read the table of that name")
+            raise DisentError(f"view {view.name} reads {commas(inputs)}; only tables may. Read the table of that name")
     graph = {name: relation.reads & named.keys() for name, relation in named.items()}
     try:
         names = list(TopologicalSorter(graph).static_order())

@@ -23,7 +23,7 @@ from disent_core.corpora import pair_reader, reader
 from disent_core.corpora.languages import language_code, split_codes
 from disent_core.encoders import ENCODER_KINDS, encoder_kind
 from disent_core.encoders.contract import EncoderConfig
-from disent_core.errors import ConfigError, CorpusError, located, quoted
+from disent_core.errors import ConfigError, CorpusError, commas, located, quoted
 from disent_core.evaluation.contract import EvaluationConfig
 from disent_core.negatives.config import BleuConfig
 from disent_core.registry import is_import, nearest
@@ -136,7 +136,7 @@ def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlE
         languages = set(corpus.languages)
         pairs = tuple(pair for pair in available or () if not languages or languages.issuperset(split_codes(pair)))
         if not pairs:
-            problem = f"the corpus has no pair of {sorted(languages)}"
+            problem = f"the corpus has no pair of {commas(sorted(languages))}"
             toml.fail((*key_path, key), f"{problem}; it has {', '.join(available or ())}")
         return replace(corpus, pairs=pairs, languages=())
     named = corpus.pairs if corpus.is_of_pairs else _locales(corpus, available)
@@ -248,7 +248,7 @@ def _pop_distinct(
     values = toml.validate(kind, table.pop(key), (*key_path, key))
     if not values or len(set(values)) < len(values):
         default = {"encoders": "all encoders", "corpora": "all with train = true"}.get(key, "the experiment's")
-        problem = f"{key} must be distinct, and there must be at least one: {list(values)}"
+        problem = f"{key} must be distinct, and there must be at least one, not {commas(values) or 'none'}"
         toml.fail((*key_path, key), f"{problem}; leave it out to use {default}")
     return values
 

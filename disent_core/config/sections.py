@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from disent_core.corpora import format_module, is_of_pairs
 from disent_core.corpora.contract import Shares
-from disent_core.errors import ConfigError, quoted
+from disent_core.errors import ConfigError, commas, quoted
 from disent_core.settings import DISTINCT, NOT_EMPTY, Count, Names, Positive, Seed, Settings, SomeNames
 from disent_core.storage.download import file_name
 from disent_core.targets.code_switching import CodeSwitchingConfig
@@ -76,7 +76,7 @@ class CorpusConfig(Settings):
             if format_module(self.format).SHARES is None:
                 raise ValueError(f"splits are published with format {self.format!r}; leave splits out")
             if min(self.splits) < 0 or abs(sum(self.splits) - 1) > 1e-6:
-                raise ValueError(f"splits must be shares of train, dev and test that sum to 1, not {self.splits}")
+                raise ValueError(f"splits must be shares of train, dev and test, with sum 1, not {commas(self.splits)}")
 
     @property
     def is_of_pairs(self) -> bool:
@@ -228,5 +228,5 @@ class TargetsConfig(MaskingConfig):
         if "test" in training.splits or training.values != "train":
             raise ValueError(
                 f"training_template_pairs must have splits train and dev and values 'train', "
-                f"not {list(training.splits)} and {training.values!r}: nothing from test may be trained on"
+                f"not {commas(training.splits)} and {training.values!r}: nothing from test may be trained on"
             )

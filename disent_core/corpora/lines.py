@@ -13,7 +13,7 @@ from jaxtyping import Int
 
 from disent_core.corpora.paths import open_file, unreadable
 from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
-from disent_core.errors import AlignmentError, CorpusError, located, quoted
+from disent_core.errors import AlignmentError, CorpusError, commas, located, quoted
 from disent_core.storage.schemas import SCHEMAS
 from disent_core.storage.tables import conform, rows_table
 from disent_core.storage.text_columns import TextCollector, key_strings
@@ -88,7 +88,7 @@ def stored_text(text: str) -> str:
         raise RowError("the sentence is empty", "a row with an empty sentence is left out")
     normal = normalise(text)
     if reserved := _RESERVED.findall(normal):
-        problem = f"the sentence has {quoted(reserved)}, which stand for masked words in stored texts"
+        problem = f"the sentence has {commas(map(quoted, reserved))}, reserved for masked words in stored texts"
         raise RowError(problem, "a row with characters that stand for masked words is left out")
     return normal
 

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from disent_core.encoders.contract import Pooling
 from disent_core.encoders.kinds.huggingface import DENSE, is_dense
 from disent_core.encoders.layers import use_attention
-from disent_core.errors import EncoderError, is_failure, located, quoted, reason
+from disent_core.errors import EncoderError, commas, is_failure, located, quoted, reason
 from disent_core.storage.results import write_folder
 from disent_core.text import parsed_json, settings_within
 
@@ -107,7 +107,7 @@ def load_model(folder: Path, *, pooling: Pooling) -> Any:
         raise EncoderError(located(folder, None, "pooling is 'pooler', but the checkpoint has no pooler", remedy))
     if absent := [key for key in missing if "pooler" not in key]:
         remedy = "They would be random. Use a complete checkpoint"
-        raise EncoderError(located(folder, None, f"{len(absent)} weights are missing, e.g. {absent[:3]}", remedy))
+        raise EncoderError(located(folder, None, f"{len(absent)} missing weights, e.g. {commas(absent[:3])}", remedy))
     if pooling != "pooler" and hasattr(model, "pooler"):
         model.pooler = load_dense(folder, model.config.hidden_size) if is_dense(pooling) else None
     elif is_dense(pooling):

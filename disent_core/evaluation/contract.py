@@ -17,7 +17,7 @@ from annotated_types import Ge, Le
 from jaxtyping import Float32, Int
 
 from disent_core.corpora.contract import KINDS, Kind, Parallel
-from disent_core.errors import ConfigError
+from disent_core.errors import ConfigError, commas
 from disent_core.evaluation.measurement import Measurement
 from disent_core.evaluation.metrics.intervals import Intervals
 from disent_core.registry import find, is_import
@@ -143,7 +143,7 @@ class EvaluationConfig(Settings):
         if not names:
             raise ValueError("tasks must name at least one; leave it out for all")
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"tasks {repeated} are named more than once")
+            raise ValueError(f"tasks names {commas(repeated)} more than once")
         if "none" not in self.hubness:
             raise ValueError('hubness must have "none" among its corrections: methods are ranked by it')
 
@@ -327,7 +327,7 @@ class Task:
     def __post_init__(self) -> None:
         safe_part(self.name)
         if unreadable := sorted({*self.tables} - {*READABLE}):
-            raise ValueError(f"task {self.name!r} reads tables {unreadable}; a task can read {', '.join(READABLE)}")
+            raise ValueError(f"task {self.name!r} reads tables {commas(unreadable)}; tasks can read {commas(READABLE)}")
 
     def partitions(self, kind: Kind, languages: Sequence[str]) -> list[tuple[str, str]]:
         """Return the keys of `Inputs.tables` that the task needs for these languages of a corpus of this kind."""

@@ -13,6 +13,7 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import READERS
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.encoders.contract import EncoderStep, encoder_key
+from disent_core.errors import commas
 from disent_core.evaluation.contract import READABLE
 from disent_core.lineage import (
     corpora,
@@ -412,7 +413,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
 
     return _step(
         tables.head_key(encoder, method.name),
-        f"{summary(method.base)}\n\nMethod `{method.method.name}`, seeds {list(config.seeds_of(method))}, trained on "
+        f"{summary(method.base)}\n\nMethod `{method.method.name}`, seeds {commas(config.seeds_of(method))}, trained on "
         f"the embeddings of `{encoder}`; docs/methods.md says how.",
         head_spec.version(method),
         train,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
+from disent_core.errors import commas
 from disent_core.settings import Settings
 from disent_core.training.needs import Need
 
@@ -64,12 +65,12 @@ class Method(Generic[Config]):
         if not self.embeddings and not self.labels:
             raise ValueError(f"method {self.name!r} has no embeddings and does not tag, so nothing can be measured")
         if odd := [name for name, preset in self.presets.items() if not isinstance(preset, Settings)]:
-            raise ValueError(f"method {self.name!r} has presets {odd} that are not Settings (disent_core.settings)")
+            raise ValueError(f"method {self.name!r} has presets {commas(odd)}, not disent_core.settings.Settings")
         known = {setting.name for setting in fields(self.presets["paper"])}
         if odd := sorted(set(self.space) - known):
-            raise ValueError(f"method {self.name!r} has values to search for {odd}, which are not among its settings")
-        if odd := set(self.embeddings) - set(EMBEDDINGS):
-            raise ValueError(f"method {self.name!r} has embeddings {sorted(odd)}; choose from {', '.join(EMBEDDINGS)}")
+            raise ValueError(f"method {self.name!r} has values to search for unknown settings: {commas(odd)}")
+        if odd := sorted(set(self.embeddings) - set(EMBEDDINGS)):
+            raise ValueError(f"method {self.name!r} has embeddings {commas(odd)}; choose from {commas(EMBEDDINGS)}")
 
     def needs_of(self, settings: Config) -> frozenset[Need]:
         """Return the data that the method reads with these settings: `needs` or less."""

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.fine_tunable import Source, VectorMap, embed_all
-from disent_core.errors import TrainingError
+from disent_core.errors import TrainingError, commas
 from disent_core.losses import contrastive, similarity
 from disent_core.methods.emu import EmuConfig, IntentConfig
 from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
@@ -58,7 +58,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     training = tuple(training) or (("en",) if "en" in data.languages else data.languages[:1])
     adversarial = tuple(adversarial) or tuple(name for name in data.languages if name not in training)
     if unknown := sorted({*training, *adversarial} - set(data.languages)):
-        raise TrainingError(f"{unknown} are not languages of this head. Choose from {list(data.languages)}")
+        raise TrainingError(f"not languages of this head: {commas(unknown)}. Choose from {commas(data.languages)}")
     parts = {(split, name): part for split in ("train", "dev") for name, part in data.utterances[split].items()}
     ends = accumulate(map(len, parts.values()))
     rows = {key: torch.arange(end - len(part), end) for (key, part), end in zip(parts.items(), ends, strict=True)}
@@ -80,7 +80,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
 
     if not len(labelled("train")):
         remedy = "Give these languages a corpus with intents, or choose other training_languages"
-        raise TrainingError(f"no training utterance of {list(training)} has an intent. {remedy}")
+        raise TrainingError(f"no training utterance of {commas(training)} has an intent. {remedy}")
     train_ids = [utterance_id for (split, _), part in parts.items() if split == "train" for utterance_id in part.ids]
     translations = [[rows_by_id.get(utterance_id, -1) for utterance_id in train_ids]
                     for rows_by_id in (by_id("train", name) for name in adversarial)]  # fmt: skip
@@ -91,7 +91,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     parallel = parallel[:, (labels[parallel] >= 0).all(dim=0)]
     if not len(labelled("dev")) or parallel.shape[1] < 2:
         raise TrainingError(
-            f"{len(labelled('dev'))} dev utterances of {list(training)} have an intent, {parallel.shape[1]} in every "
+            f"{len(labelled('dev'))} dev utterances of {commas(training)} have an intent, {parallel.shape[1]} in every "
             "language; at least 2 are needed. Add a dev split"
         )
     return IntentData(

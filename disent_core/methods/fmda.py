@@ -12,6 +12,7 @@ residual, language and meaning on translations.
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
+from disent_core.errors import commas
 from disent_core.methods.families import FrozenHeadMethod
 from disent_core.settings import PositiveFloat, Rate
 from disent_core.training.config import SPACE, TrainConfig
@@ -122,7 +123,7 @@ class FmdaTwoStageConfig(FmdaConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.stage1_train_language or self.has("template_reconstruction") or self.has("contrast")):
-            raise ValueError(f"without must leave stage 1 something to learn, found {self.without}")
+            raise ValueError(f"without must leave stage 1 something to learn, found {commas(self.without)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool, Float64, Int64
 
+from disent_core.errors import commas
 from disent_core.negatives.config import BleuConfig
 from disent_core.negatives.ngrams import Numbered, blocks, index_ngrams, matches, numbered
 from disent_core.negatives.search import Ids, Search, scorer
@@ -198,7 +199,7 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
 def _check(train: pa.Table) -> None:
     for column in ("corpus", "language"):
         if len(values := train[column].unique()) > 1:
-            raise ValueError(f"utterances of one {column} are expected, found {values.to_pylist()[:3]}")
+            raise ValueError(f"utterances of one {column} are expected, found {commas(values.to_pylist()[:3])}")
     if repeated := train.num_rows - len(train["utterance_id"].unique()):
         raise ValueError(f"{repeated} of {train.num_rows} utterance ids are repeated")
 

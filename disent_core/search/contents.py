@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 from annotated_types import Ge, Le, MaxLen
 from pydantic import TypeAdapter, ValidationError
 
-from disent_core.errors import TableError, located
+from disent_core.errors import TableError, commas, located
 from disent_core.evaluation.contract import SearchBackend
 from disent_core.settings import LARGEST_RECORD, STRICT, Seed, Text
 from disent_core.storage.files import storage_errors, write_text
@@ -104,7 +104,7 @@ class Contents:
         for name in self.embeddings:
             safe_part(name)
         if self.noise is not None and self.noise.keys() != self.embeddings.keys():
-            raise ValueError(f"it has noise levels of {[*self.noise]}, but the embeddings {[*self.embeddings]}")
+            raise ValueError(f"its noise levels are of {commas(self.noise)}, its embeddings {commas(self.embeddings)}")
 
     @property
     def rows(self) -> int:

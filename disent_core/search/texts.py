@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from disent_core.corpora.lines import MOST_LINE_BYTES, stored_text
 from disent_core.corpora.row_errors import RowError
-from disent_core.errors import CorpusError, located, quoted
+from disent_core.errors import CorpusError, commas, located, quoted
 from disent_core.storage.untrusted import column_names, untrusted_batches
 from disent_core.text import parsed_json
 
@@ -171,7 +171,7 @@ def _require_column(file: TextFile, columns: list[str]) -> None:
     if not columns:
         raise _wrong(file.name, None, "the file is empty", "Name a file with at least one text")
     if file.column not in columns:
-        problem = f"there is no column {quoted(file.column)}, only {quoted(columns)}"
+        problem = f"there is no column {quoted(file.column)}, only {commas(columns)}"
         raise _wrong(file.name, None, problem, "Name the column of the texts with --column")
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from disent_core.errors import TableError, located
+from disent_core.errors import TableError, commas, located
 from disent_core.storage.names import safe_part
 from disent_core.storage.results import manifest_entry, none_if_damaged, read_result, sole_maker, write_result
 from disent_core.storage.schemas import SCHEMAS
@@ -105,7 +105,7 @@ NOTES = b"disent.notes"
 def conform(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
     if sorted(table.column_names) != sorted(schema.names):
         unexpected = sorted(set(table.column_names) ^ set(schema.names))
-        raise TableError(f"{name}: columns {unexpected} are missing or unknown; expected {schema.names}")
+        raise TableError(f"{name}: missing or unknown columns: {commas(unexpected)}; expected {commas(schema.names)}")
     for field in schema:
         if not field.nullable and (count := table.column(field.name).null_count):
             raise TableError(f"{name}: column {field.name!r} has {count} nulls, but none are allowed")
@@ -217,5 +217,5 @@ def read_parquet(path: Path, remedy: str, columns: list[str] | None = None) -> p
     file = pq.ParquetFile(pa.BufferReader(data))
     if lacking := [name for name in columns or () if name not in file.schema_arrow.names]:
         again = "Delete the file and materialise its asset again"
-        raise TableError(located(path, None, f"columns {lacking} are missing", again))
+        raise TableError(located(path, None, f"missing columns: {commas(lacking)}", again))
     return file.read(columns=columns)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from safetensors import SafetensorError, safe_open
 
-from disent_core.errors import DamagedError, TrainingError, located
+from disent_core.errors import DamagedError, TrainingError, commas, located
 from disent_core.storage.files import manifest_path, recorded_path
 from disent_core.storage.remote import remote_of
 from disent_core.storage.results import open_result, write_result
@@ -112,7 +112,7 @@ def read_weights(path: Path, seed: int | None = None, device: str = "cpu") -> tu
     prefix = "" if seed is None else f"{seed}."
     if seed is not None:
         if seed not in description["seeds"]:
-            remedy = f"Choose one of {sorted(description['seeds'])}"
+            remedy = f"Choose one of {commas(sorted(description['seeds']))}"
             raise TrainingError(located(path, None, f"no weights of seed {seed}", remedy))
         description |= description.get("of_seed", {}).get(str(seed), {})
     read = _indexed if path.name == INDEX else _stored

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from disent_core.corpora.translations import check_intents
-from disent_core.errors import AlignmentError
+from disent_core.errors import AlignmentError, commas
 from disent_core.storage.tables import SCHEMAS, conform
 
 
@@ -82,7 +82,7 @@ def align(source: pl.DataFrame, target: pl.DataFrame, *, partial: bool = False) 
         ids = side["utterance_id"]
         repeated = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
         if len(repeated):
-            raise _error(side, side, f"{len(repeated)} ids occur more than once, e.g. {repeated.head(3).to_list()}")
+            raise _error(side, side, f"{len(repeated)} ids occur more than once, e.g. {commas(repeated.head(3))}")
     if not partial:
         _reject_unpaired(source, target)
         _reject_unpaired(target, source)
@@ -93,7 +93,7 @@ def align(source: pl.DataFrame, target: pl.DataFrame, *, partial: bool = False) 
     rows = left.join(right, on="utterance_id", maintain_order="left")
     ids = rows.filter(pl.col("source_split") != pl.col("target_split"))["utterance_id"]
     if len(ids):
-        problem = f"{len(ids)} of {len(source)} ids are in different splits, e.g. {ids.head(3).to_list()}"
+        problem = f"{len(ids)} of {len(source)} ids are in different splits, e.g. {commas(ids.head(3))}"
         raise _error(source, target, problem)
     return rows
 
@@ -103,7 +103,7 @@ def _reject_unpaired(rows: pl.DataFrame, partners: pl.DataFrame) -> None:
     if len(unpaired):
         ids = f"{len(unpaired)} of {len(rows)} ids of {_names(rows, 'language')}"
         among = f"the {len(partners)} of {_names(partners, 'language')}"
-        raise _error(rows, partners, f"{ids} have no partner among {among}, e.g. {unpaired.head(3).to_list()}")
+        raise _error(rows, partners, f"{ids} have no partner among {among}, e.g. {commas(unpaired.head(3))}")
 
 
 def _error(source: pl.DataFrame, target: pl.DataFrame, problem: str) -> AlignmentError:

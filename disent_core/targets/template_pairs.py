@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from jaxtyping import Int64, UInt64
 
 from disent_core.corpora.annotation import Slot, tagged_slots
+from disent_core.errors import commas
 from disent_core.random_bits import GOLDEN, mixed
 from disent_core.settings import Count, NotEmpty, Seed, Settings
 from disent_core.storage.tables import rows_of, rows_table
@@ -95,7 +96,7 @@ def template_pairs(utterances: pa.Table, config: TemplatePairConfig) -> pa.Table
     """
     for column in ("corpus", "language"):
         if len(values := utterances[column].unique().to_pylist()) > 1:
-            raise ValueError(f"template pairs are made for one {column} at a time, found {values}")
+            raise ValueError(f"template pairs are made for one {column} at a time, found {commas(values)}")
     pools = _value_pools(Annotated.of_table(utterances), config.values)
     sources = Annotated.of_table(utterances.filter(pc.is_in(utterances["split"], pa.array(config.splits))))
     taken: set[str] = set()

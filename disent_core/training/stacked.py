@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from disent_core.errors import TrainingError
+from disent_core.errors import TrainingError, commas
 from disent_core.matmul import set_precision
 from disent_core.storage.tables import fingerprint
 from disent_core.training.config import TrainConfig
@@ -248,7 +248,7 @@ def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
     if not terms:
         raise ValueError("no loss term is left. Take something out of `without`")
     if unknown := config.weights.keys() - terms.keys():
-        raise ValueError(f"weights names {sorted(unknown)}, but the loss terms are {sorted(terms)}")
+        raise ValueError(f"weights names {commas(sorted(unknown))}, but the loss terms are {commas(sorted(terms))}")
     # Terms are [seeds], so the weighted sum over terms is the total of each seed.
     return torch.stack([value * config.weights.get(name, 1.0) for name, value in terms.items()]).sum(dim=0)
 

@@ -30,10 +30,10 @@ WRONG: dict[str, dict[str, Any]] = {
     "share must be at least 0 and below 1, not 1.0": {"share": 1.0},
     "share must be at least 0 and below 1, not -0.5": {"share": -0.5},
     "share must be at least 0 and below 1, not nan": {"share": nan},
-    "names must be distinct, not ['a', 'b', 'a']": {"names": ("a", "b", "a")},
-    "names must name at least one, not []": {"names": ()},
+    "names must be distinct, not a, b, a": {"names": ("a", "b", "a")},
+    "names must name at least one, not none": {"names": ()},
     "kind must be one of a, b, not c": {"kind": "c"},
-    "widths must be at least 1, not [3, 0]": {"widths": (3, 0)},
+    "widths must be at least 1, not 3, 0": {"widths": (3, 0)},
     "weights must be at most 2, not {'x': 3}": {"weights": {"x": 3}},
 }
 

@@ -129,7 +129,7 @@ REFUSED = [
     (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
     (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
     (["good.txt", "out.npy", "--embedding", "form"], 2, "this head has no embedding 'form'; choose one of meaning"),
-    (["good.txt", "out.npy", "--seed", "7"], 2, "fmda was not trained with seed 7; choose one of [0, 1]"),
+    (["good.txt", "out.npy", "--seed", "7"], 2, "fmda was not trained with seed 7; choose one of 0, 1"),
     (["good.parquet", "good.parquet"], 2, "good.parquet is both the texts and the output"),
 ]
 

@@ -84,7 +84,7 @@ def test_paths_of_tables_and_of_the_warehouse_are_names_whatever_is_in_them(ware
         ("metrics", "nowhere.parquet", r"nowhere\.parquet: this table does not exist\. Materialise"),
         ("metrics", "bad.parquet", r"bad\.parquet: this table is damaged"),
         ("rankings", "m.parquet", r"m\.parquet: the schema is not that of rankings"),
-        ("metrix", "m.parquet", r"\['metrix'\] are not inputs"),
+        ("metrix", "m.parquet", r"not inputs of the warehouse: metrix"),
     ],
 )
 def test_an_input_that_cannot_be_loaded_is_named(tmp_path, table, name, problem):
@@ -137,7 +137,7 @@ def test_relations_are_built_in_the_order_of_what_they_read(warehouse, sql_copy)
     ("files", "problem"),
     [
         ({"views/one": "main.other", "views/other": "main.one"}, r"in a circle: main\.o"),
-        ({"views/late": "inputs.metrics"}, r"main\.late reads \['inputs\.metrics'\]"),
+        ({"views/late": "inputs.metrics"}, r"main\.late reads inputs\.metrics;"),
         ({"views/encoders": "parts.methods"}, r"main\.encoders is defined twice"),
         ({"checks/mild": "parts.methods"}, r"mild\.sql: this check has no severity"),
     ],
@@ -155,7 +155,7 @@ def test_wrong_files_of_sql_are_refused(warehouse, sql_copy, files, problem):
     [
         ("figures/fmda.csv", "0.594", "0,594*", r"fmda\.csv: not as expected"),
         ("paper_tables.csv", "fmda,T9,", "fmda,T8,New,true,true,,en_de,,\nfmda,T9,",
-         r"paper_tables\.csv:7: labels .* \['units', 'grouping', 'ordering'\]"),
+         r"paper_tables\.csv:7: labels without units, grouping, ordering"),
     ],
 )  # fmt: skip
 def test_wrong_published_values_are_refused(warehouse, tmp_path, file, old, new, problem):

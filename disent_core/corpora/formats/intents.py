@@ -28,7 +28,7 @@ from disent_core.corpora.languages import is_language, is_language_code, languag
 from disent_core.corpora.lines import check_length, json_object, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, files_below, missing
 from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
-from disent_core.errors import CorpusError, located, quoted
+from disent_core.errors import CorpusError, commas, located, quoted
 from disent_core.storage.tables import rows_of
 from disent_core.storage.untrusted import column_names, read_untrusted_parquet
 from disent_core.text import language_part, normalise
@@ -120,7 +120,7 @@ def _require_no_slots(rows: Sequence[_Row]) -> None:
 def _utterance(row: _Row, language: str) -> dict[str, Any]:
     fields = row.fields
     if empty := [name for name, value in fields.items() if not value.strip() and name not in _MAY_BE_EMPTY]:
-        raise RowError(f"fields {empty} are empty", "a row without text or id is left out")
+        raise RowError(f"empty fields: {commas(empty)}", "a row without text or id is left out")
     annotated = fields.get("annotated", "")
     check_length(annotated)
     text = stored_text(fields["text"] if "text" in fields else without_brackets(annotated))

@@ -22,7 +22,7 @@ from disent_core.corpora.annotation import bracketed_slots, tag_tokens
 from disent_core.corpora.contract import Kind
 from disent_core.corpora.lines import check_length, check_line, json_object, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, missing, read_bytes
-from disent_core.errors import CorpusError, located, quoted
+from disent_core.errors import CorpusError, commas, located, quoted
 from disent_core.storage.archives import ArchiveError, TooLargeError, opened_tar
 from disent_core.storage.text_columns import first_repeated
 from disent_core.text import language_part, normalise
@@ -106,13 +106,13 @@ def _record(line: bytes, locale: str) -> dict[str, str]:
     """Parse one line, and check that every field exists and is text."""
     record = json_object(line.decode("utf-8"))
     if missing := [field for field in _FIELDS if field not in record]:
-        raise ValueError(f"fields {missing} are missing")
+        raise ValueError(f"missing fields: {commas(missing)}")
     if not_text := [field for field in _FIELDS if not isinstance(record[field], str)]:
-        raise ValueError(f"fields {not_text} are not text")
+        raise ValueError(f"fields that are not text: {commas(not_text)}")
     if record["locale"] != locale:
         raise ValueError(f"locale is {quoted(record['locale'])} in the file of {locale!r}")
     if record["partition"] not in _PARTITIONS:
-        raise ValueError(f"partition {quoted(record['partition'])} is not one of {_PARTITIONS}")
+        raise ValueError(f"partition {quoted(record['partition'])} is not one of {commas(_PARTITIONS)}")
     return record
 
 

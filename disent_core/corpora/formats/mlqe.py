@@ -16,7 +16,7 @@ from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import number_in, read_lines, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import SplitFiles, files_below
 from disent_core.corpora.row_errors import Location, RowError, RowErrors
-from disent_core.errors import CorpusError, located, quoted
+from disent_core.errors import CorpusError, commas, located, quoted
 
 KIND: Kind = "quality"
 TRAINS = False
@@ -80,7 +80,7 @@ def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[objec
         raise CorpusError(located(path, 1, f"columns are named twice: {', '.join(names)}", "Rename one of them"))
     if missing := [name for name in (*_TEXTS, *_NUMBERS) if name not in columns]:
         remedy = f"It has {', '.join(columns)}; take the file with scores"
-        raise CorpusError(located(path, 1, f"columns {missing} are missing", remedy))
+        raise CorpusError(located(path, 1, f"missing columns: {commas(missing)}", remedy))
     if not lines:
         raise CorpusError(located(path, 1, "this file has only a header", "Get it from its source again"))
     numbered = ((number, line.split("\t")) for number, line in enumerate(lines, start=2))

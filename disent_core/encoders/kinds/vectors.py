@@ -21,7 +21,7 @@ import pyarrow.json
 from jaxtyping import Float, Float32, Int
 
 from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName, StatesName
-from disent_core.errors import EncoderError, located, quoted
+from disent_core.errors import EncoderError, commas, located, quoted
 from disent_core.storage.results import sha256_of
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.text_columns import TextCollector, blocks, first_repeated, key_strings
@@ -267,7 +267,7 @@ def _piece(table: pa.Table, rows: Int[np.ndarray, " rows"], file: Path, language
     column = next((name for name in ("text", "text_key") if name in table.column_names), None)
     if column is None or "vector" not in table.column_names:
         names = table.column_names if file.suffix == ".jsonl" else column_names(file)
-        raise EncoderError(located(file, None, f"the columns are {names}", "Name them vector, and text or text_key"))
+        raise EncoderError(located(file, None, f"it has {commas(names)}", "Name them vector, and text or text_key"))
     if "language" in table.column_names:
         is_language = pc.equal(_strings(table, "language", file), language).fill_null(False)
         rows, table = rows[is_language.to_numpy(False)], table.filter(is_language)

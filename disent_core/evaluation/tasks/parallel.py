@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from disent_core.corpora.contract import Parallel
 from disent_core.corpora.translations import check_intents
-from disent_core.errors import AlignmentError
+from disent_core.errors import AlignmentError, commas
 from disent_core.evaluation.contract import Inputs, Texts
 from disent_core.storage.schemas import SCHEMAS
 
@@ -28,7 +28,7 @@ def same_order(tables: Sequence[pa.Table], where: str, parallel: Parallel = "all
         if parallel == "all" and (unpaired := set(left.to_pylist()) ^ set(right.to_pylist())):
             raise AlignmentError(
                 f"{where}: {len(unpaired)} of {len(left) + len(right)} utterances have no partner, e.g. "
-                f"{sorted(unpaired)[:3]}. This task needs a corpus whose languages share their utterance ids"
+                f"{commas(sorted(unpaired)[:3])}. This task needs a corpus whose languages share their utterance ids"
             )
         first = first.filter(pc.is_in(left, value_set=right))
     ordered = [first, *(table.take(pc.index_in(first["utterance_id"], table["utterance_id"])) for table in tables[1:])]

@@ -49,7 +49,7 @@ def test_only_a_line_feed_ends_a_line_so_that_what_is_written_is_read(tmp_path_f
 
 @pytest.mark.parametrize("mark", [MASK, *sorted(MARKERS)])
 def test_what_stands_for_masked_words_is_refused(mark):
-    with pytest.raises(ValueError, match="stand for masked words"):
+    with pytest.raises(ValueError, match="reserved for masked words"):
         stored_text(f"a {mark} b")
 
 

@@ -189,7 +189,7 @@ def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_
     assert load(config(folder), "cpu").dim == 32
     lost = "encoder.layer.1.output.dense.weight"
     folder = change_weights(save_model(tmp_path), lambda weights: weights.pop(lost))
-    with pytest.raises(EncoderError, match="1 weights are missing"):
+    with pytest.raises(EncoderError, match=r"1 missing weights, e\.g\. "):
         load(config(folder), "cpu")
 
 
@@ -271,7 +271,7 @@ def test_a_vector_that_is_not_finite_names_its_text(tmp_path):
     ({"path": None}, "needs a path or an id"),
     ({"revision": "v1"}, "needs an id"),
     ({"pooling": "pooler", "layer": 1}, "reads the last layer"),
-    ({"layer": (1, 1)}, r"layer must be distinct, not \[1, 1\]"),
+    ({"layer": (1, 1)}, r"layer must be distinct, not 1, 1"),
     ({"layer": ()}, "layer must name at least one"),
 ])  # fmt: skip
 def test_a_contradictory_configuration_is_refused(changed, message):

@@ -26,9 +26,9 @@ def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, 
 
 
 ONE_SIDED = {
-    "abcd ab": r"2 of 4 ids of en have no partner among the 2 of de, e.g. \['c', 'd'\]",
-    "a ax": r"1 of 2 ids of de have no partner among the 1 of en, e.g. \['x'\]",
-    "ab abb": r"de: 1 ids occur more than once, e.g. \['b'\]",
+    "abcd ab": r"2 of 4 ids of en have no partner among the 2 of de, e.g. c, d",
+    "a ax": r"1 of 2 ids of de have no partner among the 1 of en, e.g. x",
+    "ab abb": r"de: 1 ids occur more than once, e.g. b",
 }
 
 
@@ -45,7 +45,7 @@ def test_ids_of_one_side_or_given_twice_are_counted_and_shown(ids):
 
 
 def test_a_partner_in_another_split_is_an_error():
-    with pytest.raises(AlignmentError, match=r"1 of 4 ids are in different splits, e.g. \['1'\]"):
+    with pytest.raises(AlignmentError, match=r"1 of 4 ids are in different splits, e.g. 1"):
         aligned(splits=SPLITS | {"1": "dev"})
 
 

@@ -25,7 +25,7 @@ from disent_core.encoders.checkpoint import load_model, load_tokeniser, quiet_tr
 from disent_core.encoders.kinds.distilled import DistilledConfig
 from disent_core.encoders.kinds.distilled.pairs import Translations, record_file
 from disent_core.encoders.tokens import ids_of
-from disent_core.errors import EncoderError, located
+from disent_core.errors import EncoderError, commas, located
 from disent_core.progress import Progress
 from disent_core.storage.files import remove_path
 from disent_core.storage.results import open_result, write_result
@@ -198,7 +198,7 @@ def load_teacher(folder: Path) -> Teacher:
         raise EncoderError(located(folder, None, f"a teacher with a {kind} vocabulary can't be aligned", remedy))
     special = tuple(getattr(tokeniser, f"{role}_token") for role in ROLES)
     if lacking := [role for role, token in zip(ROLES, special, strict=True) if token is None]:
-        raise EncoderError(located(folder, None, f"this teacher has no special token for {lacking}", remedy))
+        raise EncoderError(located(folder, None, f"this teacher has no special token for {commas(lacking)}", remedy))
     cutter = Tokenizer.from_str(tokeniser.backend_tokenizer.to_str())
     cutter.no_padding()
     cutter.no_truncation()

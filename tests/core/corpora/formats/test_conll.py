@@ -126,7 +126,7 @@ BROKEN = {
     "Lagos X-LOC": "'X-LOC' is not a tag such as O",
     "Lagos B-": "'B-' is not a tag",
     "Lagos LOC": "'LOC' is not a tag",
-    "<mask> O": "stand for masked words",
+    "<mask> O": "reserved for masked words",
 }
 
 

@@ -204,11 +204,11 @@ BROKEN = {
     "cut off": ('{"language": "en", "intent"', "Expecting|delimiter"),
     "no object": ("[1]", "expected a JSON object, found list"),
     "no text": ('{"language": "en", "intent": "i"}', "needs columns language and text .* has language, intent"),
-    "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"fields \['text'\] are empty"),
+    "empty text": ('{"language": "en", "intent": "i", "text": " ", "id": "2"}', r"empty fields: text\. "),
     "annotation": ('{"language": "en", "text": "at nine", "annotated": "at [time : ten]"}', "differs from the text"),
     "number as text": ('{"language": "en", "intent": "i", "text": 5}', "text is 5, not text"),
     "duplicate id": (GOOD.strip(), "id '1' is already at t.jsonl:1"),
-    "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "stand for masked words"),
+    "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "reserved for masked words"),
     "no code": ('{"language": "English", "intent": "i", "text": "b"}', "language 'English' is not a code such as"),
     "split": (
         '{"language": "en", "intent": "i", "text": "b", "id": "2", "split": "eval"}',

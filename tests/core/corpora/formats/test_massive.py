@@ -182,8 +182,8 @@ BROKEN = {
     "cut off": (line()[:40], "Unterminated|Expecting|delimiter"),
     "not an object": ("[1]", "expected a JSON object, found list"),
     "not UTF-8": (b'{"id": "caf\xe9"}\n', "utf-8"),
-    "missing field": ('{"id": "2", "locale": "en-US"}', r"\['partition', .*'annot_utt'\] are missing"),
-    "not text": (line(id=2), r"\['id'\] are not text"),
+    "missing field": ('{"id": "2", "locale": "en-US"}', r"missing fields: partition, .*, annot_utt\. "),
+    "not text": (line(id=2), r"fields that are not text: id\. "),
     "empty utterance": (line(id="2", utt=" ", annot_utt=" "), "the sentence is empty"),
     "other locale": (line(id="2", locale="de-DE"), "locale is 'de-DE' in the file of 'en-US'"),
     "unknown partition": (line(id="2", partition="validation"), "partition 'validation'"),
@@ -193,7 +193,7 @@ BROKEN = {
     "stray close": (line(id="2", annot_utt="dim the red] lamp"), r"'\]' .*has no partner"),
     "no type": (line(id="2", annot_utt="dim the [red] lamp"), r"'\[red\]' .*not of the form"),
     "other text": (line(id="2", annot_utt="dim the [color : blue] lamp"), "differs from the text"),
-    "mask": (line(id="2", utt=f"dim {MASK}", annot_utt=f"dim {MASK}"), "stand for masked words"),
+    "mask": (line(id="2", utt=f"dim {MASK}", annot_utt=f"dim {MASK}"), "reserved for masked words"),
 }
 
 

@@ -110,7 +110,7 @@ def test_a_pair_without_score_is_kept_without_one(tmp_path, caplog):
         (line(1, z_mean="good"), "z_mean is 'good', not a number"),
         (line(1, z_mean="nan"), "z_mean is 'nan', not a number"),
         (line(1, original=" "), "the sentence is empty"),
-        (line(1, translation="ein <mask>"), "stand for masked words"),
+        (line(1, translation="ein <mask>"), "reserved for masked words"),
         (line(0), "id '0' is already at test20.ende.df.short.tsv:2"),
         (b"1\tcaf\xe9", "not UTF-8"),
     ],
@@ -121,7 +121,7 @@ def test_a_broken_line_is_named_with_file_and_remedy(tmp_path, bad, message):
 
 
 def test_files_without_scores_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match=r"tsv:1: columns \['z_mean', 'mean'\] are missing. It has index, original"):
+    with pytest.raises(CorpusError, match=r"tsv:1: missing columns: z_mean, mean\. It has index, original"):
         rows(corpus(tmp_path, "0\tA\tB", header="index\toriginal\ttranslation"))
 
 

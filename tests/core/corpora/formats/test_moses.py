@@ -137,7 +137,7 @@ def test_two_codes_of_one_language_are_an_error(tmp_path):
         ("eine Katze\n\n", AlignmentError, r"en-de.de:2: this line is blank"),
         (b"eine Katze\nein H\xfcnd\n", CorpusError, r"en-de.de:2: not UTF-8"),
         ("", CorpusError, r"en-de.de: this file is empty"),
-        ("eine <mask>\nein Hund\n", CorpusError, r"en-de.de:1: .*stand for masked words"),
+        ("eine <mask>\nein Hund\n", CorpusError, r"en-de.de:1: .*reserved for masked words"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path, german, error, message):

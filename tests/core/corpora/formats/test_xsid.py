@@ -240,7 +240,7 @@ BROKEN = {
     "duplicate id": (block(), BEGIN, "id '1' is already at de.test.conll:1"),
     "no tokens": ("# id: 2\n# text: a\n# intent: b", BEGIN, "has no tokens"),
     "no intent": ("# id: 2\n# text: a\n1\ta\t\tO", BEGIN, "has no intent"),
-    "mask": (block(number="2", text="weck <mask>"), BEGIN, "stand for masked words"),
+    "mask": (block(number="2", text="weck <mask>"), BEGIN, "reserved for masked words"),
     "not UTF-8": (b"# id: 2\n# text: caf\xe9", BEGIN + 1, "not UTF-8"),
 }
 

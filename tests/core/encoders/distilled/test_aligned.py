@@ -122,7 +122,7 @@ def test_no_pairs_and_teachers_that_can_not_be_aligned_are_errors(teacher, tmp_p
     other = save_teacher(tmp_path / "other")
     settings = other / "tokenizer_config.json"
     settings.write_text(settings.read_text().replace('"mask_token": "[MASK]"', '"mask_token": null'))
-    with pytest.raises(EncoderError, match=r"no special token for \['mask'\]"):
+    with pytest.raises(EncoderError, match=r"no special token for mask"):
         make(tmp_path / "multi", other)
     other = save_teacher(tmp_path / "other")
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}

@@ -35,7 +35,7 @@ def test_retrieval_is_over_the_shared_ids_alone_and_none_where_ids_tell_no_trans
 
 @pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
 def test_a_missing_translation_in_a_parallel_corpus_is_an_error(name):
-    with pytest.raises(AlignmentError, match=r"toy en-ja test: 3 of 7 utterances .* \['2', '4', '9'\]"):
+    with pytest.raises(AlignmentError, match=r"toy en-ja test: 3 of 7 utterances .* e\.g\. 2, 4, 9\. "):
         problems(name, japanese_inputs("all"))
 
 
