@@ -68,15 +68,15 @@ def iter_lines(path: Path) -> Iterator[str]:
     try:
         with open_file(path) as file:
             if not file.peek(1).removeprefix(_BYTE_ORDER_MARK):
-                problem = "this file is empty"
-                raise CorpusError(located(path, None, problem, "Get it from its source again"))
+                raise CorpusError(located(path, None, "this file is empty", "Write or download it again"))
             for number, line in enumerate(file, start=1):
                 content = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
                 check_line(content := content.removesuffix(b"\n"))
                 yield content.removesuffix(b"\r").decode("utf-8")
     except ValueError as error:
-        problem = f"not UTF-8 ({error})" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise CorpusError(located(path, number, problem, REMEDY)) from error
+        is_of_bytes = isinstance(error, UnicodeDecodeError)
+        problem, remedy = (f"not UTF-8 ({error})", "Save the file as UTF-8") if is_of_bytes else (str(error), REMEDY)
+        raise CorpusError(located(path, number, problem, remedy)) from error
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -122,7 +122,7 @@ def parallel_lines(
         left_texts.append(left_text)
         right_texts.append(right_text)
     if is_blank:
-        raise CorpusError(located(left, None, "this file has only blank lines", "Get it from its source again"))
+        raise CorpusError(located(left, None, "this file has only blank lines", "Write or download it again"))
     row_errors.check(len(numbers), left, right)
     return np.array(numbers, dtype=np.int64), left_texts.column(), right_texts.column()
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,10 +23,10 @@ def missing(path: Path, kind: Literal["file", "folder", "file or folder"] = "fil
     return CorpusError(located(path, None, f"this {kind} does not exist", remedy))
 
 
-def absent(path: Path, what: str, present: Iterable[str]) -> CorpusError:
-    """Return the error that `what` (`the pair 'en-fr'`) is not at a path; the message lists what is."""
-    items = ", ".join(sorted(present)) or "no such files at all: is this the right path?"
-    return CorpusError(located(path, None, f"{what} is not in it", f"It has {items}"))
+def absent(path: Path, what: str, present: Collection[str]) -> CorpusError:
+    """Return the error that `what` (`pair 'en-fr'`) is not at a path; the message lists what is."""
+    items = f", only {', '.join(sorted(present))}" if present else " and nothing like it"
+    return CorpusError(located(path, None, f"it has no {what}{items}", "Add it, or correct the configuration"))
 
 
 def no_files(path: Path, problem: str, examples: str) -> CorpusError:
@@ -116,7 +116,7 @@ class SplitFiles:
     parse: Callable[[Path], tuple[str, str] | None]
     splits: Sequence[str]
     examples: str
-    what: str = "{!r}"
+    what: str = "language {!r}"
     first_counts: bool = False
 
     def names(self, path: Path) -> list[str]:

@@ -18,7 +18,9 @@ from disent_core.storage.tables import NOTES, TableInfo
 
 log = logging.getLogger(__name__)
 
-REMEDY = "Correct this line, or get the file from its source again"
+REMEDY = "Correct this line"
+PUBLISHED = f"{REMEDY}, or download the file again"
+"""Remedies for a file of any origin, and for one that few users write."""
 
 Row = TypeVar("Row")
 Item = TypeVar("Item")
@@ -37,7 +39,8 @@ class RowError(ValueError):
 class RowErrors:
     """The faults of the files of one language or pair."""
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: str = REMEDY) -> None:
+        self._remedy = remedy
         self._counts: Counter[tuple[Path, str]] = Counter()
         self._first_lines: dict[tuple[Path, str], int] = {}
         self._left_out: Counter[Path] = Counter()
@@ -52,7 +55,7 @@ class RowErrors:
         """Count a row that can't be used."""
         self.repair(path, line, problem.fault)
         self._left_out[path] += 1
-        self._errors.setdefault(path, error(located(path, line, str(problem), REMEDY)))
+        self._errors.setdefault(path, error(located(path, line, str(problem), self._remedy)))
 
     def parsed(
         self, path: Path, items: Iterable[tuple[int, Item]], parse: Callable[[Item], Row]
@@ -67,7 +70,7 @@ class RowErrors:
             except RowError as problem:
                 self.leave_out(path, line, problem)
             except ValueError as error:
-                raise CorpusError(located(path, line, str(error), REMEDY)) from error
+                raise CorpusError(located(path, line, str(error), self._remedy)) from error
             else:
                 yield (path, line), item, row
 

@@ -119,7 +119,7 @@ def test_a_corpus_that_shrinks_while_it_is_read_makes_no_table(fresh, monkeypatc
 
 def test_a_corpus_that_vanishes_while_it_is_read_is_named(fresh, monkeypatch):
     disturb(monkeypatch, lambda: fresh.file("de-DE").unlink())
-    with pytest.raises(CorpusError, match=r"corpus: data/de-DE\.jsonl is not in it"):
+    with pytest.raises(CorpusError, match=r"corpus: it has no file de-DE\.jsonl"):
         refresh_utterances(fresh.workspace, "de")
 
 

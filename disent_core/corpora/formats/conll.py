@@ -71,7 +71,7 @@ def _files_of(path: Path, locale: str) -> dict[str, Path]:
     code = language_code(locale) if is_language_code(locale) else locale
     files = {split: file for (language, split), (_, file) in files_by_language.items() if language == code}
     if not files:
-        raise absent(path, repr(locale), {published for published, _ in files_by_language.values()})
+        raise absent(path, f"language {locale!r}", {published for published, _ in files_by_language.values()})
     return files
 
 
@@ -126,7 +126,7 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
         count, kept = count + 1, kept + 1
         yield utterance(f"{split}-{count}", split, text, tokens, tags)
     if not count:
-        raise CorpusError(located(path, None, "this file has no sentences", "Get it from its source again"))
+        raise CorpusError(located(path, None, "this file has no sentences", "Write or download it again"))
     row_errors.check(kept, path)
 
 

@@ -27,7 +27,7 @@ from disent_core.corpora.contract import OF_COPY, Kind, Shares
 from disent_core.corpora.languages import is_language, is_language_code, language_code
 from disent_core.corpora.lines import check_length, json_object, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import absent, files_below, missing
-from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
+from disent_core.corpora.row_errors import RowError, RowErrors
 from disent_core.errors import CorpusError, commas, located, quoted
 from disent_core.storage.tables import rows_of
 from disent_core.storage.untrusted import column_names, read_untrusted_parquet
@@ -50,6 +50,7 @@ _LONG = "language and text (or annotated), or a column for each language, such a
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 _SEPARATED = (".csv", ".tsv")
 _SUFFIXES = (*_SEPARATED, ".jsonl", ".parquet")
+_REMEDY = "Correct this row"
 
 
 class _Row(NamedTuple):
@@ -75,7 +76,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
     In a long table without a column `id`, the id of a row begins with its language, so that no rows are parallel by
     accident. A row without text or id is left out, and a repeated id is made distinct.
     """
-    row_errors, rows = RowErrors(), _rows_of(path, locale)
+    row_errors, rows = RowErrors(_REMEDY), _rows_of(path, locale)
     _require_no_slots([row for row in rows if "annotated" not in row.fields])
     parsed = [
         (location, utterance["utterance_id"], utterance)
@@ -105,7 +106,7 @@ def _rows_of(path: Path, locale: str) -> list[_Row]:
         if row.fields["language"] == locale:
             rows.append(row)
     if not rows:
-        raise absent(path, repr(locale), counts)
+        raise absent(path, f"language {locale!r}", counts)
     return rows
 
 
@@ -146,7 +147,7 @@ def _rows(path: Path) -> Iterator[_Row]:
             count += 1
             if not is_language_code(record["language"]):
                 problem = f"language {quoted(record['language'])} is not a code such as en, deu or zh-TW"
-                raise CorpusError(located(file, number, problem, REMEDY))
+                raise CorpusError(located(file, number, problem, _REMEDY))
             yield _Row(file, number, record)
         if not count:
             raise CorpusError(located(file, None, "this file has no rows", "Add some, or name another file"))
@@ -189,7 +190,7 @@ def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, 
     except ValueError as error:
         is_of_header = columns is None and file.suffix in _SEPARATED
         place, remedy = (
-            (1, "Name each column of texts by the code of its language") if is_of_header else (number, REMEDY)
+            (1, "Name each column of texts by the code of its language") if is_of_header else (number, _REMEDY)
         )
         raise CorpusError(located(file, place, str(error), remedy)) from error
 
@@ -256,7 +257,7 @@ def _separated(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
     for number, row in numbered:
         if len(row) != len(header) and any(row):
             problem = f"{len(header)} columns expected, {len(row)} found"
-            raise CorpusError(located(file, number, problem, REMEDY))
+            raise CorpusError(located(file, number, problem, _REMEDY))
         if any(row):
             yield number, dict(zip(header, row, strict=True))
 
@@ -269,7 +270,7 @@ def _quoted(file: Path) -> Iterator[tuple[int, list[str]]]:
         for row in rows:
             yield rows.line_num, row
     except csv.Error as error:
-        raise CorpusError(located(file, rows.line_num, str(error), REMEDY)) from error
+        raise CorpusError(located(file, rows.line_num, str(error), _REMEDY)) from error
 
 
 def _json_lines(file: Path) -> Iterator[tuple[int, str]]:
@@ -282,7 +283,7 @@ def _parquet(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         table = read_untrusted_parquet(file, [*columns.of_row.values(), *columns.of_language])
     except (pa.ArrowException, OSError) as error:
         problem = f"this is not a whole Parquet file ({' '.join(str(error).split())})"
-        raise CorpusError(located(file, None, problem, "Get it from its source again")) from error
+        raise CorpusError(located(file, None, problem, "Write it again")) from error
     yield from enumerate(rows_of(table), start=1)
 
 

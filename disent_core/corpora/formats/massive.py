@@ -135,7 +135,7 @@ def read_data_file(path: Path, name: str) -> tuple[str, bytes]:
     elif path.is_file() and (file := _members(path, name).get(name)):
         return file
     present = map(PurePosixPath, data_files(path))
-    raise absent(path, f"data/{name}", {file.stem for file in present if file.suffix == PurePosixPath(name).suffix})
+    raise absent(path, f"file {name}", {file.stem for file in present if file.suffix == PurePosixPath(name).suffix})
 
 
 def data_files(path: Path) -> set[str]:

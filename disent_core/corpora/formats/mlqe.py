@@ -15,7 +15,7 @@ from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import number_in, read_lines, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import SplitFiles, files_below
-from disent_core.corpora.row_errors import Location, RowError, RowErrors
+from disent_core.corpora.row_errors import PUBLISHED, Location, RowError, RowErrors
 from disent_core.errors import CorpusError, commas, located, quoted
 
 KIND: Kind = "quality"
@@ -44,7 +44,7 @@ _FILES = SplitFiles(
     _pair_and_split,
     splits=("train", "dev", "test"),
     examples="en-de/train.ende.df.short.tsv",
-    what="the pair {!r}",
+    what="pair {!r}",
     first_counts=True,
 )
 pairs = _FILES.names
@@ -64,7 +64,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     whose number of columns differs from the header's is left out, a pair may lack a score, and a repeated index is made
     distinct.
     """
-    row_errors = RowErrors()
+    row_errors = RowErrors(PUBLISHED)
     rows = [row for split, file in _FILES.of(path, pair).items() for row in _rows(file, split, row_errors)]
     columns = list(zip(*rows, strict=True))
     names = ("pair_id", "split", "source", "target", "score", "mean_score")
@@ -82,7 +82,7 @@ def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[objec
         remedy = f"It has {', '.join(columns)}; take the file with scores"
         raise CorpusError(located(path, 1, f"missing columns: {commas(missing)}", remedy))
     if not lines:
-        raise CorpusError(located(path, 1, "this file has only a header", "Get it from its source again"))
+        raise CorpusError(located(path, 1, "this file has only a header", "Download it again"))
     numbered = ((number, line.split("\t")) for number, line in enumerate(lines, start=2))
     rows: list[tuple[Location, str, _Row]] = []
     for (_, number), fields, row in row_errors.parsed(path, numbered, lambda fields: _row(fields, columns)):

@@ -98,7 +98,7 @@ def _sides_of(path: Path, pair: str, named: AlignedFiles) -> Sides:
     for source, target in sides_of.values():
         if pair == "-".join(language_code(side.suffix[1:]) for side in (target, source)):
             return Sides(target, source)
-    raise absent(path, f"the pair {pair!r}", sides_of)
+    raise absent(path, f"pair {pair!r}", sides_of)
 
 
 def _named_sides(name: str, files: Mapping[str, Path]) -> dict[tuple[str, str], Sides]:

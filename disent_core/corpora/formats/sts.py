@@ -17,7 +17,7 @@ from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import is_swapped, language_code
 from disent_core.corpora.lines import number_in, read_lines, reject_unequal, sentence_pairs_table, stored_text
 from disent_core.corpora.paths import absent, files_below, files_hash, no_files
-from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
+from disent_core.corpora.row_errors import PUBLISHED, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 
 KIND: Kind = "similarity"
@@ -76,7 +76,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
     can be detected. Of two tracks of one pair, the first is `test`, since results are published on it (4a); the other
     is `dev`, with ids such as `4b-1`.
     """
-    files, row_errors = _files_of(path, pair), RowErrors()
+    files, row_errors = _files_of(path, pair), RowErrors(PUBLISHED)
     first = files.parts[0].sentences
     for unread in files.unread:
         row_errors.repair(unread, 1, f"this file is left out, because {first.name} has the pair {pair} too")
@@ -111,7 +111,7 @@ def _files_of(path: Path, pair: str) -> _Files:
                 problem = f"its gold similarities, {part.gold.name}, are neither beside it nor in a folder STS2017.gs"
                 raise CorpusError(located(part.sentences, None, problem, _BOTH))
         return files
-    raise absent(path, f"the pair {pair!r}", files_by_pair)
+    raise absent(path, f"pair {pair!r}", files_by_pair)
 
 
 def _files(path: Path) -> dict[str, _Files]:
@@ -184,5 +184,5 @@ def _gold(part: _Part, lines: Sequence[str], row_errors: RowErrors) -> Iterator[
         score = number_in(value)
         if not _LOWEST <= score <= _HIGHEST:
             problem = f"the similarity {quoted(value)} is not a number from {_LOWEST:g} to {_HIGHEST:g}"
-            raise CorpusError(located(path, number, problem, REMEDY))
+            raise CorpusError(located(path, number, problem, PUBLISHED))
         yield score

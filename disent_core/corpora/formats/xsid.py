@@ -25,7 +25,7 @@ from disent_core.corpora.contract import Kind, Shares
 from disent_core.corpora.languages import language_code
 from disent_core.corpora.lines import check_length, read_lines, stored_text, utterance, utterances_table
 from disent_core.corpora.paths import SplitFiles, files_below, files_hash
-from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
+from disent_core.corpora.row_errors import PUBLISHED, RowError, RowErrors
 from disent_core.errors import CorpusError, located, quoted
 from disent_core.text import normalise, separator_of, text_key, token_spans
 
@@ -74,7 +74,7 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
     row with the text `# text-en`, else the published one; a repeated id is made distinct. Each such fault in a file,
     and each intent that differs from the English row's, is logged with its count.
     """
-    files, references, row_errors = _FILES.of(path, locale), _reference_files(path, locale), RowErrors()
+    files, references, row_errors = _FILES.of(path, locale), _reference_files(path, locale), RowErrors(PUBLISHED)
     rows = [
         row
         for split, file in files.items()
@@ -131,7 +131,7 @@ def _blocks(path: Path) -> Iterator[_Block]:
             fields = [field.strip() for field in line.split("\t")]
             if len(fields) != _COLUMNS:
                 problem = f"expected index, token, intent and tag separated by tabs, found {quoted(line)}"
-                raise CorpusError(located(path, number, problem, REMEDY))
+                raise CorpusError(located(path, number, problem, PUBLISHED))
             block.rows.append(fields)
 
 

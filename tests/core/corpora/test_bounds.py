@@ -149,7 +149,7 @@ def test_missing_folders_files_and_languages_and_empty_files_are_named(tmp_path,
     with pytest.raises(CorpusError, match=r"it has no (.*files of this format|table)"):
         names(form, tmp_path)
     written(tmp_path, file, content)
-    with pytest.raises(CorpusError, match=rf"'fi-sv' is not in it. It has {name}"):
+    with pytest.raises(CorpusError, match=rf"'fi-sv', only {name}"):
         read(form, tmp_path, "fi-sv")
     written(tmp_path, file, "")
     with pytest.raises(CorpusError, match=f"{Path(file).name}: this file is empty"):

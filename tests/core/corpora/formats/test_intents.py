@@ -222,7 +222,7 @@ BROKEN = {
 def test_a_broken_line_is_named(tmp_path, bad, message):
     path = tmp_path / "t.jsonl"
     path.write_bytes(GOOD.encode() + (bad if isinstance(bad, bytes) else bad.encode()))
-    with pytest.raises(CorpusError, match=rf"t.jsonl:2: .*({message}).*Correct this line"):
+    with pytest.raises(CorpusError, match=rf"t.jsonl:2: .*({message}).*(Correct this row|Save the file as UTF-8)$"):
         read(path)
 
 

@@ -116,7 +116,7 @@ def test_a_pair_without_score_is_kept_without_one(tmp_path, caplog):
     ],
 )
 def test_a_broken_line_is_named_with_file_and_remedy(tmp_path, bad, message):
-    with pytest.raises(CorpusError, match=rf"test20.ende.df.short.tsv:3: .*{message}.*Correct this line"):
+    with pytest.raises(CorpusError, match=rf"test20.ende.df.short.tsv:3: .*{message}.*(Correct this|Save)"):
         rows(corpus(tmp_path, line(), bad))
 
 

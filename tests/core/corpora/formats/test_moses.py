@@ -99,7 +99,7 @@ def test_other_files_beside_tatoeba_make_no_difference(tmp_path):
     [
         (["README.md", "only.en"], r"no two aligned files.*en-de.en and en-de.de"),
         (["en-de.en"], r"en-de.de: this file does not exist"),
-        (["en-fr.en", "en-fr.fr"], r"the pair 'en-de' is not in it. It has en-fr"),
+        (["en-fr.en", "en-fr.fr"], r"it has no pair 'en-de', only en-fr"),
         (
             ["A.en-de.en", "A.en-de.de", "B.en-de.en", "B.en-de.de"],
             r"A.en-de.en and B.en-de.en are both the pair en-de",
