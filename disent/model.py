@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
@@ -12,6 +11,7 @@ from disent.home import expanded
 from disent_core.embedding_names import ByEmbedding, asked_name, is_vectors, plain_word, require_no_name
 from disent_core.errors import DamagedError, TrainingError, commas, located
 from disent_core.progress import text_bar
+from disent_core.registry import nearest
 from disent_core.text import listed_texts, require_batch_size
 
 if TYPE_CHECKING:
@@ -220,8 +220,7 @@ def static_folder(path: str | Path | None) -> Path | None:
         raise ValueError(f"this installation of disent comes without the model {SMALL!r}; {others}")
     folder = expanded(path)
     if isinstance(path, str) and path.isidentifier() and not folder.exists():
-        known, close = ", ".join(shipped) or "none", get_close_matches(path, shipped, n=1)
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        known, meant = ", ".join(shipped) or "none", nearest(path, shipped)
         raise ValueError(f"there is no model {path!r} and no such file{meant}; models that disent comes with: {known}")
     return folder if is_static(folder) else None
 

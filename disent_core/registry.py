@@ -61,7 +61,7 @@ def _imported(kind: str, name: str, module: str) -> Any:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return a suggestion for a misspelt or cut name, to append to a message; empty if no name is close."""
+    """Return a suggestion for a misspelt or cut name, to put behind it in a message; empty if no name is close."""
     names = list(known)
     matches = get_close_matches(str(name), names, n=1) or [known for known in names if known.startswith(str(name))]
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    return f" (did you mean {matches[0]!r}?)" if matches else ""

@@ -1,6 +1,5 @@
 """Pair the steps of the lineage with their assets, and plan a selection: which steps each step waits for."""
 
-import difflib
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -156,9 +155,9 @@ def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
             raise ValueError(f"{problem}: {named[1]} --partition {named[2]}") from error
         name = selection.strip("+")
         ending = [key for step in steps for key in map("/".join, step.outputs) if key.endswith(f"/{name}")]
-        close = f"; did you mean {ending[0]!r}?" if ending else nearest(name, STAGES)
-        meant = f"{close} The" if close else "; write for instance 'heads' or '+evaluation'; the"
-        raise ValueError(f"selection {selection!r} can't be read{meant} stages are {', '.join(STAGES)}") from error
+        close = f" (did you mean {ending[0]!r}?)" if ending else nearest(name, STAGES)
+        meant = close or "; write for instance 'heads' or '+evaluation'"
+        raise ValueError(f"selection {selection!r} can't be read{meant}; the stages are {', '.join(STAGES)}") from error
 
 
 def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:
@@ -180,9 +179,8 @@ def _made_for(
     """
     known = sorted({name for _, name in upstream if name is not None})
     if partition not in known:
-        close = difflib.get_close_matches(partition, known, n=1)
-        meant = f". Did you mean {close[0]!r}?" if close else "."
-        raise ValueError(f"there is no partition {partition!r}{meant} The partitions are {', '.join(known)}")
+        meant = nearest(partition, known)
+        raise ValueError(f"there is no partition {partition!r}{meant}; the partitions are {', '.join(known)}")
     parts = {partition, *partition.replace("+", "-").split("-"), *languages}
     around = _with_upstream({node for node in upstream if node[1] == partition}, upstream, selected)
     # Not all of `around`: a pair's metrics are made from texts of others, which `targets` did not ask for.

@@ -143,8 +143,8 @@ def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlE
     for name in named:
         if available is not None and name not in available:
             suggestions = get_close_matches(name, available, n=1, cutoff=0)
-            toml.fail((*key_path, key), f"{corpus.format} has no {quoted(name)}; did you mean {suggestions[0]!r}? "
-                       f"It has {', '.join(available)}")  # fmt: skip
+            toml.fail((*key_path, key), f"{corpus.format} has no {quoted(name)} (did you mean {suggestions[0]!r}?); "
+                       f"it has {', '.join(available)}")  # fmt: skip
         try:  # a name becomes a folder
             split_codes(name) if corpus.is_of_pairs else language_code(name)
         except ValueError as error:
@@ -223,9 +223,9 @@ def _method(name: str, known: Mapping[str, dict[str, Any]], toml: TomlErrors) ->
     try:
         method = methods.method(base)
     except ConfigError as error:
-        named = nearest(name, known.keys() - {name}) or f'; or name one by method = "..." in [methods.{name}]'
-        remedy = "" if table else named
-        toml.fail(name_path, f"{error}{remedy}")
+        meant = nearest(name, known.keys() - {name})
+        remedy = "" if table or meant else f'; or name one by method = "..." in [methods.{name}]'
+        toml.fail(name_path, str(error).replace(f" {name!r};", f" {name!r}{meant};") + remedy)
     if seeds and not method.is_seeded:
         toml.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")
     if corpora and not method.labels:

@@ -97,16 +97,16 @@ def test_a_training_set_with_a_name_brings_the_languages_that_it_is_said_to_have
 
 
 def test_the_last_part_of_a_name_suggests_the_whole():
-    with pytest.raises(ValueError, match=r"did you mean 'heads/tiny/dream_head'\? The stages are"):
+    with pytest.raises(ValueError, match=r"did you mean 'heads/tiny/dream_head'\?\); the stages are"):
         plan(TOY, ["dream_head"])
 
 
 @pytest.mark.parametrize("written", ["evalution", "+evalution"])
 def test_a_misspelt_stage_is_told_with_the_stages_and_the_closest(written):
-    with pytest.raises(ValueError, match=r"did you mean 'evaluation'\? The stages are corpora, .*warehouse"):
+    with pytest.raises(ValueError, match=r"did you mean 'evaluation'\?\); the stages are corpora, .*warehouse"):
         plan(TOY, [written])
 
 
 def test_an_unknown_partition_is_told_with_the_known_ones_and_the_closest():
-    with pytest.raises(ValueError, match=r"Did you mean 'en-ja'.*de, en, en-de, en-ja, ja"):
+    with pytest.raises(ValueError, match=r"did you mean 'en-ja'.*de, en, en-de, en-ja, ja"):
         plan(TOY, [], "en-jp")

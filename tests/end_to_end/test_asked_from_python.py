@@ -117,7 +117,7 @@ def test_a_head_that_was_trained_with_other_settings_is_refused(copied):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("draem",), "unknown method 'draem'; did you mean 'dream'"),
+        (("draem",), r"unknown method 'draem' \(did you mean 'dream'"),
         (("dream", "huge"), "unknown encoder 'huge'; choose one of tiny"),
         (("dream", "tiny", "en-fr"), "unknown pair 'en-fr'.*en-de, en-ja"),
         (("dream",), "name the pair; choose one of en-de, en-ja"),

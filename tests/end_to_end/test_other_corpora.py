@@ -122,7 +122,7 @@ def test_a_pair_that_no_corpus_has_names_those_that_there_are(project):
     result = project.disent("status")
     assert result.exit_code == 2
     assert "corpora[3].pairs: tatoeba has no 'de-en'" in result.output
-    assert "It has da-en, fr-en" in result.output
+    assert "it has da-en, fr-en" in result.output
 
 
 def test_files_of_unequal_length_stop_the_step_and_name_the_line(project):

@@ -16,7 +16,7 @@ OWN, PAIRS = "patience = 7", '["en-de", "en-zh"]'
 TAGS = 'method = "token_classification"\n'
 METHOD_MISTAKES = {
     "key nearly right": ("patience", "patiense", "16: methods.dream.patiense",
-        "unknown key; did you mean 'patience'?"),
+        "unknown key (did you mean 'patience'?)"),
     "own key nearly right": ("patience = 7", "encoder = []", "16: methods.dream.encoder", "did you mean 'encoders'?"),
     "section nearly right": ("[methods.dream]", "[negative]\n[methods.dream]", "15: negative", "mean 'negatives'?"),
     "key within a section nearly right": ("[methods.dream]", "[targets.template_pairs]\nsplit = []\n[methods.dream]",
@@ -42,7 +42,7 @@ METHOD_MISTAKES = {
         "16: methods.raw.seeds", "nothing in raw is random; leave seeds out"),
     "corpora of a method that does not tag": (OWN, 'corpora = ["one"]', "16: methods.dream.corpora",
         "dream trains on all corpora that have train = true"),
-    "unknown corpus": (OWN, f'{TAGS}corpora = ["on"]', "17: methods.dream.corpora", "'on'; did you mean 'one'?"),
+    "unknown corpus": (OWN, f'{TAGS}corpora = ["on"]', "17: methods.dream.corpora", "'on' (did you mean 'one'?);"),
     "no corpora": (OWN, f"{TAGS}corpora = []", "17: methods.dream.corpora", "leave it out to use all with train"),
     "corpora without a language": ("[[encoders]]",
         '[[corpora]]\nname = "two"\nformat = "conll"\npath = "corpora/one"\nlanguages = ["de"]\n\n'
@@ -162,7 +162,7 @@ SET_MISTAKES = {
     "unknown key": (SOME, 'pivots = "de"', "26: training_sets.some.pivots", "unknown key"),
     "no languages": (SOME, "languages = []", "26: training_sets.some.languages", "name at least one"),
     "unknown pivot": (SOME, 'pivot = "dee"', "26: training_sets.some.pivot",
-        "'dee'; did you mean 'de'?; choose one of en"),
+        "'dee' (did you mean 'de'?); choose one of en"),
     "unknown language": (SOME, 'languages = ["zh", "fr"]', "26: training_sets.some.languages",
         "no corpus has the language 'fr'"),
     "the pivot alone": (SOME, 'languages = ["en"]', "26: training_sets.some.languages",
