@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 from disent_assets.cli.group import main
 from disent_assets.counted import counted
+from disent_assets.settings.environment import run_settings
 from disent_core.text import printable
 
 _NAMED = 6  # most steps named in a message
@@ -27,7 +28,7 @@ _WORKERS = "Number of steps to run at once. Default: the cores this process may 
 @click.option(
     "--partition", metavar="KEY", help="Only this language or training set: de, or en-de, which includes en and de."
 )
-@click.option("--workers", metavar="N", type=click.IntRange(1), envvar="DISENT_WORKERS", help=_WORKERS)
+@click.option("--workers", metavar="N", type=click.IntRange(1), help=_WORKERS)
 @click.pass_obj
 def materialize(debug: bool, selections: tuple[str, ...], partition: str | None, workers: int | None) -> None:
     """Run assets; those that are up to date are skipped.
@@ -38,6 +39,7 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
     """
     from disent_assets.run.stopping import stoppable
 
+    workers = workers or run_settings().workers
     progress: Shown | None = None
 
     def farewell() -> None:

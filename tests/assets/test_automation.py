@@ -2,8 +2,10 @@
 
 import dagster as dg
 import pytest
+from click.testing import CliRunner
 
 from disent.home import PROJECT
+from disent_assets.cli import main
 from disent_assets.definitions import build
 from disent_assets.lineage.refresh import automated, definitions_signature
 from disent_assets.settings.environment import RunSettings, open_workspace, run_settings, shard_backend
@@ -60,3 +62,6 @@ def test_the_engine_of_shards_is_that_of_the_profile_unless_another_is_named(pro
 def test_a_number_of_workers_that_is_none_is_refused(workers):
     with pytest.raises(ConfigError, match="DISENT_WORKERS"):
         run_settings({"DISENT_WORKERS": workers})
+    result = CliRunner().invoke(main, ["materialize"], env={"DISENT_WORKERS": workers})
+    expected = f"disent: DISENT_WORKERS must be an integer >= 1, got '{workers}'\n"
+    assert (result.exit_code, result.stderr) == (2, expected)
