@@ -126,8 +126,12 @@ _OPTIONS = {
     " head=": " --head HEAD",
     " encoder=": " --encoder FOLDER",
     " methods=": " --method MODULE:ATTRIBUTE",
+    "name it: disent.open(..., home=FOLDER)": "name it as DISENT_HOME",
+    "Open it with disent.Index.open": "Search it with disent search",
+    "Open it with disent.Classifier.load": "Use it with disent serve --classifier",
+    "disent.models() lists": "disent models lists",
 }
-"""Arguments named in messages of `disent.Index` and `disent.load` -> their command-line options."""
+"""Arguments and functions named in messages of `disent` -> their options and commands."""
 
 
 @contextmanager

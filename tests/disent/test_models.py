@@ -9,10 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from static_models import static_model
 
 import disent
 from disent import extras
+from disent_assets.cli import main
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.static_model import StaticModel
 
@@ -126,15 +128,17 @@ def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(s
     assert disent.load(tmp_path / "mine", device="cpu").device == "cpu"
 
 
-@pytest.mark.parametrize(("name", "problem"), [
-    ("classifier.json", "mine: this is a classifier, not a model. Open it with disent.Classifier.load"),
-    ("index.json", "mine: this is an index of texts, not a model. Open it with disent.Index.open"),
+@pytest.mark.parametrize(("name", "what", "call", "command"), [
+    ("classifier.json", "a classifier", "Open it with disent.Classifier.load", "Use it with disent serve --classifier"),
+    ("index.json", "an index of texts", "Open it with disent.Index.open", "Search it with disent search"),
 ])  # fmt: skip
-def test_a_folder_of_another_kind_is_named(tmp_path, name, problem):
+def test_a_folder_of_another_kind_is_named_with_what_opens_it(tmp_path, name, what, call, command):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text("{}")
-    with pytest.raises(TrainingError, match=re.escape(problem)):
+    with pytest.raises(TrainingError, match=f"mine: this is {what}, not a model. {call}"):
         disent.load(tmp_path / "mine")
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "mine")])
+    assert result.stderr == f"disent: {tmp_path / 'mine'}: this is {what}, not a model. {command}\n"
 
 
 BASE_ALONE = f"""
