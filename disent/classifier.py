@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from disent.home import expanded
 from disent.model import opened, recorded_model, shipped_models
 from disent_core.errors import DamagedError, EncoderError, TrainingError, located, quoted
+from disent_core.text import listed_texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +96,7 @@ class Classifier:
         from disent_core.classifier import fitted
 
         self._check_parameters()
-        listed = _texts(texts)
+        listed = listed_texts(texts)
         classes, targets = _classes(labels, len(listed))
         if self.unknown is not None and type(self.unknown) is not type(classes[0]):
             kind = type(classes[0]).__name__
@@ -146,7 +147,7 @@ class Classifier:
 
         if not self.__sklearn_is_fitted__():
             raise ValueError("this classifier is not fitted; call fit(texts, labels) first")
-        listed, is_bounded = _texts(texts), self.threshold_ is not None
+        listed, is_bounded = listed_texts(texts), self.threshold_ is not None
         if not listed:
             return np.zeros((0, len(self.classes_))), np.zeros(0) if is_bounded else None
         vectors = self._vectors(listed)
@@ -299,17 +300,6 @@ class Classifier:
 _DEFAULTS: Mapping[str, Any] = {
     name: parameter.default for name, parameter in signature(Classifier.__init__).parameters.items() if name != "self"
 }
-
-
-def _texts(texts: Iterable[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise ValueError("texts is a single str; give a list of texts")
-    listed = list(texts)
-    for number, text in enumerate(listed, 1):
-        if not isinstance(text, str):
-            kind = "None" if text is None else f"of type {type(text).__name__}"
-            raise ValueError(f"text {number} of {len(listed)} is {kind}; each text must be a str")
-    return [str(text) for text in listed]  # NumPy strings become Python's
 
 
 def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int, ...], np.ndarray]":

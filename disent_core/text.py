@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -55,8 +55,10 @@ def settings_within(value: Any) -> Iterator[tuple[str, Any]]:
 def iterable_texts(texts: Any) -> Iterable[Any]:
     """Return texts as they are; raise ValueError if no texts can be taken from them."""
     is_scalar = getattr(texts, "ndim", 1) == 0  # an array of no dimensions
-    if isinstance(texts, bytes) or is_scalar or not isinstance(texts, Iterable):
-        raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}")
+    is_named = isinstance(texts, Mapping) or hasattr(texts, "columns")  # which would give its keys or columns' names
+    if isinstance(texts, bytes) or is_scalar or is_named or not isinstance(texts, Iterable):
+        remedy = "; pass the texts in it, such as texts['text']" if is_named else ""
+        raise ValueError(f"texts must be a str or an iterable of them, got {_kind_of(texts)}{remedy}")
     return texts
 
 

@@ -116,7 +116,7 @@ def _generated() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "texts", [TEXTS, tuple(TEXTS), _generated(), np.array(TEXTS), np.array(TEXTS, dtype=object), dict.fromkeys(TEXTS)]
+    "texts", [TEXTS, tuple(TEXTS), _generated(), np.array(TEXTS), np.array(TEXTS, object), dict.fromkeys(TEXTS).keys()]
 )
 def test_lists_generators_and_arrays_are_embedded_in_order(texts):
     assert (model().encode(texts) == model().encode(TEXTS)).all()
@@ -141,6 +141,7 @@ def test_shape_and_values_are_other_names_of_template_and_residual():
 REFUSED = {
     "None": "texts must be a str or an iterable of them, got None",
     "b'bytes'": "texts must be a str or an iterable of them, got bytes",
+    "{'text': 'a'}": "texts must be a str or an iterable of them, got dict",
     "7": "texts must be a str or an iterable of them, got int",
     "['a', None]": "texts must be str, but text 2 is None",
     "['a', float('nan')]": "texts must be str, but text 2 is NaN, a missing value",

@@ -106,9 +106,9 @@ def test_no_texts_have_no_labels(fitted):
 MISTAKES = {
     "one label": (lambda new: new.fit(TEXTS, ["alarm"] * 15), "every text has the label 'alarm'"),
     "no texts": (lambda new: new.fit([], []), "there are no texts"),
-    "None": (lambda new: new.fit([*TEXTS[:2], None], LABELS[:3]), "text 3 of 3 is None"),
-    "no str": (lambda new: new.fit([*TEXTS[:2], 3], LABELS[:3]), "text 3 of 3 is of type int"),
-    "a str": (lambda new: new.fit("wake me", LABELS), "texts is a single str"),
+    "None": (lambda new: new.fit([*TEXTS[:2], None], LABELS[:3]), "text 3 is None"),
+    "no str": (lambda new: new.fit([*TEXTS[:2], 3], LABELS[:3]), "text 3 is int"),
+    "a str": (lambda new: new.fit("wake me", LABELS), "texts must be a list of texts, not one text"),
     "too few labels": (lambda new: new.fit(TEXTS, LABELS[:4]), "15 texts and 4 labels"),
     "no label": (lambda new: new.fit(TEXTS, [*LABELS[:-1], None]), "label 15 is None"),
     "two types of labels": (lambda new: new.fit(TEXTS, [*LABELS[:-1], 7]), "label 15 is 7"),
@@ -117,7 +117,7 @@ MISTAKES = {
     "refused": (lambda new: new.set_params(refused=1.5).fit(TEXTS, LABELS), "refused is 1.5"),
     "no such parameter": (lambda new: new.set_params(c=1), "no parameter 'c'; choose from model, embedding, C"),
     "not fitted": (lambda new: new.predict(["wake me"]), "not fitted; call fit"),
-    "texts that are None": (lambda new: new.fit(TEXTS, LABELS).predict([None]), "text 1 of 1 is None"),
+    "texts that are None": (lambda new: new.fit(TEXTS, LABELS).predict([None]), "text 1 is None"),
     "labels to score": (lambda new: new.fit(TEXTS, LABELS).score(TEXTS, LABELS[1:]), "15 texts and 14 labels"),
 }
 

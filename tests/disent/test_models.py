@@ -300,6 +300,7 @@ def test_an_embedding_is_named_by_either_word_of_a_head_and_of_a_static_model(he
     [
         (lambda head: head.encode([None]), "text 1 is None; leave it out"),
         (lambda head: head.encode(None), "texts must be a str or an iterable of them, got None"),
+        (lambda head: head.encode({"text": ["a"]}), r"got dict; pass the texts in it, such as texts\['text'\]"),
         (lambda head: head.encode(["a", "b\ud800"]), "text 2 has half of a surrogate pair at character 2"),
         (lambda head: head.encode("a", language="xx"), "was trained on en, de, not 'xx'"),
         (lambda head: head.encode_all("a"), "texts must be a list of texts, not one text"),
