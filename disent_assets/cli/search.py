@@ -547,7 +547,7 @@ def input_file(name: str, column: str, language: str | None, *, skip_empty: bool
     """
     from dataclasses import replace
 
-    from disent_core.search.texts import TextFile, text_file
+    from disent_core.search.texts import TABLES, TextFile, text_file
 
     empty: set[int] = set()  # a file may be read twice
     with tempfile.NamedTemporaryFile(suffix=".txt") as copy:
@@ -557,6 +557,8 @@ def input_file(name: str, column: str, language: str | None, *, skip_empty: bool
             file = TextFile(Path(copy.name), ".txt", "standard input", column, language)
         else:
             file = text_file(Path(name), column=column, language=language)
+        if column != TextFile.column and file.kind not in TABLES:
+            raise ValueError(f"{file.name} has no columns; leave out --column {column}")
         yield replace(file, skip=empty.add) if skip_empty else file
     if empty:
         click.echo(f"{file.name}: {counted(len(empty), 'line')} without text left out", err=True)

@@ -58,6 +58,7 @@ def shapes(
     import pyarrow as pa
 
     from disent import shapes as shapes_of
+    from disent_core.search.texts import TABLES
     from disent_core.shapes import compared
 
     if page is not None:
@@ -72,6 +73,7 @@ def shapes(
             lines.setdefault(compared(text.text), []).append(line)
     earlier = None
     if since is not None:
+        column = column if Path(since).suffix.lower() in TABLES else "text"
         with input_file(since, column, None, skip_empty=True) as old:
             earlier = [text.text for text in old]
     with after_the_bar():

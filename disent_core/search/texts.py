@@ -15,7 +15,9 @@ from disent_core.errors import CorpusError, commas, located, quoted
 from disent_core.storage.untrusted import column_names, untrusted_batches
 from disent_core.text import parsed_json
 
-SUFFIXES = (".txt", ".log", ".jsonl", ".csv", ".parquet")
+TABLES = (".jsonl", ".csv", ".parquet")
+"""Suffixes of formats with columns."""
+SUFFIXES = (".txt", ".log", *TABLES)
 _LANGUAGE = "language"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

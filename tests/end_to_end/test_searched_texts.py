@@ -126,6 +126,7 @@ REFUSED = [
     (["no.txt", "out.npy"], 1, "no.txt: there is no such file. Check the path"),
     (["empty.txt", "out.npy"], 1, "empty.txt: no texts were read. Name a file with at least one text"),
     (["bad.txt", "out.npy"], 1, "bad.txt:2: the sentence is empty. Correct it or leave it out"),
+    (["good.txt", "out.npy", "--column", "x"], 2, "good.txt has no columns; leave out --column x"),
     (["good.txt", "out.csv"], 2, "out.csv must end in .parquet or .npy"),
     (["good.txt", "out.npy", "--embedding", "all"], 2, "out.npy: a matrix has one embedding, of meaning, template"),
     (["good.txt", "out.npy", "--embedding", "form"], 2, "this head has no embedding 'form'; choose one of meaning"),
