@@ -26,6 +26,15 @@ IN_DOMAIN = "in-domain"  # `encoder_saw` of encoders trained on training splits 
 PACKAGE_PREFIX = "package:"  # prefix of the path of a folder inside an installed Python package
 
 
+def listed_layers(layer: Layers) -> tuple[int, ...]:
+    return (layer,) if isinstance(layer, int) else layer
+
+
+def missing_layers(layer: Layers, count: int) -> list[int]:
+    """Return the numbers of the layers that a model of `count` layers does not have."""
+    return [number for number in listed_layers(layer) if not -count - 1 <= number <= count]
+
+
 @dataclass(frozen=True)
 class EncodedBatch:
     """Some of the texts, in the order in which the encoder processes them.

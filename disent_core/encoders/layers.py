@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.encoders.contract import Layers
+from disent_core.encoders.contract import Layers, listed_layers
 
 States = Float[Tensor, "rows length dim"]
 Visible = Bool[Tensor, "rows length"]  # which positions tokens attend to
@@ -27,13 +27,13 @@ def run_model(
     from the highest layer on are not run. `visible` None means all positions.
     """
     mask, blocks = None if visible is None else visible.long(), list(block_list(model) or ())
-    layers = [number % (len(blocks) + 1) for number in _listed(layer)] if blocks else []
+    layers = [number % (len(blocks) + 1) for number in listed_layers(layer)] if blocks else []
     if layers and max(layers) < len(blocks):
         return torch.cat(_inputs_of([blocks[number] for number in layers], model, ids, mask), dim=-1), None
     every_layer = layer != -1
     output = model(input_ids=ids, attention_mask=mask, output_hidden_states=every_layer)
     if every_layer:
-        hidden = torch.cat([output.hidden_states[number] for number in _listed(layer)], dim=-1)
+        hidden = torch.cat([output.hidden_states[number] for number in listed_layers(layer)], dim=-1)
     else:
         hidden = output.last_hidden_state
     return hidden, getattr(output, "pooler_output", None)
@@ -41,17 +41,7 @@ def run_model(
 
 def states_width(model: Any, layer: Layers) -> int:
     """Return the number of columns of the states that `run_model` returns."""
-    return int(model.config.hidden_size) * len(_listed(layer))
-
-
-def missing_layers(model: Any, layer: Layers) -> list[int]:
-    """Return the numbers of the layers that the model does not have."""
-    count = model.config.num_hidden_layers
-    return [number for number in _listed(layer) if not -count - 1 <= number <= count]
-
-
-def _listed(layer: Layers) -> tuple[int, ...]:
-    return (layer,) if isinstance(layer, int) else layer
+    return int(model.config.hidden_size) * len(listed_layers(layer))
 
 
 def block_list(model: Any) -> nn.ModuleList | None:

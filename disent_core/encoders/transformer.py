@@ -13,14 +13,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.checkpoint import check_length, load_model, load_tokeniser, round_weights
-from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling, StatesName
+from disent_core.encoders.contract import Device, EncodedBatch, FloatName, Pooling, StatesName, missing_layers
 from disent_core.encoders.kinds.huggingface import (
     HuggingFaceConfig,
     encoder_fingerprint,
     files_fingerprint,
     model_folder,
 )
-from disent_core.encoders.layers import States, Visible, missing_layers, run_model, states_width, use_attention
+from disent_core.encoders.layers import States, Visible, run_model, states_width, use_attention
 from disent_core.encoders.tokens import TextTokeniser, TokenisedTexts, equal_runs, one_ahead, padded_widths
 from disent_core.errors import EncoderError, located
 from disent_core.matmul import use_int8, use_onednn
@@ -83,7 +83,7 @@ class HuggingFaceEncoder:
         tokeniser = load_tokeniser(folder)
         model = load_model(folder, pooling=config.pooling)
         check_length(model, tokeniser, config.max_length, folder)
-        if missing := missing_layers(model, config.layer):
+        if missing := missing_layers(config.layer, model.config.num_hidden_layers):
             remedy = f"Choose 0 (embeddings) to {model.config.num_hidden_layers}, or -1 for the last"
             raise EncoderError(located(folder, None, f"there is no layer {missing[0]}", remedy))
         self._model = model.to(device)

@@ -150,9 +150,11 @@ def test_both_tokenisers_read_scripts_without_spaces(tmp_path, algorithm):
     assert encoder._tokenise(["今日の朝"]).lengths[0] > 3
 
 
-def test_heads_that_do_not_divide_the_hidden_size_are_refused():
+def test_heads_that_do_not_divide_the_hidden_size_and_layers_that_there_are_not_are_refused():
     with pytest.raises(ValueError, match="hidden_size 30 must be a multiple of heads 4"):
         config(hidden_size=30)
+    with pytest.raises(ValueError, match=r"there is no layer 3; choose 0 \(embeddings\) to 2"):
+        config(layers=2, layer=(-3, 2, 3))
 
 
 @pytest.mark.parametrize("use", [lambda lazy: lazy.fingerprint, lambda lazy: lazy.files, lambda lazy: lazy.load("en")])

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from disent_core.encoders.contract import IN_DOMAIN, EncoderStep, FloatName, Layers, StatesName
+from disent_core.encoders.contract import IN_DOMAIN, EncoderStep, FloatName, Layers, StatesName, missing_layers
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, ModelMadeHere, TokensOfBatch, Vocabulary
 from disent_core.settings import Decay, Positive, Probability, Rate, Seconds, Seed, Width
 from disent_core.storage.tables import fingerprint
@@ -78,6 +78,9 @@ class ScratchConfig(ModelMadeHere):
         super().__post_init__()
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
+        if missing := missing_layers(self.layer, self.layers):
+            remedy = f"choose 0 (embeddings) to {self.layers}, or -1 for the last"
+            raise ValueError(f"layer: there is no layer {missing[0]}; {remedy}")
 
     def model(self, folder: Path) -> HuggingFaceConfig:
         return self._model(folder, self.pooling, "torch")
