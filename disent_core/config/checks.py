@@ -41,12 +41,19 @@ def check_names(config: Config, toml: TomlErrors) -> None:
 
 
 def check_paths(config: Config) -> None:
-    """Check that every corpus without a download is at its path. A configuration loads without its corpora."""
+    """Check that every corpus without a download, and the word lists, are at their paths.
+
+    A configuration loads without them.
+    """
+    toml = TomlErrors(config.path, config.path.read_text(encoding="utf-8"))
     for index, corpus in enumerate(config.corpora):
         if path := _absent(config, corpus):
-            toml = TomlErrors(config.path, config.path.read_text(encoding="utf-8"))
             remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
             toml.fail(("corpora", index, "path"), f"no file or folder at {path}; {remedy}")
+    lists = config.targets.code_switching.dictionaries
+    if lists is not None and not (folder := config.resolve(lists)).is_dir():
+        remedy = "put the word lists there, or leave dictionaries out"
+        toml.fail(("targets", "code_switching", "dictionaries"), f"no folder at {folder}; {remedy}")
 
 
 def absent_corpora(config: Config) -> dict[str, Path]:

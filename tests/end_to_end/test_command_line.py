@@ -39,6 +39,12 @@ def test_a_corpus_or_a_configuration_that_is_not_at_its_path_is_told_before_anyt
         assert result.exit_code == 2
         assert result.stderr.startswith(f"disent: {fresh.config}:{line}: corpora[0].path: no file or folder at ")
     assert not fresh.home.exists()
+    fresh.configure('path = "nowhere"', 'path = "corpus"')
+    text = fresh.config.read_text()
+    fresh.config.write_text(f'{text}\n[targets.code_switching]\ndictionaries = "lists"\n')
+    lists = fresh.config.parent / "lists"
+    problem = f"targets.code_switching.dictionaries: no folder at {lists}; put the word lists there"
+    assert f"{len(text.splitlines()) + 3}: {problem}" in fresh.disent("status").stderr
     fresh.config.unlink()
     result = fresh.disent("status")
     assert result.exit_code == 2
