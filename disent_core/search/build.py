@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
+from disent_core.embeddings.arrays import KEY, positions
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.contract import SearchBackend
 from disent_core.evaluation.metrics import approximate_search
@@ -43,12 +44,13 @@ from disent_core.search.parts import (
     read_batches,
     read_texts,
     record_batch,
+    sorted_keys,
     write_part,
 )
 from disent_core.search.stored import Proposals, StoredIndex
 from disent_core.search.texts import Text
 from disent_core.storage.files import atomic_path, locked, remove_path
-from disent_core.text import text_key
+from disent_core.text import text_keys
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +89,10 @@ def add_texts(
 ) -> Added:
     """Encode the texts that an index lacks and store them; make the index if there is none.
 
-    Texts may repeat; the same text in another language counts as a different one. The index needs about 100 MB of
-    memory per million texts. `encode` must give a text the same vectors in any batch. `embeddings` and `engine` default
-    to those of the index, and to all embeddings and `auto` if it is new. `advance` gets the number of texts read.
+    Texts may repeat; the same text in another language counts as a different one. Of texts that the index has nothing
+    is held in memory, of each new one its key. `encode` must give a text the same vectors in any batch. `embeddings`
+    and `engine` default to those of the index, and to all embeddings and `auto` if it is new. `advance` gets the number
+    of texts read.
     """
     if engine in ("hnsw", "ivf"):
         import_module("faiss")  # before anything is encoded; if it is missing, the message tells how to install it
@@ -201,20 +204,47 @@ def _new_texts(
     index: Path, contents: Contents, texts: Iterable[Text], counts: dict[str, int], advance: Callable[[int], object]
 ) -> Iterator[tuple[str, Text]]:
     """Yield the texts that the index lacks, each once, with their keys, and count the texts read."""
-    known = {
-        (part.language, bytes.fromhex(key))
-        for part in contents.parts
-        for key in read_texts(index, part)["text_key"].to_pylist()
-    }
-    for text in texts:
-        counts["read"] += 1
-        advance(1)
-        key = text_key(text.text)
-        identity = text.language, bytes.fromhex(key)
-        if identity not in known:
-            known.add(identity)
-            counts["new"] += 1
-            yield key, text
+    known = KnownKeys()
+    for part in contents.parts:
+        known.of(part.language).append(sorted_keys(index, part))
+    remaining = iter(texts)
+    while block := list(islice(remaining, _PART_TEXTS)):
+        keys = text_keys(text.text for text in block)
+        is_new = known.add([text.language for text in block], np.array(keys, KEY))
+        for key, text, new in zip(keys, block, is_new, strict=True):
+            counts["read"] += 1
+            advance(1)
+            if new:
+                counts["new"] += 1
+                yield key, text
+
+
+class KnownKeys:
+    """The keys of known texts by language, in sorted arrays: those of parts are mapped, 32 bytes a text are added."""
+
+    def __init__(self) -> None:
+        self._stored: dict[str | None, list[np.ndarray]] = {}
+        self._added: dict[str | None, list[np.ndarray]] = {}
+
+    def of(self, language: str | None) -> list[np.ndarray]:
+        """Return the list of stored keys of a language, to append to."""
+        return self._stored.setdefault(language, [])
+
+    def add(self, languages: Sequence[str | None], keys: np.ndarray) -> Bool[np.ndarray, " keys"]:
+        """Add keys; return which of them are new, of equal ones the first."""
+        is_new = np.zeros(len(keys), dtype=bool)
+        for language in set(languages):
+            rows = np.flatnonzero([of == language for of in languages])
+            distinct, first = np.unique(keys[rows], return_index=True)
+            added = self._added.setdefault(language, [])
+            is_known = np.zeros(len(distinct), dtype=bool)
+            for other in (*self.of(language), *added):
+                is_known |= positions(other, distinct)[1]
+            is_new[rows[first[~is_known]]] = True
+            added.append(distinct[~is_known])
+            while len(added) > 1 and len(added[-2]) <= 2 * len(added[-1]):  # few arrays, each key sorted a few times
+                added[-2:] = [np.sort(np.concatenate(added[-2:]), kind="stable")]
+        return is_new
 
 
 def _with_block(

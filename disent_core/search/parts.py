@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from jaxtyping import Float, Float32, Int64
 
+from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, located
 from disent_core.evaluation.metrics.ranking import unit_rows
 from disent_core.search.contents import Part
@@ -24,7 +25,7 @@ from disent_core.storage.archives import most_unpacked
 from disent_core.storage.files import atomic_path
 from disent_core.storage.untrusted import mapped_array, untrusted_batches
 
-EMBEDDINGS, TEXTS = "embeddings.parquet", "texts.parquet"
+EMBEDDINGS, TEXTS, KEYS = "embeddings.parquet", "texts.parquet", "keys.npy"
 TEXT_FIELDS = [pa.field(name, pa.string()) for name in ("text_key", "text", "language")]
 TEXT_SCHEMA = pa.schema([pa.field("row", pa.int64()), *TEXT_FIELDS])
 """Columns of a part without vectors; `row` numbers the texts of the index in the order in which they were added."""
@@ -88,6 +89,7 @@ def write_part(
                 all_columns.write_batch(batch)
                 only_texts.write_batch(batch.select(TEXT_SCHEMA.names))
                 rows += batch.num_rows
+        np.save(temporary / KEYS, np.sort(keys_array(pq.read_table(temporary / TEXTS, columns=["text_key"])[0])))
         for name, dim in dims.items():
             _write_arrays(temporary, name, dim)
         files = checksums(temporary)
@@ -178,6 +180,20 @@ def read_all_texts(index: Path, parts: Sequence[Part]) -> list[pa.Table]:
 
 def _most_of(folders: Sequence[Path]) -> int:
     return most_unpacked(sum(file.stat().st_size for folder in folders for file in folder.glob("*")))
+
+
+def sorted_keys(index: Path, part: Part) -> np.ndarray:
+    """Return the sorted keys of a part's texts, mapped into memory; the part is untrusted, and its files are whole."""
+    if KEYS not in part.files:  # of an earlier version of disent
+        return np.sort(keys_array(read_texts(index, part)["text_key"]))
+    path = part_folder(index, part.number) / KEYS
+    try:
+        keys = mapped_array(path)
+    except ValueError as error:
+        raise DamagedError(located(path, None, f"{_NO_ARRAYS} ({error})", _NEW_INDEX)) from error
+    if (keys.shape, keys.dtype) != ((part.rows,), KEY):
+        raise DamagedError(located(path, None, _NO_ARRAYS, _NEW_INDEX))
+    return keys
 
 
 def arrays_of(

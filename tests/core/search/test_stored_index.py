@@ -16,7 +16,8 @@ from search_inputs import DIMS, HEAD, added, vectors, words
 from disent_core.errors import DamagedError, TableError
 from disent_core.evaluation.metrics.ranking import nearest
 from disent_core.search import build
-from disent_core.search.contents import CONTENTS, read_contents
+from disent_core.search.build import KnownKeys
+from disent_core.search.contents import CONTENTS, read_contents, write_contents
 from disent_core.search.noise import made_up
 from disent_core.search.parts import part_folder
 from disent_core.search.stored import open_index
@@ -54,6 +55,41 @@ def test_only_new_texts_are_encoded(folder):
     report = added(folder, words(25), encode=counting)
     assert counting.texts == [text.text for text in words(5, first=20)]
     assert (report.read, report.new, report.rows) == (25, 5, 25)
+
+
+def test_texts_are_added_without_reading_those_that_are_there(folder, monkeypatch):
+    added(folder, words(40))
+    with monkeypatch.context() as context:
+        context.setattr(build, "read_texts", None)
+        assert added(folder, words(41)).new == 1
+    contents = read_contents(folder)
+    for part in contents.parts:  # an index of a version without arrays of keys
+        (part_folder(folder, part.number) / "keys.npy").unlink()
+    without = [
+        replace(part, files={name: part.files[name] for name in part.files if name != "keys.npy"})
+        for part in contents.parts
+    ]
+    write_contents(folder, replace(contents, parts=tuple(without)))
+    assert added(folder, words(42)).new == 1
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_known_keys_are_those_of_a_set(block):
+    chance = np.random.default_rng(block)
+    keys, languages = chance.integers(0, 60, 300).astype("S32"), chance.choice(["en", "de", None], 300).tolist()
+    known, loop = (
+        KnownKeys(),
+        {(language, key) for language in ("en", None) for key in np.arange(0, 60, 7).astype("S32")},
+    )
+    for language in ("en", None):
+        known.of(language).append(np.sort(np.arange(0, 60, 7).astype("S32")))
+    for first in range(0, 300, block):
+        rows = slice(first, first + block)
+        expected = []
+        for identity in zip(languages[rows], keys[rows], strict=True):
+            expected.append(identity not in loop)
+            loop.add(identity)
+        assert known.add(languages[rows], keys[rows]).tolist() == expected
 
 
 def test_a_text_is_stored_once_a_language(folder):
@@ -316,7 +352,7 @@ def header(shape, kind="<f4"):
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
 
-@pytest.mark.parametrize("name", ["template.npy", "template.groups.npy"])
+@pytest.mark.parametrize("name", ["template.npy", "template.groups.npy", "keys.npy"])
 @pytest.mark.parametrize(
     "content",
     [
@@ -337,7 +373,9 @@ def test_arrays_of_a_stranger_that_are_none_are_refused(copied, name, content):
     listed = (copied / CONTENTS).read_text(encoding="utf-8")
     (copied / CONTENTS).write_text(listed.replace(part.files[name], sha256(content).hexdigest()), encoding="utf-8")
     with pytest.raises(DamagedError, match=r"its arrays are not those of an index.*\. Make a new index"):
-        open_index(copied).nearest(vectors(["query"])["template"], "template", 1)
+        added(copied, words(1)) if name == "keys.npy" else open_index(copied).nearest(
+            vectors(["query"])["template"], "template", 1
+        )
 
 
 def bomb(rows):
