@@ -73,6 +73,7 @@ REQUESTS = (
     ("GET", "/v1/ready", None),
 )
 """Requests to a server: method, path, and body."""
+_DIGITS = re.compile(r"(?<=\.\d{5})\d+")  # of scores and vectors, beyond the fifth
 ANSWER_SECONDS = 20
 START_POLLS = 6_000
 """Polls, 10 ms apart, after which a server counts as hanging."""
@@ -253,8 +254,11 @@ class Series:
         for number, answers in enumerate(self.answers):
             for request, answer, right in zip(REQUESTS, answers, wanted["answers"], strict=True):
                 status, text = answer
-                refuses = status in (0, 503) and "Traceback" not in text
-                assert answer == right or (refuses and number < 2), f"{request[:2]}: {status} {text[:300]}"
+                # oneDNN takes a slower kernel, with other last bits, or none ever again for a shape without memory.
+                refuses = status == 503 and (number < 2 or "out of memory" in text)
+                is_close = status == right[0] and _DIGITS.sub("", text) == _DIGITS.sub("", right[1])
+                problem = f"{request[:2]} in round {number}: {status} {text[:300]}, not {right[0]} {right[1][:300]}"
+                assert answer == right or refuses or is_close, problem
 
     def _found(self, tried: Tried) -> Mapping[str, object]:
         if tried.index_of is not None:

@@ -31,6 +31,8 @@ class Turns:
         self.most, self._is_computing = most, False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="answers")
         self._thread.submit(int).result()  # starts the thread: a machine without a free one fails here, not a request
+        self.shortage: str | None = None
+        """What the machine lacked when the last answer was computed."""
         self._queues: dict[str, deque[tuple[Callable[[], Any], asyncio.Future[Any]]]] = {}
         """Waiting requests by address, first the address that has waited longest for its turn. No queue is empty."""
 
@@ -89,12 +91,12 @@ class Turns:
         self._is_computing = False
         self._compute_next()
         error = computed.exception()
+        self.shortage = shortage(error) if error else None
         if answer.done():
             return
         if error:
-            line = shortage(error)
-            if line is not None:
-                log.warning("a request failed: %s", line)
-            answer.set_exception(error if line is None else Busy(line))
+            if self.shortage is not None:
+                log.warning("a request failed: %s", self.shortage)
+            answer.set_exception(error if self.shortage is None else Busy(self.shortage))
         else:
             answer.set_result(computed.result())

@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -307,6 +308,22 @@ def test_requests_are_answered_in_their_order_and_those_beyond_the_bound_are_ref
     answers = asyncio.run(asked())
     assert answers[:5] == [0, 1, 2, 3, 4]
     assert {type(answer) for answer in answers[5:]} == {Busy}
+
+
+def test_lack_of_memory_is_a_refusal_with_its_remedy_and_no_good_health_until_an_answer_succeeds(index, monkeypatch):
+    service, sent = client(index), {"queries": ["jazz"]}
+    with monkeypatch.context() as context:
+        context.setattr(disent.Index, "search_each", Mock(side_effect=RuntimeError("could not create a primitive")))
+        for answer in (service.post("/v1/search", json=sent), service.get("/v1/health")):
+            assert (answer.status_code, answer.json()["error"][:14]) == (503, "out of memory.")
+            assert int(answer.headers["Retry-After"]) >= 1
+    assert service.post("/v1/search", json=sent).status_code == service.get("/v1/health").status_code == 200
+
+
+def test_a_service_on_a_machine_without_a_free_thread_does_not_start_to_listen(index, monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+    with pytest.raises(RuntimeError, match="new thread"):
+        client(index)
 
 
 # --- the page ---------------------------------------------------------------------------------------------

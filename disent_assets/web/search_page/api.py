@@ -171,6 +171,12 @@ class Service:
         return {"threshold": self.classifier.threshold_, "predictions": predictions(self.classifier, asked.texts)}
 
     def health(self) -> dict[str, Any]:
+        """Return that the server runs, unless its last answer failed for lack of memory.
+
+        oneDNN keeps failing for a shape of inputs for which it got no memory once, so only a new process helps.
+        """
+        if self.turns.shortage is not None:
+            raise Busy(self.turns.shortage)
         return {"status": "ok"}
 
     def ready(self) -> dict[str, Any]:
