@@ -1,16 +1,19 @@
-"""Measure searches in an index of a million texts: one query at a time, the index mapped into memory and warm.
+"""Measure an index of many texts: made, one text more, and searched one query at a time, mapped into memory and warm.
 
-python -m bench.search FOLDER [--rows 1000000] [--threads 2] [--languages 1] [--engine ivf]
+python -m bench.search FOLDER [--rows 1000000] [--dim 384] [--threads 2] [--languages 1] [--engine ivf]
 
-FOLDER keeps the index (3 GB for a million rows), so that a second call only searches.
+FOLDER keeps the index (3 GB for a million rows), so that a second call only adds a text and searches. Peaks of memory
+include pages of mapped files, which the system may take back.
 """
 
 import argparse
+import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -22,26 +25,30 @@ from disent_core.search.contents import HeadRecord, read_contents
 from disent_core.search.stored import open_index
 from disent_core.search.texts import Text
 
-DIM, K, QUERIES, NAME = 384, 10, 50, "template"
+K, QUERIES, NAME, CENTRES = 10, 50, "template", 50_000
 HEAD = HeadRecord(fingerprint="", encoder_fingerprint="", seed=None, name="made up", encoder="none", trained_on="")
 
 
-def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.ndarray]:
-    """Return a vector for each text: one of 50,000 centres plus noise, as for texts that share a template."""
-    numbers = np.array([int(text.split()[1]) for text in texts])
-    rng = np.random.default_rng(int(numbers[0]))
-    centres = np.stack(
-        [np.random.default_rng(int(seed)).standard_normal(DIM, dtype=np.float32) for seed in numbers % 50_000]
-    )
-    return {NAME: centres + 0.5 * rng.standard_normal(centres.shape, dtype=np.float32)}
+class Vectors:
+    """Make a vector for each text: one of 50,000 centres plus noise, as for texts that share a template."""
+
+    def __init__(self, dim: int) -> None:
+        self.centres = np.random.default_rng(0).standard_normal((CENTRES, dim), dtype=np.float32)
+
+    def __call__(self, texts: Sequence[str], language: str | None = None) -> dict[str, np.ndarray]:
+        numbers = [int(text[5:]) if text.startswith("text ") else crc32(text.encode()) for text in texts]
+        noise = np.random.default_rng(numbers[0]).standard_normal((len(texts), self.centres.shape[1]), dtype=np.float32)
+        return {NAME: self.centres[np.array(numbers) % CENTRES] + 0.5 * noise}
 
 
-def build(folder: Path, rows: int, languages: int, engine: SearchBackend) -> None:
-    """Build the index, or add what it lacks."""
-    contents = read_contents(folder)
-    new = rows if contents is None or contents.rows < rows else 0
-    texts = (Text(f"text {number}", f"l{number % languages}") for number in range(new))
+def add(folder: Path, vectors: Vectors, first: int, end: int, languages: int, engine: SearchBackend) -> str:
+    """Add texts by number to an index, new or not; return what it took."""
+    cpu, started = time.process_time(), time.perf_counter()
+    texts = (Text(f"text {number}", f"l{number % languages}") for number in range(first, end))
     add_texts(folder, HEAD, vectors, texts, engine=engine)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    clock = time.perf_counter() - started
+    return f"{time.process_time() - cpu:.1f} s of the processor, {clock:.1f} s of the clock, at most {peak:,.0f} MB"
 
 
 def seconds(search: Callable[[np.ndarray], object], queries: np.ndarray) -> tuple[float, float]:
@@ -59,14 +66,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--dim", type=int, default=384)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--languages", type=int, default=1)
     parser.add_argument("--engine", choices=get_args(SearchBackend), default="exact")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    started = time.process_time()
-    build(given.folder, given.rows, given.languages, given.engine)
-    print(f"built in {time.process_time() - started:.0f} s of the processor, made-up vectors included")
+    vectors, contents = Vectors(given.dim), read_contents(given.folder)
+    rows = 0 if contents is None else contents.rows
+    if rows < given.rows:
+        cost = add(given.folder, vectors, rows, given.rows, given.languages, given.engine)
+        print(f"{given.rows - rows:,} texts added in {cost}; their vectors included")
+        rows = given.rows
+    print(f"one text more: {add(given.folder, vectors, rows, rows + 1, given.languages, given.engine)}")
     started = time.perf_counter()
     index = open_index(given.folder)
     print(f"opened in {time.perf_counter() - started:.2f} s: {index.contents.rows:,} texts")
