@@ -10,8 +10,8 @@ from disent_assets.lineage.refresh import automated
 from disent_assets.lineage.relations import relation_checks, relation_events, relation_specs
 from disent_assets.lineage.shown import show_of
 from disent_assets.lineage.weekly import each_week, weekly_assets
-from disent_assets.run.plan import steps_in
 from disent_assets.run.resources import Launch
+from disent_assets.run.steps import steps_in
 from disent_assets.settings.environment import database, open_workspace, run_settings
 from disent_assets.settings.profiles import executor_of
 from disent_assets.settings.profiles.retry_database import wait_for_database

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from disent_assets import definitions
-from disent_assets.run.plan import steps_in
+from disent_assets.run.steps import steps_in
 from disent_assets.settings.environment import open_workspace
 from disent_core import corpora, encoders, methods
 from disent_core.config.reference import SECTIONS

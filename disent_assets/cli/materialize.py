@@ -52,7 +52,7 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
         from disent_assets.definitions import build
         from disent_assets.lineage.refresh import run_command
         from disent_assets.run.progress import new_progress
-        from disent_assets.settings.instance import open_for_work
+        from disent_assets.settings.results_folder import open_for_work
         from disent_core.lineage.head_spec import without_mates
 
         workspace = open_for_work()

@@ -20,7 +20,7 @@ def dev(port: int) -> None:
     """Start the UI, and refresh results after each change, until Ctrl-C."""
     if not hasattr(os, "killpg"):
         raise DisentError("`disent dev` needs Linux or macOS; `disent materialize --workers 1` works here")
-    from disent_assets.settings.instance import open_for_work
+    from disent_assets.settings.results_folder import open_for_work
     from disent_assets.web.dev import serve
 
     open_for_work()  # report configuration errors now: without definitions, nothing could reload it
@@ -51,8 +51,8 @@ def doctor() -> None:
     In a bucket, of 16 simultaneous writes exactly one must create an object, and exactly one must replace it. A folder
     must be writable and support locks. The profile must exist and its database must answer.
     """
-    from disent_assets.settings.instance import prepare
     from disent_assets.settings.profiles.retry_database import check_database, wait_for_database
+    from disent_assets.settings.results_folder import prepare
     from disent_core.storage.bucket import RACERS, check_bucket
     from disent_core.storage.files import check_locks
     from disent_core.storage.remote import bucket_of

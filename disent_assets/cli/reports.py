@@ -24,7 +24,7 @@ def status(show_all: bool, check: bool, style: Style) -> None:
     The formats csv, json and markdown list every partition, with the columns of asset_state.
     """
     from disent_assets.run.status import find_states, record_states, summary
-    from disent_assets.settings.instance import is_read_only, open_for_work
+    from disent_assets.settings.results_folder import is_read_only, open_for_work
     from disent_assets.warehouse.refresh import state_rows
     from disent_core.lineage.head_spec import without_mates
 

@@ -14,7 +14,7 @@ from disent_assets.lineage.metadata import is_served, user_errors
 from disent_assets.lineage.refresh import definitions_signature, look_sensor, nightly_schedule, refresh_job
 from disent_assets.lineage.weekly import each_week, weekly_assets
 from disent_assets.run.dagster_private import step_function
-from disent_assets.settings.instance import claim, prepare
+from disent_assets.settings.results_folder import claim, prepare
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.tables import fingerprint
 

@@ -22,14 +22,16 @@ from pydantic import Field
 from disent_assets import LOADED_AT
 from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.lineage.factory import device_pool, prefixed_name
+from disent_assets.lineage.metadata import check_result
 from disent_assets.lineage.relations import state_events
 from disent_assets.run.dagster_private import LOCATION, prepare_runs
 from disent_assets.run.error_messages import failure_of_steps
-from disent_assets.run.plan import StepRun, command, plan, steps_in, steps_of
+from disent_assets.run.plan import StepRun, plan, steps_of
 from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
-from disent_assets.run.status import find_states, forget_versions, observe, record_states
-from disent_assets.run.step import compute, log_news
+from disent_assets.run.status import find_states, forget_versions, observed_contents, record_states
+from disent_assets.run.step import DATA_VERSION, compute, evaluation, log_news, news
+from disent_assets.run.steps import command, steps_in
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
 from disent_assets.warehouse.refresh import newest_refresh, read_build, update_states
@@ -38,7 +40,7 @@ from disent_core.config.load import load_config
 from disent_core.config.model import signature
 from disent_core.corpora.paths import FileStats, file_stats
 from disent_core.errors import DisentError, TableError
-from disent_core.lineage.state import State, missing_input, name_of, stale_inputs
+from disent_core.lineage.state import State, missing_input, name_of, stale_inputs, write_published
 from disent_core.lineage.steps import DATABASE
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.locks import is_shared
@@ -210,6 +212,28 @@ def due(runs: list[StepRun], states: list[State]) -> list[StepRun]:
     """Return the steps with an asset that is not fresh, or depends on one that is not fresh."""
     open_ = {(state.asset, state.partition) for state in states if not state.is_settled}
     return [run for run in runs if any(("/".join(key), run.partition) in open_ for key in run.outputs)]
+
+
+def observe(
+    workspace: Workspace, instance: dg.DagsterInstance, versions: Mapping[Key, CorpusVersions]
+) -> list[dg.AssetObservation | dg.AssetCheckEvaluation]:
+    """Record the current versions of the published files; return the events to report to Dagster."""
+    if all(read.is_complete for read in versions.values()):
+        write_published(workspace, observed_contents(versions))
+    events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
+    for key, read in versions.items():
+        asset = dg.AssetKey([*workspace.prefix, *key])
+        log, kind = instance.event_log_storage, dg.DagsterEventType.ASSET_OBSERVATION
+        known = log.get_latest_tags_by_partition(asset, kind, [DATA_VERSION])
+        for name, version in read.versions.items():
+            if known.get(name, {}).get(DATA_VERSION) != version:
+                events.append(dg.AssetObservation(asset, partition=name, tags={DATA_VERSION: version}))
+    checked = [
+        evaluation(dg.AssetKey([*workspace.prefix, *key]), check_result(key, read.check))
+        for key, read in versions.items()
+        if read.is_complete
+    ]
+    return [*events, *news(instance, checked)]  # pyright: ignore[reportReturnType] - none of these is a result
 
 
 # --- sensors and schedule ---------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from disent_assets.run.plan import steps_in
 from disent_assets.run.step import partitions_of
+from disent_assets.run.steps import steps_in
 from disent_assets.settings.environment import memory_limit, step_share
 from disent_core.lineage.state import Records
 from disent_core.lineage.step import Partition, Step

@@ -8,8 +8,9 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from disent_assets.counted import counted
-from disent_assets.run.plan import AssetStep, StepRun, steps_in
+from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.step import Outcome, record_failure
+from disent_assets.run.steps import steps_in
 from disent_assets.run.workers import HAS_WORKERS, Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace

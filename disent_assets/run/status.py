@@ -3,43 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import dagster as dg
 import pyarrow as pa
 
 from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
-from disent_assets.lineage.metadata import check_result
 from disent_assets.run.costs import cost_rows, refresh_run_table
-from disent_assets.run.plan import states_in, steps_in
-from disent_assets.run.step import DATA_VERSION, evaluation, news
+from disent_assets.run.steps import states_in, steps_in
 from disent_assets.warehouse.refresh import state_rows
-from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of, write_published
+from disent_core.lineage.state import NOT_RECORDED, Records, State, name_of
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.remote import LOOK_SECONDS, looking
 from disent_core.storage.results import sole_maker
 from disent_core.storage.schemas import ASSET_STATE, STEP_COSTS
 from disent_core.storage.tables import SCHEMAS, fingerprint, write_table
-
-
-def observe(
-    workspace: Workspace, instance: dg.DagsterInstance, versions: Mapping[Key, CorpusVersions]
-) -> list[dg.AssetObservation | dg.AssetCheckEvaluation]:
-    """Record the current versions of the published files; return the events to report to Dagster."""
-    if all(read.is_complete for read in versions.values()):
-        write_published(workspace, observed_contents(versions))
-    events: list[dg.AssetObservation | dg.AssetCheckEvaluation] = []
-    for key, read in versions.items():
-        asset = dg.AssetKey([*workspace.prefix, *key])
-        log, kind = instance.event_log_storage, dg.DagsterEventType.ASSET_OBSERVATION
-        known = log.get_latest_tags_by_partition(asset, kind, [DATA_VERSION])
-        for name, version in read.versions.items():
-            if known.get(name, {}).get(DATA_VERSION) != version:
-                events.append(dg.AssetObservation(asset, partition=name, tags={DATA_VERSION: version}))
-    checked = [
-        evaluation(dg.AssetKey([*workspace.prefix, *key]), check_result(key, read.check))
-        for key, read in versions.items()
-        if read.is_complete
-    ]
-    return [*events, *news(instance, checked)]  # pyright: ignore[reportReturnType] - none of these is a result
 
 
 def forget_versions(workspace: Workspace) -> None:

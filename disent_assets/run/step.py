@@ -16,7 +16,8 @@ import dagster as dg
 from disent_assets.run.costs import Meter, recorded_cost
 from disent_assets.run.dagster_private import step_function
 from disent_assets.run.error_messages import failed_checks, failure_of, is_of_disk
-from disent_assets.run.plan import AssetStep, StepRun, steps_in
+from disent_assets.run.plan import AssetStep, StepRun
+from disent_assets.run.steps import steps_in
 from disent_assets.settings.profiles.retry_database import database_errors
 from disent_core.config.model import Config, signature
 from disent_core.errors import ConfigError, StorageError, located

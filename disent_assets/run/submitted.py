@@ -17,8 +17,9 @@ import dagster as dg
 
 from disent_assets.run import dagster_private
 from disent_assets.run.error_messages import failure_text
-from disent_assets.run.plan import AssetStep, StepRun, steps_in
+from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.step import FURTHER_TAG, MADE, PARTITION_TAG, Outcome, configuration_tag, counted
+from disent_assets.run.steps import steps_in
 from disent_assets.run.workers import Log
 from disent_assets.settings.environment import code_locations
 from disent_assets.settings.instance import NOT_REPEATED, home_tag

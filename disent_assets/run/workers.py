@@ -24,8 +24,9 @@ from typing import NoReturn, Protocol, cast
 import dagster as dg
 
 from disent.home import open_home
-from disent_assets.run.plan import AssetStep, StepRun, command, steps_of
+from disent_assets.run.plan import AssetStep, StepRun, steps_of
 from disent_assets.run.step import Outcome, compute
+from disent_assets.run.steps import command
 from disent_assets.run.stopping import kill, swallowed_silently
 from disent_assets.settings.environment import ONE_THREAD, address_of, environment, shard_backend
 from disent_core.config.load import load_config

@@ -1,14 +1,9 @@
-"""Check the folder of results, and open Dagster's state (runs, events, data versions) in its folder `dagster`.
+"""Open Dagster's state (runs, events, data versions) in the folder `dagster` of the results, which the UI reads too."""
 
-The UI reads the same folder.
-"""
-
-import json
 import os
-import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,73 +12,16 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 import yaml
 
-from disent.home import OWNER, check_owner, owner_identity, recorded_owner
-from disent_assets.settings.environment import database, is_local, open_to_look
+from disent_assets.settings.environment import database, is_local
 from disent_assets.settings.profiles import dagster_settings
 from disent_assets.settings.profiles.retry_database import database_errors, wait_for_database
-from disent_core.config.model import Config
+from disent_assets.settings.results_folder import is_read_only
 from disent_core.errors import ConfigError, StorageError, located
-from disent_core.storage.bucket import check_bucket
-from disent_core.storage.files import is_allowed, locked, storage_errors, temporary_folder, write_text
+from disent_core.storage.files import locked, storage_errors, temporary_folder, write_text
 from disent_core.storage.locks import shared
-from disent_core.storage.remote import bucket_of
-from disent_core.storage.results import write_text_result
 
 if TYPE_CHECKING:
-    from disent_core.lineage.workspace import Workspace
-
-_UNUSABLE = re.compile(r"\?|%[0-9A-Fa-f]{2}")  # characters that Dagster's SQLite URLs would misread
-_OTHER = "Set DISENT_HOME to another folder, or change its permissions"
-
-
-def prepare(home: Path) -> None:
-    """Create the folder of results unless it exists."""
-    check_name(home)
-    if is_read_only(home):
-        works = "status, sql, leaderboard and report --output can"
-        problem = f"this folder may be read but not written, so this command can't use it ({works})"
-        raise StorageError(located(home, None, problem, _OTHER))
-    try:
-        (home / "dagster").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(located(home, None, f"this can't be the folder of results ({error})", _OTHER)) from error
-
-
-def check_name(home: Path) -> None:
-    if unusable := _UNUSABLE.search(str(home)):
-        problem = f"a folder of results can't have {unusable[0]!r} in its path, because Dagster can't use it"
-        raise StorageError(located(home, None, problem, "Set DISENT_HOME to another folder, or rename this one"))
-
-
-def is_read_only(home: Path) -> bool:
-    """Return whether this process may read the results but not add to them."""
-    state = home / "dagster"
-    if not is_allowed(state, os.R_OK | os.X_OK):
-        return False
-    written = [home, state, *state.rglob("*.db"), state / "processes.lock", home / ".dagster.lock"]
-    return not all(is_allowed(path, os.W_OK) for path in written if path.exists())
-
-
-# --- whose folder it is -----------------------------------------------------------------------------------
-
-
-def claim(config: Config, home: Path) -> None:
-    """Record that the results in a folder belong to this configuration."""
-    check_owner(config, home)
-    identity = owner_identity(config, home)
-    recorded = recorded_owner(home)
-    if recorded == identity:
-        return
-    text = json.dumps(identity, indent=1) + "\n"
-    if (bucket := bucket_of(home)) is None:
-        write_text(home / OWNER, text)
-        return
-    if not recorded:  # the first write to this bucket
-        check_bucket(bucket)
-    write_text_result(home / OWNER, text)
-
-
-# --- Dagster's state --------------------------------------------------------------------------------------------------
+    pass
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 _NAME = "home.id"
@@ -211,11 +149,3 @@ def home_tag(instance: dg.DagsterInstance) -> dict[str, str]:
     """Return the tag of runs by processes that have opened this folder of results."""
     name = (_STATE_OF.get(instance) or Path(instance.root_directory)) / _NAME
     return {HOME: name.read_text(encoding="utf-8") if name.exists() else ""}
-
-
-def open_for_work(environment: Mapping[str, str] = os.environ) -> "Workspace":
-    """Return the workspace for a run, with its corpora in place and its folder of results claimed."""
-    workspace = open_to_look(environment)
-    prepare(workspace.home)
-    claim(workspace.config, workspace.home)
-    return workspace

@@ -7,7 +7,7 @@ import pytest
 from worlds import TOY, utterance
 
 from disent.query import files_folder, query
-from disent_assets.run import plan
+from disent_assets.run import steps
 from disent_assets.warehouse import refresh as module
 from disent_assets.warehouse.build import INPUTS
 from disent_assets.warehouse.refresh import CODE_VERSION, refresh_warehouse
@@ -77,7 +77,7 @@ def test_a_warehouse_without_views_is_that_of_earlier_versions(opened, few):
 
 def test_an_edited_view_changes_the_version_of_the_step(opened, few):
     def version() -> str:
-        return next(step.version for step in plan.steps_in(opened()) if step.key == DATABASE)
+        return next(step.version for step in steps.steps_in(opened()) if step.key == DATABASE)
 
     before = version()
     assert version() == before

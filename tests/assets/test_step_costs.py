@@ -14,7 +14,7 @@ from worlds import TOY
 from disent_assets.lineage.factory import step_asset
 from disent_assets.run import costs
 from disent_assets.run.costs import Meter, cost_rows, refresh_run_table
-from disent_assets.run.plan import steps_in
+from disent_assets.run.steps import steps_in
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.state import Records, read_record, write_record
 from disent_core.lineage.workspace import Workspace

@@ -25,7 +25,8 @@ from disent_assets.lineage.refresh import OF_STEPS, newest_by_hand
 from disent_assets.run.costs import read_run_table
 from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.status import find_states
-from disent_assets.settings.instance import FACE, claim, home_tag, used
+from disent_assets.settings.instance import FACE, home_tag, used
+from disent_assets.settings.results_folder import claim
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
 from disent_core.lineage.workspace import Workspace

@@ -102,7 +102,7 @@ def test_doctor_and_gc_say_what_they_find(in_a_bucket):
 
 
 def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket, address, tmp_path):
-    from disent_assets.settings.instance import open_for_work
+    from disent_assets.settings.results_folder import open_for_work
 
     open_for_work(in_a_bucket.environment)
     (tmp_path / "other").mkdir()

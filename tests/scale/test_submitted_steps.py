@@ -11,9 +11,10 @@ from sqlalchemy.exc import OperationalError
 
 from disent_assets.lineage.refresh import COMMAND, OF_STEPS, refresh_job
 from disent_assets.run import dagster_private
-from disent_assets.run.plan import _STEPS, plan, steps_of
+from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.runner import Report, run_steps
 from disent_assets.run.step import DATA_VERSION, FURTHER_TAG, configuration_tag
+from disent_assets.run.steps import _STEPS
 from disent_assets.settings.environment import open_workspace
 from disent_assets.settings.instance import FACE, open_instance
 from disent_core.registry import imported
@@ -45,7 +46,7 @@ import dagster as dg
 from disent_assets.lineage import factory
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.step import Output, Step
-from disent_assets.run.plan import _STEPS
+from disent_assets.run.steps import _STEPS
 from disent_assets.settings.environment import open_workspace
 
 workspace = open_workspace()

@@ -39,6 +39,10 @@ def test_the_settings_are_listed_without_the_libraries_that_read_them(tmp_path):
     assert loaded == "loaded: ['pydantic']"  # which checks a configuration
 
 
+def test_the_state_of_all_results_is_shown_without_dagster(tmp_path):
+    assert loaded_by(tmp_path / "home", ("status",), unwanted=(*HEAVY, "duckdb")) == "loaded: ['pydantic']"
+
+
 def test_of_several_trainings_the_one_that_knows_the_languages_is_shown_also_if_it_is_a_named_set(warehouse):
     cell = {"method": "facet", "ci_low": None, "ci_high": None}
     template = {**cell, "task": "template_retrieval", "evaluated_on": "en", "embedding": "template"}
