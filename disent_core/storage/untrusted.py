@@ -2,6 +2,7 @@
 
 import mmap
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Literal
@@ -50,8 +51,10 @@ def untrusted_batches(path: Path, columns: Collection[str], most: int | None = N
         _require(total, most)
     strings = [name for name in chosen if _is_string(file.schema_arrow.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=strings)  # so that a string repeated in many rows is read once
+    # One row group at a time: else the dictionary of values stored as they are grows with every batch.
+    groups = (file.iter_batches(_BATCH_ROWS, [number], chosen) for number in range(file.num_row_groups))
     total, is_empty = 0, True
-    for batch in file.iter_batches(_BATCH_ROWS, columns=chosen):
+    for batch in chain.from_iterable(groups):
         is_empty = False
         total += sum(_bytes_of(column) for column in batch.columns)
         _require(total, most)

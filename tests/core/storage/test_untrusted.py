@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disent_core.storage import untrusted
 from disent_core.storage.untrusted import read_untrusted_parquet, unpacked_pages
 
 
@@ -28,6 +29,15 @@ def test_strings_of_any_encoding_can_be_filtered(tmp_path, kind):
     table = read_untrusted_parquet(written(tmp_path, pa.table({"text": strings, "other": [1, 2, 3]})), {"text"})
     assert table.column_names == ["text"]
     assert table.filter(pa.array([True, True, False]))["text"].to_pylist() == ["a", None]
+
+
+def test_each_row_group_is_read_with_its_own_dictionary(tmp_path, monkeypatch):
+    table = pa.table({"text": [f"text {number}" for number in range(1000)]})
+    pq.write_table(table, tmp_path / "groups.parquet", row_group_size=10, use_dictionary=False)
+    sizes, measured = [], untrusted._bytes_of
+    monkeypatch.setattr(untrusted, "_bytes_of", lambda column: sizes.append(len(column.dictionary)) or measured(column))
+    assert read_untrusted_parquet(tmp_path / "groups.parquet", ["text"]) == table
+    assert sizes == [10] * 100
 
 
 def test_a_file_without_rows_keeps_its_columns_and_columns_of_one_name_are_refused(tmp_path):
