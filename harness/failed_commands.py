@@ -27,6 +27,7 @@ from faults import MEMORY
 from projects import blank_pictures
 
 _ABORTS = {-signal.SIGABRT, -signal.SIGSEGV}  # from Rust and C++ libraries that get no memory or thread
+_TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)  # not those inside events that Dagster could not store
 _PANIC = " panicked at "  # a Rust panic, which a step can't catch
 _PART = re.compile(r"part-\d+|\"number\": \d+")  # parts of an index: a resumed run takes the next number
 
@@ -270,7 +271,7 @@ class Series:
         last = (output.splitlines() or [""])[-1]
         if code not in (0, 1):
             return f"exit code {code}"
-        if "Traceback" in output or "For the traceback" in output:
+        if _TRACEBACK.search(output) or "For the traceback" in output:
             return f"a traceback: {last}"
         if code and not last.startswith("disent: "):
             return f"no line that says why: {last}"
