@@ -68,7 +68,7 @@ COMMANDS = (
 _QUERY = json.dumps({"queries": ["wake me up at nine", "call noon"], "by": "meaning"})
 REQUESTS = (
     ("GET", "/", None),
-    ("GET", "/?query=call+noon", None),
+    ("GET", "/?q=call+noon", None),
     ("POST", "/v1/search", _QUERY),
     ("POST", "/v1/embed", json.dumps({"texts": ["play the song two"] * 20})),
     ("GET", "/v1/ready", None),
