@@ -124,6 +124,8 @@ def _state_errors(folder: Path) -> Iterator[None]:
             remedy = "If the disk is not full, delete this folder: results stay, the history of runs is lost"
             if "readonly" in str(cause):
                 remedy = "Change the permissions of its files, or set DISENT_HOME to another folder"
+            if "unable to open" in str(cause):
+                remedy = "Raise the limit of open files (ulimit -n), or change the permissions of this folder"
             if database():
                 remedy = "Results stay. Start the same command again when the database of DISENT_POSTGRES is back"
             raise StorageError(located(folder, None, problem, remedy)) from error

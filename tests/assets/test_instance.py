@@ -5,9 +5,11 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from disent_assets.settings.instance import FACE, SETTINGS, dagster_home, home_tag, open_instance
 from disent_assets.web.dev import end_lost_runs
+from disent_core.errors import StorageError
 
 PROCESSES = 4
 
@@ -50,3 +52,17 @@ def test_a_command_and_a_starting_daemon_leave_the_runs_of_another_folder_of_res
             assert [run.status.value for run in instance.get_runs()] == ["STARTED"] * 2
     with open_instance(first) as instance:
         assert [instance.get_run_by_id(number).status.value for number in "01"] == ["FAILURE", "STARTED"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("unable to open database file", r"Raise the limit of open files \(ulimit -n\)"),
+        ("attempt to write a readonly database", "Change the permissions of its files"),
+        ("database disk image is malformed", "delete this folder: results stay"),
+    ],
+)
+def test_an_error_of_dagsters_database_names_its_remedy(tmp_path, cause, remedy):
+    match = rf"state can't be read or written \({cause}\)\. .*{remedy}"
+    with pytest.raises(StorageError, match=match), open_instance(tmp_path):
+        raise OperationalError("insert", {}, Exception(cause))
