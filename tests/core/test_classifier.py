@@ -54,7 +54,7 @@ def test_that_share_of_new_texts_of_known_classes_is_below_the_threshold(refused
     assert below == pytest.approx(refused, abs=0.03)
 
 
-def test_what_is_far_from_all_examples_is_below_the_threshold_however_probable_a_class_is():
+def test_outliers_are_below_the_threshold_even_with_high_class_probability():
     vectors, targets = world(20, 50, 2, spread=3.0)
     classifier = fitted(vectors, targets, ("a", "b"), 10.0, refused=0.05)
     far = np.random.default_rng(1).normal(size=(20, 50)) + 0.5 * vectors[targets == 0].mean(axis=0)

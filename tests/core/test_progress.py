@@ -57,7 +57,7 @@ def test_lines_have_what_is_done_its_rate_and_the_time_left(logged_lines, steps,
     assert logged_lines(steps, **options) == lines
 
 
-def test_a_line_has_a_detail_that_is_only_asked_for_where_there_is_a_line(caplog):
+def test_the_detail_of_a_progress_line_is_computed_lazily(caplog):
     clock, asked = Clock(), []
     follow = Progress(LOG, 10, "steps", clock=clock)
     with caplog.at_level(logging.INFO, LOG.name):

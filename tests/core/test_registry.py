@@ -32,7 +32,7 @@ IMPORTED = ("package.module", "module:PART", "package.module:PART")
 @pytest.mark.parametrize(
     "name", [*IMPORTED, "module", "../module", "a:b:c", ":PART", "module:", ".module", "a b.c", "1.2"]
 )
-def test_a_name_with_a_dot_or_a_colon_alone_is_that_of_a_module(name):
+def test_only_names_with_a_dot_or_colon_are_import_paths(name):
     assert is_import(name) == (name in IMPORTED)
 
 
@@ -65,7 +65,7 @@ def test_a_part_may_not_take_the_name_of_one_of_the_library(package, find_part, 
         find_part(package(f"another_{name}", text) + ":PART")
 
 
-def test_a_part_may_be_named_by_its_module_and_a_name_in_the_registry_goes_before_a_module(package):
+def test_registry_names_take_precedence_over_modules(package):
     assert methods.method("disent_core.methods.dream:METHOD") is DREAM
     assert (
         find("part", package("name_of_both", ""), {"name_of_both": "disent_core.text"}).__name__ == "disent_core.text"
@@ -85,7 +85,7 @@ HALF = "KIND, TRAINS, SHARES = 'bitext', True, None\ndef pairs(path): ...\n"
         (READER.replace("'all'", "'al'"), "PARALLEL is 'al'; set it to one of all, some, none"),
     ],
 )
-def test_a_reader_that_lacks_something_or_whose_ids_are_parallel_in_no_known_way_is_told_what(package, text, message):
+def test_the_error_of_an_incomplete_reader_names_the_missing_part(package, text, message):
     with pytest.raises(ConfigError, match=message):
         corpora.format_module(package(f"reader_of_{len(text)}_letters", text))
 
@@ -109,7 +109,7 @@ def test_an_unknown_name_is_refused_with_the_way_to_name_a_module(attribute, ref
         find("part", "nothing_of_this_name", {"one": "disent_core.text"}, attribute)
 
 
-def test_what_a_method_computes_with_is_imported_when_it_is_asked_for(package):
+def test_the_head_of_a_method_is_imported_lazily(package):
     name = package("heads_of_a_user", "def head(*_): return 'a head'\n")
     method = replace(DREAM, name="mine", head=f"{name}:head")
     assert name not in sys.modules

@@ -49,7 +49,7 @@ def test_texts_of_one_shape_are_a_group_with_a_pattern_for_each_wording():
     assert [wording.pattern for wording in music.wordings] == ["play {1}"]
 
 
-def test_case_and_punctuation_around_words_make_no_slot_and_texts_are_shown_as_they_are_written_most_often():
+def test_case_and_punctuation_make_no_slot_and_the_commonest_spelling_is_shown():
     log = ["Wake me up at nine!", "wake me up at Nine", "Wake me up at nine!", "wake me, up at six?", "WAKE ME UP AT 6"]
     ((wording,),) = (shape.wordings for shape in shapes(log, encode))
     assert wording.pattern == "wake me up at {1}"
@@ -72,7 +72,7 @@ def test_scripts_without_spaces_are_compared_by_their_characters():
     assert wording.slots == ({"九": 2, "十": 1},)
 
 
-def test_what_few_texts_have_between_the_words_is_no_slot():
+def test_words_of_few_texts_are_no_slot():
     (wording,) = wordings({"play some jazz": 1, "play some rock": 1, "please play some pop": 1})
     assert wording.pattern == "… play some {1}"
     assert wording.slots == ({"jazz": 1, "rock": 1, "pop": 1},)
@@ -98,7 +98,7 @@ def test_texts_of_one_wording_are_one_shape_whatever_their_values_and_the_thresh
         assert [shape.distinct for shape in shapes(log, encode_values, threshold=threshold)] == [2, 2]
 
 
-def test_a_pattern_has_no_word_that_one_of_its_texts_lacks_and_no_value_that_did_not_stand_there():
+def test_a_pattern_has_only_words_shared_by_all_its_texts():
     orders = {f"cancel my order {number}": 1 for number in (1, 2, 3)}
     listed = wordings({**orders, "cancel my subscription": 1})
     assert [(wording.pattern, *wording.slots) for wording in listed] == [

@@ -170,7 +170,7 @@ def wrong_bytes(folder: Path) -> None:
         (lambda m: rewritten(m, lambda a: a["scales"].fill(-1)), "model.safetensors", "scales"),
     ],
 )
-def test_a_folder_that_is_not_as_it_was_written_is_refused_with_file_and_remedy(harm, file, problem, folder):
+def test_a_changed_model_folder_is_refused_with_file_and_remedy(harm, file, problem, folder):
     harm(folder)
     with pytest.raises(DamagedError, match=re.escape(problem)) as caught:
         StaticModel.load(folder)

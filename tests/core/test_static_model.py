@@ -60,7 +60,7 @@ def test_a_text_is_the_sum_of_the_rows_of_its_distinct_words_up_to_rounding(bits
     assert np.abs(sums - expected).max() <= off * np.abs(expected).max()
 
 
-def test_the_words_of_chunks_are_those_of_the_whole_text_also_where_a_chunk_has_no_letters():
+def test_chunked_texts_have_the_words_of_the_whole_text():
     # Each of these is the same bag of words by way of chunks.
     vectors = model().encode(["rock & roll", "rock roll", "& .", "rock\u2028&roll"], normalize=False)
     assert (vectors[0] == vectors[1]).all()
@@ -70,7 +70,7 @@ def test_the_words_of_chunks_are_those_of_the_whole_text_also_where_a_chunk_has_
 
 
 @pytest.mark.parametrize("name", ["meaning", "template", "residual"])
-def test_a_text_has_the_same_bits_alone_among_others_cold_warm_and_after_the_cache_was_dropped(name):
+def test_vectors_do_not_depend_on_batch_or_cache(name):
     texts = TEXTS + [" ".join(f"word{i * k % 97}" for i in range(k)) for k in range(1, 60)]
     alone = np.stack([model().encode(text, name) for text in texts])
     shared = model()
@@ -101,7 +101,7 @@ def test_the_cache_of_words_is_dropped_when_it_is_full_also_by_texts_without_let
     assert len(embedder._words.numbers) == 1
 
 
-def test_vectors_have_unit_norm_but_that_of_white_space_and_the_meaning_is_its_parts_side_by_side():
+def test_vectors_have_unit_norm_and_the_meaning_concatenates_its_parts():
     embedder = model()
     texts = [text for text in TEXTS if text.strip()]
     meaning, template, residual = (embedder.encode(texts, name) for name in embedder.names)
@@ -152,7 +152,7 @@ REFUSED = {
 """What is no text, as code, and what is said of it."""
 
 
-def test_what_is_no_text_is_refused_with_its_number(tmp_path):
+def test_an_invalid_text_is_refused_with_its_number(tmp_path):
     # In a process without the checks of types that tests add.
     model().save(tmp_path / "m")
     code = f"""
@@ -222,7 +222,7 @@ def test_the_share_of_trained_rows_is_a_mean_over_words():
     np.testing.assert_allclose(made.trained_share(texts), expected, atol=1e-6)
 
 
-def test_texts_of_other_languages_are_warned_of_once_a_call_and_texts_of_its_own_are_not():
+def test_unseen_language_texts_warn_once_per_call():
     ours, others = ["wake me up at nine", "spiel etwas jazz"] * 20, ["сыграй джаз в кухне"] * 40
     known = np.unique([row for text in ours for word in words_of(text) for row in rows_of_word(word, ROWS)])
     options = {"parts": {"template": 8, "residual": 8}, "seed": SEED, "table_rows": ROWS, "languages": ["en", "de"]}
@@ -261,7 +261,7 @@ def test_threads_that_share_a_model_get_the_vectors_of_one():
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_no_value_of_a_packed_row_is_off_by_more_than_half_a_step_not_even_the_largest(bits):
+def test_packing_error_is_at_most_half_a_step(bits):
     random = np.random.default_rng(0)
     table = (random.standard_normal((500, 31)) * 10 ** random.uniform(-3, 3, (500, 1))).astype(np.float32)
     rows, scales = static_model._packed(table, bits)

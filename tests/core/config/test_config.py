@@ -201,7 +201,7 @@ def test_a_key_of_training_templates_leaves_their_other_defaults(load):
     assert (pairs.splits, pairs.values, pairs.n_targets) == (("train", "dev"), "train", 2)
 
 
-def test_an_encoder_is_asked_only_for_what_its_methods_need(load):
+def test_an_encoder_needs_only_what_its_methods_need(load):
     config = load(GOOD)
     assert [method.name for method in config.methods_of("toy")] == ["raw", "dream"]
     assert config.needs("toy") == frozenset()
@@ -249,7 +249,7 @@ def test_a_mutated_file_is_valid_or_a_config_error(tmp_path_factory, text):
         load_config(path)
 
 
-def test_training_data_are_asked_for_only_where_a_method_trains(load):
+def test_training_data_are_required_only_by_trained_methods(load):
     evaluated = GOOD.replace("[[encoders]]", "train = false\n\n[[encoders]]", 1)
     with pytest.raises(ConfigError, match="no corpus has both languages of 'en-zh-TW' for training"):
         load(evaluated)

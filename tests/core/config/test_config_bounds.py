@@ -166,7 +166,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def test_what_no_run_could_use_is_refused_where_it_stands(tmp_path):
+def test_unusable_settings_are_refused_with_their_line(tmp_path):
     path = tmp_path / "disent.toml"
     for old, new, message in MISTAKES:
         assert old in MINIMAL

@@ -33,7 +33,7 @@ def test_every_key_and_preset_of_a_method_is_documented():
     assert '- `emu_parallel`, preset `head`: `tune = "head"`, `adversary = "translation"`' in REFERENCE
 
 
-def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_names():
+def test_the_page_lists_every_method_key_in_its_section_or_a_linked_one():
     sections = {part.partition("\n")[0]: part for part in REFERENCE.split("\n### ")}
     for name in methods.METHODS:
         section = next(part for title, part in sections.items() if f"`{name}`" in title.split(", "))
@@ -44,7 +44,7 @@ def test_the_page_shows_every_key_of_a_method_in_its_section_or_in_one_that_it_n
         assert [f"{name}.{key}" for key in keys if f"\n| `{key}" not in shown] == []
 
 
-def test_every_key_has_a_meaning_and_nothing_but_words_stands_for_a_type():
+def test_every_key_is_described_and_types_are_written_in_words():
     rows = "\n".join([REFERENCE, *map(method_reference, methods.METHODS)]).splitlines()
     assert len(REFERENCE.encode()) < 58_000
     assert [row for row in rows if row.startswith("| `") and not row.split(" | ")[-1].strip(" |")] == []

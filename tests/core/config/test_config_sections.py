@@ -52,7 +52,7 @@ METHOD_MISTAKES = {
 }  # fmt: skip
 
 
-def test_a_method_may_have_pairs_of_its_own_in_the_same_direction(load):
+def test_a_method_may_override_its_pairs_and_seeds(load):
     config = load(OF_METHODS.replace(OWN, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
     assert config.training_sets == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
     assert config.seeds_of(config.methods["dream"]) == (4,)
@@ -109,7 +109,7 @@ def test_its_languages_and_what_it_saw_follow_from_its_corpora(load):
         assert (config.encoders["multi"].taught_languages(config), seen(config, "multi")) == (languages, saw)
 
 
-def test_heads_are_trained_on_it_only_if_it_has_seen_none_of_their_utterances(load):
+def test_heads_are_not_trained_on_encoders_distilled_on_their_utterances(load):
     assert methods_on(load(DISTILLED), "multi") == methods_on(load(IN_DOMAIN), "english") == ["raw", "dream"]
     assert methods_on(load(IN_DOMAIN), "multi") == ["raw"]
 
@@ -133,9 +133,7 @@ DISTILLED_MISTAKES = {
 }  # fmt: skip
 
 
-def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_of_its_domain_is_no_base(
-    load, tmp_path
-):
+def test_a_distilled_folder_records_that_its_encoder_is_in_domain(load, tmp_path):
     (tmp_path / "english").mkdir()
     (tmp_path / "english" / "distillation.json").write_text('{"encoder_saw": "in-domain"}')
     config = load(DISTILLED.replace('"mean"', '"mean"\nsaw = "English"'))
@@ -143,7 +141,7 @@ def test_a_folder_that_was_distilled_elsewhere_tells_what_it_saw_and_an_encoder_
     assert methods_on(config, "english") == ["raw"]
 
 
-def test_what_another_encoder_saw_is_what_its_settings_say_and_no_part_of_its_fingerprint(load):
+def test_the_setting_saw_is_recorded_but_not_part_of_the_fingerprint(load):
     stated, silent = load(DISTILLED.replace('"mean"', '"mean"\nsaw = "English"')), load(DISTILLED)
     assert (seen(stated, "english"), seen(silent, "english")) == ("English", None)
     assert repr(stated.encoders["english"]) == repr(silent.encoders["english"])
@@ -208,7 +206,7 @@ def test_a_mistake_is_shown_with_file_line_key_and_remedy(unexplained, good, mis
     assert unexplained(good, mistakes) == []
 
 
-def test_a_set_stands_for_the_pairs_of_its_pivot_by_default_the_first_language_with_all_that_heads_train_on(load):
+def test_a_named_set_pairs_its_pivot_with_all_training_languages_by_default(load):
     config = load(SETS)
     assert config.training_sets == ("all", "some")
     assert config.pair_languages["all"] == (("en", "de"), ("en", "es"), ("en", "zh"))
@@ -218,7 +216,7 @@ def test_a_set_stands_for_the_pairs_of_its_pivot_by_default_the_first_language_w
 
 
 @pytest.mark.parametrize("name", ["all", "en-de", "en-de+en-es"])
-def test_only_a_name_that_does_not_have_its_pairs_has_a_meaning_to_look_up(load, name):
+def test_only_a_named_set_needs_its_pairs_looked_up(load, name):
     config = load(SETS.replace('["all", "some"]', f'["{name}"]'))
     assert config.meaning_of(config.training_sets) == ({"all": config.evaluated_pairs["all"]} if name == "all" else {})
     assert config.is_mixture(name) is (name != "en-de")

@@ -33,7 +33,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("content", ["a\nb\n", "a\nb", "a\r\nb\r\n", "\ufeffa\nb\n", "\ufeffa\r\nb"])
-def test_line_ends_and_byte_order_marks_are_none_of_the_text(tmp_path, content):
+def test_line_ends_and_byte_order_marks_are_not_part_of_the_text(tmp_path, content):
     assert read_lines(written(tmp_path, "f", content)) == ["a", "b"]
 
 
@@ -48,7 +48,7 @@ def test_only_a_line_feed_ends_a_line_so_that_what_is_written_is_read(tmp_path_f
 
 
 @pytest.mark.parametrize("mark", [MASK, *sorted(MARKERS)])
-def test_what_stands_for_masked_words_is_refused(mark):
+def test_text_containing_mask_marks_is_refused(mark):
     with pytest.raises(ValueError, match="reserved for masked words"):
         stored_text(f"a {mark} b")
 
@@ -230,7 +230,7 @@ def test_slots_that_touch_or_are_not_in_order_are_tagged():
 
 
 @pytest.mark.parametrize("inside", ["a", "a:", ":b", "a b : c", " : ", "", "a :  "])
-def test_what_is_no_slot_is_refused(inside):
+def test_a_malformed_slot_is_refused(inside):
     with pytest.raises(ValueError, match=r"is not of the form \[type : value\]"):
         bracketed_slots(f"[{inside}]", "")
 

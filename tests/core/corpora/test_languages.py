@@ -39,7 +39,7 @@ def test_codes_of_three_letters_become_two_where_there_are_two(published, code):
 
 
 @pytest.mark.parametrize("odd", ["", "e", "english", "en-", "-en", "e1", "en de", "txt1", "../en"])
-def test_what_is_no_code_is_refused(odd):
+def test_an_invalid_language_code_is_refused(odd):
     assert not is_language_code(odd)
     with pytest.raises(ValueError, match="not a language code"):
         language_code(odd)

@@ -86,7 +86,7 @@ def left_out(*lines):
     return row_errors
 
 
-def test_a_file_of_which_half_of_the_rows_are_left_out_is_an_error_that_names_the_first():
+def test_dropping_half_of_a_file_is_an_error_naming_the_first_row():
     left_out(4, 9).check(3, FILE)
     with pytest.raises(CorpusError, match=r"^lt.valid.conll:4: problem 4. Correct this line"):
         left_out(4, 9).check(2, FILE)

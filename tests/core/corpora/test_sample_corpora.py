@@ -33,7 +33,7 @@ RECORDS = {locale: records_of(locale) for locale in LOCALES}
 each_locale = pytest.mark.parametrize("locale", LOCALES)
 
 
-def test_the_committed_files_are_what_the_grammar_generates_and_a_check_names_those_that_were_edited(tmp_path):
+def test_the_corpus_check_names_edited_missing_and_extra_files(tmp_path):
     folder = Path(shutil.copytree(CORPORA, tmp_path / "corpora"))
     edited = folder / "sample" / "1.1" / "data" / "ja-JP.jsonl"
     edited.write_text(edited.read_text(encoding="utf-8") + "\n", encoding="utf-8")
@@ -139,7 +139,7 @@ def test_a_sentence_is_translated_once(corpus):
 
 
 @pytest.mark.parametrize("pair", PAIRS["sts"][1])
-def test_every_grade_of_similarity_has_as_many_pairs_none_of_a_sentence_with_itself(pair):
+def test_similarity_grades_are_balanced_and_no_sentence_is_paired_with_itself(pair):
     grades = [row["score"] for row in pair_rows("sts", pair)]
     bands = Counter("3 to 4" if 3 <= grade < 4 else grade for grade in grades)
     assert bands == {5: 20, "3 to 4": 20, 2: 20, 1: 20, 0: 20}

@@ -113,7 +113,7 @@ def test_a_text_that_needs_vector_and_states_is_encoded_once(store, encoder):
     assert store.open_states().keys.astype(str).tolist() == [*by_key("stop")]
 
 
-def test_states_that_are_asked_for_later_leave_the_vector_as_it_is(store, encoder):
+def test_states_requested_later_leave_stored_vectors_unchanged(store, encoder):
     texts = by_key("play", "stop")
     encode_missing(store, encoder, texts)
     before = store.parts(VECTORS)
@@ -179,7 +179,7 @@ def test_languages_and_encoders_share_nothing(tmp_path, encoder):
 @settings(max_examples=25, deadline=None)
 @given(texts=st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=20, unique=True),
        cut=st.integers(0, 20), kind=st.sampled_from(["float16", "float32"]))  # fmt: skip
-def test_what_is_read_is_what_was_encoded(texts, cut, kind):
+def test_stored_vectors_and_states_round_trip_exactly(texts, cut, kind):
     encoder = CountingEncoder(batch=3, states_dtype=kind, vector_dtype=kind)
     with tempfile.TemporaryDirectory() as home:
         store = EmbeddingStore(Path(home), encoder="counting", fingerprint="f" * 32, language="en")
@@ -247,9 +247,7 @@ def test_arrays_that_grew_have_the_rows_of_arrays_made_at_once(store, encoder):
 
 
 @pytest.mark.parametrize("group_bytes", [1, mmap_cache.GROUP_BYTES], ids=["groups", "one group"])
-def test_rows_of_all_parts_are_found_and_a_text_that_two_runs_stored_counts_once(
-    store, encoder, monkeypatch, group_bytes
-):
+def test_rows_are_found_in_all_parts_and_duplicate_texts_count_once(store, encoder, monkeypatch, group_bytes):
     monkeypatch.setattr(mmap_cache, "GROUP_BYTES", group_bytes)
     texts = by_key("play", "stop", "pause")
     for some in (["play", "stop"], ["pause"]):
@@ -340,7 +338,7 @@ def test_vectors_and_states_in_memory_equal_those_of_the_store(tmp_path, vectors
     assert ours.matrix.dtype == store.open_vectors().matrix.dtype
 
 
-def test_states_are_left_out_where_nobody_asks_for_them():
+def test_states_are_omitted_unless_requested():
     assert encoded_tables(CountingEncoder(), by_key("one"), states=False)[1] is None
 
 

@@ -151,7 +151,7 @@ def test_int8_is_refused_on_a_gpu_and_where_products_are_not_exact(folder, monke
 
 
 @pytest.mark.parametrize("products", ["onednn", "torch"])
-def test_a_distilled_encoder_and_that_of_a_head_have_the_products_that_they_were_given(tmp_path, products):
+def test_distilled_and_head_encoders_keep_the_products_setting(tmp_path, products):
     assert tiny_teacher.config(products=products).model(tmp_path).products == products
     settings = config(save_model(tmp_path / "model"), products=products)
     described = describe_config(settings, tmp_path)
@@ -256,7 +256,7 @@ def test_models_in_bfloat16_take_the_products_of_all_heads_at_once(tmp_path, pre
     assert encoder._model.config._attn_implementation == name
 
 
-def test_a_model_with_other_attention_keeps_it_and_a_saved_one_does_not_name_ours(tmp_path):
+def test_other_attention_is_kept_and_ours_is_not_saved(tmp_path):
     load_model(save_model(tmp_path / "model"), pooling="cls").save_pretrained(tmp_path / "saved")
     assert "disent" not in (tmp_path / "saved" / "config.json").read_text(encoding="utf-8")
     model = load_model(save_model(tmp_path), pooling="cls")

@@ -64,7 +64,7 @@ def test_another_layer_and_a_missing_pooler_are_refused(folder):
         pool_states(torch.ones(1, 2, 3), None, torch.ones(1, 2, dtype=torch.bool), pooling="pooler")
 
 
-def test_the_fingerprint_has_the_dense_layer_where_it_is_read_and_nowhere_else(folder):
+def test_the_dense_layer_counts_in_the_fingerprint_only_with_dense_pooling(folder):
     def fingerprints():
         return [LazyEncoder(config(folder, pooling=pooling), folder).fingerprint for pooling in (POOLING, "cls")]
 

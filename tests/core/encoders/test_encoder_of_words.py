@@ -52,7 +52,7 @@ def test_a_text_has_one_vector_to_the_bit_in_any_batch_and_whatever_words_are_ke
         (f"weck {SUBWORD_MASK_OPEN}mich{SUBWORD_MASK_CLOSE} auf {HIDDEN_OPEN}um neun{HIDDEN_CLOSE}", "weck auf"),
     ],
 )
-def test_what_is_masked_or_hidden_is_no_word(stored, visible):
+def test_masked_and_hidden_words_are_ignored(stored, visible):
     hidden, plain = encode([stored, visible])
     assert np.array_equal(hidden, plain)
 
@@ -62,7 +62,7 @@ def test_a_text_without_words_has_a_direction(text):
     assert np.linalg.norm(encode([text])) > 0.5
 
 
-def test_the_fingerprint_is_that_of_everything_that_vectors_depend_on_but_not_of_the_name():
+def test_the_fingerprint_depends_on_all_settings_but_the_name():
     plain = WordsConfig(name="a").fingerprint(Path())
     assert WordsConfig(name="b").fingerprint(Path()) == plain
     changed = [{"dim": 128}, {"seed": 1}, {"vector_dtype": "float16"}]

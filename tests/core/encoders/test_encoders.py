@@ -56,7 +56,7 @@ def test_every_text_comes_once_and_no_batch_exceeds_the_token_budget(folder):
     assert max(batch.lengths.max() * len(batch.lengths) for batch in batches) <= 14
 
 
-def test_states_hold_special_tokens_and_no_padding_in_the_type_asked_for(encoder, folder):
+def test_states_have_special_tokens_no_padding_and_the_configured_dtype(encoder, folder):
     _, states = encode(encoder, TEXTS)
     assert [len(rows) for rows in states] == [len(words.split()) + 2 for words in TEXTS]
     encoder = load(config(folder, states_dtype="float16"), "cpu")
@@ -224,7 +224,7 @@ def change_weights(folder, change):
     ({"path": "package:no_such_package/model"}, "'no_such_package' is not installed"),
     ({"path": "/no/such/folder"}, "no such folder"),
 ])  # fmt: skip
-def test_what_the_model_can_not_do_is_refused(folder, changed, message):
+def test_settings_beyond_the_model_are_refused(folder, changed, message):
     with pytest.raises(EncoderError, match=message):
         load(config(folder, **changed), "cpu")
 
@@ -290,7 +290,7 @@ def test_a_gpu_waits_for_nothing_while_it_encodes(folder):
         assert (len(vectors), len(states)) == (len(rows), lengths.sum())
 
 
-def test_out_of_memory_halves_the_batch_once_what_failed_is_gone_and_goes_on(folder, monkeypatch, caplog):
+def test_out_of_memory_frees_the_failed_batch_and_halves_the_size(folder, monkeypatch, caplog):
     encoder, alive, left = load(config(folder, batch_tokens=64), "cpu"), [], []
     whole, forward = encode(encoder, TEXTS)[0], HuggingFaceEncoder._forward
 

@@ -70,7 +70,7 @@ def assert_exact(encoder, texts, *, rounds=6):
     {"pooling": "mean", "batch_tokens": 77},
     {"pooling": "mean", "vector_dtype": "float16"},
 ], ids=str)  # fmt: skip
-def test_a_text_has_the_same_vector_and_states_whatever_is_encoded_with_it(folder, changed):
+def test_vectors_and_states_do_not_depend_on_the_batch(folder, changed):
     assert_exact(tiny(folder, **changed), some_texts(150))
 
 
@@ -111,7 +111,7 @@ def shapes_of(encoder, monkeypatch):
     return seen
 
 
-def test_one_text_is_computed_alone_once_that_has_been_seen_to_have_the_same_bits(folder, monkeypatch):
+def test_one_text_is_padded_to_a_full_batch_until_its_bits_are_verified(folder, monkeypatch):
     encoder = tiny(folder)
     seen = shapes_of(encoder, monkeypatch)
     first, again = (encode(encoder, ["toy 1 2"]) for _ in range(2))

@@ -64,7 +64,7 @@ def test_vectors_are_those_of_sentence_transformers_with_the_prefix_before_every
     np.testing.assert_allclose(tuned, encode(load(config, "cpu"), TEXTS)[0], atol=2e-5)
 
 
-def test_a_prefix_is_part_of_the_fingerprint_and_none_leaves_it_as_it_was():
+def test_a_prefix_changes_the_fingerprint_and_an_empty_one_does_not():
     config = config_of("e5_small")
     without = replace(config, prefix="")
     assert encoder_fingerprint(config, {}) != encoder_fingerprint(without, {})

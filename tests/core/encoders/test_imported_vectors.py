@@ -161,7 +161,7 @@ def test_many_texts_come_in_batches(tmp_path):
     np.testing.assert_array_equal(encode(encoder, TEXTS), MATRIX)
 
 
-def test_texts_without_vector_are_counted_shown_and_told_how_to_get_one(tmp_path):
+def test_the_error_of_texts_without_vectors_counts_them_and_names_a_remedy(tmp_path):
     write(tmp_path / "de.parquet")
     encoder = ImportedVectors(config(tmp_path / "{language}.parquet"), "de")
     with pytest.raises(EncoderError) as caught:
@@ -270,7 +270,7 @@ def test_the_fingerprint_changes_with_one_vector_or_one_text(tmp_path, form):
         assert encoder.fingerprint == before
 
 
-def test_the_fingerprint_knows_which_file_is_of_which_language(tmp_path):
+def test_the_fingerprint_depends_on_the_language_of_each_file(tmp_path):
     by_language_name(tmp_path)
     encoder = LazyEncoder(config(tmp_path / "{language}.parquet"), tmp_path)
     before = encoder.fingerprint
@@ -295,7 +295,7 @@ def test_vectors_go_into_the_tables_once(tmp_path):
     np.testing.assert_array_equal(table.matrix[table.rows(text_keys(TEXTS))], MATRIX)
 
 
-def test_known_keys_are_those_of_the_language_and_none_where_there_are_no_files(tmp_path):
+def test_known_keys_are_those_of_the_language_or_empty_without_files(tmp_path):
     write(tmp_path / "de.parquet", TEXTS[:2], MATRIX[:2])
     settings = config(tmp_path / "{language}.parquet")
     assert settings.known_keys("de").to_pylist() == text_keys(TEXTS[:2])

@@ -150,7 +150,7 @@ def test_both_tokenisers_read_scripts_without_spaces(tmp_path, algorithm):
     assert encoder._tokenise(["今日の朝"]).lengths[0] > 3
 
 
-def test_heads_that_do_not_divide_the_hidden_size_and_layers_that_there_are_not_are_refused():
+def test_invalid_numbers_of_heads_and_layers_are_refused():
     with pytest.raises(ValueError, match="hidden_size 30 must be a multiple of heads 4"):
         config(hidden_size=30)
     with pytest.raises(ValueError, match=r"there is no layer 3; choose 0 \(embeddings\) to 2"):

@@ -52,7 +52,7 @@ def test_every_two_methods_meet_once_in_the_order_of_their_names():
     assert first["n"] == 60
 
 
-def test_methods_trained_on_different_data_meet_the_untrained_ones_alone():
+def test_methods_with_different_training_data_are_compared_only_with_untrained_ones():
     rows = [outcome("raw", HITS[0]), outcome("centered", HITS[1])]
     rows += [
         outcome(method, HITS[place], trained_on=training_set, seed=0)
@@ -84,7 +84,7 @@ def test_only_methods_of_one_problem_of_a_ranked_task_meet():
     assert compared(outcome("raw", HITS[1]), *rows).num_rows == 0
 
 
-def test_unequal_items_and_a_metric_of_several_columns_that_nobody_knows_are_left_out_and_logged(caplog):
+def test_unequal_items_and_unknown_metrics_are_skipped_and_logged(caplog):
     with caplog.at_level(logging.WARNING):
         table = compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]), outcome("short", HITS[2, :50]))
         assert compared(*(outcome(name, np.ones((5, 2)), metric="new") for name in ("dream", "raw"))).num_rows == 0
@@ -95,7 +95,7 @@ def test_unequal_items_and_a_metric_of_several_columns_that_nobody_knows_are_lef
     assert "STATISTICS does not name this metric" in of_metric
 
 
-def test_a_seed_that_is_there_twice_and_seeds_of_unequal_items_are_errors():
+def test_duplicate_seeds_and_unequal_items_are_errors():
     with pytest.raises(TableError, match=r"dream .* seed 1 appears twice"):
         compared(*[outcome("dream", HITS[0], seed=1)] * 2)
     with pytest.raises(TableError, match="seeds have items of different shapes"):

@@ -23,7 +23,7 @@ def two_embeddings(texts, seed):
     return {"meaning": vectors(texts, seed)["sentence"], "language": vectors(texts, 9)["sentence"]}
 
 
-def test_a_trained_method_has_a_row_a_seed_and_an_aggregate_that_is_their_mean_and_shares_their_settings():
+def test_a_trained_method_has_a_row_per_seed_and_their_mean():
     metrics = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5]).metrics
     assert metrics.schema == SCHEMAS["metrics"]
     assert metrics.column("seed").to_pylist() == [None, 3, 5] * 4
@@ -157,7 +157,7 @@ def slots_and_intents():
     return [*problems("slot_labelling", inputs), *problems("intent_knn", inputs)]
 
 
-def test_a_labeller_has_rows_of_sentences_in_its_languages_and_an_embedding_method_of_embeddings():
+def test_labellers_are_scored_on_tagging_and_embedding_methods_on_embeddings():
     tags = {0: [["O"] * 4, ["O"] * 3], 1: [row[2].split() for row in GOLD.values()]}
     rows = run(slots_and_intents(), None, lambda problem, seed: tags[seed], seeds=[0, 1]).metrics.to_pylist()
     assert {row["task"] for row in rows} == {"slot_labelling"}

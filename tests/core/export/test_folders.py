@@ -51,7 +51,7 @@ def facet(tmp_path_factory) -> Path:
     return folder / "out"
 
 
-def test_queries_documents_and_texts_without_a_task_take_the_default_route_and_a_task_without_one_is_refused(facet):
+def test_queries_and_documents_take_the_default_route_and_unknown_tasks_are_refused(facet):
     vectors, model = vectors_of(facet)
     for encode in (model.encode, model.encode_query, model.encode_document):
         np.testing.assert_array_equal(encode(TEXTS), vectors["template"])
@@ -60,7 +60,7 @@ def test_queries_documents_and_texts_without_a_task_take_the_default_route_and_a
         model.encode(TEXTS, task="shape")
 
 
-def test_a_folder_has_no_block_above_its_layer_no_place_on_the_disk_and_nothing_pickled_and_passes_its_check(facet):
+def test_an_exported_folder_is_pruned_pickle_free_and_contains_no_local_path(facet):
     assert json.loads((facet / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"] == 1
     files = [file for file in facet.rglob("*") if file.is_file()]
     assert {file.suffix for file in files} <= {".json", ".safetensors", ".md"}
@@ -105,9 +105,7 @@ def test_a_card_names_the_licence_and_the_training_corpora_with_theirs_and_keeps
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_how_far_the_head_in_its_own_number_format_is_from_the_folder_is_measured_and_stands_on_the_card(
-    tmp_path, precision
-):
+def test_the_card_states_the_rounding_difference_between_head_and_folder(tmp_path, precision):
     path = frozen(tmp_path, "dream", precision=precision)
     exported = export_head(open_head(path, device="cpu"), tmp_path / "out", seed=4)
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8").replace("\n", " ")
@@ -125,7 +123,7 @@ def test_how_far_the_head_in_its_own_number_format_is_from_the_folder_is_measure
     assert difference_of(of_head, of_folder) < TOLERANCE
 
 
-def test_the_precision_of_a_tuned_encoder_and_of_a_tagger_stands_on_their_cards_too(tmp_path):
+def test_cards_of_tuned_encoders_and_taggers_state_the_precision(tmp_path):
     for number, path in enumerate([tuned(tmp_path / "a", preset="bfloat16"), tagger(tmp_path / "b")]):
         head = open_head(path, device="cpu")
         head = replace(head, settings=replace(head.settings, precision="bfloat16"))
@@ -149,7 +147,7 @@ def test_a_changed_byte_of_a_folder_is_named(facet, tmp_path, name):
         check_folder(copy)
 
 
-def test_vectors_other_than_those_at_the_export_are_told(facet, tmp_path):
+def test_the_check_reports_vectors_that_differ_from_the_export(facet, tmp_path):
     copy = Path(shutil.copytree(facet, tmp_path / "copy"))
     record = read_record(copy)
     record["probes"]["vectors"]["residual"][2][0] += 0.01
@@ -179,7 +177,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_can_t_be_exported_exactly_is_refused_in_one_line_and_leaves_nothing(case, tmp_path):
+def test_an_inexact_export_is_refused_in_one_line_and_leaves_nothing(case, tmp_path):
     make, reason = REFUSED[case]
     head = open_head(make(tmp_path), device="cpu")
     with pytest.raises(TrainingError, match=reason) as refused:
@@ -188,7 +186,7 @@ def test_what_can_t_be_exported_exactly_is_refused_in_one_line_and_leaves_nothin
     assert not (tmp_path / "out").exists()
 
 
-def test_what_needs_the_shipped_module_is_exported_when_it_is_named(tmp_path):
+def test_embeddings_that_need_shipped_code_are_exported_on_request(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
     exported = export_head(head, tmp_path / "out", seed=4, embeddings=ALL)
     expected = head.trained.embed(head.features(TEXTS, ""), 4)
@@ -238,7 +236,7 @@ def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_head_without_mates_is_exported_without_template_and_residual_and_its_card_says_why(tmp_path):
+def test_a_head_without_slots_exports_only_the_meaning_and_its_card_explains_it(tmp_path):
     from disent_core.export.static import of_head
 
     head = open_head(CASES["lexicon"](tmp_path), device="cpu")
@@ -278,7 +276,7 @@ def test_a_graph_has_an_output_for_every_embedding_and_without_an_encoder_no_inp
     assert [source.name for source in session.get_inputs()] == ["word_rows"]
 
 
-def test_a_graph_alone_says_which_steps_are_outside_of_it(graph_folder):
+def test_a_graph_records_its_external_preprocessing_steps(graph_folder):
     session = onnxruntime.InferenceSession(graph_folder / GRAPH, providers=["CPUExecutionProvider"])
     outside = session.get_modelmeta().custom_metadata_map["preprocessing"]
     assert "at most 32 tokens" in outside

@@ -41,7 +41,7 @@ def test_no_weight_lies_in_a_folder_twice(case, tmp_path):
     assert read_record(tmp_path / "out")["weights"]
 
 
-def test_the_folder_of_a_head_that_reads_words_alone_has_no_encoder_and_is_made_without_one(tmp_path):
+def test_the_folder_of_a_words_only_head_needs_and_has_no_encoder(tmp_path):
     path = CASES["lexicon"](tmp_path)
     shutil.rmtree(tmp_path / "model")
     written = disent.load(path, device="cpu").save(tmp_path / "out")
@@ -74,7 +74,7 @@ def copy(folder, tmp_path) -> Path:
         ("modules.json", "is missing"),
     ],
 )
-def test_a_folder_with_a_changed_or_missing_file_or_one_that_a_library_might_read_is_refused(copy, name, problem):
+def test_a_folder_with_changed_missing_or_unlisted_files_is_refused(copy, name, problem):
     with (copy / name).open("a") as file:
         file.write("\n")
     if problem == "is missing":
@@ -129,7 +129,7 @@ def linked(folder: Path, snapshot: Path, store: Path) -> Path:
     return snapshot
 
 
-def test_a_folder_may_be_links_into_the_store_of_the_hub_and_no_other(folder, tmp_path):
+def test_a_folder_may_link_only_into_the_hub_cache(folder, tmp_path):
     snapshot = linked(folder, tmp_path / "cache" / "snapshots" / "revision", tmp_path / "cache" / "blobs")
     vectors = disent.load(snapshot, device="cpu").encode(TEXTS)
     np.testing.assert_array_equal(vectors, disent.load(folder, device="cpu").encode(TEXTS))
@@ -137,7 +137,7 @@ def test_a_folder_may_be_links_into_the_store_of_the_hub_and_no_other(folder, tm
         disent.load(linked(folder, tmp_path / "snapshots" / "other", tmp_path / "elsewhere"))
 
 
-def test_a_folder_of_something_else_and_a_file_of_a_folder_are_refused_and_left_where_they_are(tmp_path, folder):
+def test_an_unrelated_folder_and_a_single_weights_file_are_refused(tmp_path, folder):
     with pytest.raises(TrainingError, match="not the folder of an exported head"):
         disent.load(tmp_path)
     weights = folder / "1_Router" / "meaning_0_FacetHead" / "model.safetensors"
@@ -178,7 +178,7 @@ def test_a_copied_head_finds_its_encoder_beside_it_by_its_content(name, tmp_path
     np.testing.assert_array_equal(disent.load(lone, device="cpu").encode(TEXTS), vectors)
 
 
-def test_a_copied_head_never_takes_another_encoder_and_names_the_one_that_is_missing_in_one_line(tmp_path):
+def test_a_copied_head_refuses_another_encoder_and_names_the_missing_one(tmp_path):
     lone, _ = copied("dream", tmp_path)
     other = Path(shutil.copytree(tmp_path / "gone" / "model", lone.parent / "model"))
     (other / "tokenizer.json").write_text("{}")
@@ -215,7 +215,7 @@ def another_description(arrays, metadata) -> None:
 
 
 @pytest.mark.parametrize("change", [another_value, another_description])
-def test_a_copied_head_that_has_changed_is_refused_and_left_where_it_is(change, tmp_path):
+def test_a_changed_copied_head_is_refused_and_not_moved(change, tmp_path):
     lone, _ = copied("lexicon", tmp_path)
     rewritten(lone, change)
     with pytest.raises(DamagedError, match="its checksum differs"):

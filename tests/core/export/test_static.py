@@ -74,7 +74,7 @@ def test_a_model_says_what_it_was_made_from(head):
     assert model.description["settings"]["template_units"] == 7
 
 
-def test_a_table_of_another_size_keeps_its_rows_and_the_norm_of_those_that_are_not_trained():
+def test_a_table_keeps_custom_size_and_norm_of_untrained_rows():
     bags = ngram_bags(CORPUS[::2], table_rows=1_000)
     words = HashedNgramTable.of_texts(bags, dim=8, seed=5)
     words.unseen = 0.25
@@ -83,7 +83,7 @@ def test_a_table_of_another_size_keeps_its_rows_and_the_norm_of_those_that_are_n
     assert np.abs(sums - expected).max() < 0.01 * np.abs(expected).max()
 
 
-def test_only_a_table_of_words_becomes_a_static_model_and_only_of_a_seed_that_it_has(head, tmp_path):
+def test_only_word_tables_with_an_existing_seed_become_static_models(head, tmp_path):
     with pytest.raises(ValueError, match="no seed 9; choose one of 3, 4"):
         static.of_head(head, 9)
     facet = open_head(CASES["facet"](tmp_path), device="cpu")

@@ -74,7 +74,7 @@ def test_a_check_runs_model_and_graph_of_a_tagger(saved, tmp_path):
             check_folder(copy)
 
 
-def test_a_folder_of_a_tagger_has_a_card_of_the_hub_no_place_on_the_disk_and_nothing_pickled(saved):
+def test_a_tagger_folder_has_a_hub_card_no_local_path_and_no_pickle(saved):
     from huggingface_hub import ModelCard
 
     card = ModelCard.load(saved[1] / "README.md")

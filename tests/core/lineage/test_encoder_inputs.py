@@ -76,7 +76,7 @@ def pairs(parts):
     return {(part.corpus, part.language): list(part.pairs) for part in parts}
 
 
-def test_no_dev_or_test_text_of_any_corpus_is_trained_on_or_aligned_and_held_out_are_others_of_the_dev_split(workspace):
+def test_distillation_never_trains_on_dev_or_test_texts(workspace):
     material = material_of(workspace, "multi")
     assert pairs(material.training) == {
         ("bitext", "de"): [("good day", "guten tag")], ("bitext", "es"): [("good day", "buenos dias")],

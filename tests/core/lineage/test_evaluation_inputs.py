@@ -44,7 +44,7 @@ def measured(load):
     }
 
 
-def test_a_trained_method_meets_what_each_training_set_has_and_an_untrained_one_each_scope_once(measured):
+def test_untrained_methods_are_measured_once_per_scope_and_trained_ones_per_training_set(measured):
     assert measured("raw") == {
         "en-de": ["one-en-de", "one-en", "one-de", "two-de-en", "one-it", "two-it-en"],  # no training set has italian
         "de-fr": ["one-de-fr", "one-fr"],
@@ -75,7 +75,7 @@ NAMED = TEXT.replace('"de-fr+en-de"', '"all"') + section(
 )
 
 
-def test_a_named_set_has_the_pairs_of_its_pivot_then_the_further_ones_and_its_languages_together(load):
+def test_scopes_of_a_named_set_are_pivot_pairs_further_pairs_then_languages(load):
     config = load(NAMED)
     scopes = ["-".join((scope.corpus, *scope.languages)) for scope in Scopes(config).of(config.methods["dream"], "all")]
     pairs, languages = ["one-en-de", "one-en-fr", "one-de-fr"], ["one-en", "one-de", "one-fr"]
@@ -177,7 +177,7 @@ def test_a_mixture_has_the_mean_over_its_pairs():
     assert figures == {"accuracy_at_1": pytest.approx(0.3), "accuracy_at_1_reverse": 1.0}
 
 
-def test_the_table_has_one_uncorrected_number_of_each_task_corpus_and_direction_also_of_tasks_from_outside():
+def test_the_table_has_one_uncorrected_number_per_task_corpus_and_direction():
     rows = [row("en-de", 0.9, settings='{"hubness": "csls"}'), row("en-de", 0.4)]
     assert [shown["value"] for shown in table(rows, {"crosslingual_retrieval": ("meaning",)})] == [0.4]
     other = [row("en-de", 0.9, embedding="language"), row("en-de", 0.8, metric="map"), row("en-de", 0.7, seed=1)]
@@ -191,7 +191,7 @@ def test_the_table_has_one_uncorrected_number_of_each_task_corpus_and_direction_
     assert table(rows, {"theirs": ("template",)}) == [{"measured": "theirs, de", "corpus": "sample", "value": 0.2}]
 
 
-def test_the_result_is_told_in_each_direction_with_its_interval():
+def test_the_result_line_has_every_direction_with_its_interval():
     rows = [row("en-de", 0.45, ci_low=0.4, ci_high=0.5), row("de-en", 0.2), template("en", 0.9)]
     line = "crosslingual retrieval, accuracy at 1: en-de 0.450 (0.400 to 0.500), de-en 0.200"
     assert result_line(rows, EN_DE) == line

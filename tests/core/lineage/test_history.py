@@ -201,7 +201,7 @@ def test_a_kill_at_any_place_leaves_the_history_exact(workspace, tmp_path, monke
     assert step >= least  # the last of them merges files
 
 
-def test_a_damaged_file_is_told_and_its_numbers_are_recorded_again(workspace, caplog):
+def test_a_damaged_history_file_is_logged_and_its_numbers_rerecorded(workspace, caplog):
     refresh(workspace, {"value": 0.1}, {"method": "other"})
     refresh(workspace, {"value": 0.2}, {"method": "other"})
     path = history_files(workspace)[1].path

@@ -95,7 +95,7 @@ def accuracy(queries, pool):
 
 
 @pytest.mark.parametrize("name", RANKED)
-def test_the_dev_accuracy_of_a_mixture_of_three_pairs_is_the_mean_of_that_of_each(workspace, name):
+def test_the_dev_accuracy_of_a_mixture_is_the_mean_over_its_pairs(workspace, name):
     train(workspace, "toy", workspace.config.methods[name], MIXTURE)
     curve = read_table(workspace.training_curve("toy", name, MIXTURE), SCHEMAS["training_curve"]).to_pylist()
     # The weights are those of the best epoch, or of the last one.
@@ -115,7 +115,7 @@ def fingerprints(workspace, names, training_set):
     return [head_and_data(workspace, "toy", methods[name], training_set)[0].inputs for name in names]
 
 
-def test_only_heads_of_mixtures_that_rank_their_dev_pairs_have_a_fingerprint_of_their_own(workspace, monkeypatch):
+def test_only_ranked_mixture_heads_have_a_separate_fingerprint(workspace, monkeypatch):
     by_name = {name: fingerprints(workspace, (*RANKED, *OTHERS), name) for name in ("en-de", MIXTURE)}
     monkeypatch.setattr(spec, "mixture_version", lambda *_: ())
     assert fingerprints(workspace, (*RANKED, *OTHERS), "en-de") == by_name["en-de"]
@@ -123,7 +123,7 @@ def test_only_heads_of_mixtures_that_rank_their_dev_pairs_have_a_fingerprint_of_
     assert not set(fingerprints(workspace, RANKED, MIXTURE)) & set(by_name[MIXTURE])
 
 
-def test_a_head_of_a_named_set_is_that_of_the_mixture_or_pair_that_it_stands_for(workspace):
+def test_the_head_of_a_named_set_equals_that_of_its_mixture_or_pair(workspace):
     names = (*RANKED, *OTHERS)
     assert fingerprints(workspace, names, "all") == fingerprints(workspace, names, MIXTURE)
     assert fingerprints(workspace, names, "some") == fingerprints(workspace, names, "en-de")
@@ -137,7 +137,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_named_set_that_comes_to_stand_for_others_is_looked_at_again(load, workspace, change):
+def test_redefining_a_named_set_changes_the_version_of_its_steps(load, workspace, change):
     """Steps have another version where the new pairs are of the same languages, so that nothing else tells them."""
     text = TEXT.replace(f'["en-de", "{MIXTURE}", "all", "some"]', '["all"]')
     other = text.replace(*CHANGES[change])
@@ -148,7 +148,7 @@ def test_a_named_set_that_comes_to_stand_for_others_is_looked_at_again(load, wor
 
 
 @pytest.mark.parametrize("change", ["a language less", "another further pair"])
-def test_only_metrics_of_a_named_set_are_measured_anew_when_it_comes_to_stand_for_others(workspace, change):
+def test_redefining_a_named_set_remeasures_only_its_metrics(workspace, change):
     path = workspace.config.path.with_name("changed.toml")
     path.write_text(TEXT.replace(*CHANGES[change]))
     others = Workspace(load_config(path), workspace.home)
@@ -184,7 +184,7 @@ def test_the_gate_looks_again_only_where_a_mixture_is_ranked(load):
     assert version(f'["en-de", "{MIXTURE}"]', '["dream", "infonce"]') != GATE_VERSION
 
 
-def test_a_head_that_was_trained_without_slots_has_a_meaning_alone_and_says_why(workspace):
+def test_a_head_trained_without_slots_has_only_a_meaning_and_explains_it(workspace):
     import disent
 
     assert head_spec.without_mates(workspace) == [

@@ -63,7 +63,7 @@ def lineage(load, tmp_path) -> Lineage:
     return Lineage(Workspace(load(TOY), tmp_path / "home"))
 
 
-def test_a_changed_file_makes_its_table_stale_and_once_that_is_made_again_what_depends_on_it_if_it_is_another(lineage):
+def test_staleness_spreads_only_if_the_recomputed_table_differs(lineage):
     assert [(state.status, state.is_settled) for state in lineage.states()] == [("fresh", True)] * 3
     lineage.publish("2")
     assert lineage.shown()[1:] == [("stale", ("corpora/published_files [de]: its content has changed",)), ("fresh", ())]
@@ -90,7 +90,7 @@ def test_inputs_that_come_and_go_make_a_step_stale(lineage):
     )
 
 
-def test_a_lost_file_is_missing_and_a_damaged_record_is_read_as_none(lineage):
+def test_a_lost_file_is_missing_and_a_damaged_record_is_ignored(lineage):
     (lineage.workspace.home / "utterances-en").unlink()
     assert lineage.shown()[0] == ("missing", ("its files are gone",))
     lineage.workspace.record("corpora", "utterances", "en").write_text("{", encoding="utf-8")

@@ -142,7 +142,7 @@ def test_a_training_set_of_a_single_language_needs_no_pairs(workspace):
         assert (result.rows, failed(result)) == (0, set())
 
 
-def test_repeated_rows_are_counted_in_a_table_of_a_version_that_did_not_count_them(tmp_path):
+def test_repeated_rows_are_counted_in_reused_tables(tmp_path):
     path, schema = tmp_path / "t.parquet", pa.schema([("a", pa.int64()), ("b", pa.int64())])
     table = pa.table({"a": [1, 1, 2], "b": [1, 1, 1]}, schema=schema)
     write_table(path, table, schema, inputs="x")

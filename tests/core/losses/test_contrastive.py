@@ -86,7 +86,7 @@ def test_n_pair_equals_a_loop_over_negatives():
     close(contrastive.n_pair(anchors, positives, negatives), expected)
 
 
-def test_excluded_candidates_have_no_part_in_the_in_batch_softmax_and_a_query_with_one_costs_nothing():
+def test_the_in_batch_softmax_ignores_excluded_candidates():
     cosines = vectors(0, 3, 3)
     excluded = torch.tensor([[False, True, False], [True, False, False], [False, False, False]])
     changed = torch.where(excluded, 1e6, cosines)
@@ -138,7 +138,7 @@ def test_one_pool_softmax_equals_a_loop_over_texts_and_their_translations(sides)
             assert float(actual[side, group]) == pytest.approx(sum(losses) / len(losses), abs=1e-5)
 
 
-def test_one_pool_softmax_is_0_with_a_gradient_of_0_where_every_group_is_excluded():
+def test_fully_excluded_one_pool_softmax_has_zero_gradient():
     cosines = torch.ones(2, 2, 2, 2, requires_grad=True)
     contrastive.one_pool_softmax(cosines, torch.ones(2, 2, dtype=torch.bool), temperature=0.1).sum().backward()
     assert cosines.grad is not None

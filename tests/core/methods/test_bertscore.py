@@ -188,7 +188,7 @@ def test_copies_in_a_large_pool_tie_to_the_bit(monkeypatch):
 
 
 @pytest.mark.parametrize("pool", [np.ones((2, DIM)), random_matrix([3]).take(np.arange(0))], ids=["matrix", "empty"])
-def test_what_can_not_be_searched_is_refused(pool):
+def test_unsearchable_pools_are_refused(pool):
     with pytest.raises(ValueError, match=r"TokenMatrix and ndarray can't be compared|nothing to search"):
         nearest(random_matrix([3]), pool, 1)
 

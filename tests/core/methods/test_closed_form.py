@@ -200,7 +200,7 @@ def test_an_untrained_method_has_no_epochs_and_no_weights(tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_the_settings_that_subtract_the_mean_of_the_embedded_texts_are_told_as_transductive(method):
+def test_presets_that_use_test_texts_are_marked_transductive(method):
     is_transductive = {name: method.is_transductive(preset) for name, preset in method.presets.items()}
     assert is_transductive == {name: name != "paper" for name in method.presets}
 

@@ -136,7 +136,7 @@ def test_an_utterance_without_translation_has_no_part_in_the_adversary():
 
 
 @pytest.mark.parametrize("disc_loss", ["ce_clip", "wgan"])
-def test_a_step_on_the_loss_leaves_the_discriminator_alone_whose_updates_leave_all_else_alone(disc_loss):
+def test_encoder_steps_and_discriminator_updates_change_disjoint_parameters(disc_loss):
     emu = task(disc_loss=disc_loss).train()
     before = snapshot(emu)
     emu.update_discriminator(emu.batches(0)[0])
@@ -239,7 +239,7 @@ def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_langu
     assert languages == {"de", "es"}
 
 
-def test_every_labelled_utterance_comes_once_an_epoch_in_an_order_of_its_own():
+def test_every_epoch_has_each_labelled_utterance_once_in_a_new_order():
     emu = task()
     first, second = (torch.cat([batch["rows"] for batch in emu.batches(epoch)]) for epoch in (0, 1))
     assert sorted(first.tolist()) == sorted(second.tolist()) == emu.data.labelled.tolist()
@@ -292,7 +292,7 @@ def test_unknown_languages_and_missing_intents_are_errors():
         intent_data(replace(data, utterances={**data.utterances, "train": none}))
 
 
-def test_a_batch_larger_than_all_examples_draws_what_one_of_all_examples_draws():
+def test_an_oversized_batch_equals_a_batch_of_all_examples():
     rows = torch.arange(7)
     whole, huge = (task(batch_size=size).draws(rows, generator(3)) for size in (7, LARGEST))
     assert whole["adversarial"].shape[0] == 7

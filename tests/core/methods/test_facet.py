@@ -96,7 +96,7 @@ def loops(model, batch):
 
 
 @pytest.mark.parametrize("weight", [1.0, 1.7])
-def test_every_loss_equals_loops_over_pairs_their_mates_and_candidates_of_which_none_shares_a_text(weight):
+def test_every_facet_loss_equals_loops_over_pairs_mates_and_candidates(weight):
     model = task(repulsion=0.4, reading_weight=0.3, template_weight=weight)
     batch = model.batches(0)[0]
     batch.pairs[1, 0] = batch.pairs[0, 0]
@@ -147,7 +147,7 @@ def by_loop(model, batch, template, residual):
     ("without", "kept"),
     [((), 4), (("states",), 2), (("words",), 2), (("mates",), 4), (("template_contrast",), 4), (("erasure",), 4)],
 )
-def test_what_is_left_out_is_not_trained(without, kept):
+def test_parts_excluded_by_without_are_not_trained(without, kept):
     model = task(without=without)
     terms, _ = model.loss(model.batches(0)[0])
     assert len(model.head.erasers) == kept
@@ -157,7 +157,7 @@ def test_what_is_left_out_is_not_trained(without, kept):
     assert ("template_contrast" in terms) == (not {"mates", "template_contrast"} & set(without))
 
 
-def test_neighbours_are_in_one_run_no_pair_is_lost_and_they_are_drawn_anew_in_every_epoch():
+def test_batches_group_neighbours_and_are_redrawn_every_epoch():
     """Two clusters far apart, whose pairs alternate: every run of neighbours is of one cluster."""
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(16, 1) + 0.01 * torch.randn(32, 2)
     order = neighbours_together(vectors, 16, torch.Generator().manual_seed(3))
@@ -188,7 +188,7 @@ def features():
     return TextFeatures(made.vectors, rows, made.states, made.state_rows[rows], "en", texts)
 
 
-def test_the_sentence_vector_joins_the_meaning_and_leaves_the_training_and_the_other_parts_as_they_are(tmp_path):
+def test_the_sentence_weight_changes_only_the_meaning_and_not_the_training(tmp_path):
     (alone, reports), (config, joined) = trained(tmp_path / "a"), trained(tmp_path / "b", sentence_weight=0.3)
     assert [epoch.terms for epoch in joined] == [epoch.terms for epoch in reports]
     before, after = (
@@ -210,7 +210,7 @@ def test_the_sentence_vector_joins_the_meaning_and_leaves_the_training_and_the_o
 @pytest.mark.parametrize(
     "changes", [{}, {"without": ("words",)}, {"without": ("states",)}, {"sentence_weight": 0.5}], ids=str
 )
-def test_what_is_trained_embeds_without_a_linear_trace_of_the_language(tmp_path, changes):
+def test_trained_parts_have_equal_means_in_both_languages(tmp_path, changes):
     config, _ = trained(tmp_path, **changes)
     embedded = saved(tmp_path, config).embed(features(), 1)
     for name in ("meaning", "template", "residual"):
@@ -325,7 +325,7 @@ def test_each_loss_reaches_the_units_it_is_about():
     assert (of_meaning.abs().sum(dim=1) > 0).all()
 
 
-def test_embeddings_equal_loops_over_tokens_and_units_and_the_language_is_a_vector_of_its_own():
+def test_facet_embeddings_equal_loops_and_the_language_is_one_hot():
     model, batch = first_head(), batch_of_pairs()
     vectors = batch["role_vectors"][0]
     embeddings = model.embed(of_role(batch, "source") | {"vectors": vectors})

@@ -85,7 +85,7 @@ def test_groups_of_similar_length_change_nothing_and_keep_the_order(files, monke
     assert torch.allclose(source(inputs, rows), whole, atol=1e-6)
 
 
-def test_every_weight_gets_a_gradient_but_those_of_token_embeddings_where_they_are_left_out(files):
+def test_every_weight_gets_a_gradient_except_frozen_token_embeddings(files):
     for train_embeddings in (True, False):
         source = TunableEncoder(files, "cpu", train_embeddings=train_embeddings)
         source(source.prepare(TEXTS), torch.arange(3)).square().sum().backward()
@@ -132,7 +132,7 @@ def test_a_map_starts_as_the_identity(kind):
     assert torch.allclose(VectorMap(8, kind)(inputs, torch.tensor([3, 1])), inputs[[3, 1]], atol=1e-6)
 
 
-def test_texts_longer_than_the_input_are_told_and_an_encoder_that_reads_less_than_asked_is_refused(files, caplog):
+def test_overlong_texts_are_logged_and_an_excessive_max_length_is_refused(files, caplog):
     with pytest.raises(EncoderError, match="max_length is 33, but the model reads at most 32 tokens"):
         TunableEncoder(replace(files, max_length=33), "cpu")
     TunableEncoder(replace(files, max_length=4), "cpu").prepare(TEXTS)

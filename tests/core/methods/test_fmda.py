@@ -159,7 +159,7 @@ def test_terms_of_a_stage_equal_the_loops(kind, left_out, switches):
     assert values(model(batch)) == pytest.approx(expected, abs=1e-9)
 
 
-def test_without_its_language_the_template_alone_meets_its_target():
+def test_without_language_training_the_template_is_compared_with_its_target():
     model, batch = stage(TemplateStage, stage1_train_language=False), batch_of_pairs()
     expected = sum(
         squared_error(text["template"], target) / 4
@@ -193,7 +193,7 @@ def test_stage_1_trains_the_template_encoder_alone_without_its_language(tmp_path
     [(("query", "key", "template_value", "language"), OF_STAGE_2 - {"language"}), ((), OF_STAGE_2 | TEMPLATE_ENCODER)],
     ids=["language too", "nothing"],
 )
-def test_stage_2_freezes_what_it_is_told_to(tmp_path, freeze, trained):
+def test_stage_2_freezes_the_configured_parts(tmp_path, freeze, trained):
     list(run(tmp_path, config(stage2_freeze=freeze, max_epochs=1)))
     assert moved_in_stage_2(tmp_path) == trained
 

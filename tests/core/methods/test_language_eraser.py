@@ -32,7 +32,7 @@ def test_after_it_all_languages_have_the_same_mean(languages, seed):
     assert torch.allclose(means, vectors.mean(dim=0).expand_as(means), atol=1e-9)
 
 
-def test_it_removes_one_dimension_less_than_there_are_languages_once_and_none_until_it_is_fitted():
+def test_erasure_removes_one_dimension_less_than_languages_and_is_idempotent():
     vectors, labels = worlds(3)
     vectors = vectors.double()
     change = fitted(vectors, labels)(vectors) - vectors
@@ -52,7 +52,7 @@ def test_the_smallest_variances_are_erased_up_to_the_share_that_is_not_kept():
     assert (kept.var(dim=0) > 1e-9).tolist() == [True, True, True, True, True, False, False]
 
 
-def test_a_direction_of_little_variance_in_which_new_texts_differ_tells_nothing():
+def test_kept_variance_hides_language_in_low_variance_directions():
     random, labels = torch.Generator().manual_seed(0), torch.arange(2).repeat(2000)
     vectors = torch.randn(4000, 5, generator=random).double() * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.01])
     new = vectors[2000:] + torch.outer(labels[2000:] * 2 - 1, torch.tensor([0.0, 0.0, 0.0, 0.0, 0.02]))

@@ -119,7 +119,7 @@ def features(*texts):
     return TextFeatures(VectorBank([torch.zeros(1, 2)]), torch.zeros(len(texts), dtype=torch.int64), texts=texts)
 
 
-def test_a_head_on_disk_embeds_texts_of_any_script_as_unit_vectors_of_which_the_meaning_has_both(tmp_path):
+def test_a_saved_lexicon_embeds_any_script_as_unit_vectors(tmp_path):
     _, head = trained(tmp_path)
     embedded = head.embed(features("toy en 1", "never seen"), 1)
     assert {name: values.shape for name, values in embedded.items()} == {
@@ -198,7 +198,7 @@ def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
     assert values(terms) == pytest.approx({**expected, "total": total}, abs=1e-5)
 
 
-def test_a_step_has_the_same_utterances_in_the_source_language_and_in_others_with_mates_that_all_have():
+def test_a_step_has_utterances_and_mates_in_all_its_languages():
     model = static_task()
     texts = {number: text for text, number in texts_by_number().items()}
     batches = model.batches(0)
@@ -253,7 +253,7 @@ def test_mates_that_differ_from_pair_to_pair_are_refused_with_the_setting_to_cha
         static_task(data=replace(SHARED_MATES, mates={"train": changed}))
 
 
-def test_a_head_on_disk_embeds_with_the_configured_norm_of_rows_that_are_not_trained(tmp_path):
+def test_a_saved_head_uses_the_configured_norm_of_untrained_rows(tmp_path):
     list(trainer(FACET_STATIC).fit(SHARED_MATES, STATIC, Fit((0,), tmp_path / "run", "run")))
     trainer(FACET_STATIC).save(tmp_path / "run", tmp_path / "head.safetensors", {"seeds": [0]})
     head = trainer(FACET_STATIC).load(tmp_path / "head.safetensors", STATIC, "cpu")

@@ -18,7 +18,7 @@ SPANS = st.lists(
 
 
 @given(SPANS)
-def test_greedy_slots_are_predicted_and_what_was_dropped_met_one_at_least_as_probable(spans):
+def test_greedy_decoding_drops_only_spans_overlapping_a_more_probable_one(spans):
     written = tagged_slots(decode(8, spans, overlap="greedy"))
     kept = [span for span in spans if Slot(*span[:3]) in written]
     assert {Slot(*span[:3]) for span in kept} == set(written)
@@ -29,7 +29,7 @@ def test_greedy_slots_are_predicted_and_what_was_dropped_met_one_at_least_as_pro
         )
 
 
-def test_of_equally_probable_spans_the_leftmost_stays_and_overwriting_goes_from_left_to_right_and_short_to_long():
+def test_greedy_ties_keep_the_leftmost_span_and_shorter_spans_overwrite_longer():
     spans = [Prediction("y", 1, 3, 0.5), Prediction("x", 0, 2, 0.5)]
     assert decode(3, spans, overlap="greedy") == ["B-x", "I-x", "O"]
     spans = [Prediction("y", 1, 2, 0.1), Prediction("x", 0, 3, 0.2), Prediction("z", 0, 1, 0.9)]

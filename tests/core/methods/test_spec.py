@@ -31,7 +31,7 @@ def measured(monkeypatch):
     return measured
 
 
-def test_a_training_costs_what_its_call_takes_and_its_epochs_before_a_kill(measured):
+def test_the_training_cost_includes_epochs_before_a_kill(measured):
     cost = measured(epoch(4.0), epoch(4.0))
     assert (cost.seconds, cost.processor_seconds) == (10.0, 8.0)
     cost = measured(epoch(12.0, is_replayed=True), epoch(4.0))
@@ -39,7 +39,7 @@ def test_a_training_costs_what_its_call_takes_and_its_epochs_before_a_kill(measu
     assert measured(epoch(12.0, is_replayed=True)).processor_seconds is None
 
 
-def test_a_curve_has_its_cost_beside_unchanged_rows_or_none_of_an_earlier_version(tmp_path):
+def test_a_curve_stores_its_cost_in_metadata(tmp_path):
     rows = rows_table([CURVE | {"term": "total", "value": 0.5, "is_best": True}], "training_curve")
     cost = TrainingCost(1.5, None, "a machine")
     info = write_table(tmp_path / "curve.parquet", cost.beside(rows), SCHEMAS["training_curve"], inputs="i")
@@ -58,7 +58,7 @@ def test_a_changed_setting_changes_the_fingerprint_and_the_interval_of_checkpoin
     assert settings_fingerprint(DreamConfig()) != settings_fingerprint(FmdaConfig())
 
 
-def test_a_new_switch_at_its_default_counts_in_a_method_of_a_user_alone():
+def test_a_new_setting_at_its_default_changes_only_user_method_fingerprints():
     def config(module, settings):
         body = {"__module__": module, "__annotations__": dict.fromkeys(settings, int), **settings}
         return dataclass(frozen=True, kw_only=True)(type("Config", (DreamConfig,), body))

@@ -163,7 +163,7 @@ def test_it_learns_less_without_the_contrastive_stage(files, labeller, tmp_path)
     assert score(train(files, tmp_path, replace(QUICK, contrastive=False), seed=2)) < score(labeller) - 0.2
 
 
-def test_a_threshold_tuned_for_recall_lets_that_share_of_the_training_slots_pass_and_is_in_the_file(files, tmp_path):
+def test_the_tuned_threshold_reaches_its_recall_and_is_saved(files, tmp_path):
     config = replace(SHORT, examples=0, filter_recall=0.9)
     labeller = train(files, tmp_path, config)
     items = span_items(TRAIN, max_span=3, mask="word")

@@ -29,7 +29,7 @@ def test_every_span_up_to_the_longest_is_one_item(words, longest):
     assert sorted(zip(items.start.tolist(), items.end.tolist(), strict=True)) == sorted(expected)
 
 
-def test_only_the_exact_span_of_a_slot_has_its_type_and_one_that_is_too_long_is_no_item():
+def test_only_exact_slot_spans_are_typed_and_overlong_ones_dropped():
     items = by_place(WAKE)
     assert {place: label for place, (_, _, label) in items.items() if label} == {(3, 6): "time"}
     items = span_items([WAKE], max_span=2, mask="word")
@@ -110,7 +110,7 @@ def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, se
 
 
 @given(LABELS, st.sampled_from([2, 4]))
-def test_either_item_of_a_positive_pair_gets_its_own_half_of_the_negatives(labels, ratio):
+def test_each_item_of_a_positive_pair_gets_half_of_the_negatives(labels, ratio):
     pairs = drawn(labels, negatives_per_positive=ratio)
     ends = np.concatenate([pairs.first[pairs.is_same], pairs.second[pairs.is_same]])
     anchors = pairs.first[~pairs.is_same]

@@ -193,7 +193,7 @@ def test_the_warehouse_reads_what_mteb_has_written(tmp_path):
     assert row["value"] == pytest.approx(measured(problem, model, "language")["accuracy_at_1"], abs=1e-5)
 
 
-def test_what_has_not_changed_is_not_measured_again_and_what_has_is(tmp_path):
+def test_only_changed_tasks_are_measured_again(tmp_path):
     model = GivenModel()
     list(evaluate(DisentEncoder(model), own_tasks(tatoeba()), tmp_path))
     done = [texts for _, texts in model.calls]
@@ -214,7 +214,7 @@ def test_every_file_is_json_without_a_path_of_this_machine(tmp_path):
         assert str(tmp_path) not in path.read_text(encoding="utf-8")
 
 
-def test_an_encoder_is_what_mteb_asks_for_and_another_seed_is_another_experiment():
+def test_encoders_satisfy_the_mteb_protocol_and_seeds_are_separate_experiments():
     assert isinstance(DisentEncoder(GivenModel()), mteb.EncoderProtocol)
     assert DisentEncoder(GivenModel(seed=1)).mteb_model_meta.experiment_name == "embedding_meaning__seed_1"
 

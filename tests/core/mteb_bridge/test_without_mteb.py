@@ -80,7 +80,7 @@ def test_a_head_of_disent_has_its_own_columns_and_another_model_its_name(tmp_pat
 
 
 @pytest.mark.parametrize(("meta", "same"), [(OURS, {"spearman"}), ({"name": "org/model"}, {"cosine_spearman"})])
-def test_correlations_are_by_the_similarity_of_a_head_and_by_the_cosine_of_another_model(tmp_path, meta, same):
+def test_correlations_use_head_similarity_or_the_cosine_of_other_models(tmp_path, meta, same):
     scores = {"spearman": 0.5, "cosine_spearman": 0.4, "euclidean_spearman": 0.3, "hf_subset": "en-de"}
     result = {**TATOEBA, "task_name": "STS17", "scores": {"test": [scores]}}
     rows = read_results(write(tmp_path / "m" / "1", result, meta, "STS17"), "x")
@@ -102,7 +102,7 @@ def test_a_task_without_a_twin_keeps_its_name(tmp_path):
     assert (row["task"], row["dataset"], row["metric"], row["is_same"]) == ("BUCC.v2", "BUCC.v2", "accuracy", False)
 
 
-def test_only_files_of_known_tasks_are_read_wherever_the_cache_puts_them(tmp_path):
+def test_only_result_files_of_known_tasks_are_read(tmp_path):
     for place in ("a/1", "a/1/experiments/embedding_meaning"):
         for name in ("Tatoeba", "DisentSts", "BUCC.v2", "model_meta"):
             write(tmp_path / "results" / place, "{}", name=name)
@@ -186,7 +186,7 @@ def test_the_import_is_idempotent_and_results_that_change_are_read_again(workspa
     assert (again.is_reused, again.content) == (False, first.content)
 
 
-def test_a_file_that_has_gone_takes_its_rows_along_and_a_missing_folder_is_named_with_the_remedy(workspace, tmp_path):
+def test_rows_of_a_deleted_result_file_disappear_and_a_missing_folder_fails(workspace, tmp_path):
     with pytest.raises(TableError, match=r"results: there is no such folder\. Put results of mteb there"):
         refresh_mteb_results(workspace, "theirs")
     write(tmp_path / "results" / "org__model" / "1", TATOEBA)

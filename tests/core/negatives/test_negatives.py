@@ -169,7 +169,7 @@ IDS, KEYS = st.sampled_from("abcde"), st.sampled_from("xy")
 
 
 @given(st.dictionaries(IDS, KEYS), st.dictionaries(IDS, st.tuples(KEYS, st.none() | IDS)))
-def test_what_is_known_of_utterances_is_what_loops_find(now, before):
+def test_previous_witnesses_equal_those_found_by_loops(now, before):
     train = pa.table({"utterance_id": pa.array(now, pa.string()), "text_key": pa.array(now.values(), pa.string())})
     keys, witnesses = ([row[n] for row in before.values()] for n in (0, 1))
     columns = {"utterance_id": list(before), "text_key": keys, "nearest_utterance_id": witnesses}
@@ -198,7 +198,7 @@ def test_an_update_rejects_witnesses_that_are_no_index():
 ROWS = [("b", "wake me up at five"), ("a", "wake me up at six"), ("d", "quiet"), ("c", "play jazz for me now")]
 
 
-def test_the_state_has_every_train_utterance_and_its_witness_and_the_pool_those_below_the_threshold():
+def test_the_pool_has_the_train_utterances_below_the_bleu_threshold():
     in_test = utterance_table([("e", "quiet"), ("f", "silence")], split="test")
     result = pool(bleu_state(pa.concat_tables([utterance_table(ROWS), in_test]), UNSMOOTHED), UNSMOOTHED)
     assert result.schema == SCHEMAS["negative_pool"]
@@ -255,7 +255,7 @@ def test_a_config_tells_what_is_wrong(wrong, message):
         ({"lowercase": False}, "de", ["Ab", "C"]),
     ],
 )
-def test_tokens_follow_the_language_unless_told(settings_, language, expected):
+def test_tokenisation_follows_the_language_unless_configured(settings_, language, expected):
     assert BleuConfig(**settings_).tokens("Ab\u3000 C", language) == expected
 
 

@@ -124,7 +124,7 @@ def test_the_schedule_is_that_of_transformers(steps, warmup):
         assert adam.factor(step, steps) == pytest.approx(expected)
 
 
-def test_the_rate_that_is_told_leaves_out_what_the_first_step_prepares(tmp_path, monkeypatch, caplog):
+def test_the_logged_rate_excludes_the_first_step(tmp_path, monkeypatch, caplog):
     now = [0.0]
     monkeypatch.setattr("disent_core.optimisation.steps.Progress", partial(Progress, clock=lambda: now[0]))
     toy = Regression()

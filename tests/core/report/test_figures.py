@@ -199,7 +199,7 @@ def test_items_of_a_panel_go_from_best_to_worst_and_bring_their_own_seeds():
     assert items == [("dream", pytest.approx((0.5, 0.501, 0.502))), ("raw", ())]
 
 
-def test_no_leakage_is_drawn_without_a_language_embedding_or_of_one_that_should_know_the_language():
+def test_leakage_is_plotted_only_with_a_leaking_and_a_language_embedding():
     useful = row(embedding="language", reads_as="higher is better")
     for rows in ([row(), row("raw", embedding="sentence")], [row(reads_as="leakage, lower is better"), useful]):
         assert scores.leakage(rows, method_marks(["dream", "raw"])) is None
@@ -282,7 +282,7 @@ def test_methods_differ_in_colour_or_shape_and_keep_their_marks():
     assert all(marks[name].colour != marks[next_name].colour for name, next_name in itertools.pairwise(names))
 
 
-def test_a_picture_says_what_it_was_made_of_unless_it_is_missing_damaged_or_silent(tmp_path):
+def test_a_png_records_the_fingerprint_of_its_inputs(tmp_path):
     encoded = png(titled("a"), "inputs")
     for name, data in (("whole", encoded), ("damaged", encoded[:400]), ("silent", png(titled("a")))):
         (tmp_path / name).write_bytes(data)

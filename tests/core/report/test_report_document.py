@@ -166,7 +166,7 @@ def test_equal_runs_have_equal_reports(run, page):
     assert document(run) == page
 
 
-def test_a_section_without_anything_and_what_is_not_ranked_say_so_and_are_not_drawn():
+def test_empty_and_unranked_sections_show_a_note():
     tree = Tree(document(RunReport(title="empty", facts=[])))
     assert all(EMPTY in tree.words[section] for section in SECTIONS if section != "run")
     choice = {**scored("dream", 1.1, None), "metric": "threshold", "reads_as": "a choice, not a score"}
@@ -185,7 +185,7 @@ def test_a_cell_has_a_bar_from_0_to_1_with_its_interval(changed, bar):
     assert f'style="{bar}"' in document(RunReport(title="", facts=[], methods=["dream"], views={"leaderboard": rows}))
 
 
-def test_the_best_is_bold_its_equals_are_underlined_and_a_method_that_was_cut_short_is_marked(page):
+def test_the_best_ties_and_cut_short_methods_are_marked(page):
     assert '<span class="best">0.600</span>' in page
     assert '<span class="tied">0.590</span>' in page
     assert '<span class="tied">0.200</span>' not in page
@@ -231,7 +231,7 @@ def test_values_become_text(value, shown):
     assert f">{shown}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))
 
 
-def test_claims_stand_with_their_bounds_and_those_that_could_not_be_judged_apart_with_the_reason(page):
+def test_claims_show_bounds_and_unjudged_ones_are_listed_separately(page):
     shown = Tree(page).words["claims"]
     assert "1 held, 1 undecided, 1 premise absent, 1 not measured" in shown
     judged, _, rest = shown.partition("Measured, but could not be judged")

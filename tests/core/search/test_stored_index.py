@@ -126,7 +126,7 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {name}
 
 
-def test_the_level_of_noise_is_measured_again_when_more_than_a_tenth_of_the_texts_are_new(folder):
+def test_the_noise_level_is_remeasured_after_ten_percent_new_texts(folder):
     added(folder, words(20))
     before = read_contents(folder).level
     assert {*before} == {*read_contents(folder).embeddings}
@@ -231,7 +231,7 @@ def test_a_part_without_its_vectors_is_encoded_again_from_its_texts(folder, thre
     assert not three_parts.exists()
 
 
-def test_a_part_of_which_no_texts_are_whole_is_set_aside(folder, three_parts):
+def test_a_part_without_readable_texts_is_quarantined(folder, three_parts):
     for name in ("embeddings.parquet", "texts.parquet"):
         (three_parts / name).write_bytes(b"x")
     report = added(folder, words(3), encode=(counting := Counting()))
@@ -367,7 +367,7 @@ def header(shape, kind="<f4"):
     ],
     ids=["empty", "deep", "negative", "huge", "of objects", "too long", "of other numbers", "of other rows"],
 )
-def test_arrays_of_a_stranger_that_are_none_are_refused(copied, name, content):
+def test_forged_index_arrays_are_refused(copied, name, content):
     part = open_index(copied).contents.parts[0]
     (part_folder(copied, part.number) / name).write_bytes(content)
     listed = (copied / CONTENTS).read_text(encoding="utf-8")
@@ -410,7 +410,7 @@ def test_small_files_of_texts_can_not_fill_the_memory(copied, parts, rows):
     ],
     ids=["a column is missing", "of other types"],
 )
-def test_texts_of_a_stranger_that_are_none_are_refused(copied, table, problem):
+def test_forged_index_texts_are_refused(copied, table, problem):
     signed_texts(copied, 1, table)
     with pytest.raises(DamagedError, match=rf"texts.parquet: {problem}.*\. Make a new index") as refused:
         open_index(copied)
@@ -437,7 +437,7 @@ def strangers_vectors(rows, dim=5, value=0.0):
     ],
     ids=["a bomb", "another width", "no numbers", "no column", "no key", "other keys"],
 )
-def test_vectors_of_a_stranger_that_are_none_are_refused_when_texts_are_added(copied, table, problem):
+def test_adding_texts_to_an_index_with_forged_vectors_is_refused(copied, table, problem):
     part = open_index(copied).contents.parts[0]
     signed_texts(copied, 1, table, "embeddings.parquet")
     (part_folder(copied, part.number) / "texts.parquet").unlink()  # so that the part is stored again from its vectors
@@ -446,7 +446,7 @@ def test_vectors_of_a_stranger_that_are_none_are_refused_when_texts_are_added(co
 
 
 @pytest.mark.parametrize("of_stranger", ['"template": 6', '"mine": 5'])
-def test_embeddings_of_a_stranger_that_its_head_does_not_give_are_refused_when_texts_are_added(copied, of_stranger):
+def test_adding_texts_to_an_index_with_unknown_embeddings_is_refused(copied, of_stranger):
     path = copied / CONTENTS
     contents = json.loads(path.read_text(encoding="utf-8").replace('"template": 5', of_stranger))
     path.write_text(json.dumps({**contents, "noise": None}), encoding="utf-8")
@@ -468,7 +468,7 @@ def test_contents_that_are_too_large_are_refused_before_they_are_read(copied):
         open_index(copied)
 
 
-def test_a_folder_without_an_index_is_told(tmp_path):
+def test_opening_a_folder_without_an_index_names_the_remedy(tmp_path):
     with pytest.raises(TableError, match=r"there is no index here. Make the index with disent index"):
         open_index(tmp_path)
 
@@ -497,7 +497,7 @@ def test_contents_of_another_kind_are_refused_in_one_line(copied, old, new):
         open_index(copied)
 
 
-def test_an_index_that_is_replaced_while_it_is_opened_is_opened_anew(copied, monkeypatch):
+def test_an_index_replaced_during_opening_is_reopened(copied, monkeypatch):
     old = read_contents(copied)
     added(copied, words(60, "en", 200))
     answers = iter([old])

@@ -74,7 +74,7 @@ def test_parquet_has_columns_of_any_string_type(tmp_path, kind):
         ("x.parquet", "text", r"x.parquet: not a Parquet file \("),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path, name, content, problem):
+def test_the_error_of_a_malformed_text_file_names_the_place(tmp_path, name, content, problem):
     with pytest.raises(CorpusError, match=problem):
         text_file(written(tmp_path, name, content)).count()
 

@@ -29,7 +29,7 @@ def kept(work, folder, inputs="a"):
     ("backend", "items", "expected"),
     [(HERE, 100, 1), (TWO, 100, 20), (RAY, 100, 20), (TWO, 13, 3), (TWO, 9, 1), (RAY, 99, 1)],
 )
-def test_ranges_have_each_item_once_and_are_one_inline_or_of_too_few_items(backend, items, expected):
+def test_shard_ranges_cover_each_item_once(backend, items, expected):
     with sharded(backend):
         parts = ranges(items, 5)
     assert len(parts) == expected
@@ -47,7 +47,7 @@ def test_several_workers_compute_in_other_processes(backend, is_here):
         assert (os.getpid() in {*map_shards(process, range(4))}) == is_here
 
 
-def test_a_killed_shard_names_the_signal_an_error_about_data_comes_out_as_it_is_and_a_mistake_once(capfd):
+def test_shard_errors_name_the_signal_the_data_error_or_one_traceback(capfd):
     with pytest.raises(ShardError, match=r"shard \d was lost 3 times, its process ended by SIGKILL"):
         [*in_processes(killed, range(2), 2)]
     with pytest.raises(EncoderError, match=r"^text \d can't be encoded$"):
@@ -78,7 +78,7 @@ def test_processes_end_with_a_driver_that_is_killed(tmp_path):
         os.kill(int(run.stdout), 0)
 
 
-def test_ray_is_asked_for_where_it_is_missing(monkeypatch):
+def test_the_error_without_ray_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ShardError, match=r"pip install 'disent-embeddings\[ray\]'"):
         [*on_ray(square, range(2))]
@@ -89,9 +89,7 @@ def test_ray_is_asked_for_where_it_is_missing(monkeypatch):
     [("", [0, 2, 4]), ("inputs", [0, 0, 2, 2, 4]), ("a flipped bit", [0, 2, 2, 4])],
     ids=["unchanged", "other inputs", "a flipped bit"],
 )
-def test_of_a_step_that_was_stopped_only_shards_of_other_inputs_or_damaged_ones_are_computed_again(
-    tmp_path, change, computed
-):
+def test_a_resumed_step_recomputes_only_missing_outdated_or_damaged_shards(tmp_path, change, computed):
     work = Counting(tmp_path / "log", fails_at=4)
     with pytest.raises(EncoderError):
         kept(work, tmp_path / "shards")
@@ -103,7 +101,7 @@ def test_of_a_step_that_was_stopped_only_shards_of_other_inputs_or_damaged_ones_
     assert work.computed() == computed
 
 
-def test_nothing_is_kept_of_a_step_that_is_done_and_none_of_one_shard(tmp_path):
+def test_finished_and_single_shard_steps_keep_no_shard_files(tmp_path):
     kept(Counting(tmp_path / "log"), tmp_path / "shards")
     assert not (tmp_path / "shards").exists()
     with sharded(TWO, tmp_path / "shards", "a"):

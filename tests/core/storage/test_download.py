@@ -89,7 +89,7 @@ def test_a_whole_file_arrives_under_its_name_alone(site, tmp_path):
 
 
 @pytest.mark.parametrize("sha256", [None, DIGEST, DIGEST.upper()])
-def test_a_file_that_is_there_is_not_asked_for(site, tmp_path, sha256):
+def test_an_existing_file_is_not_downloaded(site, tmp_path, sha256):
     (tmp_path / "f").write_bytes(CONTENT)
     fetch(site.url, tmp_path / "f", sha256=sha256)
     assert site.asked == []
@@ -122,7 +122,7 @@ def test_a_break_is_resumed_where_it_was(site, tmp_path):
 
 
 @pytest.mark.parametrize("change", [{}, {"content": CONTENT[::-1], "etag": '"2"'}], ids=["same", "changed"])
-def test_a_later_call_goes_on_from_what_has_come_unless_the_file_has_changed(site, tmp_path, monkeypatch, change):
+def test_a_later_call_resumes_unless_the_remote_file_changed(site, tmp_path, monkeypatch, change):
     monkeypatch.setattr(download, "_PAUSES", ())
     site.breaks = [300_000, 0]
     with pytest.raises(
@@ -203,7 +203,7 @@ def test_an_absent_page_is_an_error_with_its_status_and_the_place_for_the_file(s
     assert len(site.asked) == 1
 
 
-def test_a_server_that_is_not_there_is_asked_again_and_the_signature_of_its_address_is_not_shown(tmp_path, caplog):
+def test_an_unreachable_server_is_retried_and_url_secrets_are_hidden(tmp_path, caplog):
     with pytest.raises(CorpusError, match=r"^http://127\.0\.0\.1:9/file\.zip: the download failed .*refused"):
         fetch("http://127.0.0.1:9/file.zip?X-Amz-Signature=planted", tmp_path / "file.zip")
     assert (caplog.text.count("trying again in"), len(caplog.messages)) == (3, 3)

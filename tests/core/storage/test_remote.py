@@ -48,12 +48,12 @@ STAYS = {"encoders", "checkpoints", "downloads", "dagster"}
     ("kilobytes", "stays"),
     [(130, {"tables", "cache", "plots"}), (100, {"cache", "plots"}), (50, {"plots"}), (1, set())],
 )
-def test_what_was_used_longest_ago_is_removed_until_the_rest_fits(home, kilobytes, stays):
+def test_the_cache_evicts_least_recently_used_results_first(home, kilobytes, stays):
     LruCache(home, kilobytes * KB).evict()
     assert left(home) == STAYS | stays
 
 
-def test_what_was_used_within_the_hour_stays_though_it_does_not_fit(home):
+def test_the_cache_keeps_results_used_within_the_hour(home):
     touch(manifest_path(home / "tables/stage/en.parquet"))
     touch(home / "cache/arrays/tiny/vectors-1/record.json")
     LruCache(home, KB).evict()
@@ -100,7 +100,7 @@ def is_away(error):
     return isinstance(error, ConnectionError)
 
 
-def test_a_server_that_has_answered_is_waited_for_and_the_log_has_a_line_when_it_goes_and_one_when_it_comes(caplog):
+def test_an_outage_after_a_first_answer_is_waited_for_and_logged(caplog):
     pauses, clock = [], iter([100.0, 101.0, 105.0, 108.0])
     patience = Patience("the store", clock=lambda: next(clock), pause=pauses.append)
     request = server("first", *[ConnectionError("refused")] * 3, "second")
@@ -119,7 +119,7 @@ def test_a_server_that_has_never_answered_is_an_error_at_once(caplog):
     assert caplog.messages == []
 
 
-def test_an_error_of_a_server_that_answers_is_raised_at_once_and_shows_that_it_answers():
+def test_an_error_response_is_raised_at_once_and_counts_as_an_answer():
     patience = Patience("the store", pause=lambda _: None)
     with pytest.raises(PermissionError):
         patience.ask(server(PermissionError("denied")), is_away)

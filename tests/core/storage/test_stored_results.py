@@ -61,7 +61,7 @@ def test_a_folder_or_a_file_that_fails_half_way_leaves_the_old_one_and_nothing_e
     assert names(tmp_path) == ["file"]
 
 
-def test_a_file_that_a_library_keeps_for_its_maker_gets_the_permissions_of_every_other_file(tmp_path):
+def test_published_files_get_default_permissions(tmp_path):
     (tmp_path / "usual").touch()
     with atomic_path(tmp_path / "folder") as temporary:
         (temporary / "weights").mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_a_process_in_another_container_of_the_same_name_is_left_alone(tmp_path)
     assert names(tmp_path) == ["one", "other"]
 
 
-def test_a_lock_is_removed_only_by_who_holds_it_so_that_a_writer_about_to_take_it_notices(tmp_path, monkeypatch):
+def test_a_leftover_lock_is_removed_only_while_held(tmp_path, monkeypatch):
     lock = tmp_path / f".file.{'0' * 32}.tmp.lock"
     lock.touch()  # as of a writer that has opened it a moment ago
     held = []
@@ -340,7 +340,7 @@ def test_a_reader_finds_the_old_folder_or_the_new_one_while_it_is_replaced(tmp_p
     assert names(tmp_path) == ["folder"]
 
 
-def test_where_folders_cannot_change_places_the_old_one_comes_back_if_the_new_one_fails(tmp_path, monkeypatch):
+def test_without_atomic_exchange_a_failed_replacement_restores_the_old_folder(tmp_path, monkeypatch):
     folder, replace = tmp_path / "folder", os.replace
     monkeypatch.setattr(files, "exchanged", lambda left, right: False)
     fill(folder, "a")

@@ -167,7 +167,7 @@ def test_a_safe_part_is_one_component_of_a_path(tmp_path_factory, name):
     assert (base / part).resolve().parent == base.resolve()
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_a_written_table_is_read_back(tmp_path):
     table = pool({}, {"utterance_id": "2", "nearest_utterance_id": "1"})
     info = write_table(tmp_path / "pool.parquet", table, POOL, inputs="abc")
     assert read_table(tmp_path / "pool.parquet", POOL).equals(table)
@@ -211,7 +211,7 @@ def test_a_stored_table_of_another_schema_is_an_error(tmp_path):
         read_table(tmp_path / "pool.parquet", POOL)
 
 
-def test_a_table_is_made_again_for_other_inputs_or_after_damage_alone(tmp_path):
+def test_a_table_is_recomputed_only_for_other_inputs_or_after_damage(tmp_path):
     path, calls = tmp_path / "pool.parquet", []
 
     def make():

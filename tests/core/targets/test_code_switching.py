@@ -97,7 +97,7 @@ def test_a_higher_probability_replaces_the_same_words_and_more(sentence, first, 
 
 
 @given(st.lists(SENTENCES, min_size=2, max_size=6), st.data())
-def test_an_edit_changes_its_own_row_alone(sentences, data):
+def test_an_edit_changes_only_its_row(sentences, data):
     edited = data.draw(st.integers(0, len(sentences) - 1))
     after = [*sentences[:edited], "die katze", *sentences[edited + 1 :]]
     before_rows, after_rows = (
@@ -149,7 +149,7 @@ def listed(tmp_path, content):
     return path
 
 
-def test_entries_are_two_lower_case_words_that_differ_and_other_lines_are_left_out_and_told(tmp_path, caplog):
+def test_invalid_word_list_lines_are_skipped_and_logged(tmp_path, caplog):
     path = listed(tmp_path, "the Der\nCat\tKatze\nTom Tom\nof von\r\n")
     assert read_dictionary(path) == [("the", "der"), ("cat", "katze"), ("of", "von")]
     path = listed(tmp_path, "the der\ncat die katze\n\nof\nof von\na ein\n")

@@ -79,7 +79,7 @@ def test_deleting_a_part_of_a_word_keeps_the_space_after_it():
     assert masked["template_text"] == "am kalten hier"
 
 
-def test_without_slot_the_template_is_the_text_and_the_residual_is_none_or_all_masked():
+def test_without_slots_the_template_is_the_text_and_the_residual_empty():
     assert masked("good night", "O O") == ("good night", None)
     assert masked("good night", "O O", no_slot_residual="all_masked") == ("good night", f"{MASK} {MASK}")
 
@@ -165,7 +165,7 @@ def test_characters_are_replaced_without_spaces_in_a_script_without_them():
     assert [row["target_text"] for row in pairs(rows)] == ["青灯", "赤い灯"]
 
 
-def test_a_source_without_other_values_is_dropped_and_one_without_slot_is_no_source():
+def test_sources_without_slots_or_other_values_are_dropped():
     assert pairs([*lamps("red", "Red"), utterance("good night", "O O", key="n")]) == []
 
 
@@ -225,7 +225,7 @@ def test_targets_are_all_that_exist_where_fewer_are_made(rows, n_targets):
 
 
 @given(corpora(), corpora(), st.data())
-def test_an_edit_changes_only_targets_of_the_edited_and_draws_of_gone_or_new_values(rows, others, data):
+def test_an_edit_changes_only_its_targets_and_draws_of_changed_values(rows, others, data):
     place = data.draw(st.integers(0, len(rows) - 1))
     new = data.draw(st.sampled_from(others)) | {"utterance_id": str(place)}
     edited = [new if number == place else row for number, row in enumerate(rows)]
@@ -328,7 +328,7 @@ def test_the_values_are_those_of_train_and_test_has_no_mates():
     assert {slot["source_new"] for row in made for slot in row["replaced_slots"]} == {"berlin", "munich"}
 
 
-def test_a_type_or_value_that_a_side_lacks_repeats_or_keeps_is_neither_replaced_nor_drawn():
+def test_ambiguous_or_one_sided_slot_values_are_neither_replaced_nor_drawn():
     english, german = weather(CITIES[:2])
     english += [utterance("from rome to paris now", "O B-city O B-city B-time", key="2", split="train")]
     german += [utterance("von rom nach paris jetzt", "O B-city O B-city B-time", key="2", split="train", language="de")]
@@ -381,7 +381,7 @@ def test_mates_drawn_by_the_source_are_translations_of_each_other_in_every_langu
         assert german_of[row["source_text"].split()[2]] in row["target_text"]
 
 
-def test_a_mate_drawn_by_the_source_is_absent_where_the_target_lacks_a_slot_and_keeps_its_number_elsewhere():
+def test_a_missing_target_slot_drops_only_its_mates():
     english, german = weather(CITIES)
     everything = mates(english, german, draw="by_source")
     german[1] = utterance("jetzt wetter", "B-time O", key="train1", split="train", language="de")

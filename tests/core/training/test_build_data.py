@@ -52,7 +52,7 @@ def test_template_pairs_have_the_template_target_of_their_source_and_no_residual
     assert text_key("toy de 1 <mask>") in targets.values()
 
 
-def test_pairs_of_a_mixture_are_numbered_by_their_languages_and_template_pairs_are_of_one_number():
+def test_mixture_pairs_are_numbered_by_language_pair_and_template_pairs_are_not():
     dev = WORLD.data.splits["dev"]
     number_of = set(zip(dev.language["target"].tolist(), dev.language_pair.tolist(), strict=True))
     assert number_of == {(1, 0), (2, 1)}
@@ -62,7 +62,7 @@ def test_pairs_of_a_mixture_are_numbered_by_their_languages_and_template_pairs_a
     assert set(templates.language_pair.tolist()) == {0}
 
 
-def test_a_template_pair_whose_source_is_in_no_language_pair_is_left_out_and_no_pair_at_all_an_error():
+def test_template_pairs_without_a_paired_source_are_dropped_and_none_is_an_error():
     few = [table.filter([True] * 3 + [False] * (len(table) - 3)) for table in WORLD.aligned]
     aligned = [*few, *(table.slice(12) for table in WORLD.aligned)]
     data = training_data(aligned, WORLD.vectors, WORLD.states, templates=WORLD.templates)
@@ -134,7 +134,7 @@ def test_a_training_fingerprint_sees_the_columns_that_the_method_needs(column, v
         assert same == (needs not in read_by), needs
 
 
-def test_a_training_fingerprint_is_blind_to_pairs_without_masked_targets_where_they_are_needed_and_to_states():
+def test_a_training_fingerprint_ignores_unusable_pairs_and_states():
     bare = with_value(with_value(aligned(), 0, "source_template_key", None), 0, "source_residual_key", None)
     assert training_fingerprint(bare, MASKED) == training_fingerprint(aligned().slice(1), MASKED)
     assert training_fingerprint(bare, NO_NEED) == training_fingerprint(aligned(), NO_NEED)

@@ -50,7 +50,7 @@ def test_seeds_and_epochs_see_different_orders():
     assert len({tuple(order) for order in orders}) == 4
 
 
-def test_what_a_seed_draws_depends_neither_on_the_other_seeds_nor_on_the_batch_size():
+def test_draws_of_a_seed_do_not_depend_on_other_seeds_or_batch_size():
     batch_plan = plan(draws=("partner",))
     for name in ("source_vectors", "target_partner_vectors"):
         (alone,) = epoch_rows(batch_plan, [1], 4, name=name)
@@ -73,7 +73,7 @@ def test_validation_batches_are_the_same_but_for_draws_that_depend_on_the_epoch(
         assert torch.equal(epochs[0][name], epochs[2][name]) != changes
 
 
-def test_role_vectors_and_numbers_are_those_of_all_texts_of_a_step_in_the_order_of_the_roles():
+def test_role_vectors_stack_the_texts_of_a_step_in_role_order():
     batch_plan = plan(draws=("other_pair", "partner"))
     _, batch = next(batch_plan.training_batches([0, 1], 0, 5))
     roles = ("source", "target", "source_other_pair", "target_other_pair", "source_partner", "target_partner")
@@ -136,7 +136,7 @@ def test_other_pairs_are_training_pairs_but_never_the_own_one():
     assert len(languages) == 4, "of any language, whatever the anchor's"
 
 
-def test_the_second_half_of_a_batch_serves_the_first_and_a_batch_of_one_pair_has_none():
+def test_second_half_draws_pair_the_first_half_with_the_second():
     data = world("en-de", "en-es").data
     whole, halved = plan(data), plan(data, draws=("second_half",))
     for (count, batch), (pairs, half) in zip(
@@ -230,7 +230,7 @@ def test_draws_are_uniform_over_the_other_texts_of_the_pool():
     assert chi_square < 16.3  # 99.9 % point for 3 degrees of freedom
 
 
-def test_an_anchor_outside_the_pool_may_meet_every_text_and_a_pool_that_no_row_needs_may_be_empty():
+def test_anchors_outside_the_pool_draw_any_text_and_unused_pools_may_be_empty():
     assert set(draw([[1, 2, 3]], [0] * 200, [99] * 200)) == {1, 2, 3}
     assert draw([[1, 2], []], [0], [1]) == [2]
 

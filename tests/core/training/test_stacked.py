@@ -261,7 +261,7 @@ class Broken(Head):
         return {"broken": self.scale * batch["source_vectors"].sum() * float("nan")}
 
 
-def test_a_loss_that_is_not_finite_is_an_error_that_names_the_term_and_so_are_no_pairs_to_validate_on(tmp_path):
+def test_non_finite_loss_terms_and_missing_validation_pairs_are_errors(tmp_path):
     with pytest.raises(TrainingError, match=r"'broken' is not finite .*Lower the learning rate"):
         next(iter(run(tmp_path / "run", dream(), build=Broken)))
     with pytest.raises(TrainingError, match=r"0 validation pairs.*dev split, or set validation = 'train_fraction'"):

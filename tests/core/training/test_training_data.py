@@ -142,7 +142,7 @@ def without_targets(table, rows):
     return rows_table(changed, "aligned_pairs")
 
 
-def test_pairs_without_masked_texts_train_the_methods_that_need_none_only_and_their_lack_is_told():
+def test_pairs_without_masked_texts_train_only_methods_without_that_need():
     toy_world = world("en-de")
     table = without_targets(toy_world.aligned[0], [0, 1])
     assert table["split"][:2].to_pylist() == ["train", "train"]
@@ -275,7 +275,7 @@ def features(count=7):
     return toy_world, keys, text_features(keys, (toy_world.vectors["en"], toy_world.states["en"]))
 
 
-def test_blocks_of_any_size_give_every_text_what_it_gets_alone(monkeypatch):
+def test_blocked_embedding_gives_every_text_its_own_result(monkeypatch):
     toy_world, keys, inputs = features()
     monkeypatch.setattr(blocks, "_TOKENS", {"cpu": 15})
 
@@ -405,7 +405,7 @@ def test_damaged_or_missing_weights_or_curves_are_made_again_to_the_same_content
     assert (again.steps, again.content) == (first.steps, first.content)
 
 
-def test_a_run_cut_off_goes_on_with_its_own_texts_and_not_with_others(place, tmp_path):
+def test_an_interrupted_run_resumes_only_with_the_same_texts(place, tmp_path):
     run, old, new = head_run(seeds=(0,)), world(seed=0), world(seed=1)
 
     class CutOffError(Exception):
@@ -502,7 +502,7 @@ def _saving(method, save):
     return other
 
 
-def test_the_weights_say_what_they_are_and_nothing_is_said_of_absent_ones(place, tmp_path):
+def test_the_weights_file_describes_its_head_and_absent_weights_are_none(place, tmp_path):
     run = head_run()
     report = place.train(run)
     description, content = describe_head(place.files.weights)

@@ -45,7 +45,7 @@ def test_a_block_is_a_sentence_without_intent(tmp_path):
         ("train_yo.bio", "yo", "train"), ("hau/test", "hau", "test"),
     ],
 )  # fmt: skip
-def test_language_and_split_are_told_by_names(tmp_path, name, locale, split):
+def test_file_names_determine_language_and_split(tmp_path, name, locale, split):
     written(tmp_path, name=name)
     written(tmp_path, "no table", name="README.md")
     assert locales(tmp_path) == [locale]
@@ -131,7 +131,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("bad", BROKEN)
-def test_a_sentence_with_a_broken_line_is_left_out_of_many_and_named_where_it_is_half_of_them(tmp_path, caplog, bad):
+def test_a_broken_sentence_is_skipped_unless_half_of_the_file_is_broken(tmp_path, caplog, bad):
     path = written(tmp_path, f"{SENTENCE}\n{bad}\nAde B-PER\n\n{SENTENCE}")
     assert [row["utterance_id"] for row in read(path)] == ["train-1", "train-3"]
     (message,) = caplog.messages

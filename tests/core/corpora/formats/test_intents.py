@@ -131,7 +131,7 @@ def test_splits_are_those_of_a_column_or_else_of_file_names(tmp_path):
     assert [row["split"] for row in read(tmp_path / "files")] == ["train", "dev"]
 
 
-def test_regions_are_told_apart(tmp_path):
+def test_locales_with_different_regions_are_distinct(tmp_path):
     path = written(tmp_path, [{**ROWS[0], "language": "zh-TW", "text": "點燈"}, {**ROWS[0], "language": "zh-CN"}])
     assert locales(path) == ["zh-CN", "zh-TW"]
     (row,) = read(path, "zh-TW")

@@ -49,7 +49,7 @@ def test_a_line_is_a_translation_with_its_standardised_and_its_plain_score(tmp_p
         "train.en-de.tsv",
     ],
 )
-def test_pair_and_split_are_told_by_the_file_or_its_folder(tmp_path, name):
+def test_the_file_or_folder_name_determines_pair_and_split(tmp_path, name):
     written(tmp_path / name, line())
     assert pairs(tmp_path) == ["en-de"]
     assert [row["split"] for row in rows(tmp_path)] == ["train"]
@@ -88,7 +88,7 @@ def test_rows_without_an_index_are_numbered(tmp_path):
         (line(0), ["test-0", "test-1", "test-2"], "a duplicate of an earlier row is left out"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_left_out_or_repaired_and_told(tmp_path, caplog, bad, ids, fault):
+def test_an_unusable_line_is_skipped_or_repaired_and_logged(tmp_path, caplog, bad, ids, fault):
     assert [row["pair_id"] for row in rows(corpus(tmp_path, line(0), line(1), line(2), bad))] == ids
     (message,) = caplog.messages
     assert fault in message

@@ -90,7 +90,7 @@ def test_two_tracks_of_one_pair_are_both_read_and_the_first_is_the_test_set(tmp_
     assert "STS.input.track4b.es-en.txt:1: this track is the split dev of es-en" in message
 
 
-def test_a_track_that_is_there_twice_is_read_once_and_told(tmp_path, caplog):
+def test_a_duplicate_track_is_read_once_and_logged(tmp_path, caplog):
     track(tmp_path / "copy", "track4a.es-en", "es", "en", gold="1\n1\n")
     path = track(tmp_path, "track4a.es-en", "es", "en")
     assert [row["score"] for row in rows(path, "es-en")] == [2.5, 0.0]
@@ -98,7 +98,7 @@ def test_a_track_that_is_there_twice_is_read_once_and_told(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("gold", ["4\n", "4\n\n", "4"])
-def test_pairs_without_gold_similarity_are_kept_without_one_and_told(tmp_path, caplog, gold):
+def test_pairs_without_gold_similarity_have_no_score_and_are_logged(tmp_path, caplog, gold):
     path = track(tmp_path, "track6.tr-en", "en", "tr", gold=gold)
     assert [row["score"] for row in rows(path, "en-tr")] == [4.0, None]
     (message,) = caplog.messages

@@ -72,7 +72,7 @@ def test_tokens_may_cut_words_of_the_text(tmp_path):
     assert (row["text"], row["tokens"]) == ("今日 は", ["今", "日", "は"])
 
 
-def test_dialects_are_languages_and_other_files_are_none(tmp_path):
+def test_dialect_files_are_languages_and_other_files_are_ignored(tmp_path):
     for name in ("de-st.test.conll", "de-ba.valid.conll", "gsw.test.conll", "de.projectedTrain.conll",
                  "de-ba.MAS.test.conll", "de-ba.nat.conll", "README.md"):  # fmt: skip
         written(tmp_path, block(), name=name)
@@ -127,7 +127,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_utterance_is_left_out_or_gets_an_id_and_that_is_told(tmp_path, caplog, fault):
+def test_faulty_utterances_are_skipped_or_get_an_id_and_are_logged(tmp_path, caplog, fault):
     blocks, ids = FAULTS[fault]
     good = [block(number=f"good{number}") for number in range(4)]
     assert [row["utterance_id"] for row in read(written(tmp_path, *good, *blocks))][4:] == ids
@@ -158,7 +158,7 @@ def ids_of(path, locale):
     return {row["text"]: row["utterance_id"].removeprefix("test-") for row in read(path, locale)}
 
 
-def test_ids_that_are_not_english_positions_and_occur_twice_are_those_of_the_english_text(tmp_path, caplog):
+def test_repeated_wrong_ids_are_replaced_by_those_of_the_english_text(tmp_path, caplog):
     # Lithuanian: a number for each distinct text, in the order of English; equal texts have equal rows.
     numbers = ["89", "3", "101", "3", "2", "7", "6"]
     blocks = [item(place, number=number, text=f"w{place}" if number != "3" else f"rodyk {place}")
@@ -208,7 +208,7 @@ def test_ids_of_items_and_dialects_are_joined_by_the_dialect_with_the_most_items
     ]
 
 
-def test_without_english_languages_are_joined_by_the_first_that_has_the_english_text(tmp_path):
+def test_without_an_english_file_the_first_language_determines_the_ids(tmp_path):
     written(tmp_path, *(item(place, number=str(place + 1)) for place in range(3)), name="da.test.conll")
     written(tmp_path, *(item(place, number=str(9 - place)) for place in range(3)), name="lt.test.conll")
     assert ids_of(tmp_path, "lt") == ids_of(tmp_path, "da")

@@ -75,7 +75,7 @@ def test_the_same_pairs_give_the_same_bytes(teacher, made, tmp_path):
     assert files(make(tmp_path / "multi", teacher)) == files(made)
 
 
-def test_the_folder_tells_what_it_was_made_from_and_is_only_that_until_a_file_changes(teacher, tmp_path):
+def test_the_record_of_a_folder_is_valid_until_a_file_changes(teacher, tmp_path):
     folder = make(tmp_path / "multi", teacher)
     assert record_of(folder) == RECORD
     assert (is_made(folder, RECORD["made_from"]), is_made(folder, "b" * 32)) == (True, False)
@@ -158,7 +158,7 @@ SOME = st.sampled_from(["a", "A", "b", "c!", "d"])
 
 
 @given(st.lists(st.tuples(SOME, SOME), min_size=1, max_size=9), st.lists(SOME, max_size=2))
-def test_what_is_kept_is_what_a_loop_over_pairs_keeps(sides, evaluated):
+def test_exclusion_equals_a_loop_over_pairs(sides, evaluated):
     excluded, kept = {exclusion_key(text) for text in evaluated}, {}
     for pair in sides:
         keys = tuple(map(exclusion_key, pair))
@@ -237,7 +237,7 @@ def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iteration
         np.testing.assert_array_equal(vars(in_blocks)[name], values)
 
 
-def test_a_row_mixes_what_spells_the_piece_and_what_it_is_aligned_with_by_the_share_of_its_occurrences():
+def test_aligned_rows_mix_spelling_and_alignments_by_share():
     teacher_rows = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
     copied, share = [[0], [1, 2], [3], [4]], np.array([1.0, 0.25, 0.0, 0.5])
     alignments = [

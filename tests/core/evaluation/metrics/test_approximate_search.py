@@ -31,7 +31,7 @@ def test_two_searches_give_the_same():
     np.testing.assert_array_equal(*(nearest(QUERIES, ROWS, 7, engine="ivf") for _ in range(2)))
 
 
-def test_all_of_a_pool_may_be_asked_for():
+def test_k_may_equal_the_size_of_the_pool():
     proposed, exact = (nearest(QUERIES, ROWS, 400, engine=engine) for engine in ("ivf", "exact"))
     np.testing.assert_array_equal(proposed, exact)
 

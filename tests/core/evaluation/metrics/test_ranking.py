@@ -292,7 +292,7 @@ def multiplied(matrix, factor):
     return matrix * factor, None
 
 
-def test_a_function_is_computed_at_each_call_but_of_a_shared_matrix_once_for_each_of_the_other_arguments():
+def test_results_are_cached_only_for_shared_matrices():
     matrix = np.ones((2, 2))
     first = multiplied(matrix, 2)[0].sum()
     matrix *= 5

@@ -35,7 +35,7 @@ def test_wilson_equals_scipy(n, share, confidence):
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5)])
-def test_wilson_rejects_what_is_no_proportion_and_bootstrap_no_items(successes, n):
+def test_wilson_rejects_invalid_proportions_and_bootstrap_rejects_empty_input(successes, n):
     with pytest.raises(ValueError, match=f"{successes} successes of {n}"):
         wilson(successes, n)
     with pytest.raises(ValueError, match="nothing to resample"):
@@ -87,7 +87,7 @@ def test_means_of_resampled_seeds_spread_as_the_mean_of_as_many_trainings_does(s
     assert values.min() <= means.min() <= means.max() <= values.max()
 
 
-def test_seeds_of_two_systems_are_drawn_apart_and_a_single_seed_is_not_drawn():
+def test_seeds_of_two_systems_are_resampled_independently():
     values = np.repeat(np.random.default_rng(1).normal(size=(3, 1)), 20_000, axis=1)
     first, again, other = (seeds_resampled(values, seed=0, name=name) for name in ("a", "a", "b"))
     np.testing.assert_array_equal(first, again)
@@ -162,7 +162,7 @@ def test_bootstrap_p_counts_resamplings_on_the_rarer_side_with_the_observed_one(
     assert bootstrap_p(np.zeros((1, 99))) == (1, False)
 
 
-def test_bootstrap_p_beyond_what_can_be_counted_is_that_of_a_normal_distribution():
+def test_bootstrap_p_below_the_resolution_uses_a_normal_approximation():
     differences = np.random.default_rng(0).normal(8, 1, (1, 999))
     p, is_normal = bootstrap_p(differences)
     assert is_normal.all()
@@ -243,7 +243,7 @@ def test_f1_precision_and_recall_are_those_of_the_summed_counts():
     assert [statistic(np.zeros((1, 2, 3)))[0] for statistic in (f1, precision, recall)] == [0, 0, 0]
 
 
-def test_a_metric_of_one_column_is_the_mean_and_one_of_several_is_known_by_its_name():
+def test_one_column_metrics_are_means_and_others_are_looked_up_by_name():
     assert statistic_of("anything", 1) is mean_of_items
     assert all(statistic_of(name, 2) is statistic for name, statistic in STATISTICS.items())
     assert statistic_of("anything", 2) is None

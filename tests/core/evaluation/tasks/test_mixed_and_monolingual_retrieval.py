@@ -100,7 +100,7 @@ def test_the_nearest_text_of_all_languages_equals_a_loop_that_skips_what_equals_
     assert measured["own_language_error"].items.tolist() == same_language
 
 
-def test_a_text_that_is_in_the_pool_more_often_than_is_searched_at_first_still_finds_another():
+def test_a_text_with_many_copies_in_the_pool_still_finds_another_text():
     texts = ["stop"] * 9
     inputs = parallel(de=[*texts, "halt"], en=[*texts, "hold"], ja=[*texts, "tomare"])
     (problem,) = mixed_pool_retrieval.set_problems(inputs, CONFIG)

@@ -24,7 +24,7 @@ def japanese_inputs(parallel="some"):
     return utterance_inputs(tables, parallel=parallel)
 
 
-def test_retrieval_is_over_the_shared_ids_alone_and_none_where_ids_tell_no_translations():
+def test_retrieval_uses_shared_ids_only():
     assert problems("crosslingual_retrieval", japanese_inputs("none")) == []
     forth, back = problems("crosslingual_retrieval", japanese_inputs())
     assert forth.texts["query"].texts == ["one", "three"]

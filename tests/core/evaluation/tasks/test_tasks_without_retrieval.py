@@ -51,7 +51,7 @@ def test_one_language_is_named_twice_and_pairs_without_gold_score_are_left_out()
     assert problem.embeddings is None
 
 
-def test_fewer_than_two_gold_scores_and_a_corpus_of_utterances_are_no_problem():
+def test_fewer_than_two_gold_scores_give_no_task():
     assert [similarity(gold) for gold in ([], [1.0], [None, None, 2.0])] == [[], [], []]
     assert problems("sts", replace(pair_inputs(("en", "de"), {}, "similarity"), tables={})) == []
 
@@ -63,7 +63,7 @@ def test_a_late_interaction_is_measured_by_its_own_score():
     assert problem.takes_late_interaction
 
 
-def test_what_can_not_be_compared_is_refused():
+def test_incomparable_embeddings_are_refused():
     with pytest.raises(ValueError, match="Late and ndarray can't be compared"):
         paired_similarity(Late([1.0], np.multiply), np.ones((1, 2)))
     with pytest.raises(EncoderError, match="target: 1 of 1 rows"):
@@ -146,7 +146,7 @@ def test_a_language_is_clustered_by_intent_and_a_pair_by_language():
     assert (of_language.evaluated_on, of_language.settings) == ("en", {"split": "test", "labels": "intent"})
 
 
-def test_utterances_without_intent_are_in_no_cluster_and_rows_that_are_not_finite_are_refused():
+def test_clustering_skips_missing_intents_and_refuses_non_finite_rows():
     (problem,) = in_one_language(["a", None, "b", "b"])
     assert (problem.texts["en"].texts, problem.labels.tolist()) == (["text 0", "text 2", "text 3"], ["a", "b", "b"])
     with pytest.raises(EncoderError, match="embedding: 1 of 3 rows"):
@@ -299,7 +299,7 @@ def test_on_dev_a_probe_of_sentence_pairs_learns_from_train_if_that_is_embedded(
     assert problems(NAME, replace(inputs, trains=False), on_dev) == []
 
 
-def test_what_should_tell_the_language_and_what_should_not_are_two_tasks_with_one_probe():
+def test_identification_and_leakage_share_one_language_probe():
     (asked,), (leaks,) = problems(NAME, both()), problems("language_leakage", both())
     assert (asked.task, asked.embeddings) == (NAME, ("language", "sentence"))
     assert (leaks.task, leaks.embeddings) == ("language_leakage", ("meaning", "template", "residual", "sentence"))
@@ -341,7 +341,7 @@ def test_utterances_without_intent_are_not_in_the_probe_of_intents():
 
 
 @pytest.mark.parametrize(("dev", "test"), [([None] * 4, "ab"), ("aaaa", "ab"), ("ab", [None])])
-def test_fewer_than_two_intents_to_learn_or_none_to_find_are_no_problem(dev, test):
+def test_too_few_intents_give_no_intent_probe(dev, test):
     assert intents_of(dev, test) == []
 
 
@@ -355,7 +355,7 @@ def test_dev_is_measured_with_what_train_teaches():
     assert (problem.texts["test en"].texts, len(problem.texts["train en"])) == (["x"], 4)
 
 
-def test_bitext_has_a_probe_of_the_language_alone_and_no_texts_to_learn_from_are_no_problem():
+def test_bitext_has_only_a_language_probe():
     assert problems(NAME, both("")) == []
     assert problems(NAME, pair_inputs(("de", "en"), {"2": ("zwei", "two")}, "bitext")) == []
     rows = {"1": ("eins", "one", {"split": "dev"}), "2": ("zwei", "two")}

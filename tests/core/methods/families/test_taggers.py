@@ -45,7 +45,7 @@ def train(name, files, folder, *, seeds=(0, 1), **changed):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_run_ends_in_a_file_that_labels_with_any_of_its_seeds_and_in_a_curve_of_every_pass(name, files, tmp_path):
+def test_a_tagger_run_saves_weights_of_all_seeds_and_a_training_curve(name, files, tmp_path):
     report = train(name, files, tmp_path)
     curve = read_table(head_files(tmp_path).curve, SCHEMAS["training_curve"])
     rows = [(row["seed"], row["epoch"]) for row in curve.to_pylist() if row["term"] == "total"]

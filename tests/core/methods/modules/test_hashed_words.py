@@ -33,7 +33,7 @@ def vector(words, text):
     return total
 
 
-def test_words_are_runs_of_letters_case_folded_or_n_grams_of_a_script_without_spaces_or_the_text():
+def test_words_are_case_folded_letter_runs_or_n_grams():
     assert list(words_of("Wake me at 9:30, STRASSE straße!")) == ["wake", "me", "at", "9", "30", "strasse", "strasse"]
     assert list(words_of("हिन्दी में")) == ["हिन्दी", "में"]
     assert list(words_of("明日 9 時")) == ["明", "日", "明日", "9", "時"]
@@ -49,7 +49,7 @@ def test_n_grams_never_part_a_character_from_its_marks(text):
     assert not [word for word in words if unicodedata.category(word[0])[0] == "M"]
 
 
-def test_a_word_has_its_own_row_and_those_of_its_3_to_5_grams():
+def test_a_word_has_a_row_and_one_per_3_to_5_gram():
     pieces = ["wjazz", "<ja", "jaz", "azz", "zz>", "<jaz", "jazz", "azz>", "<jazz", "jazz>"]
     assert rows_of_word("jazz") == [row(piece) for piece in pieces]
     assert rows_of_word("明日") == [row("w明日")]
@@ -74,7 +74,7 @@ def test_some_of_the_texts_have_the_vectors_that_they_have_among_all():
     torch.testing.assert_close(words(bags.take(chosen)), words(bags)[chosen])
 
 
-def test_rows_of_fewer_texts_are_longer_and_those_of_none_have_norm_1():
+def test_rarer_rows_have_larger_norms_up_to_1():
     words = HashedNgramTable.of_texts(ngram_bags(["a b", "a c", "a d"]), 16, seed=0)
     norms = {piece: float(words.rows(torch.tensor([row(piece)])).detach().norm()) for piece in ("wa", "wb", "wz")}
     assert norms == pytest.approx({"wa": 0.01, "wb": math.log(4 / 2) / math.log(4), "wz": 1.0})
@@ -109,7 +109,7 @@ def test_the_rows_of_a_word_are_numbered_modulo_the_rows_of_its_table():
     assert len(bags.take(torch.tensor([1])).row_frequencies()) == size
 
 
-def test_rows_that_are_not_trained_have_the_norm_that_is_asked_for():
+def test_untrained_rows_have_the_configured_norm():
     bags = ngram_bags(["bach"])
     known = torch.tensor([rows_of_word("bach")[0]])
     full, none = (HashedNgramTable(known, 8, 3, unseen=factor)(bags) for factor in (1.0, 0.0))

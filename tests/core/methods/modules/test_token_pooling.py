@@ -19,7 +19,7 @@ DIM, LENGTHS = 4, (3, 1, 5, 2, 4)
 
 
 @pytest.mark.parametrize("form", ["softmax", "renorm"])
-def test_residual_attention_gives_padding_no_weight_sums_to_one_and_an_only_token_has_all_of_it(form):
+def test_residual_attention_sums_to_one_without_weight_on_padding(form):
     mask = torch.tensor([[True, True, True, False], [True, True, False, False]])
     attention = random_rows(2, 4, seed=0).masked_fill(~mask, float("-inf")).softmax(dim=-1)
     rest = residual_weights(attention, mask, form)
