@@ -64,7 +64,7 @@ def nodes_of_kind(name: str, kind: type[ast.AST]) -> Iterator[ast.AST]:
 # --- imports ----------------------------------------------------------------------------------------------
 
 
-def test_each_part_of_the_core_loads_no_library_that_it_has_to_do_without():
+def test_each_part_of_the_core_avoids_its_forbidden_libraries():
     """In one process, the part with the fewest libraries first."""
     declarations = sorted({f"disent_core.methods.{name}" for name in ("contract", "families")}
                           | {address.partition(":")[0] for address in methods.METHODS.values()})  # fmt: skip
@@ -160,7 +160,7 @@ def test_only_texts_and_safetensors_are_downloaded_from_the_hub():
     assert all("allow_patterns" in keywords for keywords in downloads)
 
 
-def test_the_core_keeps_no_state_in_its_modules_but_where_it_is_said():
+def test_only_two_core_modules_keep_global_state():
     # `remote` knows which homes are in a bucket (decision 0015). What `shared` keeps only saves work.
     empty = ("{}", "[]", "set()", "dict()", "list()", "deque()", "WeakKeyDictionary()", "WeakValueDictionary()")
     values = [

@@ -103,7 +103,7 @@ def test_the_lock_has_all_that_its_packages_need_and_nothing_else():
 
 
 @pytest.mark.parametrize("name", LOCKS)
-def test_every_package_of_a_lock_has_a_version_and_hashes_and_none_a_server_or_a_build_of_torch(name):
+def test_locked_packages_are_pinned_with_hashes_and_exclude_torch_builds(name):
     pinned = re.compile(r"[a-z0-9-]+==[^ ]+( ; [^\n\\]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+(\n    # via [^\n]+)?")
     assert [entry for entry in entries(name) if not pinned.fullmatch(entry)] == []
     assert not re.search(r"://|index|find-links|^(torch|nvidia-|cuda-|triton)\b", text(name), re.MULTILINE)
@@ -115,7 +115,7 @@ def test_locks_agree():
     assert [lock for lock in versions if not lock.items() <= together.items()] == []
 
 
-def test_pip_is_asked_for_files_with_hashes_of_all_but_torch_and_this_project():
+def test_pip_requires_hashes_for_all_but_torch_and_this_project():
     targets = ["setup", "lint", "audit", "bench", "docs", *(f".venv/{name}" for name in APART)]
     recipes = subprocess.run(
         ["make", "--dry-run", "--always-make", *targets],

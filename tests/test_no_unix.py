@@ -142,7 +142,7 @@ assert path.read_text() == "text" and [*Path("folder").iterdir()] == [path]
     without_unix(tmp_path, code)
 
 
-def test_what_needs_a_unix_says_so_in_a_line(tmp_path):
+def test_unix_only_features_fail_with_one_clear_line(tmp_path):
     assert "`disent dev` needs Linux or macOS" in without_unix(tmp_path, MAIN.format(["dev"]), fails=True)
     code = "from disent_assets.run.workers import Processes\nProcesses(None, 2, None)"
     assert "several workers need Linux or macOS" in without_unix(tmp_path, code, fails=True)

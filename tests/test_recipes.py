@@ -28,7 +28,7 @@ def words(path: Path, pattern: str) -> set[str]:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def test_every_setting_of_a_recipe_is_one_that_the_code_reads_and_every_command_one_of_disent():
+def test_recipes_use_only_existing_settings_and_commands():
     read = words(ROOT / "disent_assets/settings/environment.py", r"DISENT_[A-Z]+")
     for path in FILES:
         assert words(path, r"\bDISENT_[A-Z]+") <= read, path
@@ -73,7 +73,7 @@ def test_the_image_copies_what_is_there_and_not_ignored_and_runs_as_a_user_witho
 # --- compose ----------------------------------------------------------------------------------------------
 
 
-def test_compose_publishes_the_proxy_alone_whose_loopback_the_web_servers_share():
+def test_compose_publishes_only_the_proxy_and_web_servers_share_its_loopback():
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["proxy"]
     servers = [service for service in SERVICES.values() if "disent_assets.web.server" in service.get("command", ())]
     assert len(servers) == 2
@@ -82,7 +82,7 @@ def test_compose_publishes_the_proxy_alone_whose_loopback_the_web_servers_share(
         assert service["command"][service["command"].index("--host") + 1] == "127.0.0.1"
 
 
-def test_both_doors_of_the_proxy_have_tls_and_a_login_of_their_own():
+def test_both_proxy_ports_have_tls_and_separate_logins():
     text = (DEPLOY / "compose/proxy.conf").read_text(encoding="utf-8")
     listens, users = re.findall(r"listen (.+);", text), re.findall(r"auth_basic_user_file (.+);", text)
     assert listens == ["8443 ssl", "8444 ssl"]

@@ -90,7 +90,7 @@ def test_a_command_without_its_extra_names_it(run, tmp_path):
     assert "install it with: pip install 'disent-embeddings[lineage]'" in done.stderr
 
 
-def test_a_wheel_asks_for_numpy_safetensors_and_tqdm_alone_and_its_program_works_without_click(site, tmp_path):
+def test_a_wheel_requires_only_numpy_safetensors_and_tqdm(site, tmp_path):
     (installed,) = distributions(path=[str(site)])
     needs = [line for line in installed.requires or () if "extra ==" not in line]
     assert {line.split(">")[0] for line in needs} == {"numpy", "safetensors", "tqdm"}

@@ -46,7 +46,7 @@ def tell(webhook: Listener, *, tags: dict[str, str] | None = None) -> dg.SkipRea
         return evaluated(loaded, instance, result.dagster_run, result.get_run_failure_event())
 
 
-def test_a_failed_run_is_told_with_step_partition_error_and_link_unless_the_command_line_began_it(webhook):
+def test_the_alert_of_a_failed_run_names_step_partition_error_and_link(webhook):
     assert "The command" in str(tell(webhook, tags=FACE).skip_message)
     assert webhook.messages == []
     assert tell(webhook) is None
@@ -67,7 +67,7 @@ DIED = "its process has died; the end of its log says how"
     (None, {}, DIED),
     (None, {"dagster/will_retry": "true"}, f"{DIED}. It will be started once more"),
 ])  # fmt: skip
-def test_a_run_of_which_no_step_failed_is_told_with_the_reason(webhook, error, tags, reason):
+def test_the_alert_of_a_failed_run_without_failed_steps_names_the_reason(webhook, error, tags, reason):
     with dg.DagsterInstance.ephemeral() as instance:
         run = dg.DagsterRun("refresh", status=dg.DagsterRunStatus.STARTED, tags=tags)
         instance.add_run(run)
@@ -101,13 +101,13 @@ def test_an_address_is_taken_from_the_environment(address):
         "https://host:port/",
     ],
 )
-def test_what_is_no_web_address_is_refused_without_showing_it(address):
+def test_an_invalid_alert_address_is_refused_and_not_shown(address):
     with pytest.raises(ConfigError, match=r"^DISENT_ALERTS must be an address that begins with http:// or https://$"):
         run_settings({"DISENT_ALERTS": address})
 
 
 @pytest.mark.parametrize("tags", [{}, FACE])
-def test_numbers_that_became_worse_are_told_once_unless_a_command_has_said_so(webhook, tags):
+def test_regressions_are_alerted_once_and_not_for_command_line_runs(webhook, tags):
     turns = [["refresh 2, method dream, before 0.5, after 0.3"], [], ["refresh 4, method fmda, before 0.6, after 0.2"]]
 
     @dg.asset(check_specs=[dg.AssetCheckSpec("no_regressions", asset="database")])

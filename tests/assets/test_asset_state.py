@@ -42,7 +42,7 @@ def record(workspace):
     return record_these
 
 
-def test_a_state_has_the_time_since_which_it_lasts(record):
+def test_a_state_records_since_when_it_holds(record):
     first = record(metrics_of("raw", "fresh"), metrics_of("dream", "fresh"))
     second = record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "it has changed"))
     assert second[0]["since"] == first[0]["recorded_at"] < second[0]["recorded_at"] == second[1]["since"]

@@ -46,7 +46,7 @@ def test_the_signature_is_that_of_keys_partitions_and_code():
 
 
 @pytest.mark.parametrize("wrong", ["spark", "processes:", "processes:0", "processes:-1", "processes:x", "ray:2"])
-def test_an_engine_of_shards_that_is_none_is_refused(wrong):
+def test_an_unknown_shard_backend_is_refused(wrong):
     with pytest.raises(ConfigError, match=f"DISENT_SHARDS must be one of .*, got '{wrong}'"):
         shard_backend({"DISENT_SHARDS": wrong})
 
@@ -59,7 +59,7 @@ def test_the_engine_of_shards_is_that_of_the_profile_unless_another_is_named(pro
 
 
 @pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5"])
-def test_a_number_of_workers_that_is_none_is_refused(workers):
+def test_an_invalid_number_of_workers_is_refused(workers):
     with pytest.raises(ConfigError, match="DISENT_WORKERS"):
         run_settings({"DISENT_WORKERS": workers})
     result = CliRunner().invoke(main, ["materialize"], env={"DISENT_WORKERS": workers})

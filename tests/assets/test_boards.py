@@ -38,7 +38,7 @@ def test_as_many_methods_as_fit_are_shown_without_a_line_about_more():
     assert summary(many(11))[-1] == "and 2 methods more: disent leaderboard crosslingual_retrieval"
 
 
-def test_of_several_encoders_the_summary_shows_the_best_of_equal_columns_and_counts_the_others():
+def test_the_summary_shows_the_best_encoder_and_counts_the_others():
     few = [row("raw", "en-de", 0.99, 1, encoder="few")]
     rows = [row("raw", pair, value, 1, encoder=f"of_{value}") for value in (0.2, 0.8, 0.5) for pair in PAIRS]
     title, *_, more = summary([*few, *rows])
@@ -57,7 +57,7 @@ def test_the_summary_shows_the_largest_data_set_of_the_first_two_tasks():
     assert "sample on scratch" in titles[0]
 
 
-def test_what_a_perfect_method_would_have_is_the_last_line_where_that_is_below_1():
+def test_the_last_line_shows_the_ceiling_if_it_is_below_1():
     of_task = {"task": "template_retrieval", "seeds": 0}
     rows = [row("facet", "de", 0.29, 1, **of_task, ceiling=0.294), row("facet", "en", 0.9, 1, **of_task, ceiling=1.0)]
     assert boards(rows, None)[-1].split() == ["(at", "most)", "0.294"]
@@ -100,7 +100,7 @@ def test_a_board_that_is_wider_than_the_terminal_is_continued_below(width):
     assert [name for line in lines[1::2] for name in line.split()] == list(PAIRS)
 
 
-def test_corrected_retrieval_has_a_board_of_its_own_behind_the_plain_one():
+def test_corrected_retrieval_has_a_separate_board_after_the_plain_one():
     plain = row("raw", "en-de", 0.5, 1)
     corrected = [
         {**plain, "method": name, "value": 0.9, "settings": '{"hubness": "csls"}'} for name in ("raw", "dream")
@@ -129,7 +129,7 @@ def test_stale_numbers_are_counted_below_the_boards(shown):
     assert "stale" not in shown(rows[:1])[-1]
 
 
-def test_every_task_that_is_measured_is_counted_in_the_order_in_which_it_is_shown():
+def test_measured_tasks_are_listed_in_display_order():
     tasks = ("mine", "sts", "crosslingual_retrieval")
     shown = shown_tasks([row("dream", "en-de", 0.5, 1, task=task) for task in tasks])
     assert shown == ["crosslingual_retrieval", "sts", "mine"]

@@ -52,7 +52,7 @@ def test_a_warning_that_differs_in_figures_alone_is_one_line(recwarn):
     assert [str(warning.message) for warning in recwarn] == ["0.68 of the rows", "few texts"]
 
 
-def test_a_warning_of_another_library_is_a_line_with_its_kind_and_as_ever_with_debug():
+def test_a_library_warning_is_one_line_with_its_category_unless_debug_is_on():
     @click.command(cls=Command)
     def warned():
         warnings.warn("two\nlines", FutureWarning, stacklevel=1)
@@ -63,7 +63,7 @@ def test_a_warning_of_another_library_is_a_line_with_its_kind_and_as_ever_with_d
 
 
 @pytest.mark.parametrize(("seconds", "is_shown"), [(0, False), (2, True)])
-def test_what_takes_less_than_a_second_has_no_bar(capsys, seconds, is_shown):
+def test_work_under_a_second_shows_no_progress_bar(capsys, seconds, is_shown):
     with text_bar(40) as bar:
         bar.start_t -= seconds
         bar.update(40)
@@ -71,6 +71,6 @@ def test_what_takes_less_than_a_second_has_no_bar(capsys, seconds, is_shown):
 
 
 @pytest.mark.parametrize("command", ["embed", "index"])
-def test_what_takes_longer_shows_how_many_texts_are_done(command, texts, tmp_path, monkeypatch):
+def test_longer_work_shows_the_number_of_finished_texts(command, texts, tmp_path, monkeypatch):
     monkeypatch.setattr("disent_core.progress.PATIENCE", 0)
     assert "40/40" in stderr(command, texts, tmp_path / "out.npy")

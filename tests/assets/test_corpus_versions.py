@@ -126,7 +126,7 @@ def test_each_name_of_a_path_has_its_own_hash(corpus):
     assert [observer.hash_of(corpus.folder, name, lambda name=name: name) for name in ("en", "de")] == ["en", "de"]
 
 
-def test_a_complete_save_forgets_hashes_that_were_not_asked_for(corpus):
+def test_a_complete_save_drops_hashes_that_were_not_requested(corpus):
     corpus.hash(name="en")
     corpus.hash(name="de")
     corpus.hash(name="en")

@@ -58,7 +58,7 @@ DISTILLED = CONFIG.replace('path = "model"', 'path = "model"\npooling = "mean"')
 )
 
 
-def test_a_distilled_encoder_is_two_assets_that_stand_on_all_corpora_and_one_aligned_encoder_serves_several(tmp_path):
+def test_a_distilled_encoder_is_two_assets_and_may_share_its_aligned_encoder(tmp_path):
     (tmp_path / "disent.toml").write_text(DISTILLED, encoding="utf-8")
     graph = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home")).resolve_asset_graph()
     corpora = {"corpora/utterances", "corpora/sentence_pairs"}
@@ -107,7 +107,7 @@ def test_heads_metrics_and_token_states_are_there_for_the_methods_that_run_on_an
     }
 
 
-def test_a_gate_waits_for_its_encoder_and_the_warehouse_for_the_comparisons_which_wait_for_every_metric(graph):
+def test_the_warehouse_depends_on_comparisons_and_these_on_every_metric(graph):
     of_encoder = {"targets/aligned_pairs", "embeddings/published/published_vectors"}
     assert parents(graph, "heads/published/published_training_data") == of_encoder
     upstream = {key for key in parents(graph, "warehouse/database") if key.startswith("evaluation/")}
@@ -118,7 +118,7 @@ def test_a_gate_waits_for_its_encoder_and_the_warehouse_for_the_comparisons_whic
 
 
 @pytest.mark.parametrize("group", ["heads_own", "evaluation_own", "heads_published", "evaluation_published"])
-def test_the_gate_is_the_only_root_of_its_group_and_alone_depends_on_other_groups_than_heads(graph, group):
+def test_only_the_gate_of_a_group_depends_on_groups_besides_heads(graph, group):
     stage, encoder = group.split("_")
     members = {key for key in graph.get_all_asset_keys() if graph.get(key).group_name == group}
     [root] = [key for key in members if not graph.get(key).parent_keys & members]
@@ -127,7 +127,7 @@ def test_the_gate_is_the_only_root_of_its_group_and_alone_depends_on_other_group
     assert {graph.get(parent).group_name for parent in beyond} <= ({f"heads_{encoder}"} if stage != "heads" else set())
 
 
-def test_the_page_of_an_asset_says_where_it_is_stored_and_of_which_encoder_and_method_it_is(workspace, graph):
+def test_asset_metadata_has_storage_location_encoder_and_method(workspace, graph):
     pages = {key: graph.get(key).metadata for key in graph.get_all_asset_keys() if graph.get(key).is_materializable}
     unstored = {key.path[-1] for key, metadata in pages.items() if "dagster/uri" not in metadata}
     gates = {f"{encoder}_{gate}" for encoder in ("own", "published") for gate in ("training_data", "evaluation_sets")}
@@ -145,7 +145,7 @@ def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):
     assert language_to_training_sets(workspace.config) == reached
 
 
-def test_a_plan_has_every_partition_of_every_step_once_and_nothing_before_what_it_is_made_from(workspace):
+def test_a_plan_has_every_partition_once_in_topological_order(workspace):
     steps = steps_of(workspace, build(workspace))
     runs = [(run.key, run.partition) for run in plan(steps)]
     assert sorted(runs, key=str) == sorted(((step.key, name) for step in steps for name in step.names), key=str)
@@ -172,7 +172,7 @@ def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
 
 
 @pytest.mark.parametrize("home", ["s3:/bucket/home", "gs:bucket", "s4://bucket", "s3://", "http://host/folder"])
-def test_an_address_that_is_no_bucket_is_no_folder_either(home):
+def test_a_malformed_bucket_address_is_not_taken_for_a_folder(home):
     with pytest.raises(ConfigError, match="is neither a folder nor one of s3://bucket/prefix"):
         home_folder({"DISENT_HOME": home})
 
@@ -218,7 +218,7 @@ def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
 
 
 @pytest.mark.parametrize(("driver", "expected"), [("null", True), ("no_such_device*", False)])
-def test_torch_is_asked_for_a_gpu_only_where_there_is_a_driver(monkeypatch, driver, expected):
+def test_torch_is_queried_for_a_gpu_only_if_a_driver_exists(monkeypatch, driver, expected):
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(factory, "GPU_DRIVERS", (driver,))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)

@@ -102,7 +102,7 @@ def test_the_runs_of_a_killed_daemon_are_ended(tmp_path, before, after):
         assert [run.status.value for run in instance.get_runs()] == [after]
 
 
-def test_the_runs_of_a_command_line_that_is_alive_are_left_alone(tmp_path):
+def test_runs_of_a_living_command_are_not_ended(tmp_path):
     with open_instance(tmp_path) as instance:
         instance.add_run(dg.DagsterRun("job", status=dg.DagsterRunStatus.STARTED, tags=FACE))
         end_lost_runs(tmp_path)

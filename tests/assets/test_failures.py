@@ -44,7 +44,7 @@ def test_an_unexpected_error_is_shown_with_the_place_of_the_user_s_code():
     assert message.endswith("For the traceback run disent --debug materialize")
 
 
-def test_the_place_is_the_innermost_that_is_not_of_a_library_or_none_without_frames():
+def test_the_place_of_an_error_is_the_innermost_frame_outside_libraries():
     with pytest.raises(ValueError, match="Expecting") as raised:
         json.loads("no json")
     assert str(place_of(raised.value)).startswith(f"{__file__}:")
@@ -76,7 +76,7 @@ def test_a_failed_check_is_described_with_its_asset_condition_and_figures():
          "Run disent materialize +heads --partition en-de"),
     ],
 )  # fmt: skip
-def test_an_input_that_is_missing_is_told_by_its_key_and_the_command_that_makes_it(path, what, expected):
+def test_a_missing_input_error_names_the_asset_and_the_command_to_make_it(path, what, expected):
     message = f"/home/of user/tables/{path}: this {what} does not exist. Materialise its asset first"
     assert with_asset(message) == expected
 

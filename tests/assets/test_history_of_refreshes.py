@@ -77,7 +77,7 @@ def test_a_refresh_records_what_has_changed(workspace):
     assert (run["refresh"], run["changed_count"], run["standing_count"]) == (2, 1, 1)
 
 
-def test_a_value_has_the_refresh_that_first_recorded_it_whatever_confirms_it_since(workspace):
+def test_a_value_keeps_the_refresh_that_first_recorded_it(workspace):
     def refreshed() -> dict[str, int | None]:
         refresh_warehouse(workspace)
         return {row["method"]: row["refresh"] for row in query(workspace.warehouse, "from metrics").to_pylist()}
@@ -236,7 +236,7 @@ def test_a_method_whose_seeds_are_spoilt_is_named_by_a_paired_test_after_one_ref
     assert query(workspace.warehouse, "from changes where change = 'better' and p_holm < 0.01").num_rows == 1
 
 
-def test_what_has_no_items_to_pair_is_judged_by_intervals_and_says_why(workspace, refreshed):
+def test_changes_without_paired_items_are_judged_by_intervals_with_the_reason(workspace, refreshed):
     refreshed(dream=HITS)
     assert refreshed("other", dream=HITS & False)["rows"] == 1
     shutil.rmtree(workspace.table("warehouse", "items_before", "any").parent)
@@ -248,7 +248,7 @@ def test_what_has_no_items_to_pair_is_judged_by_intervals_and_says_why(workspace
     ]
 
 
-def test_a_refresh_that_fails_its_checks_keeps_the_items_of_the_last_that_did_not(workspace, refreshed):
+def test_a_failed_refresh_keeps_the_items_of_the_last_good_one(workspace, refreshed):
     refreshed(dream=HITS)
     with pytest.raises(TableError, match="metrics_values_within_bounds"):
         refreshed(dream=HITS & False, value=1.5)
@@ -266,7 +266,7 @@ def week(workspace: Workspace, since: datetime) -> dict[str, Any]:
     return summed_up(workspace, since, failed_runs=2)
 
 
-def test_the_week_is_summed_up_with_what_got_worse_and_better_what_failed_and_what_is_stale(workspace, refreshed):
+def test_the_weekly_summary_counts_regressions_improvements_failures_and_stale_assets(workspace, refreshed):
     refreshed(dream=HITS)
     (row,) = query(workspace.warehouse, "select recorded_at from runs").to_pylist()
     refreshed(dream=SPOILT)

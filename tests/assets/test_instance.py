@@ -42,7 +42,7 @@ def two_homes(tmp_path):
     return tmp_path / "one", tmp_path / "other"
 
 
-def test_a_command_and_a_starting_daemon_leave_the_runs_of_another_folder_of_results_alone(two_homes):
+def test_runs_of_another_results_folder_are_not_ended(two_homes):
     first, second = two_homes
     with open_instance(first) as living:
         for number, tags in enumerate((FACE | home_tag(living), {})):  # of a command, and of a daemon

@@ -18,7 +18,7 @@ MONDAY = datetime(2026, 11, 30, 2, 59, tzinfo=UTC)
 COORDINATOR = {"module": "dagster._core.test_utils", "class": "MockedRunCoordinator"}
 
 
-def test_the_night_asks_for_a_refresh_of_everything_and_a_started_week_for_its_summary(tmp_path, monkeypatch):
+def test_schedules_request_a_nightly_refresh_and_a_weekly_summary(tmp_path, monkeypatch):
     monkeypatch.setenv("DISENT_HOME", str(tmp_path))
     target = ModuleTarget("disent_assets.definitions", None, str(tmp_path), "disent")
     with (

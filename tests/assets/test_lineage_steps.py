@@ -88,7 +88,7 @@ def test_every_step_leads_to_code_that_exists(listed):
         assert place.partition(":")[2] in line
 
 
-def test_the_code_of_a_head_is_what_trains_it_and_its_declaration_and_that_of_a_relation_its_query():
+def test_code_references_lead_to_trainer_declaration_or_query():
     assert places("facet") == ("disent_core.methods.facet_head:FacetTrainer", "disent_core.methods.facet")
     assert places("dream")[0] == "disent_core.methods.dream_head:DreamHead"
     graph = build(Workspace(load_config(PROJECT / "disent.toml"), PROJECT)).resolve_asset_graph()
@@ -110,7 +110,7 @@ CONFIG = (
 )
 
 
-def test_variants_whose_names_differ_in_a_sign_have_separate_assets_in_groups_with_legal_names(load, tmp_path):
+def test_variants_with_similar_names_have_separate_assets_and_legal_group_names(load, tmp_path):
     config = load(CONFIG)
     assert config.methods["fmda-contrast"].settings.without == ("contrast",)
     definitions = build(Workspace(config, tmp_path / "home"))

@@ -50,7 +50,7 @@ def after(selections: list[str]) -> dict[str, frozenset[str]]:
     return {str(step): step.after for step in plan(TOY, selections)}
 
 
-def test_a_step_waits_for_the_partitions_that_it_is_made_from_also_by_way_of_steps_not_selected():
+def test_a_step_waits_for_its_input_partitions_even_through_unselected_steps():
     vectors = {f"embeddings/tiny/tiny_vectors [{language}]" for language in ("en", "ja")}
     assert after(["heads", "embeddings"])["heads/tiny/dream_head [en-ja]"] == vectors
     corpora = {f"corpora/utterances [{language}]" for language in ("en", "de", "ja")}
@@ -74,7 +74,7 @@ def test_selections_are_taken_together_and_a_plus_takes_what_a_stage_is_made_fro
     assert {"corpora/utterances [ja]", "targets/masked [ja]"} <= names(plan(TOY, ["+embeddings"]))
 
 
-def test_a_pair_brings_its_languages_alone_and_with_an_encoder_all_that_it_is_pretrained_on():
+def test_a_pair_selects_its_languages_and_the_inputs_of_its_encoder():
     assert names(plan(TOY, ["corpora", "heads"], "en-ja")) == {
         "corpora/utterances [en]", "corpora/utterances [ja]",
         "heads/tiny/dream_head [en-ja]", "heads/tiny/facet_head [en-ja]",
@@ -89,7 +89,7 @@ def test_a_pair_brings_its_languages_alone_and_with_an_encoder_all_that_it_is_pr
     assert "embeddings/tiny/tiny_vectors [de]" not in made
 
 
-def test_a_training_set_with_a_name_brings_the_languages_that_it_is_said_to_have():
+def test_a_named_training_set_selects_its_languages():
     metrics = step("evaluation/tiny/raw_metrics", ("some",), of("corpora/utterances"))  # every language
     toy = steps(step("corpora/utterances", LANGUAGES), metrics)
     made = names(plan(toy, ["corpora"], "some", ("en", "ja")))
@@ -102,11 +102,11 @@ def test_the_last_part_of_a_name_suggests_the_whole():
 
 
 @pytest.mark.parametrize("written", ["evalution", "+evalution"])
-def test_a_misspelt_stage_is_told_with_the_stages_and_the_closest(written):
+def test_the_error_of_a_misspelt_stage_suggests_the_closest_and_lists_all(written):
     with pytest.raises(ValueError, match=r"did you mean 'evaluation'\?\); the stages are corpora, .*warehouse"):
         plan(TOY, [written])
 
 
-def test_an_unknown_partition_is_told_with_the_known_ones_and_the_closest():
+def test_the_error_of_an_unknown_partition_suggests_the_closest_and_lists_all():
     with pytest.raises(ValueError, match=r"did you mean 'en-ja'.*de, en, en-de, en-ja, ja"):
         plan(TOY, [], "en-jp")

@@ -58,16 +58,14 @@ def test_an_invalid_variable_is_refused(ask, variable, text, message):
         ask({variable: text})
 
 
-def test_a_cluster_is_told_the_settings_but_no_password():
+def test_a_cluster_gets_the_settings_without_secrets():
     environment = {"DISENT_POSTGRES": POSTGRES, "DISENT_ALERTS": "http://x/token", "DISENT_HOME": "/x", "HOME": "/y"}
     assert passed_on(environment) == ["PATH", "DISENT_HOME"]
 
 
 @pytest.mark.parametrize(("profile", "has_queue"), [("local", True), ("ray", False), ("slurm", False), ("k8s", False)])
 @pytest.mark.parametrize("address", [None, POSTGRES])
-def test_a_new_dagster_yaml_is_that_of_the_profile_and_names_a_variable_for_the_password(
-    monkeypatch, profile, has_queue, address
-):
+def test_a_new_dagster_yaml_fits_the_profile_and_contains_no_password(monkeypatch, profile, has_queue, address):
     monkeypatch.setenv("DISENT_PROFILE", profile)
     monkeypatch.setenv("DISENT_POSTGRES", address or "")
     text = dagster_settings()
@@ -98,7 +96,7 @@ def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, 
     assert settings_folder(tmp_path / "home") == tmp_path / "home" / "dagster"
 
 
-def test_runs_are_not_submitted_to_a_queue_that_nobody_looks_at(tmp_path):
+def test_submitting_to_a_queue_without_a_daemon_is_refused(tmp_path):
     with (
         open_instance(tmp_path) as instance,
         pytest.raises(DisentError, match="Delete it, and this profile writes its own"),
@@ -125,7 +123,7 @@ def asked_of_ray(tmp_path, device: str = "auto") -> dict[str, dict]:
     }
 
 
-def test_every_step_asks_for_a_processor_and_memory_and_only_one_that_computes_for_a_gpu(tmp_path):
+def test_every_step_requests_cpu_and_memory_but_only_training_and_encoding_a_gpu(tmp_path):
     asked = asked_of_ray(tmp_path)
     assert len(asked) > 15
     assert {of_step["num_cpus"] for of_step in asked.values()} == {1}
@@ -135,7 +133,7 @@ def test_every_step_asks_for_a_processor_and_memory_and_only_one_that_computes_f
     assert not with_gpu & {"corpora/utterances", "evaluation/scratch/dream_metrics", "warehouse/database"}
 
 
-def test_steps_ask_for_the_share_of_a_gpu_that_is_set_and_for_none_on_a_processor(tmp_path, monkeypatch):
+def test_steps_request_the_configured_gpu_share_and_none_on_cpu(tmp_path, monkeypatch):
     assert not any("num_gpus" in asked for asked in asked_of_ray(tmp_path, device="cpu").values())
     monkeypatch.setenv("DISENT_GPU", "0.25")
     assert asked_of_ray(tmp_path)["heads/scratch/dream_head"]["num_gpus"] == 0.25
@@ -162,7 +160,7 @@ def launch(tags: dict[str, str], attempts: int, step: str) -> SimpleNamespace:
     )
 
 
-def test_a_launch_asks_for_what_its_partitions_need_and_twice_as_much_after_each_lost_attempt(tmp_path, monkeypatch):
+def test_the_memory_request_doubles_after_each_lost_attempt(tmp_path, monkeypatch):
     monkeypatch.setenv("DISENT_MEMORY_LIMIT", "100")
     workspace = open_workspace({"DISENT_HOME": str(tmp_path)})
     asked = []
@@ -211,7 +209,7 @@ def away(times: int):
     return ask
 
 
-def test_a_question_is_asked_again_until_the_database_is_back_or_patience_ends():
+def test_a_database_query_is_retried_until_success_or_timeout():
     pauses = []
     assert retried(away(120), pause=pauses.append)("here") == "here"
     assert len(pauses) == 120

@@ -7,7 +7,7 @@ from disent_core.config.reference import FILE_NAME, schema_text
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 
 
-def test_the_project_is_the_working_folder_and_for_the_folders_of_the_checkout_the_checkout(tmp_path, monkeypatch):
+def test_the_project_is_the_working_folder_or_the_enclosing_checkout(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert project_folder() == tmp_path
     monkeypatch.chdir(SHARED / "docs")

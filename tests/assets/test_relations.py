@@ -105,7 +105,7 @@ def test_columns_name_the_columns_that_they_are_computed_from(events):
     assert origins("main.coverage", "cells") == set(), "it counts rows"
 
 
-def test_what_dagster_knows_is_not_reported_again(events):
+def test_known_events_are_not_reported_again(events):
     with dg.DagsterInstance.ephemeral() as instance:
         logged = []
         for event in events:

@@ -55,7 +55,7 @@ def test_one_step_at_a_time_has_the_accelerator_and_others_run_beside_it():
     assert schedule.next() == second
 
 
-def test_what_depends_on_a_changed_step_is_not_fresh_and_the_rest_is():
+def test_only_dependents_of_a_changed_step_are_stale():
     schedule = Schedule(ALL, set(ALL), {})
     drain(schedule, {EN: CHANGED})
     assert schedule.fresh == {EN, DE, DE_HEAD, GATHERED}

@@ -72,7 +72,7 @@ class Reader(HTMLParser):
 # --- answers ----------------------------------------------------------------------------------------------
 
 
-def test_a_sentence_has_three_columns_of_other_answers_as_many_as_asked_for_the_nearest_first(page):
+def test_the_page_lists_k_nearest_answers_in_three_columns(page):
     columns = Reader(page(q=NINE)).columns
     assert list(columns) == ["template", "residual", "meaning"]
     assert columns["template"][0] == "wake me up at ten"
@@ -110,7 +110,7 @@ def test_an_index_without_templates_has_no_column_of_them_and_an_empty_column_sa
 
 
 @pytest.mark.parametrize("filters", [{"only": "de"}, {"language": "en", "only": "-"}])
-def test_answers_are_in_the_chosen_language_or_in_all_but_that_of_the_sentence(filters):
+def test_the_language_filter_applies_to_answers(filters):
     answer = client().get("/api/search", params={"q": NINE, **filters}).json()
     assert {hit["language"] for hits in answer["answers"].values() for hit in hits} == {"de"}
 
@@ -225,7 +225,7 @@ def test_a_hostile_text_is_shown_as_text_wherever_it_comes_from():
     assert "49" not in re.sub(r"<style>.*?</style>", "", shown, flags=re.DOTALL)
 
 
-def test_a_long_answer_is_cut_on_the_page_and_in_its_link_and_whole_in_json():
+def test_a_long_answer_is_truncated_on_the_page_but_not_in_json():
     long = "nine " * SHOWN_CHARACTERS
     index = ToyIndex([(long, "en")])
     (shown,) = Reader(client(index).get("/", params={"q": "nine"}).text).columns["meaning"]
@@ -268,9 +268,7 @@ def test_a_request_that_is_not_the_user_s_is_refused(path, headers):
     ("::", "::ffff:192.0.2.1", "192.0.2.1", False),
     ("wall.example", "192.0.2.1", "wall.example", False),
 ])  # fmt: skip
-def test_other_machines_may_ask_under_a_name_that_was_given_or_an_address_that_they_reach(
-    shared, reached, named, is_refused
-):
+def test_a_shared_page_accepts_only_configured_names_and_its_address_as_host(shared, reached, named, is_refused):
     headers = [(b"host", f"{named}:8900".encode())]
     scope = {"type": "http", "method": "GET", "server": (reached, 8900), "headers": headers}
     assert bool(refusal(scope, shared)) is is_refused
@@ -287,7 +285,7 @@ def test_a_host_beyond_this_machine_is_known(host, shared):
     assert is_shared(host) is shared
 
 
-def test_a_port_that_is_taken_is_told_in_one_line():
+def test_a_taken_port_is_one_clear_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(DisentError, match=f"can't listen on 127.0.0.1, port {port}"):

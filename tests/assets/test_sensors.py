@@ -135,7 +135,7 @@ def test_an_unreadable_partition_requests_one_refresh_which_tells_why(project):
     assert (latest.passed, latest.severity, latest.metadata["unreadable"].value) == (False, WARN, ["de"])
 
 
-def test_a_result_that_was_made_by_hand_requests_a_refresh_and_one_of_a_refresh_none(project):
+def test_only_a_manual_materialisation_requests_a_refresh(project):
     project.look()
     project.make_by_hand({})
     assert [project.look(), project.look()] == [([], 1), ([], 0)]
@@ -154,7 +154,7 @@ def test_a_change_during_a_backfill_is_requested_when_it_has_ended(project):
     assert project.look() == ([], 1)
 
 
-def test_new_partitions_new_code_and_each_start_request_a_refresh_and_a_reload_does_not(project):
+def test_new_partitions_and_restarts_request_a_refresh_but_reloads_do_not(project):
     project.look()
     config = project.folder / "disent.toml"
     config.write_text(config.read_text(encoding="utf-8").replace('"en-de"', '"de-en"'), encoding="utf-8")
@@ -173,7 +173,7 @@ def test_the_record_lies_in_the_cache(project):
 
 
 @pytest.mark.parametrize("ui", [None, "http://127.0.0.1:9"])
-def test_a_new_language_is_reported_if_there_is_no_web_server_or_none_that_answers(tmp_path, ui):
+def test_without_a_web_server_a_new_language_is_only_reported(tmp_path, ui):
     project = Project(tmp_path, ui)
     assert project.reload_message() == "Nothing has changed."
     project.write("ja-JP", "one")
@@ -183,7 +183,7 @@ def test_a_new_language_is_reported_if_there_is_no_web_server_or_none_that_answe
 
 
 @pytest.mark.parametrize("what", ["a key that does not exist", "a corpus that is gone"])
-def test_a_configuration_that_cannot_be_read_or_whose_corpus_is_gone_is_not_loaded(project, what):
+def test_an_unreadable_configuration_or_missing_corpus_keeps_the_previous_configuration(project, what):
     if what == "a corpus that is gone":
         (project.folder / "corpus").rename(project.folder / "elsewhere")
     else:
@@ -222,7 +222,7 @@ def edit(path: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8") + "VERSION = 2\n", encoding="utf-8")
 
 
-def test_edited_code_is_loaded_again_and_a_reload_is_asked_for_once(module, tmp_path):
+def test_edited_code_requests_one_reload(module, tmp_path):
     with listening() as server:
         project = Project(tmp_path, server.address)
         assert project.reload_message() == "Nothing has changed."

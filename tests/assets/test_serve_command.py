@@ -41,7 +41,7 @@ def run(*arguments: object, **environment: str) -> Result:
 @pytest.mark.parametrize(("host", "token", "is_warned"), [
     ("127.0.0.1", None, False), ("0.0.0.0", None, True), ("0.0.0.0", TOKEN, False),
 ])  # fmt: skip
-def test_whoever_shares_without_a_login_is_warned(index, served, host, token, is_warned):
+def test_sharing_without_a_login_warns(index, served, host, token, is_warned):
     result = run(index, "--host", host, **({} if token is None else {"DISENT_SERVE_TOKEN": token}))
     assert (served.host, served.token) == (host, token)
     assert bool(result.stderr) is is_warned
@@ -62,7 +62,7 @@ def test_a_token_that_protects_nothing_is_refused_and_not_printed(index, served,
     assert "'short'" not in result.stderr
 
 
-def test_a_classifier_of_the_model_of_the_index_shares_it_and_is_named_on_the_page(index, served, tmp_path):
+def test_a_classifier_with_the_model_of_the_index_shares_that_model(index, served, tmp_path):
     disent.Classifier(disent.load(), unknown="neither").fit(TEXTS, LABELS).save(tmp_path / "made")
     result = run(index, "--classifier", tmp_path / "made")
     assert result.exit_code == 0, result.stderr

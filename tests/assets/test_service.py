@@ -93,13 +93,13 @@ def test_queries_of_a_batch_have_the_hits_of_the_index(service, index):
         assert [answer["hits"] for answer in answers] == [[hit._asdict() for hit in hits] for hits in expected]
 
 
-def test_a_query_that_nothing_matches_says_so_and_another_of_the_batch_does_not(service):
+def test_only_the_unmatched_query_of_a_batch_is_marked(service):
     answer = service.post("/v1/search", json={"queries": ["wake me up at noon", NONSENSE]}).json()
     assert [each["is_near"] for each in answer["answers"]] == [True, False]
     assert answer["answers"][1]["hits"][0]["score"] <= answer["noise"] < answer["answers"][0]["hits"][0]["score"]
 
 
-def test_the_level_of_noise_is_what_most_made_up_texts_reach_in_this_index(index):
+def test_the_noise_level_is_exceeded_by_few_made_up_texts(index):
     levels = index.noise
     hits = index.search(made_up(), "template", 1)
     above = sum(hit.score > levels["template"] for (hit,) in hits)
@@ -139,7 +139,7 @@ def test_without_a_classifier_the_answer_names_the_option(index):
     assert "--classifier" in answer.json()["error"]
 
 
-def test_it_says_that_it_runs_and_what_it_has(service):
+def test_health_and_readiness_describe_the_service(service):
     assert service.get("/v1/health").json() == {"status": "ok"}
     names = ["meaning", "shape", "values"]
     assert service.get("/v1/ready").json() == {"texts": 10, "embeddings": names, "classifier": True}
@@ -164,7 +164,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_exceeds_a_limit_is_refused_in_a_line_that_says_the_limit(service, case):
+def test_a_request_beyond_a_limit_is_400_with_the_limit_in_one_line(service, case):
     name, sent, message = REFUSED[case]
     answer = service.post(f"/v1/{name}", json=sent)
     assert answer.status_code == 400
@@ -175,7 +175,7 @@ def test_what_exceeds_a_limit_is_refused_in_a_line_that_says_the_limit(service, 
 @pytest.mark.parametrize(
     "content", ["", "[" * 100_000, '{"texts": ["\\ud800"]}', b"\xff", "null", '{"texts": [1e999]}']
 )
-def test_what_is_no_such_json_is_refused(service, content):
+def test_malformed_json_is_400(service, content):
     answer = service.post("/v1/embed", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]
@@ -191,7 +191,7 @@ def test_more_content_than_a_request_may_have_is_refused(service):
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/v1/embed", 405), ("POST", "/v1/ready", 405), ("GET", "/v2", 404)]
 )
-def test_what_is_not_there_is_an_error_as_json(service, method, path, status):
+def test_an_unknown_route_is_a_json_error(service, method, path, status):
     answer = service.request(method, path, json=None if method == "GET" else {})
     assert answer.status_code == status
     assert "/openapi.json" in answer.json()["error"]
@@ -279,7 +279,7 @@ def test_a_foreign_page_is_refused_also_with_the_token_that_the_browser_adds(ind
 # --- many requests ----------------------------------------------------------------------------------------
 
 
-def test_where_too_many_wait_it_is_said_when_to_ask_again_and_it_still_runs(index):
+def test_a_full_queue_is_503_with_retry_after_and_health_stays_ok(index):
     full = client(index, turns=Turns(most=0))
     for answer in (full.post("/v1/embed", json={"texts": ["a"]}), full.get("/"), full.get("/v1/ready")):
         assert answer.status_code == 503
@@ -390,7 +390,7 @@ def test_a_page_that_asks_again_is_shown_while_the_shapes_are_computed(index, mo
     assert page.get("/shapes").status_code == 200
 
 
-def test_of_a_large_index_texts_at_even_distances_are_grouped_and_long_ones_are_not(monkeypatch):
+def test_shapes_of_a_large_index_use_an_even_sample_without_long_texts(monkeypatch):
     monkeypatch.setattr(shapes_module, "MOST_TEXTS", 6)
     monkeypatch.setattr(shapes_module, "MOST_SHOWN", 1)
     long = "wake me up at " + "very " * 100 + "late"

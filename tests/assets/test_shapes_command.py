@@ -49,7 +49,7 @@ def test_one_is_singular_and_nothing_is_not_listed_as_left_out(log, tmp_path):
     assert run(log, "--most", 1).splitlines()[-1].startswith("not shown: 1 smaller shape;")
 
 
-def test_what_an_earlier_log_lacks_is_marked_as_new(log, tmp_path):
+def test_shapes_absent_from_the_earlier_log_are_marked_new(log, tmp_path):
     earlier = tmp_path / "old.txt"
     earlier.write_text("play some blues")
     rows = json.loads(run(log, "--since", earlier, "--format", "json"))
@@ -88,7 +88,7 @@ def test_lines_without_text_are_left_out_and_counted_and_a_log_without_any_text_
     assert CliRunner().invoke(main, ["shapes", str(tmp_path / "log.txt")]).exit_code == 1
 
 
-def test_the_page_escapes_what_texts_say_and_asks_nothing_of_elsewhere(log, tmp_path):
+def test_the_page_escapes_texts_and_loads_no_external_resources(log, tmp_path):
     run(log, "--page", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "wake me up at {1}" in page

@@ -67,7 +67,7 @@ def played(
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("slower", [0.7, 1.0, 4.0])
-def test_with_the_durations_of_the_last_time_the_expected_end_is_near_the_true_one(workers, slower):
+def test_with_previous_durations_the_estimated_end_is_accurate(workers, slower):
     steps, last = run_of({name: seconds for name, seconds in MASSIVE.items() if name != "fine_tuned"})
     chance = random.Random(workers)
     now = {name: seconds * slower * chance.uniform(0.8, 1.25) for name, seconds in last.items()}
@@ -85,7 +85,7 @@ def test_the_first_time_the_expected_end_has_the_right_order_of_magnitude(worker
     assert all(0.02 < (moment.at + moment.left) / shown[-1].at < 10 for moment in shown)
 
 
-def test_a_step_that_says_how_long_it_takes_is_believed_more_than_what_is_usual():
+def test_the_estimate_of_a_step_overrides_the_usual_duration():
     (head,) = steps = [step("heads/own/facet_head", "en-de")]
     shown = played(steps, expected_seconds(steps, {}), {head.name: 480.0}, 1, is_told=True)
     assert all(0.7 < (moment.at + moment.left) / 480 < 1.2 for moment in shown if 40 < moment.at < 480)

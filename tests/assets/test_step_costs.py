@@ -54,7 +54,7 @@ def rows(workspace: Workspace) -> list[dict]:
     return cost_rows(Records(workspace, steps_in(workspace)))
 
 
-def test_a_step_that_made_something_has_a_row_and_keeps_it_while_it_is_up_to_date(run, workspace):
+def test_a_computed_step_has_a_cost_row_and_keeps_it_when_reused(run, workspace):
     run(steps=12)
     (row,) = rows(workspace)
     of_time = {"made_at", "seconds", "processor_seconds", "peak_memory", "machine"}
@@ -70,14 +70,14 @@ def test_a_step_that_made_something_has_a_row_and_keeps_it_while_it_is_up_to_dat
     assert rows(workspace) == before
 
 
-def test_a_step_that_is_made_again_replaces_its_row_and_no_other(run, workspace):
+def test_a_recomputed_step_replaces_only_its_cost_row(run, workspace):
     run(partition="en-de")
     run(partition="en-es")
     run(partition="en-de", steps=3)
     assert [(row["partition"], row["steps"]) for row in rows(workspace)] == [("en-de", 3), ("en-es", None)]
 
 
-def test_the_page_of_an_asset_shows_what_it_took_only_if_it_was_made(run):
+def test_asset_metadata_shows_costs_only_if_the_asset_was_computed(run):
     shown = {"seconds", "processor_seconds", "peak_memory_megabytes"}
     assert run().keys() >= shown
     assert not run(is_reused=True).keys() & shown
@@ -90,7 +90,7 @@ def test_the_time_of_a_process_that_the_step_started_counts(run, workspace):
     assert row["processor_seconds"] >= 0.08  # the system counts children in ticks of 10 ms
 
 
-def test_the_peak_is_that_of_the_step_and_not_of_an_earlier_one(run, workspace):
+def test_peak_memory_is_reset_between_steps(run, workspace):
     if Meter().cost().peak_memory is None:
         pytest.skip("this system does not tell")
     run(partition="en-de", work=lambda: bytes(b"1" * (200 << 20)))
@@ -105,7 +105,7 @@ def test_a_system_that_does_not_forget_a_peak_gives_none(run, workspace, monkeyp
     assert rows(workspace)[0]["peak_memory"] is None
 
 
-def test_a_step_whose_record_has_no_cost_keeps_the_row_of_the_last_table(run, workspace):
+def test_a_step_without_recorded_cost_keeps_its_previous_row(run, workspace):
     run(partition="en-de")
     run(partition="en-es")
     refresh_run_table(workspace, STEP_COSTS, rows(workspace))

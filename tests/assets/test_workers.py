@@ -14,7 +14,7 @@ from disent_assets.run.workers import PRELOADED
 from disent_core.shards import processes
 
 
-def test_workers_are_forked_from_a_process_that_has_loaded_what_computes_and_has_one_thread():
+def test_workers_fork_from_a_preloaded_single_threaded_process():
     code = (
         "import importlib, json, sys, threading\n"
         f"for name in {PRELOADED}: importlib.import_module(name)\n"

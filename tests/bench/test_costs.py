@@ -44,7 +44,7 @@ class Plan:
 
 
 @pytest.mark.usefixtures("counted")
-def test_an_encoding_has_the_products_of_a_sample_for_each_of_its_texts(monkeypatch):
+def test_the_cost_of_an_encoding_extrapolates_a_sample_of_texts(monkeypatch):
     def encode(texts, *, states):
         yield multiply(3 * len(texts))
 
@@ -57,7 +57,7 @@ def test_an_encoding_has_the_products_of_a_sample_for_each_of_its_texts(monkeypa
 
 
 @pytest.mark.usefixtures("counted")
-def test_a_training_has_the_products_of_its_first_epoch_for_each_of_its_steps(monkeypatch):
+def test_the_cost_of_a_training_extrapolates_its_first_epoch(monkeypatch):
     def fit(data, settings, fit):
         for epoch in (1, 2):
             multiply(5)
@@ -78,7 +78,7 @@ def test_a_step_without_products_has_no_share(row):
     assert costs.products(WORKSPACE, row) is None
 
 
-def test_products_also_of_packed_weights_are_timed_alone_as_often_as_they_were_counted():
+def test_products_are_counted_and_timed_even_with_packed_weights():
     with Recorded() as recorded:
         multiply(7)
     assert recorded.counts.total() == 7

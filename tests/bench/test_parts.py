@@ -54,7 +54,7 @@ def run(docs, monkeypatch, *arguments):
     return rows[1:], lines[-3]
 
 
-def test_one_part_replaces_its_own_rows_alone_and_a_whole_run_every_row(docs, monkeypatch):
+def test_a_partial_run_replaces_only_its_rows_and_a_whole_run_all(docs, monkeypatch):
     names, seconds = run(docs, monkeypatch, "--only", "tables")
     assert names == ["new tables", "old"]
     assert seconds.endswith("each part: tables 0, slots 7; together 7.")
@@ -106,7 +106,7 @@ def beyond(megabytes):
     return before, peak_gigabytes() - before
 
 
-def test_work_in_a_process_has_its_own_peak_and_not_that_of_the_process_that_started_it():
+def test_peak_memory_of_a_child_process_excludes_that_of_its_parent():
     np.ones(1_000 << 17)  # 1 GB, which is free again
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
         before, peak = workers.submit(beyond, 200).result()

@@ -106,7 +106,7 @@ PACKED = {
 
 
 @pytest.mark.parametrize(("name", "pack"), PACKED.values(), ids=PACKED)
-def test_the_model_in_an_archive_is_that_which_was_saved_and_is_downloaded_once(site, files, name, pack):
+def test_a_model_archive_loads_the_saved_model_and_is_downloaded_once(site, files, name, pack):
     url, sha256 = site.put(name, pack(files))
     model = disent.load(url, sha256=sha256.upper())
     assert np.array_equal(model.encode(["wake me up"]), static_model("mine").encode(["wake me up"]))
@@ -122,7 +122,7 @@ def test_the_model_in_an_archive_is_that_which_was_saved_and_is_downloaded_once(
     ("12ab", "has 64 hexadecimal digits"),
     ("g" * 64, "has 64 hexadecimal digits"),
 ])  # fmt: skip
-def test_without_a_checksum_nothing_is_asked_for(site, files, sha256, remedy):
+def test_without_a_checksum_nothing_is_downloaded(site, files, sha256, remedy):
     url, _ = site.put("m.tar.gz", tar_of(files))
     with pytest.raises(ValueError, match=remedy) as error:
         disent.load(url, sha256=sha256)
@@ -130,7 +130,7 @@ def test_without_a_checksum_nothing_is_asked_for(site, files, sha256, remedy):
     assert not site.asked
 
 
-def test_an_address_of_another_kind_or_with_a_password_and_a_checksum_of_a_folder_are_refused(site, tmp_path):
+def test_unsupported_urls_passwords_and_checksums_of_folders_are_refused(site, tmp_path):
     for url, problem in (("ftp://host/m.tar.gz", "an https:// URL"), ("https://me:secret@host/m.zip", "not sent")):
         with pytest.raises(ValueError, match=problem) as error:
             disent.load(url, sha256="0" * 64)
@@ -167,7 +167,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("pack", "problem"), BAD.values(), ids=BAD)
-def test_what_is_no_archive_of_a_model_is_refused_in_a_line_and_nothing_of_it_stays(site, files, pack, problem):
+def test_an_invalid_model_archive_is_refused_in_one_line_and_leaves_nothing(site, files, pack, problem):
     url, sha256 = site.put("m.tar.gz", pack(files))
     with pytest.raises(DamagedError) as error:
         disent.load(url, sha256=sha256)

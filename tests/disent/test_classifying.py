@@ -60,7 +60,7 @@ SHAPES = {
 }
 
 
-def test_a_dozen_examples_refuse_most_words_that_do_not_exist_and_no_request_like_them():
+def test_a_dozen_examples_suffice_to_refuse_nonsense_and_keep_similar_requests():
     examples = [(shape.format(value), label) for shape, (label, values) in SHAPES.items() for value in values]
     with pytest.warns(FewExamplesWarning, match="12 texts of 3 labels"):
         classifier = Classifier(load(), unknown="other").fit(*zip(*examples, strict=True))
@@ -69,7 +69,7 @@ def test_a_dozen_examples_refuse_most_words_that_do_not_exist_and_no_request_lik
     assert classifier.predict(like_them).tolist() == ["alarm", "lights", "music"]
 
 
-def test_what_is_near_no_label_is_unknown_only_if_that_has_a_label():
+def test_outliers_get_the_unknown_label_only_if_one_is_set():
     odd = ["quantum chromodynamics lecture", "wake me at six"]
     known = Classifier(Words(), unknown="none of them", refused=0.2).fit(TEXTS, LABELS)
     assert known.predict(odd).tolist() == ["none of them", "alarm"]
@@ -137,7 +137,7 @@ def test_a_mistake_is_named(mistake):
         (lambda texts: np.full((len(texts), 2), np.nan), "not finite for 15 of 15 texts, first 'wake me at six'"),
     ],
 )
-def test_what_no_model_gives_is_refused(encode, message):
+def test_invalid_encoder_output_is_refused(encode, message):
     with pytest.raises(EncoderError, match=message):
         Classifier(encode).fit(TEXTS, LABELS)
 
@@ -181,7 +181,7 @@ def test_a_model_without_a_fingerprint_is_known_by_its_vectors(tmp_path, fitted)
         Classifier.load(tmp_path / "c")
 
 
-def test_a_model_is_opened_near_its_classifier_or_by_its_name_and_not_at_an_absolute_place(tmp_path):
+def test_a_classifier_finds_its_model_by_relative_path_or_name_only(tmp_path):
     static_model().save(tmp_path / "a" / "model")
     Classifier(tmp_path / "a" / "model").fit(TEXTS, LABELS).save(tmp_path / "a" / "c")
     assert str(tmp_path) not in (tmp_path / "a" / "c" / "classifier.json").read_text(encoding="utf-8")
@@ -209,7 +209,7 @@ def test_a_classifier_of_an_earlier_format_is_to_be_fitted_again(tmp_path, fitte
             Classifier.load(tmp_path / "c", Words())
 
 
-def test_what_is_no_classifier_is_neither_read_nor_replaced(tmp_path, fitted):
+def test_a_folder_without_classifier_is_neither_read_nor_overwritten(tmp_path, fitted):
     (tmp_path / "mine.txt").write_text("precious", encoding="utf-8")
     with pytest.raises(TrainingError, match="this exists and is not a classifier"):
         fitted.save(tmp_path)

@@ -48,7 +48,7 @@ def test_the_model_of_the_package_has_at_most_12_megabytes():
     assert 11 < small.megabytes <= 12
 
 
-def test_the_card_of_the_package_s_model_says_what_each_part_was_measured_to_find_and_not_to_find():
+def test_the_bundled_model_card_states_what_each_part_finds():
     model = disent.load("small")
     values = {(row["measure"], row["of"]): row["value"] for row in model.description["measured_packed"]}
     for language in model.languages:
@@ -77,7 +77,7 @@ def test_the_fingerprint_of_a_static_model_is_the_checksum_of_its_file(tmp_path)
     assert static.fingerprint == disent.load(tmp_path / "saved").fingerprint == written
 
 
-def test_a_missing_model_is_said_to_be_missing(shipped):
+def test_the_error_of_a_missing_model_lists_the_available_ones(shipped):
     assert disent.models() == []
     with pytest.raises(ValueError, match="comes without the model 'small'; load a folder or a head of your own"):
         disent.load()
@@ -102,7 +102,7 @@ def test_a_folder_of_a_static_model_is_recognised(shipped, tmp_path):
         disent.load(tmp_path / "mine")
 
 
-def test_what_names_no_model_is_refused_with_the_reason(tmp_path):
+def test_an_invalid_model_argument_is_refused_with_the_reason(tmp_path):
     static_model("mine").save(tmp_path / "mine")
     (tmp_path / "mine" / "model.json").write_text("{", encoding="utf-8")
     with pytest.raises(DamagedError, match=r"model\.json"):
@@ -165,14 +165,14 @@ disent.load(sys.argv[1])
 
 
 @pytest.mark.parametrize("path", ["my_models/mine", "README.md", "disent/models/small/model.safetensors"])
-def test_without_the_extra_a_path_that_is_no_model_is_named_and_nothing_to_install(path):
+def test_without_the_extra_an_invalid_path_error_suggests_no_installation(path):
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS, path], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert re.search(rf"TrainingError: {path}: (no trained head|there is no such file)", run.stderr)
 
 
-def test_without_the_extra_heads_results_and_the_command_line_say_what_to_install():
+def test_without_extras_errors_say_what_to_install():
     run = subprocess.run([sys.executable, "-c", BASE_ALONE], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = run.stdout.splitlines()
     assert all(line.startswith("this needs ") for line in lines)
@@ -257,13 +257,13 @@ def test_a_head_takes_lists_generators_and_arrays_in_blocks_of_any_size(head):
         head.encode(np.array("wake"))
 
 
-def test_no_text_is_a_matrix_without_rows_and_a_head_says_its_dimensions_length_and_device(head):
+def test_a_head_encodes_no_texts_as_zero_rows_and_reports_its_properties(head):
     assert head.encode([]).shape == (0, 2)
     assert {name: rows.shape for name, rows in head.encode_all([]).items()} == {"template": (0, 2), "residual": (0, 2)}
     assert (head.dim, head.names, head.max_length, head.device) == (2, ("template", "residual"), 64, "cpu")
 
 
-def test_vectors_of_a_head_have_unit_norm_if_that_is_asked_for(head):
+def test_head_vectors_have_unit_norm_on_request(head):
     assert np.linalg.norm(head.encode(["wake"], "residual", normalize=True)) == pytest.approx(1)
     assert np.linalg.norm(head.encode("wake")) == pytest.approx(17**0.5)
 
@@ -306,7 +306,7 @@ def test_an_embedding_is_named_by_either_word_of_a_head_and_of_a_static_model(he
         (lambda head: head.encode_all("a"), "texts must be a list of texts, not one text"),
     ],
 )
-def test_what_a_head_can_not_encode_is_refused_in_a_line(head, call, message):
+def test_texts_that_a_head_cannot_encode_are_refused_in_one_line(head, call, message):
     with pytest.raises(ValueError, match=message) as error:
         call(head)
     assert "\n" not in str(error.value)

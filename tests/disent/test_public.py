@@ -61,7 +61,7 @@ def test_neither_the_import_nor_asking_heads_and_tables_loads_anything_heavy(run
     assert loaded.strip() == "[]"
 
 
-def test_the_version_is_that_of_this_checkout_installed_or_not_and_is_looked_up_when_asked(root):
+def test_the_version_is_lazy_and_works_without_installation(root):
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     code = (
         "import disent, sys; print(sorted({'tomllib', 'importlib.metadata'} & set(sys.modules))); "
@@ -90,7 +90,7 @@ def test_type_checkers_accept_code_that_uses_it(tmp_path, root):
     assert checked.returncode == 0, checked.stdout
 
 
-def test_results_lie_where_the_command_line_puts_them_unless_told_otherwise(run, tmp_path):
+def test_the_default_results_folder_is_that_of_the_command_line(run, tmp_path):
     assert run.home == tmp_path / "home"
     assert disent.open(run.config.path).home == home_folder()
 

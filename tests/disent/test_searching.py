@@ -74,7 +74,7 @@ def printed(*arguments):
     return answer.stdout
 
 
-def test_an_index_on_disk_has_the_level_of_noise_that_is_measured_in_memory(requests):
+def test_an_index_on_disk_stores_the_noise_level_of_one_in_memory(requests):
     assert requests.noise == disent.Index.of(REQUESTS).noise
     stored = json.loads((requests.folder / "index.json").read_text())
     assert stored["noise"] == requests.noise
@@ -163,12 +163,12 @@ def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_,
         ({"only_language": "fr"}, "the index has no text in 'fr'; it has de, en"),
     ],
 )
-def test_what_is_wrong_with_a_question_is_told(index, arguments, message):
+def test_invalid_search_arguments_are_refused_with_the_reason(index, arguments, message):
     with pytest.raises(ValueError, match=message):
         index.search(**{"texts": "x", **arguments})
 
 
-def test_a_head_that_needs_a_language_is_asked_in_one(tmp_path):
+def test_a_language_specific_head_requires_the_language_of_texts(tmp_path):
     spoken = model(languages={"en", "de"})
     index = disent.Index.build(tmp_path / "index", spoken, TEXTS, language="en")
     assert index.search("wake nine", language="de")[0].text == "wake nine"
@@ -188,7 +188,7 @@ def test_a_head_that_needs_a_language_is_asked_in_one(tmp_path):
         ({"settings": "test"}, TEXTS, ValueError, "facet subtracts the mean of all texts that are encoded together"),
     ],
 )
-def test_an_index_is_made_of_a_list_of_texts_by_a_head_with_a_vector_for_each(tmp_path, head, texts, error, message):
+def test_building_an_index_refuses_invalid_texts_and_heads(tmp_path, head, texts, error, message):
     with pytest.raises(error, match=message):
         disent.Index.build(tmp_path / "index", model(**head), texts)
     assert not list(tmp_path.glob("index/part-*"))
@@ -204,7 +204,7 @@ def test_an_index_is_made_of_a_list_of_texts_by_a_head_with_a_vector_for_each(tm
         (lambda tagger: tagger.label([["wake"]], language="en"), "this head tags de only, not 'en'"),
     ],
 )
-def test_a_head_that_tags_has_no_embeddings_and_takes_lists_of_words_of_its_languages(call, message):
+def test_a_tagging_head_refuses_embedding_and_invalid_words(call, message):
     with pytest.raises(ValueError, match=message):
         call(model(embeddings=(), languages={"de"}))
 
@@ -243,9 +243,7 @@ def test_the_head_is_loaded_when_it_is_first_used(kept, loaded):
     assert loaded == [(kept.parent / "heads" / "en-de.safetensors", None, "cpu")]
 
 
-def test_an_index_finds_its_head_after_both_have_moved_and_says_nothing_of_the_folders_of_its_maker(
-    kept, loaded, tmp_path
-):
+def test_a_moved_index_finds_its_head_and_stores_no_absolute_path(kept, loaded, tmp_path):
     (tmp_path / "project").rename(tmp_path / "renamed")
     assert disent.Index.open(tmp_path / "renamed" / "index").search("wake")
     contents = json.loads((tmp_path / "renamed" / "index" / "index.json").read_text())
@@ -253,9 +251,7 @@ def test_an_index_finds_its_head_after_both_have_moved_and_says_nothing_of_the_f
     assert str(tmp_path) not in json.dumps(contents)
 
 
-def test_an_absolute_path_as_earlier_versions_wrote_is_not_followed_and_goes_when_texts_are_added(
-    kept, loaded, tmp_path
-):
+def test_a_stored_absolute_path_is_not_followed_and_is_dropped_on_update(kept, loaded, tmp_path):
     contents, head = json.loads((kept / "index.json").read_text()), kept.parent / "heads" / "en-de.safetensors"
     contents["head"]["places"].append(str(head))
     (kept / "index.json").write_text(json.dumps(contents))
@@ -282,7 +278,7 @@ def test_a_head_that_was_trained_again_is_refused(kept, loaded):
         disent.Index.open(kept).search("wake")
 
 
-def test_a_head_without_a_file_has_to_be_named_and_no_other_extends_its_index(index):
+def test_an_index_of_an_unsaved_head_needs_that_head_passed(index):
     with pytest.raises(
         TrainingError, match=r"its head \(facet on tiny, en-de\) was not loaded from a file. Name it as head="
     ):
@@ -361,7 +357,7 @@ def test_a_head_that_needs_languages_embeds_each_text_in_memory_in_its(monkeypat
         (["a"], {"settings": "test"}, "subtracts the mean of all texts"),
     ],
 )
-def test_what_can_not_be_searched_in_memory_is_refused(texts, head, message):
+def test_invalid_input_of_an_in_memory_search_is_refused(texts, head, message):
     with pytest.raises(ValueError, match=message):
         disent.Index.of(texts, model(**head))
 
@@ -461,7 +457,7 @@ for arguments in {commands!r}:
 """
 
 
-def test_a_file_of_texts_is_embedded_indexed_and_searched_and_a_model_checked_without_torch(tmp_path):
+def test_embed_index_search_and_check_run_without_torch(tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text(
         "weck mich um neun\nspiel etwas jazz\nerinnere mich um neun\nweck mich um neun\n", encoding="utf-8"

@@ -140,7 +140,7 @@ def test_a_table_of_a_single_language_is_refused_with_a_remedy(tmp_path):
     (["en;de", "play some; jazz", "stop;halt;x"], r"t.csv:3: 2 columns expected, 3 found"),
     (["en\tde", "stop\thalt"], r"separated by tabs: name it .tsv"),
 ])  # fmt: skip
-def test_a_table_that_is_not_enough_is_refused_with_its_reason_before_anything_is_trained(tmp_path, lines, problem):
+def test_an_insufficient_table_is_refused_before_training(tmp_path, lines, problem):
     if lines:
         (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(DisentError, match=problem):
@@ -157,7 +157,7 @@ def test_a_table_with_semicolons_is_read(tmp_path):
         disent.train(path, tmp_path / "mine")
 
 
-def test_a_model_is_replaced_and_other_files_are_kept_only_if_that_is_asked_for(trained, tmp_path):
+def test_overwriting_a_model_needs_a_flag_and_other_files_are_never_overwritten(trained, tmp_path):
     weights = (trained.folder / "README.md").read_bytes()
     with pytest.raises(ValueError, match=r"has a model already. Name a new one, or overwrite it \(--overwrite\)"):
         disent.train(table(tmp_path / "t.csv"), trained.folder)

@@ -80,7 +80,7 @@ def test_a_block_of_a_configuration_is_one(block, load):
         ("[[corpora]]\nname = 'a'\nformat = 'massive'\npath = 'gone'\ntrian = true", "did you mean 'train'"),
     ],
 )
-def test_a_key_or_name_that_does_not_exist_is_seen(text, message, load):
+def test_unknown_keys_and_names_in_blocks_are_detected(text, message, load):
     (fault,) = wrong(text, load)
     assert message in fault
 

@@ -37,7 +37,7 @@ def test_every_method_has_its_rows_and_there_are_no_others():
 
 
 @pytest.mark.parametrize("name", [name for name in equality.ROWS if PAGE[name][1]])
-def test_a_row_has_the_routes_of_the_code_each_within_what_an_export_allows(name, tmp_path):
+def test_a_row_has_the_routes_of_the_code_within_the_export_tolerance(name, tmp_path):
     head = open_head(equality.ROWS[name](tmp_path), device="cpu")
     cell, by, graph, loaded = PAGE[name]
     if head.method.labels:

@@ -80,7 +80,7 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_every_file_is_listed_and_every_row_belongs_to_one_table_and_ends_with_its_data_and_code():
+def test_every_result_row_belongs_to_one_table_and_has_data_and_code():
     listed = tables(ROOT)
     assert {table.file for table in listed} == {path.name for path in (ROOT / RESULTS).glob("*.csv")}
     for file in {table.file for table in listed}:
@@ -90,7 +90,7 @@ def test_every_file_is_listed_and_every_row_belongs_to_one_table_and_ends_with_i
         assert sorted(map(str, belonging)) == sorted(map(str, rows)), file
 
 
-def test_every_method_of_the_run_has_a_number_of_settings_that_were_tried_for_it():
+def test_every_method_states_the_number_of_tried_settings():
     tried = set(pc.read_csv(ROOT / "sql" / "published" / "settings_tried.csv")["method"].to_pylist())
     methods = load_config(ROOT / "configs" / "massive_minilm.toml").experiment.methods
     of_the_same = ("_head", "_1e-3", "_unified")  # and ablations: the settings of the method that they vary
@@ -128,7 +128,7 @@ def place(row: Row) -> tuple[str, str, str]:
     return row["claim"], row["dataset"], row["encoder"]
 
 
-def test_every_claim_that_is_not_held_has_a_cause_and_no_other_has_one():
+def test_exactly_the_claims_not_held_have_a_cause():
     with (ROOT / "sql" / "published" / "claim_causes.csv").open(encoding="utf-8", newline="") as file:
         causes = list(csv.DictReader(file))
     verdicts, explained = read_rows(ROOT, "claims.csv"), read_rows(ROOT, "claims_not_held.csv")
@@ -163,7 +163,7 @@ def data_out_of_step(project: Path) -> list[tuple[str, str]]:
     return [key for key, data in data_of_key.items() if len(data) > 1]
 
 
-def test_rows_are_of_the_present_or_of_earlier_code_and_those_of_an_encoder_were_made_from_the_same_data():
+def test_result_rows_have_valid_code_and_consistent_data_per_encoder():
     assert wrong_rows(ROOT) == []
     assert data_out_of_step(ROOT) == []
 
@@ -204,7 +204,7 @@ def test_writing_without_a_warehouse_keeps_the_figures_and_marks_what_is_wrong(p
     ]
 
 
-def test_writing_changes_a_page_between_its_comments_alone_and_twice_is_once(project):
+def test_writing_changes_only_generated_blocks_and_is_idempotent(project):
     list(write_results(project, {}))
     text = (project / "README.md").read_text(encoding="utf-8")
     before, after = PAGE.split("-->\n<!-- end -->")
@@ -239,7 +239,7 @@ def test_rows_of_methods_that_a_warehouse_lacks_are_kept_with_their_fingerprints
     assert written[1:] == [row for row in before if row["method"] in kept]
 
 
-def test_a_row_that_names_its_encoder_has_the_code_of_that_one():
+def test_a_row_with_an_encoder_has_the_code_for_that_encoder():
     config = load_config(ROOT / "configs" / "massive_minilm.toml")
     table = Table("x.csv", "", ("minilm_mean", "minilm_cls", "another"), ("all",), "", {})
     codes = [table.code(config, {"method": "raw", "encoder": name}) for name in ("minilm_mean", "minilm_cls")]

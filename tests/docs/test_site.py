@@ -71,7 +71,7 @@ def test_the_pages_of_the_warehouse_describe_every_relation_and_column():
         ("<link rel='stylesheet' href='//example.org/x.css'>", ["//example.org/x.css"]),
     ],
 )
-def test_what_leads_nowhere_or_is_fetched_elsewhere_is_found(tmp_path, body, addresses):
+def test_dead_links_and_external_resources_of_the_site_are_detected(tmp_path, body, addresses):
     site(tmp_path, page=body, other="<p id='here'></p>")
     assert faults(tmp_path) == [f"page.html: {address}" for address in addresses]
 
@@ -108,7 +108,7 @@ def test_indentation_goes_but_not_that_of_code(tmp_path):
     assert "<p>\na\nb</p>\n<pre>if x:\n    y\n\n    z</pre>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_page_is_cut_into_parts_that_have_all_of_it_and_link_to_each_other():
+def test_a_split_page_keeps_its_content_and_links_its_parts():
     whole = "# Use\n\nfirst\n\n## A head\n\nsecond\n\n## Search\n\nthird\n"
     first, second = cut("docs/use.md", whole).values()
     assert [part for part in ("first", "second", "third") if (part in first) == (part in second)] == []

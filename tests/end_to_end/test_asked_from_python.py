@@ -50,9 +50,7 @@ def assert_equal(ours, theirs):
 
 
 @pytest.mark.parametrize(("method", "seeds"), [("raw", ()), ("dream", (0, 1)), ("fmda", (0, 1))])
-def test_a_head_embeds_texts_of_the_corpora_to_the_bit_as_evaluation_does_with_each_of_its_seeds(
-    run, finished, method, seeds
-):
+def test_a_head_embeds_corpus_texts_bitwise_as_in_evaluation(run, finished, method, seeds):
     texts, head = stored_texts(run), run.head(method, encoder="tiny", pair="en-de")
     ours = head.embed(texts, language="en")
     assert_equal(ours, measured(finished, method, Texts.of("en", texts), 0 if seeds else None))
@@ -137,7 +135,7 @@ def test_a_name_that_does_not_exist_is_answered_by_those_that_do(run, arguments,
         ("x", {"language": "en"}, "must be a list"),
     ],
 )
-def test_what_a_head_can_not_embed_is_a_clear_error(run, texts, options, message):
+def test_unembeddable_texts_are_a_clear_error(run, texts, options, message):
     with pytest.raises(ValueError, match=message):
         run.head("dream", pair="en-de").embed(texts, **options)
 
@@ -153,7 +151,7 @@ def test_a_method_that_compares_tokens_has_no_vectors_and_one_that_embeds_no_lab
 # --- tables -----------------------------------------------------------------------------------------------
 
 
-def test_a_table_is_a_polars_frame_of_all_its_partitions_and_an_unknown_one_is_answered_by_those_there_are(run):
+def test_a_table_is_one_polars_frame_and_unknown_partitions_are_errors(run):
     utterances = run.table("utterances")
     assert isinstance(utterances, pl.DataFrame)
     assert set(utterances["language"]) == {"en", "de", "ja"}

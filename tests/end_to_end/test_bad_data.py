@@ -31,7 +31,7 @@ def truncate_line(project: Project, locale: str, number: int) -> None:
     project.file(locale).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def test_a_truncated_line_fails_naming_file_and_line_leaves_all_results_and_need_only_be_mended(copied):
+def test_a_truncated_line_fails_with_its_place_and_keeps_all_results(copied):
     before, intact = copied.computed(), copied.file("de-DE").read_bytes()
     truncate_line(copied, "de-DE", 7)
     result = copied.disent("materialize")
@@ -106,7 +106,7 @@ def test_a_damaged_part_of_the_embeddings_is_named_set_aside_and_encoded_again(c
     assert copied.materialize("key:embeddings/tiny/tiny_vectors", "--partition", "de")["encoded"] == 0
 
 
-def test_a_reader_of_a_damaged_table_names_it_and_the_next_run_makes_it_anew(copied):
+def test_a_damaged_table_is_named_and_rebuilt_by_the_next_run(copied):
     before, weights = whole(copied), copied.weights()
     table = copied.home / "tables" / "targets" / "aligned_pairs" / "en-de.parquet"
     table.write_bytes(table.read_bytes()[:-1] + b"?")

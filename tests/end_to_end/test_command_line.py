@@ -16,7 +16,7 @@ def test_help_names_every_command_and_cuts_no_description(fresh):
     assert fresh.disent("texts", "--help").stdout.startswith("Usage: ")
 
 
-def test_disent_alone_shows_where_it_works_and_what_to_run(fresh):
+def test_bare_disent_shows_paths_and_next_commands(fresh):
     result = fresh.disent()
     assert result.exit_code == 0
     assert f"Configuration: {fresh.config} " in result.stdout
@@ -24,14 +24,14 @@ def test_disent_alone_shows_where_it_works_and_what_to_run(fresh):
     assert "disent materialize " in result.stdout
 
 
-def test_the_settings_of_a_name_of_the_configuration_are_what_it_sets_and_the_keys_of_its_method(fresh):
+def test_settings_of_a_configured_name_show_its_overrides_and_method_keys(fresh):
     shown = fresh.disent("settings", "fmda_softmax").stdout
     assert shown.startswith("`fmda_softmax` is `fmda` with `learning_rate = 0.001`")
     assert '`contrast = "softmax"`' in shown.splitlines()[0]
     assert "\n### `fmda`\n" in shown
 
 
-def test_a_corpus_or_a_configuration_that_is_not_at_its_path_is_told_before_anything_runs(fresh):
+def test_missing_corpora_and_configurations_are_reported_before_a_run(fresh):
     fresh.configure('path = "corpus"', 'path = "nowhere"')
     line = 1 + fresh.config.read_text().splitlines().index('path = "nowhere"')
     for command in ("materialize", "status", "dev"):
@@ -70,7 +70,7 @@ MISTAKES = {
 }
 
 
-def test_a_mistake_in_the_call_exits_with_2_and_a_mistake_in_a_name_is_one_line_with_the_right_one(fresh):
+def test_a_usage_error_exits_with_2_and_a_misspelt_name_gets_a_suggestion(fresh):
     for arguments, message in MISTAKES.items():
         result = fresh.disent(*arguments)
         assert result.exit_code == 2, arguments
@@ -98,7 +98,7 @@ def test_a_mistake_in_the_configuration_exits_with_2_and_one_line_that_names_it(
     assert not fresh.home.exists()
 
 
-def test_a_warehouse_that_is_not_there_exits_with_1_and_says_what_to_do(fresh):
+def test_a_missing_warehouse_exits_with_1_and_a_remedy(fresh):
     for arguments in (("sql", "select 1"), ("leaderboard",), ("report",)):
         result = fresh.disent(*arguments)
         assert result.exit_code == 1
@@ -106,7 +106,7 @@ def test_a_warehouse_that_is_not_there_exits_with_1_and_says_what_to_do(fresh):
         assert len(result.stderr.splitlines()) == 1
 
 
-def test_one_partition_is_made_alone_and_with_debug_every_line_of_the_library_is_shown(fresh):
+def test_a_single_partition_is_materialised_and_debug_shows_library_logs(fresh):
     fresh.materialize("group:corpora", "--partition", "ja")
     tables = {path.name for path in fresh.home.glob("tables/corpora/utterances/sample/*.parquet")}
     assert tables == {"ja.parquet"}

@@ -155,7 +155,7 @@ def of_lineages(names: Iterable[str]) -> list[str]:
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def test_keys_and_steps_of_a_lineage_begin_with_its_prefix_its_groups_end_with_it_and_it_depends_on_no_other(
+def test_a_lineage_is_namespaced_by_its_prefix_and_independent_of_others(
     repository,
 ):
     nodes = [node for node in repository.asset_graph.asset_nodes if node.key.path != ["corpora", "utterances"]]
@@ -172,7 +172,7 @@ def test_keys_and_steps_of_a_lineage_begin_with_its_prefix_its_groups_end_with_i
     )
 
 
-def test_each_lineage_has_jobs_a_sensor_and_schedules_of_its_own_that_wait_until_started(repository):
+def test_each_lineage_has_separate_jobs_and_initially_stopped_schedules(repository):
     started = [*repository.sensor_defs, *repository.schedule_defs]
     assert {definition.name: definition.job_name for definition in started} == {
         f"{name}__{starter}": f"{name}__{job}" for name in ("first", "second") for starter, job in STARTERS.items()
@@ -182,7 +182,7 @@ def test_each_lineage_has_jobs_a_sensor_and_schedules_of_its_own_that_wait_until
     assert steps == ["first__make_what_is_stale", "second__make_what_is_stale"]
 
 
-def test_steps_on_a_gpu_have_a_pool_of_their_prefix_or_the_one_that_is_named(host, monkeypatch):
+def test_gpu_steps_use_the_pool_of_their_prefix_or_a_configured_one(host, monkeypatch):
     monkeypatch.setattr(factory, "_has_gpu", lambda: True)
     text = host.second.config.read_text(encoding="utf-8").replace('device = "cpu"', "")
     path = host.second.folder / "gpu.toml"
@@ -246,9 +246,7 @@ def test_a_refresh_is_one_run_in_the_instance_of_the_project(host, definitions, 
     assert not (project.home / "dagster" / "storage").exists()
 
 
-def test_the_summary_of_a_week_and_the_report_are_assets_of_each_lineage_made_of_its_own_warehouse(
-    host, definitions, tmp_path
-):
+def test_each_lineage_has_a_weekly_summary_and_report_of_its_warehouse(host, definitions, tmp_path):
     project = host.second
     workspace = Workspace(load_config(project.config), project.home, ("second",))
     keys = [dg.AssetKey(["second", "warehouse", name]) for name in ("report", "weekly_summary")]
@@ -268,7 +266,7 @@ def test_the_summary_of_a_week_and_the_report_are_assets_of_each_lineage_made_of
     assert {"report.html", "weekly_summary.md"} <= {path.name for path in project.home.iterdir()}
 
 
-def test_a_refresh_ends_the_runs_of_a_killed_one_of_its_own_lineage_only(host, tmp_path):
+def test_a_refresh_ends_lost_runs_of_its_lineage_only(host, tmp_path):
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         for number, home in enumerate((host.first.home, host.second.home)):
             with used(instance, home):

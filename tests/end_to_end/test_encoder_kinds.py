@@ -37,7 +37,7 @@ def test_a_kind_needs_no_line_if_the_configuration_names_its_class():
     assert name_of_kind(ToyConfig(name="letters")) == "toy_kind:ToyConfig"
 
 
-def test_what_is_no_kind_is_refused_with_the_kinds_that_there_are(fresh):
+def test_the_error_of_an_unknown_encoder_kind_lists_the_known_ones(fresh):
     for kind, problem in (("tor", "choose one of huggingface, scratch"), ("toy_kind:count_letters", "name a subclass")):
         fresh.configure('kind = "scratch"', f'kind = "{kind}"')
         with pytest.raises(ConfigError, match=rf"disent.toml:\d+: encoders.0..kind: .*{problem}"):

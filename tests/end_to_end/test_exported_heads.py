@@ -94,7 +94,7 @@ def test_the_card_has_what_the_run_has_measured_of_these_weights(exported, finis
         assert f"| {row['value']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}] | {row['n']} |" in card
 
 
-def test_a_head_with_code_of_its_own_says_how_it_is_loaded_and_a_refusal_is_one_line(finished, tmp_path):
+def test_exporting_a_head_with_code_says_how_to_load_it(finished, tmp_path):
     result = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))
     assert 'out", trust_remote_code=True)' in result.stdout, result.output
     again = finished.disent("export", str(head_file(finished, "fmda")), str(tmp_path / "out"))

@@ -43,7 +43,7 @@ def curve_of(project, name):
     return rows(project.home / "tables" / "heads" / "training_curve" / "tiny" / name / f"{MIXTURE}.parquet")
 
 
-def test_every_variant_has_weights_of_its_own_and_nothing_of_stage_1_beside_them_and_is_on_the_leaderboard(project):
+def test_every_fmda_variant_has_separate_weights_and_leaderboard_rows(project):
     weights = project.weights()
     assert set(weights) == {f"tiny/{name}/{MIXTURE}" for name in ("fmda-contrast", "fmda_contrast", "fmda_two_stage")}
     assert len(set(weights.values())) == 3

@@ -57,7 +57,7 @@ HOMES = {
 }
 
 
-def test_a_path_that_cannot_be_a_home_is_told_in_one_line(fresh):
+def test_an_invalid_home_path_is_one_error_line(fresh):
     for home, problem in HOMES.values():
         path = home if home[0] in "/~" else str(fresh.folder / home)
         for command in ("status", "materialize"):
@@ -87,7 +87,7 @@ def test_a_home_that_may_only_be_read_can_be_looked_at(copied, tmp_path):
         assert "stale   corpora/utterances [de]" in copied.disent("status").stdout
 
 
-def test_the_web_server_shows_a_copy_of_the_state_of_a_home_that_may_only_be_read(copied, monkeypatch):
+def test_the_web_server_shows_a_copy_of_a_read_only_home(copied, monkeypatch):
     monkeypatch.setenv("DAGSTER_HOME", "")
     with taken_away(copied.home), shown_state(copied.home):
         copy = Path(os.environ["DAGSTER_HOME"])
@@ -97,7 +97,7 @@ def test_the_web_server_shows_a_copy_of_the_state_of_a_home_that_may_only_be_rea
     assert not copy.exists()
 
 
-def test_a_home_that_may_not_be_written_or_read_is_told_in_one_line(copied):
+def test_an_unwritable_or_unreadable_home_is_one_error_line(copied):
     with taken_away(copied.home):
         line = complaint(copied.disent("materialize"))
         assert f"{copied.home}: this folder may be read but not written" in line

@@ -72,7 +72,7 @@ def test_status_names_the_changed_file_as_the_cause_and_nothing_of_other_languag
     assert int(depending[1]) > 15
 
 
-def test_what_depends_on_the_changed_utterance_alone_is_made_again(edit):
+def test_only_dependents_of_the_changed_utterance_are_rebuilt(edit):
     new = changed(edit.before, edit.after)
     assert 1 <= edit.after.counts["encoded"] <= 3
     others = {path for path in edit.before.results if parts(path) & UNTOUCHED or path.startswith("encoders/")}
@@ -87,7 +87,7 @@ def test_what_depends_on_the_changed_utterance_alone_is_made_again(edit):
     assert edit.after.status.endswith(" fresh, 0 stale, 0 missing\n")
 
 
-def test_a_change_that_is_taken_back_encodes_nothing_and_gives_the_old_weights_and_numbers(edit):
+def test_a_reverted_change_encodes_nothing_and_restores_weights_and_metrics(edit):
     assert edit.restored.counts["encoded"] == 0
     assert edit.restored.weights == edit.before.weights
     assert edit.restored.metrics == edit.before.metrics
@@ -111,7 +111,7 @@ def test_an_edit_of_train_makes_exactly_the_heads_and_metrics_stale_that_read_it
     assert stale_of_methods(copied) == HEADS | METRICS_OF
 
 
-def test_an_edit_of_test_trains_nothing_and_its_numbers_are_stale_until_the_warehouse_has_read_them(copied):
+def test_an_edit_of_test_trains_nothing_and_marks_metrics_stale_until_refresh(copied):
     weights = copied.weights()
     copied.change_word("de-DE", split="test")
     assert copied.materialize(GATES)["encoded"] >= 1
@@ -127,7 +127,7 @@ def test_an_edit_of_test_trains_nothing_and_its_numbers_are_stale_until_the_ware
     assert copied.ask("select count(*) as n from metrics where refresh = 2") == [run]
 
 
-def test_what_is_made_from_a_stale_table_is_not_called_up_to_date(copied):
+def test_building_on_a_stale_unselected_table_warns(copied):
     copied.change_word("de-DE", split="test")
     done = copied.disent("materialize", "key:heads/*", "key:heads/tiny/raw_head", "--partition", "en-de")
     warning = done.stderr.splitlines()[-1]

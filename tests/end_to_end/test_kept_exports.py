@@ -77,7 +77,7 @@ def card(project: Project) -> str:
     return (folder(project) / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_folder_is_made_with_the_rest_loads_without_disent_and_has_what_was_measured(kept, tmp_path):
+def test_a_kept_export_loads_without_disent_and_has_measurements(kept, tmp_path):
     assert kept.disent("status", "--check").exit_code == 0
     assert status(kept) == "fresh"
     output = tmp_path / "vectors.npy"
@@ -122,9 +122,7 @@ def test_it_follows_its_head_and_is_not_written_again_for_anything_else(kept, tm
     assert disent.load(folder(project)).fingerprint == weights != disent.load(folder(kept)).fingerprint
 
 
-def test_a_failure_or_a_kill_while_it_is_written_leaves_the_old_folder_and_the_next_run_makes_the_new_one(
-    kept, tmp_path, monkeypatch
-):
+def test_an_interrupted_export_keeps_the_old_folder_until_the_next_run(kept, tmp_path, monkeypatch):
     project = kept.copy(tmp_path)
     before = files(project)
     project.configure('licence = "CC0-1.0"', 'licence = "MIT"')

@@ -61,14 +61,14 @@ def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings
     assert "32/32" in capsys.readouterr().err
 
 
-def test_a_folder_of_results_can_be_moved_and_a_file_that_is_not_there_is_told(finished, copied, tmp_path):
+def test_heads_of_a_moved_results_folder_load_and_missing_files_are_errors(finished, copied, tmp_path):
     before = disent.load(head_file(finished, "dream")).encode(TEXTS)
     np.testing.assert_array_equal(disent.load(head_file(copied, "dream")).encode(TEXTS), before)
     with pytest.raises(TrainingError, match="there is no such file"):
         disent.load(tmp_path / "none.safetensors")
 
 
-def test_an_encoder_that_is_gone_or_another_one_is_refused_and_may_be_named(copied, tmp_path):
+def test_a_missing_or_changed_encoder_is_refused_and_can_be_passed(copied, tmp_path):
     path, folder = head_file(copied, "dream"), copied.workspace.encoder("tiny")
     before = disent.load(path).encode(TEXTS)
     moved = tmp_path / "moved"

@@ -49,7 +49,7 @@ def measured(project, task: str, method: str = "dream") -> list[tuple[str, str, 
     return sorted((row["trained_on"], row["dataset"], row["evaluated_on"]) for row in project.ask(sql))
 
 
-def test_a_method_trains_on_sentence_pairs_and_is_measured_on_what_its_languages_offer(project):
+def test_a_method_trains_on_sentence_pairs_and_is_measured_on_all_applicable_tasks(project):
     tasks = ["heldout_retrieval", "tatoeba_retrieval", "sts", "crosslingual_retrieval"]
     project.configure("[evaluation]", f'[evaluation]\nhubness = ["none", "train_bias"]\ntasks = {tasks}')
     project.materialize()
@@ -104,7 +104,7 @@ MISSED = {
 }
 
 
-def test_what_a_method_misses_in_sentence_pairs_is_said_with_the_name_of_the_head(project):
+def test_the_error_of_unsuitable_sentence_pairs_names_the_head(project):
     text = project.config.read_text(encoding="utf-8")
     bitext = corpus("bitext", "moses", splits=[0.6, 0.2, 0.2])
     project.config.write_text(bitext + text[text.index("[[encoders]]") :], encoding="utf-8")

@@ -51,7 +51,7 @@ def project(fresh, tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_what_the_package_lacks_is_told_with_file_and_line(project):
+def test_the_error_of_a_missing_plugin_module_has_file_and_line(project):
     project.configure("my_package.task", "my_package.tasks")
     with pytest.raises(ConfigError, match=r"disent.toml:\d+: evaluation.tasks: .*no module 'my_package.tasks'"):
         load_config(project.config)

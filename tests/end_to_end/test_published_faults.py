@@ -41,7 +41,7 @@ def rows(project, table, corpus, name):
     return read_table(project.workspace.table("corpora", table, corpus, name), SCHEMAS[table]).to_pylist()
 
 
-def test_all_that_can_be_read_is_read_and_the_run_ends_with_a_list_of_the_rest(release, result):
+def test_readable_partitions_are_made_and_failed_ones_listed(release, result):
     assert result.exit_code == 1
     assert result.stdout.startswith("6 tables made, ")
     failed = [line for line in result.stderr.splitlines() if line.startswith("failed: ")]
@@ -54,7 +54,7 @@ def test_all_that_can_be_read_is_read_and_the_run_ends_with_a_list_of_the_rest(r
     assert [(row["pair_id"], row["split"]) for row in both][1:3] == [("2", "test"), ("4b-1", "dev")]
 
 
-def test_each_fault_of_a_file_is_told_once_and_a_warning_names_all_its_languages(result):
+def test_each_file_fault_is_logged_once_and_warnings_are_grouped_by_language(result):
     faults = [line for line in result.stderr.splitlines() if line.endswith("in this file)")]
     assert len(faults) == len(set(faults)) == 8
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]

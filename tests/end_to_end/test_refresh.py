@@ -179,7 +179,7 @@ def test_a_second_edit_during_the_refresh_is_not_lost(dev):
     assert dev.statuses(first) == ["SUCCESS", "SUCCESS"]
 
 
-def test_a_broken_line_is_told_and_not_repeated_until_it_is_mended(dev):
+def test_a_broken_line_alerts_once_until_it_is_fixed(dev):
     whole = dev.project.file("de-DE").read_text(encoding="utf-8")
     broken = time.time()
     dev.project.file("de-DE").write_text(f"{{broken\n{whole}", encoding="utf-8")
@@ -194,7 +194,7 @@ def test_a_broken_line_is_told_and_not_repeated_until_it_is_mended(dev):
     assert dev.statuses(broken) == ["FAILURE", "SUCCESS"]
 
 
-def test_a_killed_refresh_is_told_and_repeated(dev):
+def test_a_killed_refresh_alerts_and_is_repeated(dev):
     before, edited = len(dev.alerts), dev.edit("drittens")
     until(lambda: ("corpora/utterances", "de") in dev.steps(edited))
     killed = dev.refreshes(edited)[0].dagster_run.run_id

@@ -54,7 +54,7 @@ def words(project: Project) -> set[str]:
     return {row["text"].split(" ")[0] for row in project.ask("select text from corpora.utterances")}
 
 
-def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse_though_another_language_fails(copied):
+def test_an_edit_reaches_the_warehouse_even_if_another_language_fails(copied):
     intact = copied.file("ja-JP").read_bytes()
     copied.file("ja-JP").write_text("{broken\n", encoding="utf-8")
     copied.change_word("de-DE", split="test")
@@ -75,7 +75,7 @@ def test_an_edit_makes_what_depends_on_it_and_reaches_the_warehouse_though_anoth
     assert (made, number_of(copied, again)) == ([], None)
 
 
-def test_an_unreadable_file_is_told_and_results_stay(copied):
+def test_an_unreadable_file_is_reported_and_keeps_results(copied):
     copied.file("de-DE").unlink()
     before = copied.computed()
     for everything in (False, True):
@@ -86,7 +86,7 @@ def test_an_unreadable_file_is_told_and_results_stay(copied):
     assert "failed  corpora/utterances [de]" in copied.disent("status").stdout
 
 
-def test_the_pages_of_the_warehouse_warn_of_figures_that_a_failed_step_has_left_old(copied):
+def test_warehouse_pages_warn_of_figures_outdated_by_a_failed_step(copied):
     text = copied.file("de-DE").read_text(encoding="utf-8")
     copied.file("de-DE").write_text("{broken\n", encoding="utf-8")
     refresh(copied)

@@ -58,7 +58,7 @@ def test_the_report_asks_nothing_of_elsewhere(page):
     assert not re.search(r"https?:|<script\s|<link|@import", re.sub(r"base64,[^\"]+", "", page))
 
 
-def test_the_report_of_an_unchanged_run_is_unchanged_and_lies_beside_the_warehouse_by_default(page, drawing):
+def test_the_report_is_deterministic_and_placed_beside_the_warehouse(page, drawing):
     assert drawing.disent(*ASKED).stdout == f"{drawing.home / 'report.html'}\n"
     assert (drawing.home / "report.html").read_text(encoding="utf-8") == page
 
@@ -70,7 +70,7 @@ SHOWN = {
 }
 
 
-def test_steps_show_their_pictures_without_a_click_and_those_lost_by_a_killed_run_are_drawn_again(copied, drawn):
+def test_steps_show_pictures_inline_and_lost_ones_are_redrawn(copied, drawn):
     for folder in ("tiny/dream/en-de", "warehouse"):
         shutil.rmtree(copied.home / "plots" / folder)
     *of_pair, database = (f"key:{asset}" for asset in SHOWN)

@@ -135,7 +135,7 @@ REFUSED = [
 ]
 
 
-def test_what_is_wrong_is_one_line_and_nothing_is_written(head, tmp_path, monkeypatch):
+def test_embed_errors_are_one_line_and_write_nothing(head, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, content in {"empty.txt": "", "bad.txt": "a\n\n", "good.txt": "a\n"}.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -158,7 +158,7 @@ def test_texts_are_not_read_for_what_is_refused(head, index, tmp_path, monkeypat
     assert run(command, tmp_path / "in.txt", *wrong, "--head", head).exit_code
 
 
-def test_a_language_that_the_head_has_not_seen_is_told_once(head, tmp_path):
+def test_an_unseen_language_warns_once(head, tmp_path):
     for language, times in (("en", 0), ("english", 1)):
         arguments = ("embed", "-", tmp_path / "out.npy", "--head", head, "--language", language)
         result = run(*arguments, stdin="play jazz\nwake me\n")
@@ -200,7 +200,7 @@ def test_an_index_is_extended_without_naming_its_head(index, texts, tmp_path):
     assert result.stdout == f"{copy}: 41 texts; 1 new\n"
 
 
-def test_texts_that_are_dropped_are_told_in_the_last_line(index, tmp_path):
+def test_dropped_texts_are_reported_in_the_last_line(index, tmp_path):
     copy = shutil.copytree(index, tmp_path / "index")
     part = german_part(copy)
     (part / "embeddings.parquet").write_bytes(b"x")
@@ -269,7 +269,7 @@ def test_without_faiss_the_command_says_how_to_install_it(head, texts, tmp_path,
     assert "pip install 'disent-embeddings[faiss]'" in result.stderr
 
 
-def test_a_name_that_the_configuration_has_not_is_told_with_those_it_has(finished, texts, tmp_path):
+def test_the_error_of_an_unknown_head_name_lists_the_configured_ones(finished, texts, tmp_path):
     for name in ("projection@tiny:en-de", "fmda@none:en-de", "fmda@tiny:en-xx"):
         result = finished.disent("index", str(texts), str(tmp_path / "index"), "--head", name)
         assert result.exit_code == 2
@@ -302,7 +302,7 @@ def test_queries_of_a_file_or_standard_input_are_answered_in_order_each_in_its_l
     assert [(hit["query"], hit["language"]) for hit in json.loads(result.stdout)] == [("play", "de"), ("wake", "de")]
 
 
-def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
+def test_the_error_of_a_missing_head_names_the_option(index, tmp_path):
     copy = shutil.copytree(index, tmp_path / "index")
     contents = json.loads((copy / "index.json").read_text(encoding="utf-8"))
     contents["head"]["places"] = ["nowhere"]
@@ -320,7 +320,7 @@ def test_a_head_that_is_gone_is_told_in_options(index, tmp_path):
         (["x", "--head", "nowhere"], 2, "there is no model 'nowhere' and no such file"),
     ],
 )
-def test_what_is_wrong_with_a_question_is_one_line(index, arguments, code, problem):
+def test_search_errors_are_one_line(index, arguments, code, problem):
     result = run("search", index, *arguments)
     assert (result.exit_code, result.stderr.count("\n")) == (code, 1)
     assert f"disent: {problem}" in result.stderr

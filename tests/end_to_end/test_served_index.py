@@ -65,7 +65,7 @@ def test_the_page_has_the_answers_of_the_index(served, index):
         assert hits == [hit._asdict() for hit in expected]
 
 
-def test_the_page_says_what_it_searches_in_and_a_text_that_the_encoder_refuses_is_an_error(served):
+def test_the_page_names_head_and_size_and_refused_texts_are_400(served):
     with urlopen(served[0]) as answer:
         shown = answer.read().decode()
     assert "fmda on tiny, en-de, seed 0" in shown
@@ -82,7 +82,7 @@ def test_an_interrupt_ends_it_without_an_error(served):
     assert process.wait(60) == 0
 
 
-def test_a_head_that_is_gone_and_a_damaged_file_are_told_before_anything_listens(index, tmp_path, monkeypatch):
+def test_a_missing_head_and_a_damaged_file_fail_before_serving(index, tmp_path, monkeypatch):
     monkeypatch.setattr(app, "run", lambda *_, **__: pytest.fail("it listens"))
     assert run(index, "--head", tmp_path / "no.safetensors").exit_code == 1
     copied = shutil.copytree(index, tmp_path / "index")

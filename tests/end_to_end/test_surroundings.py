@@ -139,7 +139,7 @@ def test_an_edit_of_another_language_disturbs_no_reading(fresh, monkeypatch):
 # --- clock ------------------------------------------------------------------------------------------------
 
 
-def test_what_a_run_makes_while_the_clock_is_set_back_is_up_to_date_for_the_next(copied, monkeypatch):
+def test_a_clock_set_back_during_a_run_makes_nothing_stale(copied, monkeypatch):
     utterances = copied.utterances("de-DE")
     for name in ("utt", "annot_utt"):
         utterances[3][name] = f"unvergleichlich {utterances[3][name]}"
@@ -206,5 +206,5 @@ def test_an_archive_that_the_disk_fails_to_read_is_not_called_damaged(tmp_path, 
         data_files(archive)
 
 
-def test_a_process_that_could_not_read_a_mapped_file_is_told_as_that():
+def test_sigbus_is_reported_as_an_unreadable_mapped_file():
     assert "could not read a mapped file" in how_ended(-signal.SIGBUS)

@@ -23,7 +23,7 @@ def reader(tmp_path_factory):
         yield reader
 
 
-def test_a_corpus_of_ones_own_is_read_trained_on_and_compared(reader):
+def test_the_corpus_tutorial_trains_a_head(reader):
     assert (reader.folder / "data" / "heads" / "tiny" / "facet" / "en-nl.safetensors").is_file()
 
 
@@ -32,7 +32,7 @@ def test_the_other_tutorials_run_on_what_the_first_has_made(reader, page):
     reader.read(page)
 
 
-def test_what_a_command_did_not_print_is_seen():
+def test_missing_command_output_is_detected():
     assert missing("facet  80 [55, 93]\nraw", "facet 7 [5,  9.5]\nraws") == ["raw"]
     assert missing("facet  80 [55, 93]", "\nfacet 7    [5, 9.5]") == []
 

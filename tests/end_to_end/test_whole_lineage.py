@@ -69,7 +69,7 @@ def test_the_leaderboard_shows_what_is_ranked_and_with_all_the_rest(finished):
     assert len(everything.splitlines()) > len(brief.splitlines()) > 4
 
 
-def test_the_leaderboard_is_one_screen_that_says_what_to_do_next_and_of_one_task_has_only_its_rows(finished):
+def test_the_leaderboard_fits_one_screen_and_suggests_commands(finished):
     lines = finished.disent("leaderboard").stdout.splitlines()
     assert len(lines) <= 30
     assert max(map(len, lines)) <= 100
@@ -84,7 +84,7 @@ def test_the_leaderboard_is_one_screen_that_says_what_to_do_next_and_of_one_task
     assert {line.split(",")[0] for line in result.stdout.splitlines()[1:]} == {"template_retrieval"}
 
 
-def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(copied):
+def test_the_leaderboard_of_a_task_without_results_explains_why(copied):
     result = copied.disent("leaderboard", "sts")
     assert result.exit_code == 1
     assert "there are no results for sts" in result.stderr
@@ -95,7 +95,7 @@ def test_the_leaderboard_of_a_task_without_corpus_or_that_is_left_out_says_so(co
     assert "sts is not among the tasks of this configuration" in result.stderr
 
 
-def test_every_method_embedding_and_task_is_on_the_leaderboard_with_all_that_it_applies_to(finished):
+def test_every_method_embedding_and_task_is_on_the_leaderboard(finished):
     actual = {(row["method"], row["embedding"]) for row in finished.ask("select * from leaderboard")}
     expected = {
         (config.name, embedding)
@@ -127,7 +127,7 @@ def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_languag
     assert {where for _, where in measured} == {"en", "de", "ja", "en-de", "de-en", "en-ja", "ja-en"}
 
 
-def test_a_mixture_measures_an_untrained_method_only_on_what_no_earlier_training_set_has(copied):
+def test_a_mixture_measures_untrained_methods_only_on_new_scopes(copied):
     copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
     tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
     config = copied.workspace.config
@@ -145,7 +145,7 @@ def test_every_seed_has_rows_of_its_own_and_an_aggregate(finished):
 # --- what Dagster shows -----------------------------------------------------------------------------------
 
 
-def test_no_check_that_must_hold_fails_and_one_of_a_pair_is_not_covered_by_another(events):
+def test_no_error_check_fails_and_every_pair_has_its_checks(events):
     checks = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
     must = [check for check in checks if check.severity == dg.AssetCheckSeverity.ERROR]
     assert [(check.asset_key, check.check_name) for check in must if not check.passed] == []

@@ -31,7 +31,7 @@ def written(copied):
     return write
 
 
-def test_every_method_of_a_finished_run_has_a_row_of_the_present_code_with_its_figures(written, copied):
+def test_every_finished_method_has_a_row_with_current_code_and_figures(written, copied):
     codes = written()
     assert set(codes) == {"raw", "dream", "fmda", "fmda_softmax"}
     assert EARLIER not in codes.values()
@@ -59,7 +59,7 @@ def test_rows_that_were_made_with_other_settings_are_marked(copied, written, old
     assert {method for method, code in written().items() if code == EARLIER} == marked
 
 
-def test_a_warehouse_whose_head_is_gone_is_of_earlier_code(copied, written):
+def test_a_method_with_deleted_weights_counts_as_earlier_code(copied, written):
     for path in (copied.home / "heads" / "tiny" / "dream").glob("en-de.safetensors*"):
         path.unlink()
     assert [method for method, code in written().items() if code == EARLIER] == ["dream"]
@@ -72,7 +72,7 @@ def look(project):
     return outlook(project.folder, "disent.toml", project.home)
 
 
-def test_a_finished_run_has_nothing_to_make_and_what_an_edit_makes_stale_is_told_with_its_time(copied):
+def test_a_finished_run_has_no_due_steps_and_an_edit_is_estimated_in_time(copied):
     work, before = look(copied), copied.results()
     assert (work.due, work.steps > 10) == (0, True)
     assert str(work).endswith(f"0 of {work.steps} steps to make")

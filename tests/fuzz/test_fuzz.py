@@ -25,7 +25,7 @@ def quiet():
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_files_are_valid_as_they_are_and_mutated_ones_are_read_or_refused(tmp_path, name):
+def test_original_files_are_valid_and_mutated_ones_are_read_or_refused(tmp_path, name):
     write(TARGETS[name].files, tmp_path / "as they are")
     TARGETS[name].read(tmp_path / "as they are")
     count = 200 if name in HEADS else 60
@@ -67,7 +67,7 @@ FOUND: dict[str, tuple[str, int] | tuple[str, int, int]] = {
 
 
 @pytest.mark.parametrize("what", FOUND)
-def test_what_was_found_stays_mended(tmp_path, what):
+def test_earlier_findings_stay_fixed(tmp_path, what):
     name, number, *seeds = FOUND[what]
     seed = seeds[0] if seeds else 0
     assert try_inputs(TARGETS[name], tmp_path / "in", seed, range(number, number + 1)).failures == {}
@@ -80,7 +80,7 @@ def test_inputs_are_the_same_for_the_same_seed():
     assert first == same != of_other_seed
 
 
-def test_a_failure_is_found_and_told_by_its_place(tmp_path):
+def test_a_failure_is_reported_with_its_place(tmp_path):
     def broken(folder):
         raise KeyError(folder)
 

@@ -41,7 +41,7 @@ def test_the_lease_of_a_dead_holder_is_taken_over_and_its_renewal_is_refused(buc
         lease.renew()
 
 
-def test_a_zombie_that_gives_its_lease_back_takes_it_from_nobody(bucket):
+def test_a_zombie_releasing_its_lease_does_not_affect_the_new_holder(bucket):
     zombie = lease_of(bucket)
     with leased(bucket, KEY, DEAD) as lease:
         zombie.release()
@@ -114,7 +114,7 @@ def take_over(bucket):
         held = bucket.read(key)  # it was renewed meanwhile
 
 
-def test_whoever_has_lost_a_lease_publishes_nothing(machines):
+def test_a_process_that_lost_its_lease_publishes_nothing(machines):
     if machines.bucket is None:
         pytest.skip("the system releases the lock of a dead process")
     here, there = machines.new(), machines.new()

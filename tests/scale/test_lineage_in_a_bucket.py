@@ -21,7 +21,7 @@ def in_a_bucket(address, tmp_path):
     return RemoteProject(bench.new_lineage(tmp_path / "remote", bench.SMALLEST).folder, address)
 
 
-def test_it_has_the_tables_weights_metrics_and_warehouse_of_one_in_a_folder(in_a_bucket, tmp_path):
+def test_a_lineage_in_a_bucket_equals_one_in_a_folder(in_a_bucket, tmp_path):
     (tmp_path / "local").mkdir()
     local = bench.new_lineage(tmp_path / "local", bench.SMALLEST)
     assert local.materialize() == in_a_bucket.materialize()
@@ -54,14 +54,14 @@ def test_a_kept_export_is_in_the_bucket_and_another_machine_fetches_it_whole(in_
     check_folder(its)
 
 
-def test_a_machine_makes_what_depends_on_what_another_has_embedded(in_a_bucket):
+def test_a_machine_builds_on_embeddings_of_another(in_a_bucket):
     in_a_bucket.materialize("+key:heads/tiny/tiny_training_data")
     other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
     assert other.materialize("key:heads/tiny/dream_head", "--partition", "en-de")["made"] == 1
 
 
 @pytest.mark.parametrize("store", ["file", "s3"])
-def test_a_machine_reads_the_corpus_that_another_has_downloaded_and_not_an_older_one(in_a_bucket, store):
+def test_a_machine_reads_the_newest_corpus_downloaded_by_another(in_a_bucket, store):
     other = RemoteProject(in_a_bucket.folder, in_a_bucket.address, machine="other")
     published, was = f"{in_a_bucket.address}/corpora", 'path = "corpus"'
     archive = in_a_bucket.folder / "published.tar.gz"
@@ -113,7 +113,7 @@ def test_a_bucket_of_another_configuration_is_refused_on_any_machine(in_a_bucket
 
 
 @pytest.mark.parametrize("lost", ["", ".manifest"])
-def test_what_is_gone_from_the_bucket_is_missing_and_the_next_run_makes_it(in_a_bucket, lost):
+def test_objects_deleted_from_the_bucket_are_missing_and_rebuilt(in_a_bucket, lost):
     in_a_bucket.materialize()
     bucket, whole = Bucket(in_a_bucket.address), rebuilds.warehouse(in_a_bucket.home)
     for of in ("embeddings/sentence_vectors/", "corpora/utterances/", "targets/", "evaluation/metrics/"):

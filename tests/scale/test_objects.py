@@ -83,7 +83,7 @@ def test_a_store_that_lets_two_racing_writes_pass_is_refused_in_one_line(careles
     assert bucket.listed() == []
 
 
-def test_what_a_racing_write_lacks_is_raised_where_it_was_asked_for():
+def test_errors_of_racing_writes_are_raised_in_the_caller():
     class Bare(Bucket):
         """Without the extra."""
 
@@ -142,7 +142,7 @@ def test_a_store_that_has_never_answered_is_not_waited_for(proxy, address):
         bucket.read("key")
 
 
-def test_a_refusal_that_is_cut_is_asked_for_again(proxy, home):
+def test_a_truncated_refusal_is_retried(proxy, home):
     bucket = home.bucket
     version = bucket.create("key", b"first")
     assert bucket.replace("key", b"second", version) is not None

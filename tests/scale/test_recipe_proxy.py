@@ -70,7 +70,7 @@ def ask() -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.parametrize("address", [SHOW, EDIT])
-def test_nobody_is_let_in_without_a_login(ask, address):
+def test_access_without_a_login_is_401(ask, address):
     assert ask(address).endswith(" 401")
 
 

@@ -51,7 +51,7 @@ def bytes_of(bucket):
     return sorted(entry.key for entry in bucket.listed() if entry.key.startswith(f"{RESULT}/"))
 
 
-def test_what_is_recorded_is_known_without_the_bytes(shared):
+def test_facts_of_a_result_are_known_without_fetching_it(shared):
     here, there = shared.new(), shared.new()
     with write_result(here / RESULT, rows=3) as temporary:
         temporary.write_text("content")
@@ -60,7 +60,7 @@ def test_what_is_recorded_is_known_without_the_bytes(shared):
     assert not (there / RESULT).exists()
 
 
-def test_a_copy_that_made_room_for_others_is_fetched_again_and_one_that_was_read_stays(shared):
+def test_an_evicted_copy_is_refetched_and_a_recently_read_one_stays(shared):
     here, there = shared.new(), shared.new()
     unread, read, new = (there / "tables" / "stage" / name for name in ("unread", "read", "new"))
     for path in (unread, read, new):
@@ -97,7 +97,7 @@ def test_a_refused_replacement_is_tried_again_after_a_pause_that_grows(shared, m
 
 
 @pytest.mark.parametrize("name", ["cache/arrays/one", "dagster/one", "encoders/.tiny.pretraining/one", ".one"])
-def test_what_belongs_to_a_machine_stays_there(shared, name):
+def test_machine_local_results_are_not_uploaded(shared, name):
     here = shared.new()
     write_text_result(here / name, "content")
     assert read_result(here / name) == b"content"
@@ -161,7 +161,7 @@ def test_a_checkpoint_goes_on_on_another_machine(shared, monkeypatch):
     assert tensors["weights"].tolist() == [1.0, 1.0]
 
 
-def test_what_shards_write_in_other_processes_is_in_the_bucket_too(address, tmp_path):
+def test_results_of_shard_processes_reach_the_bucket(address, tmp_path):
     machines = Machines(tmp_path, Bucket(address))
     here, there = machines.new(), machines.new()
     with sharded(ShardBackend("processes", 2)):
@@ -183,7 +183,7 @@ def read(monkeypatch) -> list[str]:
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0, 60.0])
-def test_a_look_reads_a_manifest_once_and_knows_what_this_process_writes_within_it(shared, read, seconds):
+def test_a_look_reads_each_manifest_once_and_sees_local_writes(shared, read, seconds):
     here = shared.new()
     write_text_result(here / RESULT, "old")
     read.clear()
@@ -231,7 +231,7 @@ def test_results_are_fetched_side_by_side_with_the_look_of_the_caller(shared, re
     assert read == []
 
 
-def test_within_a_look_the_holder_of_a_lease_sees_what_others_have_made(shared):
+def test_a_lease_holder_sees_results_of_others_within_a_look(shared):
     here, there = shared.new(), shared.new()
     with looking(here, 0.0):
         assert not result_exists(here / RESULT)
@@ -241,7 +241,7 @@ def test_within_a_look_the_holder_of_a_lease_sees_what_others_have_made(shared):
             assert read_result(here / RESULT) == b"content"
 
 
-def test_what_others_replace_within_a_look_is_not_lost(shared):
+def test_concurrent_replacements_within_a_look_are_not_lost(shared):
     here, there = shared.new(), shared.new()
     write_text_result(here / RESULT, "first")
     with looking(here, 0.0):

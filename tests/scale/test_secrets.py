@@ -155,9 +155,7 @@ def planted(s3) -> dict[str, str]:
     }
 
 
-def test_no_secret_is_in_what_commands_print_and_write_nor_in_what_servers_answer(
-    project, planted, postgres, address, s3
-):
+def test_no_secret_is_in_output_files_or_server_responses(project, planted, postgres, address, s3):
     planted["DISENT_POSTGRES"] = postgres.address.replace("@", f":{SECRETS['password']}@", 1)
     with Proxy(s3, lambda request: refused if "/embeddings/" in request.path else through) as proxy:
         code, output = run(project, {**planted, "AWS_ENDPOINT_URL": proxy.address}, "materialize")

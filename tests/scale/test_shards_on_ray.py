@@ -59,7 +59,7 @@ def test_a_shard_whose_process_is_killed_is_computed_again(cluster, tmp_path):
     assert (tmp_path / "killed").exists()
 
 
-def test_an_error_about_data_comes_out_of_ray_as_it_is(cluster, tmp_path):
+def test_a_data_error_on_ray_is_raised_unchanged(cluster, tmp_path):
     assert answer(start(cluster, "refused", tmp_path)) in ("text 0 can't be encoded", "text 1 can't be encoded")
 
 

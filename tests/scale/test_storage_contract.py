@@ -33,7 +33,7 @@ def fail(*_):
     raise ZeroDivisionError
 
 
-def test_what_one_machine_writes_another_reads_with_its_facts(machines):
+def test_another_machine_reads_a_result_with_its_facts(machines):
     here, there = machines.new(), machines.new()
     with write_result(here / RESULT, rows=3, inputs="abc") as temporary:
         temporary.write_bytes(b"content")
@@ -51,7 +51,7 @@ def test_a_new_version_takes_the_place_of_the_one_that_another_machine_has_read(
         assert read_result(there / RESULT) == read_result(here / RESULT) == version.encode()
 
 
-def test_equal_bytes_with_other_facts_are_told_to_all(machines):
+def test_changed_facts_with_equal_bytes_reach_all_machines(machines):
     here, there = machines.new(), machines.new()
     for inputs in ("old", "new"):
         with write_result(here / RESULT, inputs=inputs) as temporary:
@@ -76,7 +76,7 @@ def test_a_result_that_does_not_exist_is_none(machines):
     assert list_results(path.parent, "*") == []
 
 
-def test_what_was_removed_is_gone_for_all_and_can_be_written_again(machines):
+def test_a_removed_result_is_gone_everywhere_and_can_be_rewritten(machines):
     here, there = machines.new(), machines.new()
     write_text_result(here / RESULT, "once")
     assert read_result(there / RESULT) == b"once"

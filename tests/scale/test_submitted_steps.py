@@ -116,7 +116,7 @@ def submitted(toy, workspace, instance, report=None):
     )
 
 
-def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, alone, away_once):
+def test_each_step_is_a_separate_run_with_its_reported_outcome(toy, tmp_path, alone, away_once):
     workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
     with open_instance(workspace.home) as instance:
         result = submitted(toy, workspace, instance, report=heard)
@@ -137,7 +137,7 @@ def test_each_step_is_a_run_of_another_process_whose_end_is_told(toy, tmp_path, 
     assert {"texts of good", "texts of bad", "texts of lost"} <= set(heard.lines)
 
 
-def test_short_steps_share_a_run_and_those_that_a_lost_run_has_not_reached_are_submitted_alone(toy, tmp_path):
+def test_short_steps_share_a_run_and_are_resubmitted_alone_if_lost(toy, tmp_path):
     workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
     with open_instance(workspace.home) as instance:
         result = submitted(toy, workspace, instance, report=heard)

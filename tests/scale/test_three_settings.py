@@ -32,7 +32,7 @@ def cluster(monkeypatch) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_it_has_the_tables_weights_and_metrics_of_one_in_a_folder_with_sqlite(cluster, tmp_path):
+def test_a_lineage_with_ray_bucket_and_postgres_equals_a_local_one(cluster, tmp_path):
     for name in ("local", "team"):
         (tmp_path / name).mkdir()
     local = bench.new_lineage(tmp_path / "local", bench.SMALLEST)

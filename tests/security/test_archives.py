@@ -50,7 +50,7 @@ def test_every_compression_is_read(tmp_path, pack):
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE,
                                   tarfile.DIRTYPE, tarfile.GNUTYPE_SPARSE])  # fmt: skip
-def test_what_is_no_regular_file_is_not_there(tmp_path, kind):
+def test_non_regular_archive_members_are_ignored(tmp_path, kind):
     secret = tmp_path / "secret"
     secret.write_text("secret")
     path = written(tmp_path, header(NAME, 0, kind, linkname=str(secret), devmajor=1, devminor=5))
@@ -120,7 +120,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("content", [*(header + GOOD for header in DAMAGE.values()), zipped()], ids=[*DAMAGE, "zip"])
-def test_what_is_no_whole_tar_archive_is_refused(tmp_path, content):
+def test_a_damaged_tar_archive_is_refused(tmp_path, content):
     with pytest.raises(CorpusError, match="not a whole tar archive"):
         read(written(tmp_path, content, bytes))
 
@@ -132,7 +132,7 @@ def test_an_archive_of_very_many_members_is_refused(tmp_path, monkeypatch):
     assert data_files(written(tmp_path, GOOD * 3)) == {"en-US.jsonl"}
 
 
-def test_a_link_in_an_unpacked_folder_is_followed_as_its_owner_set_it(tmp_path):
+def test_a_symlink_in_an_unpacked_folder_is_followed(tmp_path):
     (tmp_path / "elsewhere.jsonl").write_text("ok")
     (tmp_path / "data").mkdir()
     (tmp_path / "data/en-US.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")

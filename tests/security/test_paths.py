@@ -50,7 +50,7 @@ def load(tmp_path):
 
 
 @pytest.mark.parametrize("name", CLIMBING)
-def test_a_part_of_a_path_is_a_name_and_nothing_else_and_a_partition_can_not_leave_the_tables(tmp_path, name):
+def test_path_parts_and_partitions_cannot_traverse_folders(tmp_path, name):
     with pytest.raises(ValueError, match="can't be part of a path"):
         safe_part(name)
     with pytest.raises(ValueError, match="can't be part of a path"):
@@ -94,13 +94,13 @@ def test_an_address_without_a_name_of_a_file_is_refused(url):
         CorpusConfig(name="c", format="massive", url=url, languages=("en-US",))
 
 
-def test_a_download_lies_in_the_folder_of_its_corpus_whatever_its_query_says(load, tmp_path):
+def test_a_download_stays_in_its_corpus_folder_whatever_its_url_query(load, tmp_path):
     workspace = Workspace(load(), tmp_path / "home")
     assert workspace.corpus_path("far") == tmp_path / "home/downloads/far/table.csv"
     assert file_name("https://x/data/a.tar.gz?as=../../b#/../c") == "a.tar.gz"
 
 
-def test_a_model_in_a_package_can_not_lie_outside_it_and_a_package_is_a_name():
+def test_a_package_model_path_cannot_leave_its_package():
     for inside in ("..", "../..", "x/../../y", "/etc", "//etc", "x/.."):
         with pytest.raises(EncoderError, match="points outside package 'numpy'"):
             model_folder(f"package:numpy/{inside}", None, None)

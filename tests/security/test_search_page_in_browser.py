@@ -80,7 +80,7 @@ def test_a_filter_is_chosen_by_keyboard(page, address):
     assert set(languages) == {"de", '"><b>'}
 
 
-def test_what_has_the_focus_is_seen(page):
+def test_the_focused_element_is_visibly_outlined(page):
     page.press("Tab")
     assert page.value("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 

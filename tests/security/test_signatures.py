@@ -79,7 +79,7 @@ def folder(made, tmp_path) -> Path:
     return Path(shutil.copytree(made / "folder", tmp_path / "folder"))
 
 
-def test_a_signature_by_a_key_holds_by_the_public_key_of_the_signer_alone(folder, made):
+def test_a_key_signature_verifies_only_with_the_signers_public_key(folder, made):
     sign(folder, "key", "--private_key", made / "maker.key")
     answer = check(folder, made / "maker.pub")
     assert (answer.exit_code, f"signature   by the key of {made / 'maker.pub'}\n" in answer.output) == (0, True)
@@ -88,7 +88,7 @@ def test_a_signature_by_a_key_holds_by_the_public_key_of_the_signer_alone(folder
     assert "model.sig: this signature fails verification" in answer.output
 
 
-def test_a_signature_by_a_certificate_names_its_signer_if_the_issuer_is_the_one_that_is_given(folder, made):
+def test_a_certificate_signature_names_its_signer_if_the_issuer_matches(folder, made):
     sign(folder, "certificate", "--private_key", made / "maker.key", "--signing_certificate", made / "maker.crt",
          "--certificate_chain", made / "authority.crt")  # fmt: skip
     answer = check(folder, made / "authority.crt")
@@ -117,7 +117,7 @@ def test_a_signature_that_leaves_files_out_is_refused(folder, made):
     assert "it leaves out modeling_static.py" in answer.output
 
 
-def test_what_is_no_signature_or_no_key_is_one_line(folder, made):
+def test_an_invalid_signature_or_key_is_one_error_line(folder, made):
     for content, key, problem in (
         (None, "maker.pub", "no signature to check"),
         ("{}", "maker.pub", "fails verification"),

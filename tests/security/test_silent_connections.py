@@ -142,7 +142,7 @@ def test_requests_of_one_address_leave_turns_and_places_to_another(monkeypatch):
     assert asked == ["greedy 0", "greedy 1", "modest 0", "greedy 2", "modest 1"]
 
 
-def test_a_computed_answer_is_waited_for_and_its_connection_is_not_closed_for_others(monkeypatch):
+def test_a_connection_awaiting_its_answer_is_not_evicted(monkeypatch):
     monkeypatch.setattr(module, "REQUEST_SECONDS", 0.2)
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
 
@@ -159,7 +159,7 @@ def test_a_computed_answer_is_waited_for_and_its_connection_is_not_closed_for_ot
             assert asked.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
-def test_an_answer_that_nobody_takes_is_dropped(monkeypatch):
+def test_an_unread_answer_is_dropped(monkeypatch):
     """uvicorn closes such a connection only after all has been sent, which is never."""
     monkeypatch.setattr(module, "REQUEST_SECONDS", DEADLINE)
     lost = threading.Event()

@@ -122,7 +122,7 @@ def is_loaded(name: str) -> bool:
 
 @pytest.mark.parametrize("reference", [f"{PAYLOAD}:METHOD", PAYLOAD, f"{PAYLOAD}_inside:METHOD", "this:METHOD"])
 @pytest.mark.parametrize("door", DOORS)
-def test_a_method_that_is_none_of_disent_is_named_and_not_imported(place, door, reference):
+def test_a_foreign_method_in_a_record_is_named_and_not_imported(place, door, reference):
     forge, opened, command = DOORS[door]
     forge(place, lambda description: description.update(reference=reference))
     Path("texts.txt").write_text("toy\n")
@@ -200,7 +200,7 @@ def test_a_model_of_the_hub_is_read_from_the_local_cache_or_where_the_caller_say
 
 @pytest.mark.parametrize("kind", [f"{PAYLOAD}:Kind", "this:Kind", ["huggingface"], None])
 @pytest.mark.parametrize("door", ["head's file", "index of a file"])
-def test_an_encoder_of_a_kind_that_is_none_of_disent_is_named_and_not_imported(place, door, kind):
+def test_a_foreign_encoder_kind_is_named_and_not_imported(place, door, kind):
     forge, opened, _ = DOORS[door]
     forge(place, lambda description: description["encoder_config"].update(kind=kind))
     with pytest.raises(TrainingError, match=r"its encoder kind is .*, which is not part of disent"):

@@ -35,7 +35,7 @@ def test_no_text_brings_a_control_character_to_the_terminal(text):
 
 
 @pytest.mark.parametrize("text", ["line\nline", "a\tb", "日本語", "می\u200cخواهم", "👩\u200d🔬", "é", "ไทย"])
-def test_what_is_written_in_any_script_stays(text):
+def test_text_of_any_script_is_printed_unchanged(text):
     assert printable(text) == text
 
 

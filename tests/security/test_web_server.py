@@ -189,7 +189,7 @@ ANSWERED = {
 }  # fmt: skip
 
 
-def test_what_the_user_opens_is_answered(server):
+def test_ordinary_requests_of_the_user_are_answered(server):
     assert {case: server.ask(*request).status for case, request in ANSWERED.items()} == dict.fromkeys(ANSWERED, 200)
 
 
@@ -275,7 +275,7 @@ def test_a_malformed_query_is_refused(server, body):
     f"/logs/{'x/' * 3_000}y.err", f"/logs/{'x' * 300}/y.err", "/pictures/%00.png", f"/pictures/{'x' * 300}.png",
     "/notebook", "/notebook?repoLocName=x&path=x.ipynb", f"/{'x' * 300}.js", "/%00",
 ])  # fmt: skip
-def test_what_is_not_there_is_no_error_of_the_server(server, path):
+def test_an_unknown_page_is_404_not_500(server, path):
     answer = server.ask("GET", path)
     assert answer.status in (200, 400, 404), answer.text
 

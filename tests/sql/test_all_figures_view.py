@@ -21,7 +21,7 @@ def test_figures_of_all_origins_are_side_by_side(warehouse):
     assert {row["origin"] for row in papers} == {"dream", "emu", "fmda", "oracle", "twosl"}
 
 
-def test_the_main_score_of_a_task_without_a_twin_is_there_and_lower_is_better_where_the_task_says_so(warehouse):
+def test_the_figures_have_main_scores_of_foreign_tasks_and_their_direction(warehouse):
     score = MTEB | {"task": "X", "metric": "main_score", "mteb_metric": "main_score", "is_same": False}
     warehouse.build(metrics=[{"task": "language_leakage"}, {"task": "sts"}], mteb_results=[score])
     assert len(warehouse.ask("from all_figures where origin = 'mteb'")) == 1

@@ -194,7 +194,7 @@ def test_cells_that_do_not_count_say_why(judge):
     }
 
 
-def test_a_cause_stands_beside_a_claim_that_is_not_held_on_its_encoder_and_no_other(judge, warehouse):
+def test_causes_are_shown_only_for_claims_not_held_on_their_encoder(judge, warehouse):
     causes = [f"{name},minilm,training,too few epochs" for name in ("kept", "lost")]
     causes.append("other,another,training,too few epochs")
     judge(*(Claim(name, [cell], low=0.0) for name, cell in {"kept": ABOVE, "lost": BELOW, "other": BELOW}.items()),
@@ -316,7 +316,7 @@ def test_p_values_are_those_of_the_normal_distribution(judge, warehouse):
         assert row["p_value"] == pytest.approx(2 * norm.sf(abs(row["z"])), abs=2e-7)
 
 
-def test_p_page_is_holms_correction_over_the_judged_cells_of_all_claims_and_verdict_page_follows(judge, warehouse):
+def test_p_page_is_the_holm_correction_over_all_judged_cells(judge, warehouse):
     draw = np.random.default_rng(7)
     judge(*(random_claim(f"c{number:03}", draw) for number in range(120)))
     columns = "claim, p_value, p_holm, p_page, standing, margin_low, margin_high"

@@ -43,7 +43,7 @@ def test_the_state_of_all_results_is_shown_without_dagster(tmp_path):
     assert loaded_by(tmp_path / "home", ("status",), unwanted=(*HEAVY, "duckdb")) == "loaded: ['pydantic']"
 
 
-def test_of_several_trainings_the_one_that_knows_the_languages_is_shown_also_if_it_is_a_named_set(warehouse):
+def test_the_leaderboard_shows_the_training_with_the_evaluated_languages(warehouse):
     cell = {"method": "facet", "ci_low": None, "ci_high": None}
     template = {**cell, "task": "template_retrieval", "evaluated_on": "en", "embedding": "template"}
     values = {"de-es": 0.9, "en-de": 0.5, "en-es": 0.7, "en-de+en-es": 0.8}
@@ -62,7 +62,7 @@ def asked(warehouse, *arguments, command="sql"):
     return CliRunner().invoke(main, [command, *arguments], env={"DISENT_HOME": str(warehouse.path.parent)})
 
 
-def test_a_query_may_begin_with_a_comment_and_an_option_that_does_not_exist_is_no_query(warehouse):
+def test_a_query_may_begin_with_a_comment_and_unknown_options_are_refused(warehouse):
     warehouse.build(metrics=[{}])
     for comment in ("-- how many rows", "--how many rows", "--"):
         shown = asked(warehouse, f"{comment}\nselect count(*) as rows from metrics", "--format", "csv")

@@ -69,7 +69,7 @@ def asked(warehouse: Warehouse, *options: str) -> str:
     return shown.stdout
 
 
-def test_the_largest_step_comes_first_with_its_share_and_a_group_has_the_largest_peak_of_its_steps(measured):
+def test_costs_are_sorted_by_share_and_groups_have_the_maximum_peak(measured):
     rows = json.loads(asked(measured, "--format", "json"))
     shares = {"minilm_vectors": 0.5, "dream_head": 0.3, "utterances": 0.1, "dream_metrics": 0.1}
     assert [(row["asset"].split("/")[-1], row["share"]) for row in rows] == [*shares.items()]
@@ -91,7 +91,7 @@ def test_a_group_has_the_sum_of_its_steps(measured, by, sums):
     assert {tuple(row[:width]): float(row[place]) for row in rows[1:]} == sums
 
 
-def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_leaves_out(measured, monkeypatch):
+def test_the_costs_table_ends_with_totals_and_omitted_rows(measured, monkeypatch):
     *_, total, unknown = asked(measured).splitlines()
     assert total == "4 steps: 10.0 processor seconds, 20.0 s of wall-clock time"
     assert unknown.startswith("2 heads and metrics were made by a version that did not measure costs")
@@ -101,7 +101,7 @@ def test_a_table_ends_with_the_sum_what_was_not_measured_and_how_many_rows_it_le
     assert [line for line in lines if "dream_head" in line] == []
 
 
-def test_a_home_of_an_earlier_version_has_no_costs_and_says_so(warehouse):
+def test_a_home_without_recorded_costs_is_explained(warehouse):
     warehouse.build(asset_state=STATES)
     lines = asked(warehouse).splitlines()
     assert "0 steps: 0.0 processor seconds, 0.0 s of wall-clock time" in lines

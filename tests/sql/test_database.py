@@ -54,7 +54,7 @@ def test_without_inputs_every_table_is_there_and_empty(published):
     assert report.seconds > 0
 
 
-def test_declared_files_alone_are_loaded_none_or_one_or_several(warehouse, tmp_path):
+def test_only_declared_files_are_loaded(warehouse, tmp_path):
     report = build_warehouse({name: [] for name in INPUTS}, warehouse.sql_root, warehouse.path)
     assert report.rows["heads.training_curve"] == 0
     (tmp_path / "in").mkdir()
@@ -170,7 +170,7 @@ def test_references_are_what_a_query_names_after_from_and_join():
     assert references(sql) == {"main.c", "corpora.d"}
 
 
-def test_names_of_relations_are_unique_and_main_has_none_of_those_that_others_are_computed_from(published):
+def test_relation_names_are_unique_and_main_has_no_intermediate_ones(published):
     relations = published.ask("select schema, name from (show all tables)")
     in_main = {row["name"] for row in relations if row["schema"] == "main"}
     assert {"metrics", "leaderboard", "significance", "claim_verdicts"} <= in_main

@@ -87,7 +87,7 @@ def test_changes_since_a_date_or_a_refresh_are_added_up(diff):
         }  # fmt: skip
 
 
-def test_what_came_and_went_in_between_is_left_out(diff):
+def test_numbers_added_and_removed_in_between_are_omitted(diff):
     rows = [*FIRST, number(2, "new", 0.9, method="facet"), number(3, "ended", None, method="facet")]
     assert "facet" not in diff(rows, "--since", "1", "--format", "csv")
     assert "facet" in diff(rows, "--format", "csv")
@@ -136,7 +136,7 @@ def leak(refresh: int, event: str, value: float) -> dict:
     return number(refresh, event, value, task="language_leakage", metric="accuracy")
 
 
-def test_regressions_are_ranked_numbers_that_the_last_refresh_made_worse_by_a_test_or_else_beyond_intervals(warehouse):
+def test_regressions_are_ranked_numbers_significantly_worse_after_the_last_refresh(warehouse):
     corrected = dict.fromkeys(("settings", "problem"), '{"hubness": "csls"}')
     unranked = {"seed": 7}, {"embedding": "language"}, {"metric": "threshold"}, corrected
     hidden = [number(1, "new", 0.9, **other) for other in unranked]
@@ -159,7 +159,7 @@ def test_regressions_are_ranked_numbers_that_the_last_refresh_made_worse_by_a_te
     assert (check.severity, check.offending) == ("warning", 3)
 
 
-def test_what_an_earlier_refresh_made_worse_is_no_regression_of_the_last(warehouse):
+def test_regressions_of_earlier_refreshes_are_not_repeated(warehouse):
     warehouse.build(metric_history=[number(1, "new", 0.5), number(2, "changed", 0.3), number(3, "changed", 0.3, n=99)])
     assert warehouse.rows("from regressions") == []
 

@@ -26,7 +26,7 @@ def chosen(warehouse):
     )  # fmt: skip
 
 
-def test_queries_that_split_the_methods_in_half_come_first_and_those_that_all_agree_on_never(warehouse):
+def test_disagreements_list_evenly_split_queries_first_and_no_unanimous_ones(warehouse):
     warehouse.build(
         rankings=[*ranked("1", METHODS), *ranked("2", ("raw",)), *ranked("3", ("raw", "fmda")), *ranked("4", ())]
     )

@@ -63,7 +63,7 @@ def test_a_named_training_set_counts_with_its_pairs_and_languages(warehouse):
     assert ask(warehouse, "trained_on") == [("en-de+en-es+en-ja",)]
 
 
-def test_the_gold_score_of_the_papers_and_a_metric_of_a_task_of_ones_own_count(warehouse):
+def test_the_headline_has_paper_gold_scores_and_user_task_metrics(warehouse):
     qe = {"task": "qe", "metric": "pearson"}
     golds = [{**qe, "settings": f'{{"gold": "{gold}"}}'} for gold in ("mean", "z_mean")]
     warehouse.build(metrics=[*golds, {**golds[0], "metric": "spearman"}])
@@ -82,7 +82,7 @@ def test_methods_are_ordered_by_how_far_they_are_from_the_best_of_each_direction
     assert ranks == {"uneven": 1, "everywhere": 2, "only_easy": 3}
 
 
-def test_a_method_is_below_those_that_have_more_directions_and_are_better_in_its_own(warehouse):
+def test_a_method_ranks_below_better_methods_with_more_directions(warehouse):
     values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
     warehouse.build(metrics=values_by_direction(values))
     assert sorted(ask(warehouse, "distinct overall, method")) == [(1, "best"), (2, "dream"), (3, "few")]
@@ -110,7 +110,7 @@ def test_the_best_stands_beside_the_runner_up(warehouse, p, stands):
     ]
 
 
-def test_a_test_is_found_whichever_side_the_best_is_on_and_without_one_nothing_is_said_to_stand(warehouse):
+def test_the_paired_test_of_the_best_is_found_in_either_order(warehouse):
     turned = {"value_a": 0.5, "value_b": 0.8, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
     sides = {"method_a": "dream", "method_b": "facet", "trained_on_b": "en-de", "embedding_b": "meaning"}
     warehouse.build(metrics=[FACET, {}], comparisons=[{**sides, **turned}])

@@ -31,7 +31,7 @@ def test_a_number_id_names_what_nine_columns_name(built):
     assert built.ask(named) == [{"same": True}]
 
 
-def test_the_methods_of_one_problem_share_its_problem_id_and_those_of_others_do_not(built):
+def test_only_methods_of_the_same_problem_share_a_problem_id(built):
     rows = built.rows("select problem_id, settings, count(distinct method) from metrics group by all order by 2")
     assert [(settings, methods) for _, settings, methods in rows] == [('{"hubness": "csls"}', 1), ("{}", 2)]
     (same,) = built.rows("select problem_id, number_id_a, number_id_b from significance")
@@ -48,7 +48,7 @@ def test_a_significant_difference_has_a_winner_and_another_has_none(warehouse):
     ]  # fmt: skip
 
 
-def test_rows_with_one_key_are_counted_and_a_key_of_one_column_is_one_in_the_file(warehouse, built):
+def test_duplicate_keys_are_counted_and_single_column_keys_are_primary_keys(warehouse, built):
     assert {name: of.copies for name, of in built.report.contents.items() if of.copies} == {}
     curve = {"method": "dream", "encoder": "e", "trained_on": "en-de", "seed": 0, "epoch": 1, "split": "dev",
              "term": "total", "value": 1.0, "is_best": True}  # fmt: skip
@@ -88,7 +88,7 @@ def test_the_catalogue_has_every_column_with_its_type_key_and_role(built):
     assert keys == [("seed",), ("number_id",)]
 
 
-def test_the_catalogue_of_metrics_says_which_values_are_better_and_where_they_end(built):
+def test_the_metric_catalogue_has_direction_unit_and_bounds(built):
     rows = built.rows(
         "select embedding, reads_as, unit, lowest, highest, is_ranked, is_headline, numbers "
         "from metric_catalogue order by embedding"

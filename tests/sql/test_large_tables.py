@@ -101,7 +101,7 @@ def test_without_links_the_files_of_a_view_are_copies(tmp_path, few, monkeypatch
     assert len(ask(tmp_path, "from utterances")) == 2
 
 
-def test_the_files_of_a_view_take_no_space_beside_the_table_and_stay_when_it_is_replaced(tmp_path, few):
+def test_view_files_are_hard_links_that_survive_replacement(tmp_path, few):
     build(tmp_path, few)
     (file,) = kept(tmp_path)
     assert file.samefile(tmp_path / "in/utterances.parquet")
@@ -137,7 +137,7 @@ def test_a_warehouse_that_is_copied_without_its_files_says_what_is_missing(tmp_p
     assert query(Path(alone), "from measurements").num_rows == 1
 
 
-def test_another_program_reads_the_views_where_they_were_built_and_elsewhere_if_told(tmp_path, few):
+def test_another_client_reads_views_in_place_or_with_the_folder_variable(tmp_path, few):
     build(tmp_path / "before", few)
     asked = "select count(*) from corpora.utterances"
     with duckdb.connect(tmp_path / "before/warehouse.duckdb", read_only=True) as program:

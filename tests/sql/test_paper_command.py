@@ -51,7 +51,7 @@ def test_a_table_is_one_that_the_head_of_a_configuration_names():
 
 
 @pytest.mark.parametrize("name", ["raw", "data", "", "tatoeba", "table1", "raw_table"])
-def test_what_is_no_table_is_refused_and_of_a_configuration_its_tables_are_named(project: Path, name: str):
+def test_an_unknown_table_is_refused_with_the_known_ones(project: Path, name: str):
     with pytest.raises(ValueError, match=r"raw_table1, raw_table2 ") as refused:
         paper.configurations(project, name)
     assert ("that is a configuration" in str(refused.value)) == (name == "raw")

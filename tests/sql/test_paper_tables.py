@@ -25,7 +25,7 @@ def measured(warehouse, columns="method, column_label, published, measured, diff
     return warehouse.rows(f"select {columns} from paper_cells where {where} order by all")
 
 
-def test_a_figure_stands_in_its_cell_one_of_another_method_in_a_further_row_and_a_gap_names_what_was_not_run(warehouse):
+def test_a_paper_table_shows_measured_figures_extra_methods_and_gaps(warehouse):
     figure = {**STS, "evaluated_on": "en-de", "value": 0.7}
     warehouse.build(metrics=[figure, {**figure, "method": "facet", "value": 0.8}])
     (row,) = warehouse.ask("from dream_table4 where printed_as = 'DREAM-LaBSE'")
@@ -41,7 +41,7 @@ def test_a_figure_stands_in_its_cell_one_of_another_method_in_a_further_row_and_
     assert any(reason.startswith("not run yet: LaBSE is public") for (reason,) in reasons["LaBSE"])
 
 
-def test_similarity_knows_no_order_of_the_languages_and_one_language_on_both_sides_has_either_name(warehouse):
+def test_similarity_cells_match_language_pairs_in_either_order(warehouse):
     names = {"en-ar": "en_ar", "de-en": "en_de", "en-en": "en_en", "es": "es_es"}
     warehouse.build(metrics=[{**STS, "evaluated_on": name} for name in names])
     assert {row[1] for row in measured(warehouse)} == {*names.values()}
@@ -94,7 +94,7 @@ def test_the_larger_mixture_with_the_pair_is_preferred_and_zero_shot_is_marked(w
     assert rows == [("en_de", "en-de+en-fr", 0.2, False), ("en_it", "en-fr", 0.5, True)]
 
 
-def test_an_average_over_some_of_its_parts_is_not_shown_as_one(warehouse):
+def test_a_partial_average_is_not_shown(warehouse):
     rows = [{**TATOEBA, "evaluated_on": f"en-{language}"} for language in TATOEBA_14]
     warehouse.build(metrics=rows[:3])
     (row,) = warehouse.ask("from oracle_table3 where printed_as = 'LaBSE+DREAM' and embedding = 'meaning'")
@@ -147,7 +147,7 @@ def test_the_paper_trains_english_rows_of_table_9_on_each_pair(warehouse):
     assert (row["fmda_dual_measured"], row["fmda_multi_measured"]) == (pytest.approx(0.6), 0.7)
 
 
-def test_what_has_the_papers_encoder_and_data_is_comparable(warehouse):
+def test_figures_with_the_encoder_and_data_of_the_paper_are_comparable(warehouse):
     qe = {"task": "qe", "metric": "pearson", **NO_INTERVAL}
     are = {("labse", "mlqe"): True, ("LaBSE-cls", "wmt20_qe"): True, ("labse", "o"): False, ("minilm", "mlqe"): False}
     warehouse.build(metrics=[{**qe, "encoder": encoder, "dataset": dataset} for encoder, dataset in are])
@@ -156,7 +156,7 @@ def test_what_has_the_papers_encoder_and_data_is_comparable(warehouse):
     assert warehouse.rows("select sum(comparable) from coverage") == [(1,)]  # cell
 
 
-def test_what_is_not_of_test_or_not_of_the_papers_gold_is_left_out(warehouse):
+def test_paper_cells_use_only_test_figures_with_the_gold_of_the_paper(warehouse):
     qe = {"task": "qe", "metric": "pearson", **NO_INTERVAL}
     dev = {**qe, "settings": '{"split": "dev"}', "value": 0.9}
     mean = {**qe, "settings": '{"gold": "mean"}', "value": 0.8}
@@ -180,7 +180,7 @@ def test_a_new_table_of_a_paper_is_its_figures_and_one_row(warehouse, sql_copy):
 # --- tables of FMDA ---------------------------------------------------------------------------------------
 
 
-def test_measured_figures_stand_beside_published_ones_in_a_row_for_each_encoder_and_for_methods_of_ours(warehouse):
+def test_measured_and_published_figures_are_shown_side_by_side_per_encoder(warehouse):
     fmda = {"method": "fmda"}
     warehouse.build(metrics=[fmda, {**fmda, "encoder": "xlmr", "value": 0.6}, RAW, {"method": "my_fmda"}])
     rows = warehouse.rows("""
@@ -220,7 +220,7 @@ def test_a_published_figure_is_reached_if_our_interval_has_it_or_lies_above(ware
     assert rows == [(0.594, *interval, outcome) for interval, outcome in OUTCOMES.items()]
 
 
-def test_a_model_of_several_pairs_has_a_row_of_its_own_and_one_of_another_pair_is_not_compared(warehouse):
+def test_mixture_models_have_a_separate_row_and_other_pairs_are_not_compared(warehouse):
     unified = {"method": "fmda_unified", "trained_on": "en-de+en-es"}
     warehouse.build(metrics=[{"method": "fmda", "trained_on": "en-es"}, unified])
     assert warehouse.ask("from published_vs_measured where measured is not null and method = 'fmda'") == []

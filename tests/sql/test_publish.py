@@ -19,7 +19,7 @@ def built(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def test_every_relation_that_one_asks_first_is_a_parquet_file_and_a_table_with_equal_rows(built, tmp_path):
+def test_published_relations_are_parquet_files_and_tables_with_equal_rows(built, tmp_path):
     rows = publish(built.path, tmp_path / "shared")
     of_warehouse = {name: count for name, count in built.report.rows.items() if name.startswith(("main.", "papers."))}
     assert rows == {name: count for name, count in of_warehouse.items() if name != "main.case_studies"}

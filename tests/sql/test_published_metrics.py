@@ -51,7 +51,7 @@ def test_methods_embeddings_metrics_and_languages_are_those_of_the_vocabulary(pu
     assert [name for name in values["evaluated_on"] if not re.fullmatch(name_pattern, name)] == []
 
 
-def test_what_was_printed_as_percent_is_kept_as_printed(published):
+def test_printed_percentages_are_kept(published):
     rows = published.ask("select value, settings from published_metrics where settings ->> 'printed' <> ''")
     assert len(rows) > 2000
     for row in rows:

@@ -41,14 +41,14 @@ def test_a_comparison_says_which_correction_both_sides_have(warehouse):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_equals_the_first_by_name_is_the_best_in_whatever_order_they_come(warehouse, order):
+def test_ties_for_the_best_are_broken_by_name(warehouse, order):
     equal = {"value_b": 0.8, "difference": 0.0, "ci_low": -0.1, "ci_high": 0.1, "p_value": 1.0, "p_holm": 1.0}
     rows = [{**DREAM, **equal}, {**equal}]
     warehouse.build(comparisons=rows[::order])
     assert {row["best"] for row in warehouse.ask("select best from significance")} == {"dream (meaning, en-de)"}
 
 
-def test_problems_are_kept_apart_and_the_language_embedding_may_be_the_best_of_its_own(warehouse):
+def test_the_best_method_is_determined_per_problem(warehouse):
     warehouse.build(
         comparisons=[{"task": "language_identification", "embedding_a": "language", "embedding_b": "language"}]
     )

@@ -71,7 +71,7 @@ def overlap(warehouse, hits, **more):
     return {row["method"]: row for row in warehouse.ask("from train_overlap")}
 
 
-def test_queries_with_a_training_text_of_their_language_on_either_side_are_counted_and_left_out(warehouse):
+def test_queries_overlapping_training_texts_are_counted_and_excluded(warehouse):
     rows = overlap(warehouse, {"facet": (1, 1, 0, 1, 0), "raw": (0, 0, 0, 1, 1)})
     facet, raw = rows["facet"], rows["raw"]
     assert [facet[name] for name in ("n_all", "n_equal", "n_template")] == [5, 2, 3]
@@ -83,7 +83,7 @@ def test_queries_with_a_training_text_of_their_language_on_either_side_are_count
     assert [raw[name] for name in leads] == pytest.approx([-1 / 5, -1 / 3, 0])
 
 
-def test_the_other_direction_counts_the_same_queries_and_a_method_alone_has_no_lead(warehouse):
+def test_both_directions_count_the_same_queries_and_a_single_method_has_no_lead(warehouse):
     (row,) = overlap(warehouse, {"facet": (1, 1, 0, 1, 0)}, evaluated_on="de-en").values()
     assert [row[name] for name in ("n_all", "n_equal", "n_template")] == [5, 2, 3]
     assert row["lead_all"] is None

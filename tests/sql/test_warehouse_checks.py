@@ -80,7 +80,7 @@ def test_no_check_objects_to_rows_in_order(warehouse):
     assert [str(result) for result in report.checks if result.offending] == []
 
 
-def test_a_published_cell_without_value_or_reason_and_one_that_is_there_twice_are_offending(warehouse, sql_copy):
+def test_incomplete_and_duplicate_published_cells_fail_the_checks(warehouse, sql_copy):
     figures = (sql_copy / "published/figures/fmda.csv").read_text()
     bad = "sts,sts2017,dream,,,de,meaning,pearson,,,{},p,T1,"
     for name, text in {"again": figures, "bad": f"{figures.splitlines()[0]}\n{bad}\n"}.items():

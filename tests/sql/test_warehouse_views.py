@@ -94,7 +94,7 @@ def test_the_leaderboard(warehouse, metrics, columns, rows):
     assert (sorted(shown, key=str) if "distinct" in columns else shown) == rows
 
 
-def test_a_task_of_ones_own_may_say_that_lower_is_better(warehouse):
+def test_a_user_task_can_declare_lower_is_better(warehouse):
     mine = {"task": "mine", "embedding": "meaning", "preference": 1, "lower_is_better": True}
     metrics = [{"task": "mine"}, {"task": "mine", "method": "meat", "value": 0.45}]
     warehouse.build(metrics=metrics, scored_embeddings=[*scored_embeddings(TASKS), mine])
@@ -102,7 +102,7 @@ def test_a_task_of_ones_own_may_say_that_lower_is_better(warehouse):
     assert board == [("meat", "lower is better", 1), ("dream", "lower is better", 2)]
 
 
-def test_a_task_ranks_a_method_by_the_first_of_its_embeddings_that_the_method_has(warehouse):
+def test_a_task_ranks_a_method_by_its_first_available_embedding(warehouse):
     far = [
         {"task": "far", "embedding": "residual", "preference": 1},
         {"task": "far", "embedding": "sentence", "preference": 2},
@@ -120,13 +120,13 @@ def test_the_warehouse_ranks_a_task_by_the_embeddings_that_the_task_names(name, 
     assert tuple(row["embedding"] for row in rows) == task(name).ranked
 
 
-def test_of_the_tasks_of_the_library_those_that_find_language_want_low_values():
+def test_only_language_leakage_tasks_prefer_low_values():
     assert {row["task"] for row in scored_embeddings(TASKS) if row["lower_is_better"]} == {
         "language_leakage", "language_leakage_knn", "language_leakage_mlp", "own_language_neighbours",
     }  # fmt: skip
 
 
-def test_equals_come_in_the_order_of_their_names_whatever_order_they_are_loaded_in(warehouse):
+def test_leaderboard_ties_are_ordered_by_name(warehouse):
     rows = [{"method": name, "trained_on": pair} for name in ("meat", "dream") for pair in ("en-es", "en-de")]
     orders = []
     for turned in (rows, rows[::-1]):

@@ -89,7 +89,7 @@ def test_a_changed_module_selects_the_tests_that_import_it():
     assert len(chosen) <= MOST_FILES
 
 
-def test_a_changed_test_is_selected_wherever_it_lies_and_a_page_selects_no_test():
+def test_a_changed_test_selects_itself_and_a_page_selects_none():
     test = Path("tests/end_to_end/test_tutorials.py")
     assert selected([test], TESTS) == [test]
     assert selected([Path("docs/use.md")], TESTS) == []

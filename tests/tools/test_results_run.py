@@ -29,7 +29,7 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_a_plan_names_the_corpora_at_whose_path_is_nothing_and_nothing_is_downloaded_to(project, capsys):
+def test_a_plan_names_missing_corpora_without_download(project, capsys):
     assert absent_corpora(load_config(project / "disent.toml")) == {"tatoeba": project / "nowhere"}
     results.run(project, {"disent.toml": project / "home"}, is_plan=True)
     first, *others = capsys.readouterr().out.splitlines()
