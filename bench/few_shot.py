@@ -78,8 +78,8 @@ def main() -> None:
     draws = [drawn(seed, train) for seed in range(given.draws)]
     print(f"| model | {' | '.join(LOCALES)} |\n|{'---|' * (1 + len(LOCALES))}")
     for name, (encode, languages) in models(given.head).items():
-        found_in = accuracies(encode, draws, {code: tested[code] for code in LOCALES if code in languages})
-        cells = [interval(found_in[code]) if code in found_in else "" for code in LOCALES]
+        accuracy_in = accuracies(encode, draws, {code: tested[code] for code in LOCALES if code in languages})
+        cells = [interval(accuracy_in[code]) if code in accuracy_in else "" for code in LOCALES]
         print(f"| {' | '.join([name, *cells])} |", flush=True)
     print(f"\nn = {len(tested['en'].texts):,} texts of test in each language, {given.draws} draws")
 

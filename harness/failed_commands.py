@@ -149,7 +149,7 @@ class Series:
             places.setdefault(place, []).append(number)
         self.calls.stop()
         assert code == 0, output
-        wanted = self._found(tried)
+        wanted = self._result(tried)
         drawn: dict[int, str] = {}
         for place in self.chance.sample([*places], min(most or len(places), len(places))):
             first, *later = places[place]
@@ -183,7 +183,7 @@ class Series:
             if tried.index_of is not None:
                 self._require_answers(wanted)
             elif tried.output and code == 0:
-                assert self._found(tried) == wanted, "it ended well with another result"
+                assert self._result(tried) == wanted, "it ended well with another result"
             else:
                 self._require_sound(tried, wanted, what, may_leave=kind == "unlink" and lasting)
         except AssertionError as error:
@@ -261,7 +261,7 @@ class Series:
                 problem = f"{request[:2]} in round {number}: {status} {text[:300]}, not {right[0]} {right[1][:300]}"
                 assert answer == right or refuses or is_close, problem
 
-    def _found(self, tried: Tried) -> Mapping[str, object]:
+    def _result(self, tried: Tried) -> Mapping[str, object]:
         if tried.index_of is not None:
             return {"answers": self.answers[-1]}
         return contents(self.place / tried.output) if tried.output else {}
@@ -285,7 +285,7 @@ class Series:
         else:
             code, output = self._run(tried)
             assert code == 0, f"the next run ends with {code}: {output}"
-            assert self._found(tried) == wanted, "the next run makes something else"
+            assert self._result(tried) == wanted, "the next run makes something else"
         left = [] if may_leave else [*self.place.rglob("*.tmp*"), *(self.place / "tmp").iterdir()]
         left = [path for path in left if "dagster" not in path.parts and not path.name.startswith("torchinductor")]
         assert not left, f"{left} are left"

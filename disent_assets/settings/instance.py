@@ -141,7 +141,7 @@ def _end_killed_runs(instance: dg.DagsterInstance) -> None:
         instance.report_run_failed(run, "The process of this run was killed.")
 
 
-def has_own_database(instance: dg.DagsterInstance) -> bool:
+def has_private_database(instance: dg.DagsterInstance) -> bool:
     """Return whether no other folder of results keeps its runs in the same database."""
     settings = Path(instance.root_directory, SETTINGS.name).read_text(encoding="utf-8")
     return not {"storage", "run_storage"} & (yaml.safe_load(settings) or {}).keys()

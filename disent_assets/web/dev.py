@@ -24,7 +24,7 @@ import dagster as dg
 from disent.home import SHARED
 from disent_assets.run.dagster_private import dev_module
 from disent_assets.settings.environment import address_of
-from disent_assets.settings.instance import FACE, dagster_home, has_own_database, open_instance, settings_folder
+from disent_assets.settings.instance import FACE, dagster_home, has_private_database, open_instance, settings_folder
 from disent_core.errors import DisentError
 
 GRACE_SECONDS = 20  # for the processes to end after the first signal
@@ -68,7 +68,7 @@ def end_lost_runs(home: Path) -> None:
     In a database shared with other machines, whose runs go on, Dagster's run monitoring does this.
     """
     with open_instance(home) as instance:
-        if not has_own_database(instance):
+        if not has_private_database(instance):
             return
         begun = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED])
         for run in instance.get_runs(begun):

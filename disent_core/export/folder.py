@@ -260,7 +260,7 @@ def _embedder(head: SavedHead, seed: int | None, embeddings: Sequence[str] | Non
     routes = routes_of(head, seed, encoder.pooled).learned(head).chosen(embeddings)
     with quiet():
         max_length = encoder.config.max_length if encoder.model is not None else None
-        probes = VectorProbes(PROBES, _own_vectors(head, seed, routes), max_length)
+        probes = VectorProbes(PROBES, _head_vectors(head, seed, routes), max_length)
     names = ("by_language", "default", "left_out", "needs_code")
     record = {"routes": list(routes.steps), **{name: getattr(routes, name) for name in names}}
     return _Draft(encoder, probes, partial(write_folder, encoder=encoder, routes=routes), record, routes)
@@ -290,12 +290,12 @@ def _rounding(head: SavedHead, seed: int | None, draft: _Draft) -> Rounding | No
         output = _logits(cast("TokenTagger", head.trained.tagger(seed)))
     else:
         with quiet():
-            output = _own_vectors(head, seed, draft.routes, precision)
+            output = _head_vectors(head, seed, draft.routes, precision)
     difference = difference_of(draft.probes.vectors, output)
     return Rounding(" and ".join(sorted(formats)), difference) if difference > TOLERANCE else None
 
 
-def _own_vectors(head: SavedHead, seed: int | None, routes: Routes, precision: Precision = "float32") -> Vectors:
+def _head_vectors(head: SavedHead, seed: int | None, routes: Routes, precision: Precision = "float32") -> Vectors:
     """Embed the probes with the head itself; the encoder's states are float32, however they are stored."""
     encoder, trained = exact_encoder(head, precision) if head.method.reads_encoder else None, head.trained
     states = Need.TOKEN_STATES in head.method.needs_of(head.settings)

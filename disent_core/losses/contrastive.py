@@ -146,8 +146,8 @@ def one_pool_softmax(
     of_others = logits.masked_fill(is_no_negative[:, None], torch.finfo(logits.dtype).min).flatten(2).logsumexp(dim=2)
     of_translations = logits.diagonal(dim1=1, dim2=3)  # [sides, sides of the translations, groups]
     losses = F.softplus(of_others.unsqueeze(1) - of_translations)
-    is_own_side = torch.eye(sides, dtype=torch.bool, device=cosines.device).unsqueeze(2)
-    return losses.masked_fill(is_own_side, 0).sum(dim=1) / (sides - 1)
+    is_same_side = torch.eye(sides, dtype=torch.bool, device=cosines.device).unsqueeze(2)
+    return losses.masked_fill(is_same_side, 0).sum(dim=1) / (sides - 1)
 
 
 def symmetric_softmax(left: Rows, right: Rows, equal: Bool[Tensor, "batch batch"], *, temperature: float) -> Values:

@@ -18,7 +18,7 @@ from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, un
 from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
 from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_all_texts
 
-Found = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
+Neighbours = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
 """Scores and rows, highest first, ties by row; fewer than k results are padded with rows of -1."""
 
 _NONE = -1
@@ -94,7 +94,7 @@ class StoredIndex:
         without: Sequence[str] | None = None,
         is_exact: bool = False,
         proposals: Proposals | None = None,
-    ) -> Found:
+    ) -> Neighbours:
         """Find the k texts with the highest cosines to each query, a vector of any norm.
 
         A faiss index, if there is one, proposes texts, which then get their exact scores. With `keep`, only texts of
@@ -121,7 +121,9 @@ class StoredIndex:
         order = np.lexsort((np.where(rows == _NONE, len(self.keys), rows), -scores))[:, :k]
         return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
 
-    def _nearest_of_part(self, units: Float32[np.ndarray, "queries dim"], part: Part, embedding: str, k: int) -> Found:
+    def _nearest_of_part(
+        self, units: Float32[np.ndarray, "queries dim"], part: Part, embedding: str, k: int
+    ) -> Neighbours:
         values, group, groups = self._arrays_of(part, embedding)
         if _without_torch(len(units) * len(values)):
             scores, best = exact.nearest_rows(units, values, min(k, part.rows), group)
@@ -135,7 +137,7 @@ class StoredIndex:
 
     def _nearest_of_proposals(
         self, units: Float32[np.ndarray, "queries dim"], proposals: Proposals, embedding: str, k: int
-    ) -> Found:
+    ) -> Neighbours:
         """Return the texts that faiss proposes, and those with equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
         if proposed.max(initial=_NONE) >= len(self._position):

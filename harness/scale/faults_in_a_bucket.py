@@ -119,7 +119,7 @@ class Breaker:
         left = [name for name in kinds if self.met[name] < self.most]
         if not left or self.chance.random() > SHARE:
             return through
-        name = min(left, key=lambda one: self.met[one])
+        name = min(left, key=lambda kind: self.met[kind])
         self.met[name] += 1
         return KINDS[name][0]
 

@@ -30,13 +30,13 @@ class StepProcess:
 
 @dataclass
 class Cluster:
-    """Shared by all runs; the first command starts the nodes, each with its own `own_folder`."""
+    """Shared by all runs; the first command starts the nodes, each with its own `node_disk`."""
 
     postgres: Postgres
     network: Network
     folder: Path
     nodes: Nodes | None = None
-    own_folder: Path | None = None
+    node_disk: Path | None = None
 
     def environment(self, project: Project) -> dict[str, str]:
         """Return the environment of a command, in which `materialize` runs its steps on Ray."""
@@ -55,7 +55,7 @@ class Cluster:
         """Start `disent materialize` in the network of the two nodes."""
         environment = self.environment(project)
         if self.nodes is None:
-            self.nodes = Nodes(self.network, self.folder / "ray", environment, self.own_folder)
+            self.nodes = Nodes(self.network, self.folder / "ray", environment, self.node_disk)
             self.nodes.add()
             self.nodes.add()
         command = self.network.command(sys.executable, "-m", "disent_assets.cli", "materialize", *arguments)

@@ -37,15 +37,15 @@ class Network:
 class Nodes:
     """A head node without processors for steps, and nodes of one processor each. Ends only what it has started.
 
-    Each has the folder `own_folder`, if given, on its own disk.
+    Each has the folder `node_disk`, if given, on its own disk.
     """
 
     address = "http://127.0.0.1:8265"
 
     def __init__(
-        self, network: Network, folder: Path, environment: Mapping[str, str], own_folder: Path | None = None
+        self, network: Network, folder: Path, environment: Mapping[str, str], node_disk: Path | None = None
     ) -> None:
-        self.network, self.folder, self.environment, self.own_folder = network, folder, dict(environment), own_folder
+        self.network, self.folder, self.environment, self.node_disk = network, folder, dict(environment), node_disk
         self.started: list[subprocess.Popen[bytes]] = []
         self._start("--head", "--num-cpus=0", "--port=6379", "--dashboard-host=127.0.0.1", f"--temp-dir={folder}")
 
@@ -74,8 +74,8 @@ class Nodes:
         size = ["--object-store-memory=80000000", "--memory=100000000000"]
         shared = ["--block", "--disable-usage-stats", "--node-ip-address=127.0.0.1", *size, *ports]
         log = (self.folder.parent / f"ray-{number}.log").open("ab")
-        on_own_disk = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.own_folder]
-        apart = [] if self.own_folder is None else on_own_disk
+        on_tmpfs = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', self.node_disk]
+        apart = [] if self.node_disk is None else on_tmpfs
         command = self.network.command(*apart, BIN / "ray", "start", *arguments, *shared)
         node = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
         self.started.append(node)

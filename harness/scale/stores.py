@@ -171,11 +171,13 @@ class Proxy:
 
                 def answer() -> tuple[int, dict[str, str], bytes]:
                     connection = HTTPConnection(proxy.behind.removeprefix("http://"))
-                    headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
+                    headers = {
+                        name: value for name, value in self.headers.items() if name.lower() not in _NOT_FORWARDED
+                    }
                     length = {"Content-Length": str(len(body()))}
                     connection.request(self.command, self.path, body(), headers | length)
                     answer = connection.getresponse()
-                    headers = {name: value for name, value in answer.getheaders() if name.lower() not in _OWN}
+                    headers = {name: value for name, value in answer.getheaders() if name.lower() not in _NOT_FORWARDED}
                     size = answer.headers.get("Content-Length") if self.command == "HEAD" else None
                     return answer.status, headers | ({"Content-Length": size} if size else {}), answer.read()
 
@@ -239,7 +241,7 @@ class Proxy:
         self.server.server_close()
 
 
-_OWN = ("content-length", "connection", "transfer-encoding", "date", "server", "keep-alive")
+_NOT_FORWARDED = ("content-length", "connection", "transfer-encoding", "date", "server", "keep-alive")
 
 
 def _send(request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:

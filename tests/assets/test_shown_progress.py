@@ -41,9 +41,9 @@ class Shown(NamedTuple):
 
 
 def played(
-    steps: list[StepRun], expected: dict[str, float], true: dict[str, float], workers: int, *, is_told: bool = False
+    steps: list[StepRun], expected: dict[str, float], true: dict[str, float], workers: int, *, has_log: bool = False
 ) -> list[Shown]:
-    """What is shown during a run whose steps take `true` seconds; if `is_told`, they log how many are left."""
+    """What is shown during a run whose steps take `true` seconds; if `has_log`, they log how many are left."""
     done, schedule, now = Done(expected, workers), Schedule(steps, set(), expected), 0.0
     ends: dict[StepRun, float] = {}
     shown = []
@@ -56,7 +56,7 @@ def played(
         first = min(ends, key=lambda running: ends[running])
         for part in range(20):
             moment = now + (ends[first] - now) * part / 20
-            for running in ends if is_told and part else ():
+            for running in ends if has_log and part else ():
                 done.hear(running, f"5 of 9 steps, 1.0 a second, {ends[running] - moment:.0f} s left", moment)
             shown.append(Shown(moment, done.done(moment) / done.total, done.left(moment)))
         now = ends.pop(first)
@@ -87,7 +87,7 @@ def test_the_first_time_the_expected_end_has_the_right_order_of_magnitude(worker
 
 def test_the_estimate_of_a_step_overrides_the_usual_duration():
     (head,) = steps = [step("heads/own/facet_head", "en-de")]
-    shown = played(steps, expected_seconds(steps, {}), {head.name: 480.0}, 1, is_told=True)
+    shown = played(steps, expected_seconds(steps, {}), {head.name: 480.0}, 1, has_log=True)
     assert all(0.7 < (moment.at + moment.left) / 480 < 1.2 for moment in shown if 40 < moment.at < 480)
 
 

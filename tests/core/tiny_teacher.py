@@ -15,10 +15,10 @@ from tests.core.tiny_encoder import save_bert
 
 WORDS = ["wake", "me", "up", "at", "nine", "ten", "noon", "call", "mum", "dad", "don", "'", "t", ".", "##s"]
 LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789"]
-OWN = ["wake", "call", "me", "mum", "dad", "up", "at", "nine", "ten", "noon", "don't"]
+ENGLISH = ["wake", "call", "me", "mum", "dad", "up", "at", "nine", "ten", "noon", "don't"]
 GERMAN = ["weck", "ruf", "mich", "mama", "papa", "auf", "um", "neun", "zehn", "mittag", "nicht"]
 OTHER = ["ゐ", "よぶ", "わし", "はは", "ちち", "へ", "に", "九", "十", "午", "いな"]
-FOREIGN = {"de": dict(zip(OWN, GERMAN, strict=True)), "xx": dict(zip(OWN, OTHER, strict=True))}
+FOREIGN = {"de": dict(zip(ENGLISH, GERMAN, strict=True)), "xx": dict(zip(ENGLISH, OTHER, strict=True))}
 _WHO = ("me", "mum", "dad")
 PIVOTS = [
     *(f"{verb} {who} up at {time}." for verb, who, time in product(("wake", "call"), _WHO, ("nine", "ten", "noon"))),

@@ -42,7 +42,7 @@ def test_any_bytes_are_read_or_refused(tmp_path, name, content):
         target.read(tmp_path / "in")
 
 
-FOUND: dict[str, tuple[str, int] | tuple[str, int, int]] = {
+FINDINGS: dict[str, tuple[str, int] | tuple[str, int, int]] = {
     # Failures that fuzzing found: target and input, of seed 0 or the one that follows
     "JSON nested without end": ("massive", 597),
     "half a character in JSON": ("massive", 1054),
@@ -66,9 +66,9 @@ FOUND: dict[str, tuple[str, int] | tuple[str, int, int]] = {
 }
 
 
-@pytest.mark.parametrize("what", FOUND)
+@pytest.mark.parametrize("what", FINDINGS)
 def test_earlier_findings_stay_fixed(tmp_path, what):
-    name, number, *seeds = FOUND[what]
+    name, number, *seeds = FINDINGS[what]
     seed = seeds[0] if seeds else 0
     assert try_inputs(TARGETS[name], tmp_path / "in", seed, range(number, number + 1)).failures == {}
 

@@ -38,8 +38,8 @@ def test_a_lineage_with_ray_bucket_and_postgres_equals_a_local_one(cluster, tmp_
     local = bench.new_lineage(tmp_path / "local", bench.SMALLEST)
     made = local.materialize()
     team = RemoteProject(bench.new_lineage(tmp_path / "team", bench.SMALLEST).folder, "s3://team/home")
-    cluster.own_folder = team.folder / team.machine
-    cluster.own_folder.mkdir()
+    cluster.node_disk = team.folder / team.machine
+    cluster.node_disk.mkdir()
     for wanted in (made, {"made": 0, "up_to_date": 21, "encoded": 0, "steps": 0}):
         command = cluster.start(team)
         out, _ = command.communicate(timeout=3000)

@@ -50,8 +50,8 @@ class Running:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         names = [name for name, _ in headers]
-        for name, value in (*(() if "Host" in names else [("Host", "OWN")]), *headers):
-            connection.putheader(name, value.replace("OWN", self.address).replace("PORT", str(self.port)))
+        for name, value in (*(() if "Host" in names else [("Host", "SERVER")]), *headers):
+            connection.putheader(name, value.replace("SERVER", self.address).replace("PORT", str(self.port)))
         content = body.encode(errors="surrogatepass")
         connection.putheader("Content-Length", str(len(content)))
         connection.endheaders(content)
@@ -133,7 +133,7 @@ REFUSED = {
     "a page of another port": ("POST", "/graphql", JSON, ("Origin", "http://127.0.0.1:1")),
     "a page that names the port only": ("POST", "/graphql", JSON, ("Origin", "http://evil.example:PORT")),
     "localhost's page at 127.0.0.1": ("POST", "/graphql", JSON, ("Origin", "http://localhost:PORT")),
-    "two origins": ("POST", "/graphql", JSON, ("Origin", "http://OWN"), ("Origin", "https://evil.example")),
+    "two origins": ("POST", "/graphql", JSON, ("Origin", "http://SERVER"), ("Origin", "https://evil.example")),
     "a cross-site request": ("POST", "/graphql", JSON, ("Sec-Fetch-Site", "cross-site")),
     "a request of another port": ("POST", "/graphql", JSON, ("Sec-Fetch-Site", "same-site")),
     "a cross-site form": ("POST", "/graphql", JSON, ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate"),

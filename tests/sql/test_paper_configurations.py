@@ -248,8 +248,8 @@ def test_a_configuration_makes_the_cells_of_the_tables_that_it_names(name: str, 
         assert f"`{table}` | {len(possible)} of {len(cells)} |" in page
         printed, reasons = paper.cells(table, [workspace.warehouse])
         figures = ("cell_id", "published", "measured", "ci_low", "ci_high", "difference")
-        told_apart = {tuple(value for key, value in row.items() if key not in figures) for row in printed}
-        assert len(told_apart) == len(printed)
+        distinct_rows = {tuple(value for key, value in row.items() if key not in figures) for row in printed}
+        assert len(distinct_rows) == len(printed)
         assert reasons.total() == sum(not cell["is_made"] for cell in cells)
         for cell in possible:
             if (cell["method"] == "bertscore") == (name == "dream_bertscore"):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from disent_core.evaluation.contract import SearchBackend
-from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
+from disent_core.evaluation.metrics.grid import Neighbours, PoolRows, Queries
 from disent_core.exact import blocks
 
 FROM_ROWS = 1_000_000
@@ -91,7 +91,7 @@ def tune(index: Any, recall: Callable[[], float]) -> int:
     return effort
 
 
-def nearest_proposed(queries: Queries, pool: PoolRows, k: int, engine: SearchBackend) -> Found:
+def nearest_proposed(queries: Queries, pool: PoolRows, k: int, engine: SearchBackend) -> Neighbours:
     """Return scores and indices of the best k candidates of each query that faiss proposes (`hnsw` or `ivf`).
 
     Otherwise as `exact_search.nearest_rows`; all rows of the pool must be distinct.

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float32, Int, Int64
 from torch import Tensor
 
-from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
+from disent_core.evaluation.metrics.grid import Neighbours, PoolRows, Queries
 from disent_core.exact import blocks
 from disent_core.matmul import packed, product
 from disent_core.progress import Progress
@@ -45,7 +45,7 @@ QueryRows = Float32[Tensor, "queries dim"]
 Candidates = Float32[Tensor, "pool dim"]
 
 
-def nearest_rows(queries: Queries, pool: PoolRows, k: int, bound: float = 1.0, *, device: str = "cpu") -> Found:
+def nearest_rows(queries: Queries, pool: PoolRows, k: int, bound: float = 1.0, *, device: str = "cpu") -> Neighbours:
     """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Rows have norm 1 or 0 and lie on the grid; many equal rows in the pool make the search slow. `k` is at most the size
@@ -78,7 +78,7 @@ def _merged(left: tuple[np.ndarray, ...], right: tuple[np.ndarray, ...], *, k: i
     return scores.numpy(), indices.numpy()
 
 
-def _nearest_of_pool(queries: Queries, pool: PoolRows, k: int, bound: float, device: str) -> Found:
+def _nearest_of_pool(queries: Queries, pool: PoolRows, k: int, bound: float, device: str) -> Neighbours:
     rows, candidates = (torch.from_numpy(values).to(device) for values in (queries, pool))
     scores, indices = torch.empty(len(rows), k), torch.empty(len(rows), k, dtype=torch.int64)
     progress = Progress(log, len(rows), "queries", what=f"nearest of {len(candidates)} candidates")

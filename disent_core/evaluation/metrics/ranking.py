@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Float32, Int
 
 from disent_core.errors import EncoderError
 from disent_core.evaluation.contract import Embedded, LateInteraction, SearchBackend, Ties
-from disent_core.evaluation.metrics.grid import Found, PoolRows, Queries
+from disent_core.evaluation.metrics.grid import Neighbours, PoolRows, Queries
 from disent_core.evaluation.metrics.shared import is_shared, recent, shared
 from disent_core.exact import blocks, on_grid
 from disent_core.exact import unit as exact_unit
@@ -136,7 +136,7 @@ def nearest(
     skip: Skip | None = None,
     bias: Bias | None = None,
     engine: SearchBackend = "exact",
-) -> Found:
+) -> Neighbours:
     """Return scores and indices of the best k candidates of each query: highest first, equal ones by index.
 
     Args:
@@ -159,7 +159,7 @@ def nearest(
     return np.take_along_axis(scores, kept, 1), np.take_along_axis(indices, kept, 1)
 
 
-def _search(queries: Embedded, pool: Embedded, wanted: int, bias: Bias | None, engine: SearchBackend) -> Found:
+def _search(queries: Embedded, pool: Embedded, wanted: int, bias: Bias | None, engine: SearchBackend) -> Neighbours:
     if not (isinstance(queries, np.ndarray) and isinstance(pool, np.ndarray)):
         nearest_candidates = _empty(len(queries), wanted)
         for block, similarity in scored_distinct(queries, *distinct_rows(pool)):
@@ -182,7 +182,7 @@ def _search(queries: Embedded, pool: Embedded, wanted: int, bias: Bias | None, e
 
 
 @shared
-def _first_nearest(queries: Queries, pool: PoolRows, wanted: int) -> Found:
+def _first_nearest(queries: Queries, pool: PoolRows, wanted: int) -> Neighbours:
     return _search_distinct(queries, pool, *_copies(pool), wanted, "exact")
 
 
@@ -194,7 +194,7 @@ def _search_distinct(
     wanted: int,
     engine: SearchBackend,
     bound: float = 1.0,  # of a sum of absolute products, by Cauchy and Schwarz
-) -> Found:
+) -> Neighbours:
     """Search only distinct candidates (`_copies`), because copies have equal scores, and then reinsert the copies."""
     from disent_core.evaluation.metrics.approximate_search import nearest_proposed
     from disent_core.evaluation.metrics.exact_search import nearest_rows
@@ -224,7 +224,7 @@ def grouped(group: Group) -> Groups:
 
 def expanded(
     scores: Float32[np.ndarray, "queries fetched"], groups: Int[np.ndarray, "queries fetched"], of: Groups, wanted: int
-) -> Found:
+) -> Neighbours:
     """Replace the best groups of each query by their members, sorted by score and then by index; keep `wanted`.
 
     The groups must have at least `wanted` members.
@@ -241,11 +241,11 @@ def expanded(
     return nearest_members
 
 
-def _empty(queries: int, k: int) -> Found:
+def _empty(queries: int, k: int) -> Neighbours:
     return np.empty((queries, k), dtype=np.float32), np.empty((queries, k), dtype=np.int64)
 
 
-def _keep_best(nearest_so_far: Found, block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
+def _keep_best(nearest_so_far: Neighbours, block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
     """Write the best of a block of queries into the arrays of all queries."""
     import torch
 

@@ -96,11 +96,11 @@ def mine(source: Embedded, target: Embedded, *, neighbours: int, retrieval: Retr
 def _best_partners(
     scores: Float[np.ndarray, "n k"],
     indices: Int[np.ndarray, "n k"],
-    own_means: Float[np.ndarray, " n"],
-    other_means: Float[np.ndarray, " m"],
+    query_means: Float[np.ndarray, " n"],
+    candidate_means: Float[np.ndarray, " m"],
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Return the neighbour with the highest margin, and that margin; -inf if the mean cosine is not positive."""
-    means = (own_means[:, None] + other_means[indices]) / 2
+    means = (query_means[:, None] + candidate_means[indices]) / 2
     margins = np.where(means > 0, scores / np.where(means > 0, means, 1), -np.inf)
     rows, best = np.arange(len(margins)), margins.argmax(axis=1)
     return indices[rows, best], margins[rows, best]

@@ -168,10 +168,10 @@ class LanguagePoolProblem(Problem):
         is_right = first % utterances == queries
         if self.equal_text_counts:
             is_right |= (self.text_of[:, None, queries] == self.text_of.ravel()[first]).any(axis=0)
-        is_own = first // utterances == np.arange(languages)[:, None]
+        is_same_language = first // utterances == np.arange(languages)[:, None]
         return [
             measured("accuracy_at_1", is_right.mean(axis=0)),
-            measured("own_language_error", is_own.mean(axis=0)),
+            measured("own_language_error", is_same_language.mean(axis=0)),
         ]
 
 

@@ -12,7 +12,7 @@ OF_METHODS = (
     + experiment("raw", "dream", pairs=["en-de", "en-zh"])
     + section("methods.dream", patience=7)
 ).lstrip()
-OWN, PAIRS = "patience = 7", '["en-de", "en-zh"]'
+KEY, PAIRS = "patience = 7", '["en-de", "en-zh"]'
 TAGS = 'method = "token_classification"\n'
 METHOD_MISTAKES = {
     "key nearly right": ("patience", "patiense", "16: methods.dream.patiense",
@@ -22,28 +22,28 @@ METHOD_MISTAKES = {
     "key within a section nearly right": ("[methods.dream]", "[targets.template_pairs]\nsplit = []\n[methods.dream]",
         "16: targets.template_pairs.split", "did you mean 'splits'?"),
     "key like no other": ("patience", "zzz", "16: methods.dream.zzz", "zzz: unknown key"),
-    "unknown encoder": (OWN, 'encoders = ["x"]', "16: methods.dream.encoders", "no encoder 'x'; choose one of toy"),
+    "unknown encoder": (KEY, 'encoders = ["x"]', "16: methods.dream.encoders", "no encoder 'x'; choose one of toy"),
     "pair reversed": (PAIRS, '["en-de", "de-en"]', "12: experiment.pairs", "'de-en' is 'en-de' reversed"),
     "pair reversed in a mixture": (PAIRS, '["zh-en", "en-de+en-zh"]', "12: experiment.pairs",
         "write 'zh-en' here too"),
-    "pair reversed by a method": (OWN, 'pairs = ["de-en"]', "16: methods.dream.pairs",
+    "pair reversed by a method": (KEY, 'pairs = ["de-en"]', "16: methods.dream.pairs",
         "'de-en' is 'en-de' reversed, which is the same training; write 'en-de' here too"),
-    "pair of another language in a method": (OWN, 'pairs = ["en-fr"]', "16: methods.dream.pairs",
+    "pair of another language in a method": (KEY, 'pairs = ["en-fr"]', "16: methods.dream.pairs",
         "'en-fr' is not a pair of two of the languages"),
-    "no pairs": (OWN, "pairs = []", "16: methods.dream.pairs", "leave it out to use the experiment's"),
-    "pair given twice": (OWN, 'pairs = ["en-de", "en-de"]', "16: methods.dream.pairs", "pairs must be distinct"),
-    "no seeds": (OWN, "seeds = []", "16: methods.dream.seeds", "leave it out to use the experiment's"),
-    "seed given twice": (OWN, "seeds = [1, 1]", "16: methods.dream.seeds", "seeds must be distinct"),
-    "negative seed": (OWN, "seeds = [-1]", "16: methods.dream.seeds", "greater than or equal to 0 (found -1)"),
-    "no encoders": (OWN, "encoders = []", "16: methods.dream.encoders", "leave it out to use all encoders"),
-    "encoder given twice": (OWN, 'encoders = ["toy", "toy"]', "16: methods.dream.encoders",
+    "no pairs": (KEY, "pairs = []", "16: methods.dream.pairs", "leave it out to use the experiment's"),
+    "pair given twice": (KEY, 'pairs = ["en-de", "en-de"]', "16: methods.dream.pairs", "pairs must be distinct"),
+    "no seeds": (KEY, "seeds = []", "16: methods.dream.seeds", "leave it out to use the experiment's"),
+    "seed given twice": (KEY, "seeds = [1, 1]", "16: methods.dream.seeds", "seeds must be distinct"),
+    "negative seed": (KEY, "seeds = [-1]", "16: methods.dream.seeds", "greater than or equal to 0 (found -1)"),
+    "no encoders": (KEY, "encoders = []", "16: methods.dream.encoders", "leave it out to use all encoders"),
+    "encoder given twice": (KEY, 'encoders = ["toy", "toy"]', "16: methods.dream.encoders",
         "encoders must be distinct"),
     "seeds where nothing is random": ("[methods.dream]", "[methods.raw]\nseeds = [0]\n[methods.dream]",
         "16: methods.raw.seeds", "nothing in raw is random; leave seeds out"),
-    "corpora of a method that does not tag": (OWN, 'corpora = ["one"]', "16: methods.dream.corpora",
+    "corpora of a method that does not tag": (KEY, 'corpora = ["one"]', "16: methods.dream.corpora",
         "dream trains on all corpora that have train = true"),
-    "unknown corpus": (OWN, f'{TAGS}corpora = ["on"]', "17: methods.dream.corpora", "'on' (did you mean 'one'?);"),
-    "no corpora": (OWN, f"{TAGS}corpora = []", "17: methods.dream.corpora", "leave it out to use all with train"),
+    "unknown corpus": (KEY, f'{TAGS}corpora = ["on"]', "17: methods.dream.corpora", "'on' (did you mean 'one'?);"),
+    "no corpora": (KEY, f"{TAGS}corpora = []", "17: methods.dream.corpora", "leave it out to use all with train"),
     "corpora without a language": ("[[encoders]]",
         '[[corpora]]\nname = "two"\nformat = "conll"\npath = "corpora/one"\nlanguages = ["de"]\n\n'
         '[methods.tags]\nmethod = "token_classification"\ncorpora = ["two"]\n\n[[encoders]]',
@@ -53,7 +53,7 @@ METHOD_MISTAKES = {
 
 
 def test_a_method_may_override_its_pairs_and_seeds(load):
-    config = load(OF_METHODS.replace(OWN, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
+    config = load(OF_METHODS.replace(KEY, 'pairs = ["en-de+en-zh", "de-zh"]\nseeds = [4]'))
     assert config.training_sets == ("en-de", "en-zh", "en-de+en-zh", "de-zh")
     assert config.seeds_of(config.methods["dream"]) == (4,)
 
