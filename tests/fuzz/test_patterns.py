@@ -21,7 +21,7 @@ TRUSTED = {
     "disent_assets.warehouse.build": "our SQL files, and a query of whoever types it",
     "disent_assets.lineage.factory": "names of assets",
     "disent_assets.run.error_messages": "tracebacks of Python",
-    "disent_assets.settings.instance": "names of folders",
+    "disent_assets.settings.results_folder": "names of folders",
     "disent_assets.run.plan": "a selection of whoever types it",
     "disent_assets.run.progress": "lines of our log",
     "disent_assets.warehouse.sql_files": "our SQL files",
