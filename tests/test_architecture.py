@@ -97,7 +97,7 @@ def test_the_assets_of_the_demo_are_defined_without_the_libraries_that_compute_t
     assert run.stdout.strip() == "[]"
 
 
-def test_no_package_imports_one_that_stands_on_it():
+def test_no_package_imports_a_higher_package():
     packages = ("disent_core", "disent", "disent_assets")
     upward = [
         (name, other)
@@ -120,11 +120,11 @@ def imports(name: str) -> Iterator[str]:
             yield str(node.module)
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_there_are_no_import_cycles():
     TopologicalSorter({name: set(imports(name)) for name in SOURCES}).prepare()  # raises CycleError
 
 
-def test_a_module_imports_only_from_its_own_and_lower_layers():
+def test_a_module_imports_only_from_its_layer_or_below():
     layer_of = {"disent_core": LAYERS[0]} | {name: name.split(".")[1] for name in CORE if "." in name}
     assert {*layer_of.values()} == set(LAYERS)
     upward = [
@@ -170,7 +170,7 @@ def test_only_two_core_modules_keep_global_state():
     assert stateful == {"disent_core.storage.remote", "disent_core.evaluation.metrics.shared"}
 
 
-def test_the_web_server_listens_on_this_machine_only():
+def test_the_web_server_listens_on_localhost_only():
     lines = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     servers = [line for line in lines if "disent_assets.web.server" in line]
     assert not any("dagster dev" in line or "dagster-webserver" in line for line in lines)
@@ -193,7 +193,7 @@ def test_a_method_is_a_line_in_its_registry_and_a_module_that_keeps_the_contract
         assert all(callable(imported(part)) for part in parts), name
 
 
-def test_no_section_of_the_configuration_takes_unknown_keys():
+def test_every_configuration_section_refuses_unknown_keys():
     presets = {type(preset) for name in methods.METHODS for preset in methods.method(name).presets.values()}
     kinds = set(map(encoders.encoder_kind, encoders.ENCODER_KINDS))
     for kind in {*SECTIONS.values(), TemplatePairConfig, *presets, *kinds}:
@@ -211,7 +211,7 @@ def test_tasks_corpus_formats_and_encoder_kinds_are_lines_in_their_registry_and_
     assert all(issubclass(encoders.encoder_kind(name), EncoderConfig) for name in encoders.ENCODER_KINDS)
 
 
-def test_assets_are_described_without_files_which_belong_to_the_lineage():
+def test_asset_descriptions_access_no_files():
     files = re.compile(r"(import|from) (io|os)\b|\b(open|(read|write)_(text|bytes|table|result)|is_file)\(")
     described = [SOURCES[f"disent_assets.lineage.{name}"] for name in ("factory", "shown")]
     assert [path.name for path in described if files.search(path.read_text(encoding="utf-8"))] == []

@@ -45,7 +45,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
 
 
 @pytest.mark.parametrize("name", [HEAD, "exported"])
-def test_heads_and_exported_folders_give_the_vectors_that_they_gave(kept, name):
+def test_earlier_heads_and_exported_folders_give_unchanged_vectors(kept, name):
     assert np.allclose(disent.load(kept.folder / name).encode(kept.texts), kept.vectors, rtol=0, atol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_a_home_keeps_its_encoder_and_heads(kept):
     assert "0 texts encoded, 0 steps trained" in ran.stdout
 
 
-def test_a_static_model_gives_the_vectors_that_it_gave():
+def test_an_earlier_static_model_gives_unchanged_vectors():
     model = disent.load(EARLIER / "static")
     assert np.allclose(model.encode(["wake me up", "weck mich"]), np.load(EARLIER / "static.npy"), rtol=0, atol=1e-6)
 

@@ -95,7 +95,7 @@ def test_a_lock_has_what_pyproject_asks_for(group):
     assert not_met([Requirement(line) for line in asked(group)], versions) == [], "run make lock"
 
 
-def test_the_lock_has_all_that_its_packages_need_and_nothing_else():
+def test_the_lock_has_exactly_the_required_packages():
     versions = pins("test") | TORCH
     all_needs = reached([Requirement(line) for line in asked("test")])
     assert not_met(all_needs, versions) == [], "run make lock"
@@ -141,13 +141,13 @@ BAD = {"name": "bad", "version": "1.0", "vulns": [{"id": "PYSEC-1", "fix_version
         ([SOUND, UNASKED], "in 1 of 2 packages; nothing is known about the other 1", False),
     ],
 )
-def test_an_audit_passes_if_all_packages_are_known_to_be_sound(packages, message, is_sound):
+def test_an_audit_passes_only_without_vulnerable_or_unknown_packages(packages, message, is_sound):
     summary, passes = audit.summary(json.dumps({"dependencies": packages, "fixes": []}))
     assert message in summary
     assert passes == is_sound
 
 
-def test_an_audit_without_a_service_says_so_and_fails(monkeypatch, capsys):
+def test_an_audit_without_its_service_fails_with_the_reason(monkeypatch, capsys):
     audited = subprocess.CompletedProcess([], 1, stdout="", stderr="Traceback\nConnectionError: no route")
     monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: audited)
     assert audit.main("installed.txt") == 1
@@ -186,7 +186,7 @@ def test_an_audit_without_network_finds_the_versions_that_an_advisory_names(vers
 @pytest.mark.parametrize(
     ("pins", "advisories"), [("", [ADVISORY]), ("a==1\n", []), ("a==1\n", [{**ADVISORY, "withdrawn": "2026"}])]
 )
-def test_an_audit_that_has_checked_nothing_fails(pins, advisories, tmp_path, capsys):
+def test_an_audit_without_checked_packages_fails(pins, advisories, tmp_path, capsys):
     with ZipFile(tmp_path / "all.zip", "w") as archive:
         for number, advisory in enumerate(advisories):
             archive.writestr(f"{number}.json", json.dumps(advisory))

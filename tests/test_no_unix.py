@@ -115,7 +115,7 @@ with take(Path("lock")):
     without_unix(tmp_path, code)
 
 
-def test_a_file_that_is_in_use_is_tried_again_for_a_moment_and_then_named(tmp_path):
+def test_writing_a_file_in_use_is_retried_briefly_and_then_fails(tmp_path):
     code = (
         WRITES
         + """

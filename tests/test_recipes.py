@@ -91,7 +91,7 @@ def test_both_proxy_ports_have_tls_and_separate_logins():
     assert set(re.findall(r"proxy_pass http://127\.0\.0\.1:(\d+);", text)) == ours
 
 
-def test_services_volumes_and_files_that_compose_names_are_there():
+def test_services_volumes_and_files_in_compose_exist():
     waits = {name for service in SERVICES.values() for name in service.get("depends_on", ())}
     assert waits <= {*SERVICES}
     ready = [name for name in ("ray", "code") if "doctor" in SERVICES[name]["depends_on"]]
@@ -134,7 +134,7 @@ CHART = {
 ours, so it is not here. The chart would refuse or ignore another key."""
 
 
-def test_the_values_for_the_chart_have_keys_that_it_knows():
+def test_the_chart_values_use_only_known_keys():
     for path, keys in CHART.items():
         node = VALUES
         for name in filter(None, path.split(".")):
@@ -150,7 +150,7 @@ def test_pods_of_the_chart_run_as_a_user_without_rights_on_nodes_of_their_pool()
         assert pod["nodeSelector"] == {"disent/pool": "cpu"}
 
 
-def test_nothing_leads_into_the_cluster_and_postgres_is_asked_with_tls():
+def test_the_cluster_has_no_ingress_and_postgres_uses_tls():
     assert VALUES["ingress"] == {"enabled": False}
     assert VALUES["dagsterWebserver"]["service"]["type"] == "ClusterIP"
     assert VALUES["postgresql"]["postgresqlParams"]["sslmode"] in ("require", "verify-ca", "verify-full")
@@ -164,7 +164,7 @@ def test_nothing_leads_into_the_cluster_and_postgres_is_asked_with_tls():
     assert kinds == {"Kustomization", "NetworkPolicy", "RayCluster", "Role", "RoleBinding", "ServiceAccount"}
 
 
-def test_ray_asks_for_a_token_and_its_head_computes_nothing():
+def test_ray_requires_a_token_and_its_head_runs_no_tasks():
     assert CLUSTER["authOptions"] == {"mode": "token"}
     assert CLUSTER["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0", "num-gpus": "0"}
     groups = {group["groupName"]: group for group in CLUSTER["workerGroupSpecs"]}

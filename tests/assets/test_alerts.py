@@ -78,7 +78,7 @@ def test_the_alert_of_a_failed_run_without_failed_steps_names_the_reason(webhook
     assert (message["failures"][0]["error"], message["link"]) == (reason, None)
 
 
-def test_a_webhook_that_refuses_fails_the_tick_without_its_address(webhook):
+def test_the_error_of_a_refusing_webhook_hides_its_address(webhook):
     webhook.status = 500
     with pytest.raises(RuntimeError, match=r"did not accept a message \(500\)") as raised:
         post(webhook.address, {})
@@ -86,7 +86,7 @@ def test_a_webhook_that_refuses_fails_the_tick_without_its_address(webhook):
 
 
 @pytest.mark.parametrize("address", ["", "http://127.0.0.1:9/x", "https://example.org/hook?key=1"])
-def test_an_address_is_taken_from_the_environment(address):
+def test_the_alert_address_comes_from_the_environment(address):
     assert run_settings({"DISENT_ALERTS": address}).alerts == (address or None)
 
 

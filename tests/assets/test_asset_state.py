@@ -49,7 +49,7 @@ def test_a_state_records_since_when_it_holds(record):
     assert (second[1]["encoder"], second[1]["method"], second[1]["why"]) == ("toy", "dream", "it has changed")
 
 
-def test_an_asset_without_encoder_or_method_has_none(record):
+def test_the_state_of_a_corpus_has_no_encoder_or_method(record):
     (row,) = record(State("corpora/utterances", "de", "failed", ("line 3",), False))
     assert (row["stage"], row["encoder"], row["method"], row["partition"]) == ("corpora", None, None, "de")
 
@@ -66,7 +66,7 @@ STALE = "select method, why_stale from {schema}metrics where is_stale"
 
 
 @pytest.mark.parametrize("schema", ["", "main."])
-def test_a_query_sees_the_last_record_and_other_programs_that_of_the_last_run(workspace, record, schema):
+def test_disent_queries_read_current_states_and_other_clients_those_of_the_last_run(workspace, record, schema):
     record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "a table has changed"))
     build(workspace)
     record(metrics_of("raw", "fresh", is_settled=False), metrics_of("dream", "fresh"))
@@ -78,13 +78,13 @@ def test_a_query_sees_the_last_record_and_other_programs_that_of_the_last_run(wo
 
 
 @pytest.mark.parametrize("statement", ["show tables", "Show all tables;", "describe"])
-def test_a_relation_that_was_recorded_since_the_build_is_listed_once(workspace, record, statement):
+def test_a_relation_recorded_after_the_build_is_listed_once(workspace, record, statement):
     record(metrics_of("raw", "fresh"))
     build(workspace)
     assert query(workspace.warehouse, statement)["name"].to_pylist().count("asset_state") == 1
 
 
-def test_times_that_were_recorded_beside_the_warehouse_have_no_time_zone_either(workspace, record):
+def test_times_recorded_outside_the_warehouse_have_no_time_zone(workspace, record):
     build(workspace)
     record(metrics_of("raw", "fresh"))
     times = query(workspace.warehouse, "select since, recorded_at from asset_state")
@@ -98,7 +98,7 @@ def opened(workspace: Workspace, sql: str) -> list[tuple]:
         return program.execute(sql).fetchall()
 
 
-def test_other_states_are_swapped_into_a_copy_and_judged_again(workspace, record):
+def test_replaced_states_go_into_a_copy_and_rerun_the_check(workspace, record):
     record(metrics_of("raw", "fresh"), metrics_of("dream", "fresh"))
     build(workspace)
     with duckdb.connect(str(workspace.warehouse), read_only=True) as reader:
@@ -110,7 +110,7 @@ def test_other_states_are_swapped_into_a_copy_and_judged_again(workspace, record
     assert open_result(workspace.warehouse) is not None
 
 
-def test_leaderboard_and_best_say_what_is_old_and_as_of_when(workspace, record):
+def test_leaderboard_and_best_show_staleness_and_as_of_date(workspace, record):
     record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "a table has changed"))
     build(workspace)
     boards = "select method, is_stale, as_of from {} order by method"
@@ -160,7 +160,7 @@ def test_numbers_are_stale_if_the_warehouse_is_older_than_their_tables(workspace
         assert query(workspace.warehouse, f"from {view} where is_stale").num_rows == 2
 
 
-def test_without_a_record_there_are_no_states(workspace):
+def test_without_a_record_the_table_of_states_is_empty(workspace):
     assert read_run_table(workspace, ASSET_STATE).equals(SCHEMAS["asset_state"].empty_table())
     build(workspace)
     assert query(workspace.warehouse, "from asset_state").num_rows == 0

@@ -14,7 +14,7 @@ from disent_core.shards.backend import ShardBackend
 
 
 @pytest.mark.parametrize(("name", "alerts"), [("disent.toml", None), ("configs/sample_all.toml", "http://127.0.0.1:9")])
-def test_there_are_the_job_its_sensors_the_schedules_and_with_an_address_the_alerts(name, alerts, tmp_path):
+def test_the_refresh_job_has_sensors_schedules_and_optional_alerts(name, alerts, tmp_path):
     workspace = open_workspace({"DISENT_CONFIG": str(PROJECT / name), "DISENT_HOME": str(tmp_path)})
     repository = automated(build, workspace, RunSettings("in_process", alerts=alerts)).get_repository_def()
     sensors = {"start_refresh", "load_changed_configuration", *(["alert", "alert_of_regressions"] if alerts else [])}
@@ -32,7 +32,7 @@ def test_only_the_warehouse_has_a_freshness_policy(tmp_path):
     assert policy.fail_window.to_timedelta().total_seconds() == 26 * 3600
 
 
-def test_the_signature_is_that_of_keys_partitions_and_code():
+def test_the_signature_depends_on_keys_partitions_and_code_version():
     def definitions(code: str, names: list[str]) -> dg.Definitions:
         @dg.asset(code_version=code, partitions_def=dg.StaticPartitionsDefinition(names))
         def table() -> None: ...
@@ -52,7 +52,7 @@ def test_an_unknown_shard_backend_is_refused(wrong):
 
 
 @pytest.mark.parametrize(("profile", "usual"), [("", "inline"), ("k8s", "inline"), ("ray", "ray"), ("slurm", "ray")])
-def test_the_engine_of_shards_is_that_of_the_profile_unless_another_is_named(profile, usual):
+def test_the_shard_backend_defaults_to_the_one_of_the_profile(profile, usual):
     engines = {"": ShardBackend(usual), "ray": ShardBackend("ray"), "processes:3": ShardBackend("processes", 3)}
     for named, engine in engines.items():
         assert shard_backend({"DISENT_PROFILE": profile, "DISENT_SHARDS": named}) == engine

@@ -71,7 +71,7 @@ def test_a_cell_is_a_value_with_its_interval_in_hundredths_or_in_decimals():
     assert [line.split(maxsplit=1)[1] for line in boards(rows, None)[2:]] == ["0.500 [0.450, 0.550]", "0.250"]
 
 
-def test_methods_are_ordered_in_the_directions_that_they_share():
+def test_methods_are_ordered_by_their_shared_directions():
     values = {"dream": (0.9, 0.1), "few": (0.8,), "best": (0.7, 0.9)}
     rows = [row(method, PAIRS[i], value, 1) for method, numbers in values.items() for i, value in enumerate(numbers)]
     assert [line.split()[0] for line in boards(rows, None)[2:]] == ["best", "dream", "few"]
@@ -87,7 +87,7 @@ def test_methods_are_in_the_order_of_their_mean_distance_from_the_best():
     assert [line.split()[0] for line in boards(worse, None)[2:]] == ["a", "b", "c", "d"]
 
 
-def test_the_direction_of_training_stands_before_its_reverse():
+def test_the_training_direction_precedes_its_reverse():
     rows = [row("raw", pair, 0.5, 1) for pair in sorted(PAIRS)] + [row("dream", pair, 0.5, 1) for pair in PAIRS]
     assert boards(rows, None)[1].split() == list(PAIRS)
 

@@ -21,7 +21,7 @@ def _job() -> None:
     _step()
 
 
-def test_all_private_imports_lie_in_one_module_and_are_eight_at_most():
+def test_at_most_eight_private_imports_all_in_one_module():
     importers = []
     for path in (
         file for package in ("disent", "disent_core", "disent_assets") for file in (ROOT / package).rglob("*.py")
@@ -33,7 +33,7 @@ def test_all_private_imports_lie_in_one_module_and_are_eight_at_most():
     assert len(importers) <= 8
 
 
-def test_runs_of_this_process_get_the_origin_of_the_code_location_and_copy_no_output():
+def test_in_process_runs_have_the_code_location_as_origin_and_capture_no_output():
     with dg.DagsterInstance.ephemeral() as instance:
         prepare_runs(instance, "refresh")
         result = _job.execute_in_process(instance=instance)

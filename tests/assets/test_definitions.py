@@ -88,7 +88,7 @@ def test_steps_on_a_cpu_do_not_wait_for_each_other_and_loading_writes_nothing(gr
     assert not workspace.home.exists()
 
 
-def test_heads_metrics_and_token_states_are_there_for_the_methods_that_run_on_an_encoder(graph):
+def test_heads_metrics_and_states_exist_only_for_the_methods_of_an_encoder(graph):
     heads = {key for key in keys(graph, "heads") if key.endswith("_head")}
     assert heads == {"heads/own/dream_head", "heads/own/fmda_head", "heads/published/dream_head"}
     methods = ("own/raw", "own/dream", "own/fmda", "published/raw", "published/dream")
@@ -139,7 +139,7 @@ def test_asset_metadata_has_storage_location_encoder_and_method(workspace, graph
     assert (tags["disent/encoder"], tags["disent/method"]) == ("own", "dream")
 
 
-def test_a_language_reaches_the_pairs_that_have_it_and_no_other(workspace):
+def test_a_language_maps_to_exactly_the_training_sets_containing_it(workspace):
     everything = {"en-de", "en-ja", "en-de+en-ja"}
     reached = {"en": everything, "de": everything - {"en-ja"}, "ja": everything - {"en-de"}}
     assert language_to_training_sets(workspace.config) == reached
@@ -160,12 +160,12 @@ def test_a_plan_has_every_partition_once_in_topological_order(workspace):
     {"DISENT_HOME": "s3://bucket/home", "AWS_ENDPOINT_URL": "http://me:planted@host"},
     {"DISENT_HOME": "s3://bucket/home", "AWS_ENDPOINT": "http://me:plan/ted@host"},
 ])  # fmt: skip
-def test_keys_in_an_address_are_refused_and_not_shown(environment):
+def test_credentials_in_a_bucket_address_are_refused_and_not_shown(environment):
     with pytest.raises(ConfigError, match=r"^[A-Z_]+ must not contain [a-z ]+: set AWS_ACCESS_KEY_ID and [^/]*$"):
         home_folder(environment)
 
 
-def test_results_and_configuration_lie_where_the_environment_says(tmp_path):
+def test_the_environment_sets_the_folder_of_results(tmp_path):
     assert home_folder({"DISENT_HOME": str(tmp_path)}) == tmp_path
     assert home_folder({}) == PROJECT / "data"
     assert open_workspace({}).config.path == PROJECT / "disent.toml"
@@ -177,7 +177,7 @@ def test_a_malformed_bucket_address_is_not_taken_for_a_folder(home):
         home_folder({"DISENT_HOME": home})
 
 
-def test_copies_of_a_bucket_take_what_the_environment_says(tmp_path):
+def test_the_environment_sets_folder_and_size_of_the_bucket_cache(tmp_path):
     environment = {"DISENT_HOME": "s3://bucket/home", "DISENT_CACHE": str(tmp_path)}
     for size, most in (({}, None), ({"DISENT_CACHE_SIZE": "0.5"}, 500_000_000)):
         folder = home_folder(environment | size)
@@ -188,14 +188,14 @@ def test_copies_of_a_bucket_take_what_the_environment_says(tmp_path):
         home_folder(environment | {"DISENT_CACHE_SIZE": "all"})
 
 
-def test_the_state_of_dagster_has_the_settings_of_the_project(tmp_path):
+def test_a_new_dagster_home_gets_the_settings_of_the_project(tmp_path):
     folder = dagster_home(tmp_path)
     assert (folder / "dagster.yaml").read_bytes() == SETTINGS.read_bytes()
     (folder / "dagster.yaml").write_text("telemetry: {enabled: false}\n")  # the user's from now on
     assert (dagster_home(tmp_path) / "dagster.yaml").read_text() == "telemetry: {enabled: false}\n"
 
 
-def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
+def test_a_method_may_override_partitions_and_seeds(workspace, graph):
     for stage, what in (("heads", "head"), ("evaluation", "metrics")):
         of_dream, of_fmda = (graph.get(dg.AssetKey([stage, "own", f"{name}_{what}"])) for name in ("dream", "fmda"))
         assert list(of_dream.partitions_def.get_partition_keys()) == ["en-ja"]
@@ -204,7 +204,7 @@ def test_a_method_has_partitions_and_seeds_of_its_own_choice(workspace, graph):
     assert workspace.config.seeds_of(workspace.config.methods["fmda"]) == (0, 1, 2)
 
 
-def test_a_method_may_be_trained_on_a_mixture_that_no_other_is(tmp_path):
+def test_a_mixture_may_belong_to_a_single_method(tmp_path):
     text = CONFIG.replace('pairs = ["en-ja"]', 'pairs = ["en-de+en-es"]')
     (tmp_path / "disent.toml").write_text(text, encoding="utf-8")
     graph = build(Workspace(load_config(tmp_path / "disent.toml"), tmp_path / "home")).resolve_asset_graph()

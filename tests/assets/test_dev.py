@@ -83,7 +83,7 @@ def test_the_exit_code_of_the_command_is_kept(tmp_path):
     assert subprocess.run(command, check=False).returncode == 3
 
 
-def test_a_second_one_on_the_same_folder_is_refused(tmp_path):
+def test_a_second_server_on_the_same_folder_is_refused(tmp_path):
     with Path(dagster_home(tmp_path), "dev.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(DisentError, match="already runs here"):

@@ -41,7 +41,7 @@ def status_of(workspace: Workspace) -> str:
     return next(state.status for state in find_states(workspace) if state.asset == "corpora/downloads")
 
 
-def test_a_file_of_the_user_at_the_path_is_no_missing_download(workspace, tmp_path):
+def test_a_user_file_at_the_corpus_path_needs_no_download(workspace, tmp_path):
     assert status_of(workspace) == "missing"
     (tmp_path / "real").mkdir()
     (tmp_path / "real/table.csv").write_text("language,intent,text\nen,play,play\nde,play,spiel\n", encoding="utf-8")

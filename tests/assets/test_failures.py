@@ -81,7 +81,7 @@ def test_a_missing_input_error_names_the_asset_and_the_command_to_make_it(path, 
     assert with_asset(message) == expected
 
 
-def test_other_messages_stay_as_they_are():
+def test_other_messages_are_unchanged():
     assert (
         with_asset("/data/tables/corpora/x.jsonl:7: this is not valid JSON")
         == "/data/tables/corpora/x.jsonl:7: this is not valid JSON"
@@ -133,7 +133,7 @@ RUN_OUT = {
 
 
 @pytest.mark.parametrize("what", RUN_OUT)
-def test_a_command_that_reaches_a_limit_of_the_machine_ends_with_one_line(what, monkeypatch):
+def test_a_command_that_hits_a_machine_limit_ends_with_one_line(what, monkeypatch):
     fail, line = RUN_OUT[what]
     monkeypatch.setattr("threading.Thread.start", _fail_to_start)
     done = CliRunner().invoke(Command("fails", callback=fail))
@@ -167,7 +167,7 @@ AWAY = TransientError("s3://bucket/key: the store does not answer. Start it agai
 
 
 @pytest.mark.parametrize("error", [KeyError("a bug"), RuntimeError("a bug"), CorpusError("bad data"), AWAY])
-def test_a_step_that_fails_is_tried_again_only_if_its_store_was_away(monkeypatch, error):
+def test_a_failed_step_is_retried_only_after_a_store_outage(monkeypatch, error):
     monkeypatch.setattr(factory, "LOST_PROCESS", factory.LOST_PROCESS._replace(delay=0.01))
     tries = []
 

@@ -42,7 +42,7 @@ def test_pages_of_freed_memory_are_mapped_once_and_handed_back_at_the_end():
     assert left < 0.01
 
 
-def test_without_glibc_a_step_runs_as_it_is(monkeypatch):
+def test_without_glibc_a_step_runs_unchanged(monkeypatch):
     monkeypatch.setattr(step.sys, "platform", "darwin")
     with freed_memory_kept():
         ran = True

@@ -93,7 +93,7 @@ def test_a_value_keeps_the_refresh_that_first_recorded_it(workspace):
     assert asked == [{"method": "dream", "refresh": 2}, {"method": "raw", "refresh": 1}]
 
 
-def test_a_refresh_of_nothing_new_and_one_that_fails_its_checks_record_nothing(workspace):
+def test_unchanged_and_failed_refreshes_record_no_history(workspace):
     refresh_warehouse(workspace)
     assert refresh_warehouse(workspace).is_reused
     assert (events(workspace), len(history_files(workspace))) == (FIRST, 1)
@@ -124,7 +124,7 @@ def test_numbers_of_a_removed_file_end_and_begin_again(workspace):
     assert events(workspace) == [*FIRST, (2, "ended", "dream", None), (3, "new", "dream", 0.5)]
 
 
-def test_a_kill_between_the_history_and_the_warehouse_is_made_good(workspace, monkeypatch):
+def test_the_next_refresh_repairs_a_kill_between_history_and_warehouse(workspace, monkeypatch):
     refresh_warehouse(workspace)
     measured(workspace, dream=0.7)
     with monkeypatch.context() as patch:
@@ -142,7 +142,7 @@ def test_a_kill_between_the_history_and_the_warehouse_is_made_good(workspace, mo
     assert events(workspace) == [*FIRST, (2, "changed", "dream", 0.7)]
 
 
-def test_a_damaged_history_is_a_failed_check_until_its_file_is_deleted(workspace):
+def test_a_damaged_history_fails_the_check_until_its_file_is_deleted(workspace):
     refresh_warehouse(workspace)
     history_files(workspace)[0].path.write_bytes(b"")
     for _ in range(2):
@@ -292,7 +292,7 @@ def test_a_week_without_changes_has_no_picture_and_no_table(workspace, refreshed
     assert set(week(workspace, datetime.now(UTC) + timedelta(days=1))) == {"summary", "markdown"}
 
 
-def test_the_summary_is_an_asset_that_refuses_a_warehouse_of_another_version(workspace, refreshed, monkeypatch):
+def test_the_weekly_summary_refuses_a_warehouse_of_another_version(workspace, refreshed, monkeypatch):
     from disent_assets.lineage import weekly
     from disent_assets.warehouse import refresh
 

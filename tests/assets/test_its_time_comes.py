@@ -44,7 +44,7 @@ def test_schedules_request_a_nightly_refresh_and_a_weekly_summary(tmp_path, monk
 
 
 @pytest.mark.parametrize(("hours", "state"), [(24.9, "PASS"), (25.1, "WARN"), (26.1, "FAIL")])
-def test_the_warehouse_is_stale_a_day_after_the_last_refresh_that_looked_at_all(hours, state):
+def test_the_warehouse_is_stale_a_day_after_the_last_refresh(hours, state):
     @dg.asset(freshness_policy=FRESHNESS)
     def database() -> None: ...
 

@@ -126,7 +126,7 @@ part = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,4}", fullmatch=True)
 
 
 @given(st.lists(st.lists(part, min_size=1, max_size=3).map(tuple), min_size=2, max_size=2, unique=True))
-def test_different_keys_have_steps_of_different_names(keys):
+def test_different_keys_have_different_step_names(keys):
     names = {step_name(key) for key in keys}
     assert len(names) == 2
     assert all(re.fullmatch(r"[A-Za-z0-9_]+", name) for name in names)

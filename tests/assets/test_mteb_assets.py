@@ -32,7 +32,7 @@ def write(workspace: Workspace, **changes: object) -> None:
     path.write_text(json.dumps(RESULT | changes), encoding="utf-8")
 
 
-def test_without_a_folder_there_are_no_assets_of_mteb(workspace, load):
+def test_without_a_folder_there_are_no_mteb_assets(workspace, load):
     graph = build(Workspace(load(CONFIG), workspace.home)).resolve_asset_graph()
     assert {key.path[1] for key in graph.get_all_asset_keys() if key.path[1].startswith("mteb")} == set()
 

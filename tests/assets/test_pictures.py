@@ -44,7 +44,7 @@ def test_a_picture_of_an_earlier_result_is_drawn_again(show, drawn):
     assert png_made_of(path) == "b"
 
 
-def test_a_picture_that_a_killed_run_left_half_written_is_drawn_again(show, drawn):
+def test_a_half_written_picture_is_redrawn(show, drawn):
     path, shown = show("a")
     path.write_bytes(path.read_bytes()[:100])
     assert show("a") == (path, shown)
@@ -87,7 +87,7 @@ def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
     assert long.count("direction") == shown
 
 
-def test_pictures_stand_first_and_tables_last():
+def test_pictures_come_first_and_tables_last():
     result = StepResult(rows=1, content="a", is_reused=False, figures={"table": [{"row": 1}], "figure": 0.5})
     metadata = materialized(["stage", "asset"], result, {"picture": "shown"}).metadata
     assert [name for name in metadata if "/" not in name] == ["picture", "figure", "recomputed", "table"]

@@ -75,14 +75,14 @@ def test_a_new_dagster_yaml_fits_the_profile_and_contains_no_password(monkeypatc
     assert "secret" not in text
 
 
-def test_a_run_is_started_at_once_where_a_cluster_lets_its_steps_wait(tmp_path, monkeypatch):
+def test_cluster_profiles_start_runs_without_a_run_queue(tmp_path, monkeypatch):
     monkeypatch.setenv("DISENT_PROFILE", "ray")
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     with open_instance(tmp_path) as instance:
         assert type(instance.run_coordinator).__name__ == "SyncInMemoryRunCoordinator"
 
 
-def test_a_dagster_home_of_the_user_is_read_where_steps_run_elsewhere(tmp_path, monkeypatch):
+def test_cluster_profiles_use_the_dagster_home_of_the_user(tmp_path, monkeypatch):
     users_home = tmp_path / "own"
     users_home.mkdir()
     monkeypatch.setenv("DAGSTER_HOME", str(users_home))
@@ -232,7 +232,7 @@ def database_away(times: int) -> SimpleNamespace:
     )
 
 
-def test_a_process_that_has_reached_its_database_waits_for_it_and_another_does_not():
+def test_a_process_waits_for_its_database_only_after_a_first_connection():
     pauses, away = [], database_away(120)
     waits = Patience("database", pause=pauses.append)
     assert [connect(waits, away, ["here"], {}) for _ in range(2)] == ["here", "here"]
@@ -250,7 +250,7 @@ def test_a_missing_driver_is_one_line(monkeypatch):
         retry_database.wait_for_database.__wrapped__()
 
 
-def test_the_table_of_variables_has_those_that_the_code_reads():
+def test_the_table_of_variables_equals_those_read_by_the_code():
     files = [path for package in ("disent", "disent_assets") for path in (PACKAGES / package).rglob("*.py")]
     read = {name for path in files for name in re.findall(r'"(DISENT_[A-Z_]+)"', path.read_text(encoding="utf-8"))}
     assert read == {*VARIABLES}

@@ -17,7 +17,7 @@ def test_the_project_is_the_working_folder_or_the_enclosing_checkout(tmp_path, m
     assert project_folder() == tmp_path
 
 
-def test_a_new_project_on_real_data_reads_only_what_is_downloaded(tmp_path):
+def test_a_new_project_on_real_data_needs_only_downloads(tmp_path):
     write_project(tmp_path / "mine", real=True)
     config = load_config(tmp_path / "mine" / "disent.toml")
     assert [corpus.name for corpus in config.corpora if not (corpus.url and corpus.sha256)] == []

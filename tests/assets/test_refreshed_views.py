@@ -53,7 +53,7 @@ def kept(workspace: Workspace) -> list[str]:
 
 
 @pytest.mark.parametrize(("bound", "files"), [(2, 1), (3, 0), (None, 0)])
-def test_a_table_is_a_view_from_the_configured_number_of_rows_on(opened, bound, files):
+def test_a_table_above_the_row_bound_becomes_a_view(opened, bound, files):
     workspace = opened(bound)
     refresh_warehouse(workspace)
     assert len(kept(workspace)) == files
@@ -101,7 +101,7 @@ def test_a_damaged_file_of_a_view_is_replaced_by_the_next_refresh(opened):
     assert refresh_warehouse(workspace).is_reused
 
 
-def test_the_files_of_the_last_warehouse_stay_for_who_still_reads_it(opened):
+def test_files_of_the_previous_warehouse_stay_for_open_readers(opened):
     workspace, seen = opened(1), []
     for ids in ("1", "12", "123"):
         write_utterances(workspace, ids)

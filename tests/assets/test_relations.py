@@ -125,7 +125,7 @@ def test_known_events_are_not_reported_again(events):
         assert logged == [changed, failed]
 
 
-def test_a_relation_whose_rows_stay_keeps_its_data_version(workspace, events):
+def test_a_relation_with_unchanged_rows_keeps_its_data_version(workspace, events):
     before = {name: event.tags for name, event in made(events).items()}
     (workspace.warehouse.with_suffix(".json")).unlink()
     refresh_warehouse(workspace)
@@ -137,7 +137,7 @@ def test_a_relation_whose_rows_stay_keeps_its_data_version(workspace, events):
     }
 
 
-def test_checks_run_by_themselves_repeat_the_outcomes_of_the_last_build(workspace, events):
+def test_standalone_checks_repeat_the_outcomes_of_the_last_build(workspace, events):
     *_, check = build(workspace).asset_checks
     outcomes = list(check.node_def.compute_fn.decorated_fn())
     assert {(outcome.asset_key, outcome.check_name) for outcome in outcomes} == {

@@ -36,7 +36,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("outcomes", "seconds", "ran", "blocked"), RUNS.values(), ids=RUNS)
-def test_steps_run_in_their_order_up_to_what_a_failure_stops(outcomes, seconds, ran, blocked):
+def test_steps_run_in_order_and_a_failure_blocks_its_dependents(outcomes, seconds, ran, blocked):
     schedule = Schedule(ALL, set(), seconds)
     assert drain(schedule, outcomes) == ran
     assert set(schedule.result.blocked) == set(blocked)

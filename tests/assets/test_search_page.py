@@ -121,7 +121,7 @@ def test_a_link_on_an_answer_searches_with_it_and_keeps_the_filters(page):
     assert "/?q=spiel+jazz&k=10&language=de&only=-" in links
 
 
-def test_the_form_has_what_was_asked_beside_answers_and_beside_an_error(page):
+def test_the_form_keeps_its_values_with_answers_and_with_an_error(page):
     shown = page(q=NINE, k="7", language="de", only="-")
     assert f'value="{NINE}"' in shown
     assert re.findall(r"<option[^>]* selected>([^<]+)", shown) == ["7", "de", "other languages"]
@@ -185,7 +185,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_question_out_of_bounds_is_refused_with_its_remedy(case):
+def test_an_out_of_bounds_query_is_400_with_a_remedy(case):
     parameters, message = REFUSED[case]
     index = ToyIndex()
     for path in ("/", "/api/search"):
@@ -236,7 +236,7 @@ def test_a_long_answer_is_truncated_on_the_page_but_not_in_json():
     assert client(index).get(link).status_code == 200
 
 
-def test_the_page_may_load_nothing_and_run_no_script():
+def test_the_content_security_policy_forbids_scripts_and_resources():
     (policy, frames) = client().get("/").headers.get_list("Content-Security-Policy")
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
@@ -252,7 +252,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("headers", FOREIGN.values(), ids=FOREIGN)
 @pytest.mark.parametrize("path", ["/", "/api/search?q=nine"])
-def test_a_request_that_is_not_the_user_s_is_refused(path, headers):
+def test_a_forged_request_is_refused(path, headers):
     assert client().get(path, headers=headers).status_code == 403
     assert client().post("/", json={}).status_code == 405  # nothing can be sent
 

@@ -91,7 +91,7 @@ def project(tmp_path):
     return Project(tmp_path)
 
 
-def test_new_content_is_recorded_once_and_each_change_and_its_reversal_requests_a_refresh(project):
+def test_new_content_is_recorded_once_and_each_change_requests_a_refresh(project):
     assert [project.look(), project.look()] == [(["de", "en"], 1), ([], 0)]
     project.look()
     for text in ("two", "one"):
@@ -108,7 +108,7 @@ def test_new_content_is_recorded_once_and_each_change_and_its_reversal_requests_
     ],
     ids=["it failed", "it is about to start", "it was killed"],
 )
-def test_a_change_is_requested_once_whatever_became_of_the_last_refresh(project, status, text, looked, reason):
+def test_a_change_requests_one_refresh_whatever_the_last_outcome(project, status, text, looked, reason):
     project.look()
     project.add_run(status, OF_JOB)
     project.write("de-DE", text)
@@ -116,7 +116,7 @@ def test_a_change_is_requested_once_whatever_became_of_the_last_refresh(project,
     assert project.reason() == reason
 
 
-def test_a_change_while_something_runs_is_requested_when_it_has_ended(project):
+def test_a_change_during_a_run_requests_a_refresh_after_it(project):
     project.look()
     with open_instance(project.workspace.home):  # as a refresh or a command does
         project.write("de-DE", "two")
@@ -125,7 +125,7 @@ def test_a_change_while_something_runs_is_requested_when_it_has_ended(project):
     assert project.look() == ([], 1)
 
 
-def test_an_unreadable_partition_requests_one_refresh_which_tells_why(project):
+def test_an_unreadable_partition_requests_one_refresh_and_fails_its_check(project):
     project.look()
     (project.folder / "corpus" / "data" / "de-DE.jsonl").unlink()
     assert [project.look(), project.look()] == [([], 1), ([], 0)]
@@ -143,7 +143,7 @@ def test_only_a_manual_materialisation_requests_a_refresh(project):
     assert project.look() == ([], 0)
 
 
-def test_a_change_during_a_backfill_is_requested_when_it_has_ended(project):
+def test_a_change_during_a_backfill_requests_a_refresh_after_it(project):
     project.look()
     project.write("de-DE", "two")
     project.add_run("STARTED", {"dagster/backfill": "abc"})
@@ -167,7 +167,7 @@ def test_new_partitions_and_restarts_request_a_refresh_but_reloads_do_not(projec
     assert project.look() == ([], 0)
 
 
-def test_the_record_lies_in_the_cache(project):
+def test_the_record_is_in_the_cache_folder(project):
     project.look()
     assert record_of(project.workspace, FILES).parent == project.workspace.home / "cache" / "observed"
 
@@ -191,7 +191,7 @@ def test_an_unreadable_configuration_or_missing_corpus_keeps_the_previous_config
     assert project.reload_message().startswith("The previous configuration stays in use: ")
 
 
-def test_the_web_server_is_asked_to_load_a_changed_configuration(tmp_path):
+def test_a_changed_configuration_reloads_the_web_server(tmp_path):
     with listening() as server:
         project = Project(tmp_path, server.address)
         project.reload_message()
@@ -239,7 +239,7 @@ def test_an_edit_while_the_code_is_loaded_is_not_lost(module, tmp_path):
         assert project.reload_message() == "The code has changed and is loaded again."
 
 
-def test_code_that_can_not_be_loaded_is_not_tried_twice(module, tmp_path, monkeypatch):
+def test_broken_code_is_tried_once_per_edit(module, tmp_path, monkeypatch):
     tried = []
     monkeypatch.setattr("disent_assets.lineage.refresh.load_error", lambda: tried.append(1) or "SyntaxError: no")
     with listening() as server:
@@ -252,7 +252,7 @@ def test_code_that_can_not_be_loaded_is_not_tried_twice(module, tmp_path, monkey
     assert (len(tried), server.messages) == (2, [])
 
 
-def test_the_error_of_code_is_that_of_another_process(tmp_path, monkeypatch):
+def test_the_load_error_comes_from_a_fresh_process(tmp_path, monkeypatch):
     (tmp_path / "disent_assets.py").write_text("no python\n", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)

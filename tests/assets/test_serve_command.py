@@ -47,13 +47,13 @@ def test_sharing_without_a_login_warns(index, served, host, token, is_warned):
     assert bool(result.stderr) is is_warned
 
 
-def test_nothing_but_this_machine_is_listened_to_by_default(index, served):
+def test_the_default_host_is_localhost(index, served):
     run(index)
     assert (served.host, served.token, served.classifier) == ("127.0.0.1", None, None)
 
 
 @pytest.mark.parametrize("token", ["", "short"])
-def test_a_token_that_protects_nothing_is_refused_and_not_printed(index, served, token):
+def test_a_weak_token_is_refused_and_not_printed(index, served, token):
     result = run(index, DISENT_SERVE_TOKEN=token)
     assert result.exit_code == 2
     assert served.host is None
@@ -71,7 +71,7 @@ def test_a_classifier_with_the_model_of_the_index_shares_that_model(index, serve
     assert served.about["classifier"].endswith("made")
 
 
-def test_a_classifier_of_another_model_brings_it(index, served, static_model, tmp_path):
+def test_a_classifier_with_another_model_loads_that_model(index, served, static_model, tmp_path):
     disent.Classifier(str(static_model)).fit(TEXTS, LABELS).save(tmp_path / "made")
     assert run(index, "--classifier", tmp_path / "made").exit_code == 0
     assert served.classifier.model_.fingerprint == disent.load(static_model).fingerprint
@@ -89,7 +89,7 @@ def static_model(tmp_path) -> Path:
     return tmp_path / "model"
 
 
-def test_a_folder_without_a_classifier_is_an_error_of_one_line_before_anything_listens(index, served, tmp_path):
+def test_a_folder_without_a_classifier_is_one_error_line_before_serving(index, served, tmp_path):
     result = run(index, "--classifier", tmp_path)
     assert result.exit_code == 1
     assert served.host is None

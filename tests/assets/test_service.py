@@ -75,7 +75,7 @@ def test_embedded_texts_have_the_vectors_of_the_model_to_the_bit(service, normal
     ("asked", "answered"),
     [("shape", "shape"), ("template", "template"), ("values", "values"), ("meaning", "meaning"), (None, "meaning")],
 )
-def test_an_answer_names_the_embedding_by_the_word_that_was_asked(service, asked, answered):
+def test_an_answer_names_the_embedding_as_requested(service, asked, answered):
     assert service.post("/v1/search", json={"queries": ["jazz"], "by": asked}).json()["by"] == answered
     assert service.post("/v1/embed", json={"texts": ["jazz"], "embedding": asked}).json()["embedding"] == answered
 
@@ -108,7 +108,7 @@ def test_the_noise_level_is_exceeded_by_few_made_up_texts(index):
     assert set(disent.Index.of([]).noise.values()) == {0.0}
 
 
-def test_labels_are_those_of_the_classifier_with_its_probabilities(service, classifier):
+def test_the_service_returns_labels_and_probabilities_of_the_classifier(service, classifier):
     texts = ["wake me up at noon", "play some folk", NONSENSE]
     answer = service.post("/v1/classify", json={"texts": texts}).json()
     assert [each["label"] for each in answer["predictions"]] == classifier.predict(texts).tolist()
@@ -119,7 +119,7 @@ def test_labels_are_those_of_the_classifier_with_its_probabilities(service, clas
     assert answer["threshold"] == classifier.threshold_
 
 
-def test_without_a_threshold_no_text_is_near_or_not(index):
+def test_without_a_threshold_nearness_is_null(index):
     always = disent.Classifier(disent.load()).fit(TEXTS, LABELS)
     answer = client(index, classifier=always).post("/v1/classify", json={"texts": [NONSENSE]}).json()
     (prediction,) = answer["predictions"]
@@ -181,7 +181,7 @@ def test_malformed_json_is_400(service, content):
     assert answer.json()["error"]
 
 
-def test_more_content_than_a_request_may_have_is_refused(service):
+def test_an_oversized_request_is_413(service):
     content = b" " * (MOST_BYTES + 1)
     answer = service.post("/v1/embed", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 413
@@ -202,7 +202,7 @@ def test_an_unknown_route_is_a_json_error(service, method, path, status):
                          ({"Origin": "https://evil.example", "Content-Type": "text/plain"}, 403),
                          ({"Content-Type": "text/plain"}, 415)])  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/embed", "/v1/search", "/v1/classify"])
-def test_a_request_of_another_page_or_without_json_is_refused_as_json(service, path, headers, status):
+def test_a_cross_site_or_non_json_request_gets_a_json_error(service, path, headers, status):
     content = json.dumps({"queries": ["a"]} if path == "/v1/search" else {"texts": ["a"]})
     right = {"Content-Type": "application/json"}
     assert service.post(path, content=content, headers=right).status_code == 200
@@ -211,7 +211,7 @@ def test_a_request_of_another_page_or_without_json_is_refused_as_json(service, p
     assert answer.json()["error"].startswith("refused: ")
 
 
-def test_a_fault_of_the_program_is_an_error_as_json_without_its_text(index, monkeypatch):
+def test_an_internal_error_is_json_without_its_message(index, monkeypatch):
     failing = client(index)
     monkeypatch.setattr(disent.Index, "search_each", lambda *_, **__: 1 / 0)
     answer = failing.post("/v1/search", json={"queries": ["a"]})
@@ -243,7 +243,7 @@ def test_every_reference_of_openapi_leads_to_a_schema_that_has_the_limits(servic
     assert (texts["minItems"], texts["maxItems"], texts["items"]["maxLength"]) == (1, MOST_TEXTS, LONGEST)
 
 
-def test_answers_have_what_openapi_says_and_nothing_else(service):
+def test_answers_match_the_openapi_schema_exactly(service):
     sent = {"embed": {"texts": ["a"]}, "search": {"queries": ["nine"]}, "classify": {"texts": ["a"]}}
     for endpoint in ENDPOINTS:
         answer = service.request(endpoint.method, endpoint.path, json=sent.get(endpoint.name))
@@ -253,7 +253,7 @@ def test_answers_have_what_openapi_says_and_nothing_else(service):
 # --- login ------------------------------------------------------------------------------------------------
 
 
-def test_with_a_token_nothing_but_health_is_answered_without_it(index):
+def test_with_a_token_set_only_public_routes_answer_without_it(index):
     guarded = client(index, token=TOKEN)
     paths = [route.path for route in guarded.app.routes if isinstance(route, Route)]
     assert {path for path in paths if guarded.get(path).status_code != 401} == set(PUBLIC)
@@ -262,7 +262,7 @@ def test_with_a_token_nothing_but_health_is_answered_without_it(index):
         assert guarded.get("/", headers=headers).status_code == 401
 
 
-def test_a_program_sends_the_token_and_a_browser_asks_for_it_as_a_password(index):
+def test_the_token_is_accepted_as_bearer_or_basic_password(index):
     guarded = client(index, token=TOKEN)
     assert guarded.get("/").headers["WWW-Authenticate"].startswith("Basic")
     sent = {"texts": ["a"]}
@@ -271,7 +271,7 @@ def test_a_program_sends_the_token_and_a_browser_asks_for_it_as_a_password(index
     assert guarded.get("/", auth=("anybody", "another")).status_code == 401
 
 
-def test_a_foreign_page_is_refused_also_with_the_token_that_the_browser_adds(index):
+def test_a_cross_site_request_is_refused_even_with_a_valid_token(index):
     headers = {"Authorization": f"Bearer {TOKEN}", "Sec-Fetch-Site": "cross-site"}
     assert client(index, token=TOKEN).get("/api/search?q=a", headers=headers).status_code == 403
 
@@ -339,7 +339,7 @@ def test_the_page_says_that_nothing_matches_and_shows_no_answer(service):
     )
 
 
-def test_the_page_shows_the_class_of_the_sentence_or_that_nothing_is_near(service, index, classifier):
+def test_the_page_shows_the_predicted_class_or_nothing_near(service, index, classifier):
     shown = service.get("/", params={"q": "wake me up at noon"}).text
     probability = classifier.predict_proba(["wake me up at noon"]).max()
     assert f"<strong>alarm</strong>, probability {probability:.2f}" in shown
@@ -377,7 +377,7 @@ def test_the_shapes_are_computed_once_and_only_when_somebody_asks(index, monkeyp
     assert computed == [1]
 
 
-def test_a_page_that_asks_again_is_shown_while_the_shapes_are_computed(index, monkeypatch):
+def test_a_self_refreshing_page_is_shown_while_shapes_are_computed(index, monkeypatch):
     ready = threading.Event()
     monkeypatch.setattr(shapes_module, "PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(shapes_module, "index_shapes", lambda index: ready.wait(60) and index_shapes(index))

@@ -39,7 +39,7 @@ def test_a_log_becomes_a_table_of_patterns(log):
     assert "5 texts, 2 shapes; the slots are proposals" in shown
 
 
-def test_one_is_singular_and_nothing_is_not_listed_as_left_out(log, tmp_path):
+def test_counts_use_the_singular_and_omit_zero(log, tmp_path):
     alone, page = tmp_path / "alone.txt", tmp_path / "page.html"
     alone.write_text("play some jazz", encoding="utf-8")
     shown = run(alone, "--page", page)
@@ -59,7 +59,7 @@ def test_shapes_absent_from_the_earlier_log_are_marked_new(log, tmp_path):
     assert "2 shapes, 1 of them new" in run(log, "--since", earlier)
 
 
-def test_programs_get_every_value_of_a_slot_and_the_lines_of_a_wording(tmp_path):
+def test_json_and_csv_have_all_slot_values_and_line_numbers(tmp_path):
     path = tmp_path / "log.txt"
     path.write_text("\n".join([*LOG, "", " ", "wake  me up at nine"]), encoding="utf-8")
     alarm, _, music = json.loads(run(path, "--format", "json"))
@@ -100,7 +100,7 @@ def test_the_page_escapes_texts_and_loads_no_external_resources(log, tmp_path):
         assert "http" not in text.replace("http-equiv", "")
 
 
-def test_the_block_of_the_tutorial_prints_what_stands_below_it(capsys):
+def test_the_tutorial_block_prints_the_output_shown_below_it(capsys):
     page = (Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "shapes.md").read_text(encoding="utf-8")
     block = re.search(r"\n```python\n(.*?)```", page, re.DOTALL)[1]
     exec(block, {})

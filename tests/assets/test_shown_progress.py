@@ -79,7 +79,7 @@ def test_with_previous_durations_the_estimated_end_is_accurate(workers, slower):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_first_time_the_expected_end_has_the_right_order_of_magnitude(workers):
+def test_without_previous_durations_the_estimated_end_has_the_right_magnitude(workers):
     steps, true = run_of(MASSIVE)
     shown = played(steps, expected_seconds(steps, {}), true, workers)
     assert all(0.02 < (moment.at + moment.left) / shown[-1].at < 10 for moment in shown)
@@ -91,7 +91,7 @@ def test_the_estimate_of_a_step_overrides_the_usual_duration():
     assert all(0.7 < (moment.at + moment.left) / 480 < 1.2 for moment in shown if 40 < moment.at < 480)
 
 
-def test_the_start_of_dagster_is_not_taken_for_the_speed_of_the_first_step():
+def test_startup_time_does_not_count_as_speed_of_the_first_step():
     done, first = Done({"corpora/utterances [en]": 40.0, "b": 40.0}, 2), step("corpora/utterances", "en")
     done.begin(first, 30.0)
     assert done.left(30.0) == pytest.approx(40.0)

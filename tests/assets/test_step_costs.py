@@ -99,7 +99,7 @@ def test_peak_memory_is_reset_between_steps(run, workspace):
     assert large["peak_memory"] - small["peak_memory"] > 150 << 20
 
 
-def test_a_system_that_does_not_forget_a_peak_gives_none(run, workspace, monkeypatch):
+def test_a_system_that_cannot_reset_the_peak_reports_none(run, workspace, monkeypatch):
     monkeypatch.setattr(costs, "RESET_PEAK", Path("/nowhere/clear_refs"))
     assert "peak_memory_megabytes" not in run()
     assert rows(workspace)[0]["peak_memory"] is None
@@ -115,5 +115,5 @@ def test_a_step_without_recorded_cost_keeps_its_previous_row(run, workspace):
     assert rows(workspace) == before
 
 
-def test_nothing_is_recorded_of_steps_that_were_made_before(workspace):
+def test_steps_computed_before_cost_recording_have_no_row(workspace):
     assert rows(workspace) == []

@@ -87,7 +87,7 @@ def test_other_formats_do_not_depend_on_the_terminal(style):
         ("timestamp '290000-01-01'", "290000-01-01"),
     ],
 )
-def test_a_time_that_python_lacks_is_shown_as_duckdb_prints_it(style, value, shown):
+def test_a_time_beyond_python_is_printed_as_by_duckdb(style, value, shown):
     with duckdb.connect(":memory:") as connection:
         assert shown in render(connection.sql(f"select {value} as at, 1 as n").to_arrow_table(), style)
 

@@ -38,12 +38,12 @@ IN_PYTHON = {
 
 @pytest.mark.parametrize(("name", "word"), [("shape", "shape"), ("template", "shape"), ("residual", "values")])
 @pytest.mark.parametrize("ask", IN_PYTHON.values(), ids=IN_PYTHON)
-def test_python_says_why(place, ask, name, word):
+def test_the_python_api_explains_missing_shapes(place, ask, name, word):
     with pytest.raises(ValueError, match=re.escape(WHY.format(word))):
         ask(disent.load(place / "model"), disent.Index.open(place / "index"), name)
 
 
-def test_the_shapes_of_a_log_say_why(place):
+def test_shapes_of_a_log_explain_missing_slots(place):
     with pytest.raises(ValueError, match=re.escape(WHY.format("shape"))):
         disent.shapes(TEXTS, place / "model")
 
@@ -55,7 +55,7 @@ def test_the_shapes_of_a_log_say_why(place):
     ["embed", "log.txt", "out.npy", "--head", "model", "--embedding", "shape"],
     ["index", "log.txt", "new", "--head", "model", "--embedding", "shape"],
 ], ids=lambda command: command[0])  # fmt: skip
-def test_commands_say_why(place, monkeypatch, command):
+def test_commands_explain_missing_shapes(place, monkeypatch, command):
     monkeypatch.chdir(place)
     done = CliRunner().invoke(main, command)
     assert WHY.format("shape") in (done.stderr or str(done.exception))
@@ -73,19 +73,19 @@ def client(place) -> TestClient:
     ("/v1/embed", {"texts": TEXTS, "embedding": "values"}),
     ("/v1/search", {"queries": TEXTS, "by": "values"}),
 ])  # fmt: skip
-def test_the_service_says_why(client, path, asked):
+def test_the_service_explains_missing_values(client, path, asked):
     answer = client.post(path, json=asked)
     assert answer.status_code == 400
     assert WHY.format("values") in answer.json()["error"]
 
 
 @pytest.mark.parametrize("path", ["/", "/?q=play+jazz", "/shapes"])
-def test_the_page_says_why_columns_are_not_there(client, path):
+def test_the_page_explains_missing_columns(client, path):
     page = client.get(path).text
     assert "has no shape" in page
     assert "Train it on a table with slots, [time : nine]" in page
 
 
-def test_the_page_of_a_model_with_slots_has_no_such_line():
+def test_the_page_of_a_model_with_slots_has_no_explanation():
     app = application(disent.Index.of(TEXTS, static_model(), embeddings=["meaning"]), {})
     assert "no slots" not in TestClient(app, base_url="http://127.0.0.1:8900").get("/?q=play+jazz").text

@@ -43,7 +43,7 @@ with stoppable(lambda: print("stopped", flush=True)) as stop:
 """
 
 
-def test_a_signal_that_python_swallows_stops_a_command_and_prints_nothing():
+def test_a_swallowed_signal_still_stops_a_command_silently():
     run = subprocess.run([sys.executable, "-c", SWALLOWS], capture_output=True, text=True, check=False, timeout=60)
     assert (run.returncode, run.stdout, run.stderr) == (130, "went on\nstopped\n", "")
 
@@ -94,7 +94,7 @@ def wait_for(condition, seconds: float) -> bool:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process with its parent")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_workers_in_a_long_call_are_gone_soon_after_their_command(tmp_path, method, number):
+def test_workers_in_a_long_call_end_with_their_command(tmp_path, method, number):
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "started").mkdir()
     command = subprocess.Popen([sys.executable, tmp_path / "command.py", method, tmp_path / "started"])

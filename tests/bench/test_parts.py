@@ -83,7 +83,7 @@ ROWS = [
 METHODS = {"dream": "dream", "dream-half": "dream", "emu": "emu"}
 
 
-def test_the_dearest_name_on_the_first_encoder_stands_for_a_method():
+def test_the_most_expensive_variant_on_the_first_encoder_represents_a_method():
     row_of_method = {row.name: row for row in once(trained(ROWS), METHODS)}
     assert row_of_method.keys() == {"emu", "dream"}
     assert row_of_method["dream"][0] == "minilm_mean"
@@ -91,7 +91,7 @@ def test_the_dearest_name_on_the_first_encoder_stands_for_a_method():
     assert row_of_method["emu"][2:] == (3, 1, 1, 5.0)
 
 
-def test_the_results_have_the_trainings():
+def test_the_published_results_contain_the_trainings():
     with (ROOT / "docs/results/trainings.csv").open(encoding="utf-8", newline="") as file:
         assert {"facet", "fine_tuned", "emu"} <= {row.name for row in trained(csv.DictReader(file))}
 
@@ -135,5 +135,5 @@ CASES = [([5, 5, 5], False), ([4, 9, 9], False), ([1, 9, 9], True), ([0, 0], Tru
 
 
 @pytest.mark.parametrize(("counts", "is_starved"), CASES)
-def test_a_client_with_a_few_answers_where_others_have_many_is_starved(counts, is_starved):
+def test_a_client_with_far_fewer_answers_than_others_is_starved(counts, is_starved):
     assert serve.is_starved(counts) is is_starved

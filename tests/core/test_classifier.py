@@ -45,7 +45,7 @@ def test_the_solution_is_the_same_to_the_bit_when_it_is_made_again_and_of_vector
 
 
 @pytest.mark.parametrize("refused", [0.05, 0.3])
-def test_that_share_of_new_texts_of_known_classes_is_below_the_threshold(refused):
+def test_the_threshold_refuses_the_configured_share_of_known_class_texts(refused):
     vectors, targets = world(4_000, 10, 4, spread=1.0)
     half = fitted(vectors[:2_000], targets[:2_000], tuple("abcd"), 1.0, refused)
     assert half.threshold is not None
@@ -64,7 +64,7 @@ def test_outliers_are_below_the_threshold_even_with_high_class_probability():
     assert (classifier.nearness(far, probabilities) < classifier.threshold).mean() > 0.9
 
 
-def test_an_example_that_was_given_twice_is_not_its_nearest():
+def test_a_duplicate_example_does_not_change_the_threshold():
     vectors, targets = world(40, 10, 2)
     once = fitted(vectors, targets, ("a", "b"), 1.0, refused=0.2).threshold
     twice = fitted(np.tile(vectors, (2, 1)), np.tile(targets, 2), ("a", "b"), 0.5, refused=0.2).threshold

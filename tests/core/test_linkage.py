@@ -37,7 +37,7 @@ def sets_of(labels):
     return {frozenset(np.flatnonzero(labels == label).tolist()) for label in range(labels.max(initial=-1) + 1)}
 
 
-def test_no_vector_is_no_group():
+def test_no_vectors_give_no_groups():
     assert linked(np.zeros((0, 3), dtype=np.float32), 0.5).tolist() == []
 
 
@@ -73,6 +73,6 @@ def test_groups_of_a_looser_threshold_are_unions_of_those_of_a_stricter_one(seed
     assert all(any(group <= union for union in looser) for group in stricter)
 
 
-def test_components_are_the_rows_that_pairs_lead_to():
+def test_components_are_connected_rows():
     assert components(6, [(4, 2), (2, 0), (5, 3)]).tolist() == [0, 1, 0, 2, 0, 2]
     assert components(3, []).tolist() == [0, 1, 2]

@@ -67,6 +67,6 @@ def test_the_detail_of_a_progress_line_is_computed_lazily(caplog):
     assert (caplog.messages, asked) == (["5 of 10 steps, loss 0.5, 1.0 a second, 5 s left"], [1])
 
 
-def test_a_clock_that_stands_still_does_no_harm(logged_lines, monkeypatch):
+def test_a_stopped_clock_causes_no_error(logged_lines, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     assert logged_lines([(0.0, 10)]) == ["10 of 10 texts, 1000000000.0 a second, 0 s left"]

@@ -56,7 +56,7 @@ def test_a_module_that_can_not_be_imported_says_why(package, text, message):
     ("find_part", "module", "name"),
     [(methods.method, "methods.dream:METHOD", "dream"), (task, "evaluation.tasks.sts:TASK", "sts")],
 )
-def test_a_part_may_not_take_the_name_of_one_of_the_library(package, find_part, module, name):
+def test_a_plugin_with_a_built_in_name_is_refused(package, find_part, module, name):
     module, _, attribute = module.partition(":")
     text = (
         f"from dataclasses import replace\nfrom disent_core.{module} import {attribute}\nPART = replace({attribute})\n"
@@ -94,7 +94,7 @@ def test_a_module_that_is_in_no_package_is_named_without_a_dot(package):
     assert corpora.format_module(package("reader_in_no_package", READER)).KIND == "utterances"
 
 
-def test_a_folder_without_modules_is_no_part(tmp_path, package):
+def test_a_folder_without_modules_is_not_a_plugin(tmp_path, package):
     package("reader_beside", "")
     (tmp_path / "folder_of_a_user").mkdir()
     with pytest.raises(ConfigError, match="unknown part 'folder_of_a_user'"):

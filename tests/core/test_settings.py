@@ -44,7 +44,7 @@ def test_a_value_beyond_a_bound_is_refused_by_field_bound_and_value(message):
         Toy(**WRONG[message])
 
 
-def test_bounds_and_what_is_not_set_are_accepted():
+def test_boundary_and_unset_values_are_accepted():
     Toy(rate=None, form="long", share=0.0, names=("a", "b"), widths=(1, 2), weights={"x": 2.0})
 
 

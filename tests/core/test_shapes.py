@@ -78,7 +78,7 @@ def test_words_of_few_texts_are_no_slot():
     assert wording.slots == ({"jazz": 1, "rock": 1, "pop": 1},)
 
 
-def test_shapes_that_an_earlier_log_lacks_are_new():
+def test_shapes_absent_from_an_earlier_log_are_new():
     alarm, music = shapes(LOG, encode, earlier=["weck mich um eins auf", "weck mich um eins auf", "what else"])
     assert (alarm.is_new, alarm.earlier) == (False, 2)
     assert (music.is_new, music.earlier) == (True, 0)
@@ -90,7 +90,7 @@ def test_an_earlier_text_of_the_same_wording_is_no_new_shape_whatever_its_value(
     assert (music.is_new, music.earlier, music.distinct) == (False, 1, 1)
 
 
-def test_texts_of_one_wording_are_one_shape_whatever_their_values_and_the_threshold():
+def test_texts_with_the_same_wording_share_a_shape_at_any_threshold():
     log = ["wake me up at nine", "wake me up at half past ten", "weck mich um acht auf", "weck mich um elf Uhr auf"]
     english, german = (encode_values([text for text in log if text.startswith(word)]) for word in ("wake", "weck"))
     assert max(english[0] @ english[1], german[0] @ german[1]) < 0.7
@@ -107,7 +107,7 @@ def test_a_pattern_has_only_words_shared_by_all_its_texts():
     ]
 
 
-def test_a_wording_that_no_earlier_text_of_its_shape_has_is_new():
+def test_a_wording_absent_from_earlier_texts_is_new():
     listed = wordings({"cancel my order 1": 2, "play some jazz": 1}, ["play some rock", "where is it"])
     assert [(wording.pattern, wording.slots, wording.is_new) for wording in listed] == [
         ("cancel my order 1", (), True),

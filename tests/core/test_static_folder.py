@@ -178,7 +178,7 @@ def test_a_changed_model_folder_is_refused_with_file_and_remedy(harm, file, prob
     assert re.search(r"\. (Copy|Install|Name) ", str(caught.value))
 
 
-def test_only_a_folder_with_such_a_record_is_one_of_a_static_model(folder, tmp_path):
+def test_only_a_folder_with_a_valid_record_is_a_static_model(folder, tmp_path):
     assert static_folder.is_static(folder)
     edited(folder, format="other")
     assert not static_folder.is_static(folder)

@@ -132,7 +132,7 @@ def test_a_single_text_is_a_vector_and_no_text_is_a_matrix_without_rows():
         assert matrix.dtype == np.float32
 
 
-def test_shape_and_values_are_other_names_of_template_and_residual():
+def test_shape_and_values_are_aliases_of_template_and_residual():
     embedder = model()
     assert (embedder.encode(TEXTS, "shape") == embedder.encode(TEXTS, "template")).all()
     assert (embedder.encode(TEXTS, "values") == embedder.encode(TEXTS, "residual")).all()
@@ -182,7 +182,7 @@ def test_an_unknown_embedding_is_refused_with_the_names_that_there_are():
         model().encode("a", "style")
 
 
-def test_shape_and_values_find_their_vectors_among_all():
+def test_encode_all_accepts_shape_and_values_as_keys():
     vectors = model().encode_all(TEXTS[:3], language="en")
     assert vectors["shape"] is vectors["template"]
     assert [*vectors] == [*model().names]
@@ -190,7 +190,7 @@ def test_shape_and_values_find_their_vectors_among_all():
         vectors["form"]
 
 
-def test_a_language_that_it_has_not_seen_is_refused():
+def test_a_static_model_refuses_an_unseen_language():
     with pytest.raises(ValueError, match="this model was trained on en, de, not 'xx'"):
         model().encode("a", language="xx")
 

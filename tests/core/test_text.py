@@ -30,7 +30,7 @@ def test_keys_do_not_depend_on_the_canonical_form(text, form):
 
 
 @given(texts, texts)
-def test_texts_share_a_key_only_if_they_are_equal_in_normal_form(left, right):
+def test_texts_share_a_key_exactly_if_their_normal_forms_are_equal(left, right):
     assert (text_key(left) == text_key(right)) == (normalise(left) == normalise(right))
 
 

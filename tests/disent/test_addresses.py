@@ -214,7 +214,7 @@ def command(*words) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_commands_take_the_address_of_a_model_with_its_checksum(site, files, tmp_path):
+def test_commands_accept_a_model_url_with_its_checksum(site, files, tmp_path):
     url, sha256 = site.put("m.tar.gz", tar_of(files))
     texts, vectors, index = tmp_path / "texts.txt", tmp_path / "vectors.npy", tmp_path / "index"
     texts.write_text("wake me up\nplay jazz\n", encoding="utf-8")
@@ -246,9 +246,7 @@ def test_commands_take_the_address_of_a_model_with_its_checksum(site, files, tmp
         (["train", "{texts}", "new", "--sha256", "0" * 64], "checksum of a model at a URL; name the URL too"),
     ],
 )
-def test_a_command_refuses_an_address_without_a_checksum_and_a_checksum_without_an_address(
-    site, files, tmp_path, monkeypatch, words, problem
-):
+def test_commands_refuse_a_url_or_a_checksum_alone(site, files, tmp_path, monkeypatch, words, problem):
     monkeypatch.chdir(tmp_path)
     url, _ = site.put("m.tar.gz", tar_of(files))
     (tmp_path / "texts.txt").write_text("wake me up\n", encoding="utf-8")
@@ -273,5 +271,5 @@ print(disent.load({url!r}, sha256={sha256!r}).encode("wake me up").shape)
     assert done.stdout == "set()\n(16,)\n"
 
 
-def test_the_folder_of_an_exported_head_is_known_by_its_record():
+def test_the_export_record_marks_an_exported_folder():
     assert weights.INDEX in RECORDS

@@ -80,7 +80,7 @@ def test_outliers_get_the_unknown_label_only_if_one_is_set():
 
 
 @pytest.mark.parametrize("model", [Words(), Words().encode, lambda texts: Words().encode(texts).astype(np.float16)])
-def test_a_model_is_anything_that_encodes_a_list_of_texts(model):
+def test_any_callable_or_encoder_of_texts_is_a_model(model):
     assert Classifier(model).fit(tuple(TEXTS), np.array(LABELS)).predict(np.array(["call bob now"]))[0] == "call"
 
 
@@ -90,7 +90,7 @@ def test_an_embedding_is_named_to_the_model():
     assert model.seen == [(len(TEXTS), "template"), (1, "template")]
 
 
-def test_labels_are_any_str_or_int_and_none_is_changed():
+def test_labels_may_be_any_str_or_int_and_are_unchanged():
     names = ["a", "a\0", "\ud800"]
     labels = [names[number % 3] for number in range(15)]
     assert Classifier(Words(), C=1e6).fit(TEXTS, labels).predict(TEXTS).tolist() == labels
@@ -123,7 +123,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named(mistake):
+def test_a_wrong_argument_is_named(mistake):
     call, message = MISTAKES[mistake]
     with pytest.raises(ValueError, match=message):
         call(Classifier(Words()))
@@ -199,7 +199,7 @@ def test_a_classifier_finds_its_model_by_relative_path_or_name_only(tmp_path):
     assert Classifier.load(tmp_path / "b" / "deep").model == "small"
 
 
-def test_a_classifier_of_an_earlier_format_is_to_be_fitted_again(tmp_path, fitted):
+def test_a_classifier_of_an_earlier_format_asks_to_be_refitted(tmp_path, fitted):
     fitted.save(tmp_path / "c")
     record = tmp_path / "c" / "classifier.json"
     content = json.loads(record.read_text(encoding="utf-8"))
@@ -221,7 +221,7 @@ def test_a_folder_without_classifier_is_neither_read_nor_overwritten(tmp_path, f
 
 
 @pytest.mark.parametrize("damage", ["weights", "json", "classes", "settings", "model"])
-def test_damage_is_seen(tmp_path, fitted, damage):
+def test_a_damaged_classifier_is_refused(tmp_path, fitted, damage):
     fitted.save(tmp_path / "c")
     record, weights = tmp_path / "c" / "classifier.json", tmp_path / "c" / "classifier.safetensors"
     content = json.loads(record.read_text(encoding="utf-8"))
@@ -244,7 +244,7 @@ def test_the_import_loads_neither_scikit_learn_nor_numpy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
-def test_scikit_learns_tools_take_it():
+def test_scikit_learn_tools_accept_a_classifier():
     model = Words()
     new = Classifier(model, C=2.0)
     assert is_classifier(new)
@@ -309,6 +309,6 @@ def test_scikit_learns_checks_of_classifiers_pass_on_numbers_that_are_written_as
         estimator_checks.check_valid_tag_types,
     ],
 )
-def test_scikit_learns_checks_that_give_no_data_pass(check):
+def test_scikit_learn_checks_without_data_pass(check):
     """All others give rows of numbers, which are no texts: they run on `OfMatrices`."""
     check("Classifier", Classifier(Words()))

@@ -28,7 +28,7 @@ def shipped(tmp_path, monkeypatch) -> Path:
     return tmp_path / "models"
 
 
-def test_without_a_name_the_small_model_is_loaded_and_others_by_their_names(shipped):
+def test_the_small_model_is_the_default_and_others_load_by_name(shipped):
     for name in ("small", "large"):
         static_model(name).save(shipped / name)
     assert disent.load().description["name"] == "small"
@@ -118,7 +118,7 @@ def test_an_invalid_model_argument_is_refused_with_the_reason(tmp_path):
     assert not (tmp_path / "index").exists()
 
 
-def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(shipped, tmp_path):
+def test_a_static_model_refuses_seed_encoder_and_other_devices_than_cpu(shipped, tmp_path):
     static_model("mine").save(tmp_path / "mine")
     for options in ({"seed": 0}, {"encoder": "x"}):
         with pytest.raises(ValueError, match="is a static model, which has no"):
@@ -132,7 +132,7 @@ def test_a_static_model_has_no_seed_no_encoder_and_no_device_but_the_processor(s
     ("classifier.json", "a classifier", "Open it with disent.Classifier.load", "Use it with disent serve --classifier"),
     ("index.json", "an index of texts", "Open it with disent.Index.open", "Search it with disent search"),
 ])  # fmt: skip
-def test_a_folder_of_another_kind_is_named_with_what_opens_it(tmp_path, name, what, call, command):
+def test_the_error_of_a_non_model_folder_says_what_opens_it(tmp_path, name, what, call, command):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text("{}")
     with pytest.raises(TrainingError, match=f"mine: this is {what}, not a model. {call}"):
@@ -184,7 +184,7 @@ def test_without_extras_errors_say_what_to_install():
     assert run.returncode == 2
 
 
-def test_a_module_that_no_extra_has_is_reported_as_it_is():
+def test_a_missing_module_outside_the_extras_is_reported_unchanged():
     with pytest.raises(ModuleNotFoundError, match=r"^No module named 'nothing_of_ours'$"), extras.needing_extra("cli"):
         raise ModuleNotFoundError("No module named 'nothing_of_ours'", name="nothing_of_ours")
 

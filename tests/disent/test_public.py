@@ -47,7 +47,7 @@ def run(load, tmp_path) -> disent.Run:
     return disent.open(load(CONFIG).path, home=tmp_path / "home")
 
 
-def test_neither_the_import_nor_asking_heads_and_tables_loads_anything_heavy(run):
+def test_importing_disent_and_listing_heads_imports_nothing_heavy(run):
     heavy = ("torch", "dagster", "duckdb", "transformers", "polars", "pyarrow", "numpy", "pydantic")
     code = f"import disent, sys; print(sorted(set({heavy}) & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -72,7 +72,7 @@ def test_the_version_is_lazy_and_works_without_installation(root):
     assert ran.stdout.splitlines() == ["[]", project["version"]]
 
 
-def test_threads_that_wait_for_each_other_take_no_processor_time():
+def test_importing_disent_sets_a_passive_omp_wait_policy():
     code = "import disent, os; print(os.environ['OMP_WAIT_POLICY'])"
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -95,12 +95,12 @@ def test_the_default_results_folder_is_that_of_the_command_line(run, tmp_path):
     assert disent.open(run.config.path).home == home_folder()
 
 
-def test_a_folder_stands_for_the_configuration_in_it(run, tmp_path):
+def test_a_folder_is_opened_by_the_configuration_in_it(run, tmp_path):
     (tmp_path / "disent.toml").write_bytes(run.config.path.read_bytes())
     assert disent.open(tmp_path, home=tmp_path / "home").config.path == tmp_path / "disent.toml"
 
 
-def test_a_configuration_that_is_not_there_is_named(tmp_path):
+def test_a_missing_configuration_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match="there is no such file"):
         disent.open(tmp_path / "missing.toml")
 
@@ -119,7 +119,7 @@ def test_an_error_of_a_missing_result_names_the_remedy_and_the_folder_of_results
         ask(run)
 
 
-def test_where_nothing_has_run_the_untrained_heads_are_listed_only(run):
+def test_before_a_run_only_untrained_heads_are_listed(run):
     assert run.heads() == [disent.HeadName("raw", "tiny", "en-de")]
 
 
@@ -141,6 +141,6 @@ class Counted:
 
 
 @pytest.mark.parametrize(("settings", "seen"), [("train", [2, 2, 1]), ("test", [5])])
-def test_long_inputs_go_in_blocks_unless_the_head_takes_their_mean(settings, seen):
+def test_long_inputs_are_encoded_in_batches_unless_the_head_is_transductive(settings, seen):
     vectors = disent.Model(Counted(settings)).encode(list("abcde"), batch_size=2)
     assert vectors[:, 0].tolist() == [count for count in seen for _ in range(count)]

@@ -80,7 +80,7 @@ def test_an_index_on_disk_stores_the_noise_level_of_one_in_memory(requests):
     assert stored["noise"] == requests.noise
 
 
-def test_the_command_marks_hits_that_are_no_nearer_than_noise(requests, monkeypatch):
+def test_the_search_command_marks_hits_below_the_noise_level(requests, monkeypatch):
     assert "is_near" not in printed(requests.folder, REQUESTS[0], "-k", 1)
     for by in ("shape", "meaning"):
         shown = printed(requests.folder, NONSENSE, "--by", by, "-k", 1)
@@ -94,14 +94,14 @@ def test_the_command_marks_hits_that_are_no_nearer_than_noise(requests, monkeypa
     assert "Nothing matches" in printed(requests.folder, NONSENSE)
 
 
-def test_an_index_of_an_earlier_version_is_measured_when_it_is_searched(requests):
+def test_an_index_without_noise_level_is_measured_at_search_time(requests):
     path = requests.folder / "index.json"
     path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "noise"}))
     assert disent.Index.open(requests.folder).noise == requests.noise
     assert "Nothing matches" in printed(requests.folder, NONSENSE)
 
 
-def test_of_several_queries_the_command_says_how_many_match_nothing(requests, tmp_path):
+def test_the_search_command_counts_queries_without_match(requests, tmp_path):
     (tmp_path / "queries.txt").write_text(f"{REQUESTS[0]}\n{NONSENSE}\n")
     shown = printed(requests.folder, "--queries", tmp_path / "queries.txt", "-k", 1)
     assert "1 of 2 queries match nothing" in shown
@@ -109,13 +109,13 @@ def test_of_several_queries_the_command_says_how_many_match_nothing(requests, tm
     assert "False" in shown
 
 
-def test_a_search_by_template_finds_the_same_shape_and_by_residual_the_same_values(index):
+def test_template_search_finds_equal_shapes_and_residual_search_equal_values(index):
     by_template, by_residual = (index.search("wake jazz now", by, k=3) for by in ("template", "residual"))
     assert {hit.text.split()[0] for hit in by_template} == {"wake"}
     assert {hit.text.split()[1] for hit in by_residual} == {"jazz"}
 
 
-def test_a_hit_says_what_it_is(index):
+def test_a_hit_has_text_language_score_row_and_key(index):
     hit = index.search("wake jazz")[0]
     assert hit == ("wake jazz", "en", pytest.approx(1, abs=1e-6), 1, text_key("wake jazz"))
     assert (index.texts[hit.row], index.languages[hit.row]) == (hit.text, hit.language)
@@ -146,7 +146,7 @@ def test_a_search_by_several_embeddings_encodes_once_and_has_the_hits_of_each(in
         ({"except_same_text": True}, {*TEXTS, "halt zimmer"} - {"wake nine"}),
     ],
 )
-def test_texts_may_be_left_out_by_language_and_so_may_the_query(index, request_, texts):
+def test_hits_can_be_filtered_by_language_and_exclude_the_query(index, request_, texts):
     hits = index.search("wake nine", k=99, **request_)
     assert ({hit.text for hit in hits}, len(hits)) == (texts, len(texts))
 
@@ -235,7 +235,7 @@ def kept(tmp_path):
     return tmp_path / "project" / "index"
 
 
-def test_the_head_is_loaded_when_it_is_first_used(kept, loaded):
+def test_the_head_of_an_index_is_loaded_lazily(kept, loaded):
     index = disent.Index.open(kept, device="cpu")
     assert (index.head_title, loaded) == ("facet on tiny, en-de", [])
     index.search("wake")
@@ -264,7 +264,7 @@ def test_a_stored_absolute_path_is_not_followed_and_is_dropped_on_update(kept, l
     assert contents["head"]["places"] == ["../project/heads/en-de.safetensors"]
 
 
-def test_a_head_that_is_gone_may_be_named(kept, loaded, tmp_path):
+def test_a_lost_head_can_be_passed_explicitly(kept, loaded, tmp_path):
     (kept.parent / "heads" / "en-de.safetensors").rename(tmp_path / "elsewhere")
     with pytest.raises(TrainingError, match=r"its head \(facet on tiny, en-de\) is not where it was. Name it as head="):
         disent.Index.open(kept).search("wake")
@@ -377,7 +377,7 @@ def static(tmp_path):
     return disent.load(tmp_path / "toy")
 
 
-def test_a_search_among_texts_is_one_call_and_as_the_cosines_say(static):
+def test_one_call_search_ranks_texts_by_cosine(static):
     (hit, *others) = disent.search("wake nine", TEXTS, by="shape", k=4, model=static)
     cosines = static.similarity("wake nine", TEXTS, "shape")[0]
     assert (hit.text, len(others)) == ("wake nine", 3)

@@ -58,7 +58,7 @@ def test_a_trained_model_is_written_and_gives_the_same_vectors_when_it_is_loaded
     np.testing.assert_array_equal(loaded.encode(["wake me up"]), trained.model.encode(["wake me up"]))
 
 
-def test_it_is_measured_beside_untrained_words_on_the_test_split(trained):
+def test_a_trained_model_is_compared_with_untrained_words_on_test(trained):
     values = {(row.model, row.measure, row.of): row for row in trained.measured}
     assert {model for model, *_ in values} == {"untrained", "small", "trained"}
     assert {(measure, of) for _, measure, of in values} == {
@@ -111,7 +111,7 @@ def without_slots(tmp_path_factory) -> tuple[str, Path]:
         return CliRunner().invoke(main, words, catch_exceptions=False).output, folder / "mine"
 
 
-def test_without_slots_the_model_has_a_meaning_and_no_shape(without_slots):
+def test_a_model_trained_without_slots_has_only_a_meaning(without_slots):
     _, folder = without_slots
     model = disent.load(folder)
     assert model.names == ("meaning",)
@@ -121,7 +121,7 @@ def test_without_slots_the_model_has_a_meaning_and_no_shape(without_slots):
     assert "This model has no shape and no values" in (folder / "README.md").read_text()
 
 
-def test_labels_that_no_training_text_has_are_not_measured(without_slots):
+def test_labels_absent_from_training_are_not_measured(without_slots):
     _, folder = without_slots
     assert {row["measure"] for row in disent.load(folder).description["measured"]} == {"translation"}
 
@@ -181,7 +181,7 @@ def test_the_command_shows_the_measures_and_how_to_load_the_model(without_slots)
     assert "\nLicence: CC0-1.0.\n" in (folder / "README.md").read_text()
 
 
-def test_a_model_is_trained_where_the_extra_lineage_is_not_installed(tmp_path):
+def test_a_model_is_trained_without_the_lineage_extra(tmp_path):
     absent = f"import sys; sys.modules |= dict.fromkeys({sorted(LINEAGE)})"  # None: an import of them fails
     words = ["train", str(table(tmp_path / "t.csv")), str(tmp_path / "mine")]
     command = f"from disent_assets.cli import main; main({words})"

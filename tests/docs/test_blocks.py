@@ -52,7 +52,7 @@ BLOCKS = [
 CONFIGURATIONS = [code for code in BLOCKS if code.kind == "toml" and not code.is_marked]
 
 
-def test_every_block_is_run_or_marked():
+def test_every_code_block_is_run_by_a_test_or_marked():
     loose = [
         (page, kind, text.splitlines()[:1])
         for page, kind, text, is_marked in BLOCKS
@@ -62,13 +62,13 @@ def test_every_block_is_run_or_marked():
 
 
 @pytest.mark.parametrize("page", RUN)
-def test_the_test_that_runs_a_page_is_there_and_names_it(page):
+def test_the_test_of_a_page_exists_and_names_it(page):
     text = (ROOT / RUN[page][1]).read_text(encoding="utf-8")
     assert f'"{Path(page).name}"' in text or Path(page).parent.name in text.split('"')
 
 
 @pytest.mark.parametrize("block", CONFIGURATIONS, ids=[f"{block.page}-{at}" for at, block in enumerate(CONFIGURATIONS)])
-def test_a_block_of_a_configuration_is_one(block, load):
+def test_every_configuration_block_is_valid(block, load):
     assert wrong(block.text, load) == []
 
 

@@ -66,7 +66,7 @@ def test_the_targets_of_make_on_pages_exist():
     assert {target for page in PAGES for target in _MAKE.findall(page.read_text(encoding="utf-8"))} <= targets
 
 
-def test_commands_that_do_not_exist_are_seen(tmp_path):
+def test_unknown_commands_on_pages_are_detected(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("    disent materialise | head\n\n`disent sql\n--from x`, `disent diff [--all]`", encoding="utf-8")
     assert [why for command in shown(page) if (why := fault(command))] == [

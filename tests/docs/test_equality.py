@@ -31,7 +31,7 @@ def figures(cell: str) -> dict[str, float]:
     return {name: float(value) for name, value in (part.split() for part in cell.split(", "))}
 
 
-def test_every_method_has_its_rows_and_there_are_no_others():
+def test_every_method_has_rows_on_the_equality_page():
     assert list(PAGE) == [*equality.ROWS, *equality.WITHOUT_FILE]
     assert {re.split("[ ,]", name)[0] for name in PAGE} == set(methods.METHODS)
 

@@ -47,7 +47,7 @@ def dead_names(page: Path, known: str) -> list[str]:
     return [name for name in named if f"/{name}\n" not in known and not NOT_OURS.search(name)]
 
 
-def test_links_lead_somewhere():
+def test_links_have_a_target():
     assert len(PAGES) > 20
     assert {page.name: dead for page in PAGES if (dead := dead_links(page))} == {}
 
@@ -58,7 +58,7 @@ def test_files_of_the_project_that_a_page_names_exist():
     assert {page.name: dead for page in current if (dead := dead_names(page, known))} == {}
 
 
-def test_a_dead_link_is_seen(tmp_path):
+def test_dead_links_are_detected(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A title\n[here](page.md#a-title) [gone](gone.md) [no](#none) `docs/gone.md`", encoding="utf-8")
     assert dead_links(page) == ["gone.md", "#none"]

@@ -102,7 +102,7 @@ def test_the_pages_are_those_of_the_files():
     assert stale == [], "run: make tables"
 
 
-def test_no_figure_is_outside_of_the_comments():
+def test_all_figures_are_inside_generated_blocks():
     known = [
         ROOT / "docs" / "claims.md",
         *(ROOT / "docs").glob("results*.md"),
@@ -147,7 +147,7 @@ def test_exactly_the_claims_not_held_have_a_cause():
         ("not held", [{"encoder": "other", "cause": "data", "why": "few"}], False, ["c on massive has no cause"]),
     ],
 )
-def test_a_cause_out_of_step_with_the_verdicts_is_found(verdict, explained, cause, faults):
+def test_causes_inconsistent_with_verdicts_are_detected(verdict, explained, cause, faults):
     rows = [CLAIM | row for row in explained]
     assert causes_out_of_step([CLAIM | {"verdict": verdict}], rows, [CLAIM] * cause) == faults
 
@@ -169,14 +169,14 @@ def test_result_rows_have_valid_code_and_consistent_data_per_encoder():
 
 
 @pytest.mark.parametrize(("data", "expected"), [("aaaa", []), ("bbbb", [("disent.toml", "scratch")])])
-def test_rows_of_two_states_of_the_data_are_found(project, data, expected):
+def test_rows_with_different_data_versions_are_detected(project, data, expected):
     rows = [figure("raw", "0.1", "1234", "aaaa"), figure("dream", "0.1", "5678", data), figure("emu", "0.1", EARLIER)]
     write_rows(project, FILE, rows)
     assert data_out_of_step(project) == expected
 
 
 @pytest.mark.parametrize(("module", "name"), [(untrained, "RAW"), (translation_retrieval, "CROSSLINGUAL")])
-def test_a_method_or_task_with_new_code_makes_its_rows_wrong(project, monkeypatch, module, name):
+def test_new_code_of_a_method_or_task_invalidates_its_rows(project, monkeypatch, module, name):
     assert wrong_rows(project) == []
     monkeypatch.setattr(module, name, replace(getattr(module, name), code_version="another"))
     assert [row["method"] for row in wrong_rows(project)] == ["raw"]
@@ -186,7 +186,7 @@ def test_a_method_or_task_with_new_code_makes_its_rows_wrong(project, monkeypatc
     ("before", "after"),
     [("[methods.facet]\ntemplate_units = 256", "[methods.facet]\ntemplate_units = 255"), ('"raw", ', "")],
 )
-def test_new_settings_and_a_removed_method_make_rows_wrong(project, before, after):
+def test_changed_settings_and_removed_methods_invalidate_rows(project, before, after):
     write_rows(project, FILE, [figure("raw", "0.5", code("raw")), figure("facet", "0.9", code("facet"))])
     config = project / "disent.toml"
     assert before in config.read_text(encoding="utf-8")
@@ -194,7 +194,7 @@ def test_new_settings_and_a_removed_method_make_rows_wrong(project, before, afte
     assert len(wrong_rows(project)) == 1
 
 
-def test_writing_without_a_warehouse_keeps_the_figures_and_marks_what_is_wrong(project):
+def test_writing_without_a_warehouse_keeps_figures_and_marks_outdated_rows(project):
     write_rows(project, FILE, [figure("raw", "0.5", "00000000", "dddd"), figure("facet", "0.9", code("facet"), "dddd")])
     assert [*write_results(project, {})][-1] == "Rows of earlier code: 1 of 2."
     kept = read_rows(project, FILE)
@@ -214,13 +214,13 @@ def test_writing_changes_only_generated_blocks_and_is_idempotent(project):
     assert (project / "README.md").read_text(encoding="utf-8") == text
 
 
-def test_the_figures_of_a_method_in_a_leaderboard_count_as_one_row(project):
+def test_figures_of_a_leaderboard_method_count_as_one_row(project):
     other = figure("facet", "0.8", EARLIER) | {"evaluated_on": "de-en"}
     write_rows(project, FILE, [*read_rows(project, FILE), other])
     assert earlier_rows(project) == "Rows of earlier code: 1 of 2."
 
 
-def test_the_code_of_a_row_is_of_its_methods_and_its_tasks():
+def test_the_code_of_a_row_covers_its_methods_and_tasks():
     assert len({code("raw"), code("dream"), code("raw", "template_retrieval")}) == 3
     assert methods_of({"method_a": "facet", "method_b": "dream", "difference": "0.1"}) == ["facet", "dream"]
     assert methods_of({"left_side": "dream meaning", "right_side": "raw sentence"}) == ["dream", "raw"]

@@ -43,7 +43,7 @@ def test_pages_link_to_files_that_the_site_has():
     assert [(name, link) for name, link in links if link not in files] == []
 
 
-def test_the_python_pages_name_all_that_the_package_offers():
+def test_the_python_pages_cover_the_public_api():
     import disent
 
     text = "".join(MADE[page]() for page in generated.PYTHON)
@@ -76,7 +76,7 @@ def test_dead_links_and_external_resources_of_the_site_are_detected(tmp_path, bo
     assert faults(tmp_path) == [f"page.html: {address}" for address in addresses]
 
 
-def test_a_style_that_is_fetched_elsewhere_is_found(tmp_path):
+def test_external_stylesheets_are_detected(tmp_path):
     (tmp_path / "site.css").write_text("a { background: url( 'https://example.org/x.png') }", encoding="utf-8")
     assert faults(tmp_path) == ["site.css: another host"]
 
@@ -91,17 +91,17 @@ def test_the_search_without_a_server_uses_our_script(tmp_path):
     assert faults(tmp_path) == []
 
 
-def test_a_page_that_is_too_large_is_found(tmp_path):
+def test_oversized_pages_are_detected(tmp_path):
     site(tmp_path, small="x", large="x" * LIMIT)
     assert [fault.partition(":")[0] for fault in faults(tmp_path)] == ["large.html"]
 
 
-def test_a_page_says_its_version(tmp_path):
+def test_a_page_states_its_version(tmp_path):
     finish(site(tmp_path, page="<footer>Made with"))
     assert re.search(r">disent \d+\.\d+\.\d+( and later changes)?\. Made with", (tmp_path / "page.html").read_text())
 
 
-def test_indentation_goes_but_not_that_of_code(tmp_path):
+def test_indentation_is_stripped_outside_code(tmp_path):
     code = '<pre>if x:\n<span class="w">    </span>y\n\n    z</pre>'
     site(tmp_path, page=f"<p>\n      a\n\n   b</p>\n    {code}")
     finish(tmp_path)
@@ -128,7 +128,7 @@ def test_a_split_page_keeps_its_content_and_links_its_parts():
         ("docs/use.md", "#none", "#none"),
     ],
 )
-def test_a_link_to_a_heading_leads_to_the_part_that_has_it(page, link, expected):
+def test_heading_links_lead_to_the_right_part_of_a_split_page(page, link, expected):
     homes = {("docs/use.md", "service"): "docs/use-search.md", ("docs/use.md", "a-head"): "docs/use.md"}
     assert moved(page, f"[x]({link})", homes) == f"[x]({expected})"
     assert anchor("`[[a]]`, kind: What, me?") == "a-kind-what-me"

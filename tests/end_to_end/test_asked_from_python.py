@@ -61,7 +61,7 @@ def test_a_head_embeds_corpus_texts_bitwise_as_in_evaluation(run, finished, meth
         assert_equal(head.embed(texts, language="en", seed=seed), expected)
 
 
-def test_a_text_is_encoded_now_to_the_bit_as_it_would_be_stored(run, copied):
+def test_fresh_encoding_equals_stored_embeddings_bitwise(run, copied):
     texts = stored_texts(run)
     shutil.rmtree(copied.home / "tables" / "embeddings")
     now = opened(copied).head("fmda", pair="en-de").embed(texts, language="en")
@@ -93,7 +93,7 @@ def test_heads_are_listed_by_the_names_that_open_them(run):
     assert {run.head(*name).name for name in run.heads()} == names
 
 
-def test_an_untrained_head_is_refused_with_the_command_that_trains_it(copied):
+def test_the_error_of_an_untrained_head_names_the_training_command(copied):
     copied.workspace.head("tiny", "dream", "en-de").unlink()
     run = opened(copied)
     assert ("dream", "tiny", "en-de") not in run.heads()
@@ -121,7 +121,7 @@ def test_a_head_that_was_trained_with_other_settings_is_refused(copied):
         (("dream",), "name the pair; choose one of en-de, en-ja"),
     ],
 )
-def test_a_name_that_does_not_exist_is_answered_by_those_that_do(run, arguments, message):
+def test_the_error_of_an_unknown_head_lists_the_existing_ones(run, arguments, message):
     with pytest.raises(ValueError, match=message):
         run.head(*arguments)
 
@@ -140,7 +140,7 @@ def test_unembeddable_texts_are_a_clear_error(run, texts, options, message):
         run.head("dream", pair="en-de").embed(texts, **options)
 
 
-def test_a_method_that_compares_tokens_has_no_vectors_and_one_that_embeds_no_labels(copied, run):
+def test_token_methods_refuse_embed_and_embedding_methods_refuse_label(copied, run):
     copied.configure('methods = ["raw",', 'methods = ["bertscore", "raw",')
     with pytest.raises(ValueError, match="bertscore compares texts by their tokens"):
         opened(copied).head("bertscore").embed(NEW, language="en")

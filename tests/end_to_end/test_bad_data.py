@@ -74,7 +74,7 @@ def test_vectors_without_their_encoder_fail_naming_it(fresh):
     assert "embeddings/tiny/tiny_encoder has not been made" in complaint(result)
 
 
-def test_a_vector_that_is_not_a_number_is_neither_measured_nor_trained_on(copied):
+def test_nan_vectors_stop_evaluation_and_training(copied):
     poison(copied, "sentence_vectors")
     (copied.home / "heads" / "tiny" / "dream" / "en-de.safetensors").unlink()
     for asset in ("evaluation/tiny/raw_metrics", "heads/tiny/dream_head"):

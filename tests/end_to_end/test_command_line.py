@@ -7,7 +7,7 @@ import pytest
 pytestmark = pytest.mark.end_to_end
 
 
-def test_help_names_every_command_and_cuts_no_description(fresh):
+def test_help_lists_every_command_with_untruncated_descriptions(fresh):
     result = fresh.disent("--help")
     assert result.exit_code == 0
     for command in ("materialize", "status", "sql", "leaderboard", "report", "export-texts"):
@@ -114,7 +114,7 @@ def test_a_single_partition_is_materialised_and_debug_shows_library_logs(fresh):
     assert "BLEU of" in fresh.disent("--debug", "materialize", "negatives", "--partition", "ja").stderr
 
 
-def test_doctor_names_profile_and_shards_and_refuses_those_that_are_not(fresh, monkeypatch):
+def test_doctor_shows_profile_and_shards_and_refuses_unknown_ones(fresh, monkeypatch):
     assert fresh.disent("doctor").stdout.startswith("profile: local, shards: inline\nhome: ")
     monkeypatch.setenv("DISENT_SHARDS", "proceses:4")
     refused = fresh.disent("doctor")
@@ -131,5 +131,5 @@ def test_with_debug_a_failure_has_its_traceback(fresh):
     assert shown.index("Traceback") < shown.index("failed: ")
 
 
-def test_a_table_brings_along_what_its_step_makes_too(copied):
+def test_selecting_a_table_selects_all_outputs_of_its_step(copied):
     assert copied.materialize("key:embeddings/tiny/tiny_states", "--partition", "ja")["up_to_date"] == 2

@@ -218,7 +218,7 @@ def test_a_run_reads_and_writes_only_what_belongs_to_its_lineage(host, definitio
     assert (getattr(host, lineage).home / "configuration.json").is_file()  # claimed
 
 
-def test_a_picture_that_only_our_web_server_gives_is_not_shown(tmp_path):
+def test_pictures_served_only_by_our_web_server_are_omitted(tmp_path):
     shown = pictures(tmp_path, "made of", {tmp_path / "bar.png": Figure})
     result = _result(dg.MaterializeResult(metadata=shown), dg.AssetKey("bars"), ("first",))
     assert set(result.metadata) == {"pictures"}
@@ -277,7 +277,7 @@ def test_a_refresh_ends_lost_runs_of_its_lineage_only(host, tmp_path):
     assert statuses == ["FAILURE", "STARTED"]
 
 
-def test_only_results_of_its_own_assets_ask_for_a_refresh():
+def test_only_materialisations_of_lineage_assets_trigger_a_refresh():
     key = dg.AssetKey(["first", "corpora", "utterances"])
 
     @dg.asset(key=key)

@@ -32,7 +32,7 @@ def test_a_kind_is_made_encodes_and_is_measured(copied, monkeypatch):
     assert {row["method"] for row in copied.ask("select method from metrics")} == {"raw", "dream"}
 
 
-def test_a_kind_needs_no_line_if_the_configuration_names_its_class():
+def test_an_encoder_kind_can_be_named_by_its_class():
     assert encoder_kind("toy_kind:ToyConfig") is ToyConfig
     assert name_of_kind(ToyConfig(name="letters")) == "toy_kind:ToyConfig"
 

@@ -84,7 +84,7 @@ def test_exported_heads_embed_and_tag_in_a_process_without_disent(exported, fini
         assert np.abs(actual[name] - matrix).max() <= 2e-6 * np.abs(matrix).max(), name
 
 
-def test_the_card_has_what_the_run_has_measured_of_these_weights(exported, finished):
+def test_the_card_has_the_measurements_of_the_exported_weights(exported, finished):
     card = (exported / "README.md").read_text(encoding="utf-8")
     rows = finished.ask(
         "select * from metrics where method = 'dream' and trained_on = 'en-de' and seed = 0 and ci_low is not null"

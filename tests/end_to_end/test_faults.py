@@ -13,7 +13,7 @@ pytestmark = pytest.mark.end_to_end
 HARNESS = Path(__file__).resolve().parents[2] / "harness"
 
 
-def test_a_lineage_that_was_killed_or_damaged_ends_as_an_undisturbed_one():
+def test_a_killed_or_damaged_lineage_ends_like_an_undisturbed_one():
     chosen = ("--kills", "1", "--damages", "1", "--seed", "2", "--smallest")
     done = subprocess.run(
         [sys.executable, str(HARNESS / "faults.py"), *chosen], capture_output=True, text=True, check=False
@@ -23,7 +23,7 @@ def test_a_lineage_that_was_killed_or_damaged_ends_as_an_undisturbed_one():
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("gcc") is None, reason="calls fail by a library in C")
-def test_an_index_whose_calls_fail_is_whole_after_the_next_run():
+def test_an_index_recovers_from_failing_system_calls():
     chosen = ("--commands", "index", "--places", "2", "--seed", "3")
     command = [sys.executable, str(HARNESS / "every_call.py"), *chosen]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

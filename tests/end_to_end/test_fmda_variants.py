@@ -63,7 +63,7 @@ def test_one_model_of_a_mixture_is_measured_on_every_pair_and_language(project):
         assert {row["trained_on"] for row in metrics} == {MIXTURE}
 
 
-def test_the_curve_of_two_stages_is_one(project):
+def test_both_stages_share_one_training_curve(project):
     curve = curve_of(project, "fmda_two_stage")
     epochs = {row["epoch"] for row in curve}
     assert epochs == {1, 2, 3, 4}
@@ -71,7 +71,7 @@ def test_the_curve_of_two_stages_is_one(project):
     assert {row["epoch"] for row in curve if row["term"] == "total"} == epochs
 
 
-def test_training_that_its_last_epoch_improved_is_called_cut_short(project):
+def test_training_improved_by_its_last_epoch_counts_as_cut_short(project):
     with project.events() as events:
         checks = [event.event_specific_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
     by_name = {

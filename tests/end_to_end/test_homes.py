@@ -69,7 +69,7 @@ def test_an_invalid_home_path_is_one_error_line(fresh):
 # --- permissions ---
 
 
-def test_a_home_that_may_only_be_read_can_be_looked_at(copied, tmp_path):
+def test_a_read_only_home_can_be_inspected(copied, tmp_path):
     states = copied.disent("status").stdout
     before = copied.results()
     report = tmp_path / "report.html"
@@ -110,7 +110,7 @@ def test_an_unwritable_or_unreadable_home_is_one_error_line(copied):
 # --- two configurations ---
 
 
-def test_another_configuration_is_refused_in_a_home_by_name(fresh):
+def test_a_home_refuses_another_configuration_and_names_both(fresh):
     fresh.materialize("corpora", "--partition", "en")
     other = fresh.folder / "elsewhere" / "other.toml"
     other.parent.mkdir()

@@ -61,7 +61,7 @@ def changed(before: State, after: State) -> set[str]:
     return {path for path, digest in after.results.items() if before.results.get(path) != digest}
 
 
-def test_status_names_the_changed_file_as_the_cause_and_nothing_of_other_languages(edit):
+def test_status_names_the_changed_file_and_no_other_language(edit):
     lines = edit.status_after_edit.splitlines()
     cause = "stale   corpora/utterances [de]  <- corpora/published_files [de]: its content has changed"
     assert cause in lines
@@ -105,7 +105,7 @@ def stale_of_methods(project: Project) -> set[str]:
     return {name for name in stale if name.startswith(("heads/", "evaluation/"))}
 
 
-def test_an_edit_of_train_makes_exactly_the_heads_and_metrics_stale_that_read_it(copied):
+def test_an_edit_of_train_makes_only_dependent_heads_and_metrics_stale(copied):
     copied.change_word("de-DE")
     assert copied.materialize(GATES)["encoded"] >= 1
     assert stale_of_methods(copied) == HEADS | METRICS_OF

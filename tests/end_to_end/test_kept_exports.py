@@ -105,7 +105,7 @@ def test_the_asset_has_its_head_and_metrics_above_it_and_its_check_passed(kept):
     assert (partition, metadata["folder"]) == ("en-de", str(folder(kept)))
 
 
-def test_it_follows_its_head_and_is_not_written_again_for_anything_else(kept, tmp_path):
+def test_a_kept_export_is_rewritten_only_if_its_head_changes(kept, tmp_path):
     project = kept.copy(tmp_path)
     before = files(project)
     project.configure("[methods.fmda]", "[methods.raw]\n\n[methods.fmda]")

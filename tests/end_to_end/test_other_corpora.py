@@ -117,7 +117,7 @@ def test_the_error_of_unsuitable_sentence_pairs_names_the_head(project):
         assert re.search(rf"{method} on tiny, en-fr: {missed}", result.output), method
 
 
-def test_a_pair_that_no_corpus_has_names_those_that_there_are(project):
+def test_the_error_of_an_absent_pair_lists_the_present_ones(project):
     project.configure('path = "tatoeba"', 'path = "tatoeba"\npairs = ["de-en"]')
     result = project.disent("status")
     assert result.exit_code == 2

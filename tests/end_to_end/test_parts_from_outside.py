@@ -57,7 +57,7 @@ def test_the_error_of_a_missing_plugin_module_has_file_and_line(project):
         load_config(project.config)
 
 
-def test_an_installed_package_has_the_modules_that_the_page_names(tmp_path):
+def test_an_installed_plugin_has_the_modules_of_the_page(tmp_path):
     source = write_package(tmp_path / "ours", "pyproject.toml", "tests/test_parts.py")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
     subprocess.run(command, cwd=source, check=True, capture_output=True)

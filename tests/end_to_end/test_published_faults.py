@@ -63,7 +63,7 @@ def test_each_file_fault_is_logged_once_and_warnings_are_grouped_by_language(res
     assert warnings[0].startswith(f"warning: {languages}: check every_split")
 
 
-def test_the_counts_are_metadata_of_the_table_also_when_it_is_up_to_date(release, result):
+def test_fault_counts_are_table_metadata_even_when_reused(release, result):
     assert result.exit_code == 1
     with release.events() as events:
         made = {partition: metadata for _, partition, metadata in events.metadata()}

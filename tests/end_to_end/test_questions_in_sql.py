@@ -25,7 +25,7 @@ def test_every_question_of_the_page_is_found():
     assert len(titles) >= 15
 
 
-def test_every_question_takes_three_lines_at_most():
+def test_every_question_takes_at_most_three_lines():
     assert [question.title for question in QUESTIONS if len(question.sql.splitlines()) > 3] == []
     assert [line for question in QUESTIONS for line in question.sql.splitlines() if len(line) > 120] == []
 

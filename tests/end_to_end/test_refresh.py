@@ -154,7 +154,7 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
             server.webhook.server_close()
 
 
-def test_everything_is_made_at_the_first_start(dev):
+def test_the_first_start_makes_everything(dev):
     assert dev.statuses(0) == ["SUCCESS"]
     assert " 0 stale, 0 missing\n" in dev.project.disent("status").stdout
 

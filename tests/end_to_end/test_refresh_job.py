@@ -96,7 +96,7 @@ def test_warehouse_pages_warn_of_figures_outdated_by_a_failed_step(copied):
     assert are_current(copied) == {True}
 
 
-def test_a_look_at_everything_makes_a_deleted_file_again_and_nothing_else(copied):
+def test_a_full_refresh_rebuilds_only_a_deleted_file(copied):
     before = copied.results()
     lost = copied.home / "tables" / "targets" / "aligned_pairs" / "en-de.parquet"
     lost.unlink()

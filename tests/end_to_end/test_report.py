@@ -54,7 +54,7 @@ def test_the_report_has_the_clouds_of_every_head_every_paper_table_and_ten_case_
     assert page.count('class="case"') > 0
 
 
-def test_the_report_asks_nothing_of_elsewhere(page):
+def test_the_report_loads_no_external_resources(page):
     assert not re.search(r"https?:|<script\s|<link|@import", re.sub(r"base64,[^\"]+", "", page))
 
 

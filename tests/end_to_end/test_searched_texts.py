@@ -151,7 +151,7 @@ def test_embed_errors_are_one_line_and_write_nothing(head, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("command", ["embed", "index"])
-def test_texts_are_not_read_for_what_is_refused(head, index, tmp_path, monkeypatch, command):
+def test_refused_commands_do_not_read_the_texts(head, index, tmp_path, monkeypatch, command):
     monkeypatch.setattr(search, "progress", lambda *arguments: pytest.fail("the texts were read"))
     (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
     wrong = {"embed": [tmp_path / "out.npy", "--embedding", "all"], "index": [index, "--seed", 1]}[command]
@@ -251,7 +251,7 @@ def test_an_index_may_have_one_embedding(head, texts, tmp_path):
     assert "this index has the embeddings template" in result.stderr
 
 
-def test_an_engine_of_faiss_says_what_it_finds(head, texts, tmp_path):
+def test_a_faiss_engine_reports_its_recall(head, texts, tmp_path):
     pytest.importorskip("faiss")
     result = run("index", texts, tmp_path / "index", "--head", head, "--embedding", "template", "--engine", "hnsw")
     share = "hnsw finds this share of the 10 nearest texts of exact search, on 20 texts of the index: template 1.000"
@@ -280,7 +280,7 @@ def test_the_error_of_an_unknown_head_name_lists_the_configured_ones(finished, t
 # --- search -----------------------------------------------------------------------------------------------
 
 
-def test_a_text_of_the_index_finds_itself_first_unless_it_is_left_out(index, rows):
+def test_an_indexed_text_finds_itself_first_unless_excluded(index, rows):
     result = run("search", index, rows[0]["text"], "--by", "template", "-k", 3, "--format", "csv")
     hits = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [hit["query"] for hit in hits] == [rows[0]["text"]] * 3
@@ -337,7 +337,7 @@ def test_hostile_texts_reach_neither_the_terminal_nor_the_shape_of_a_table(head,
     assert sorted(hit["text"] for hit in hits) == sorted(hostile)
 
 
-def test_one_may_index_and_search_without_the_libraries_of_the_lineage(head, texts, index, tmp_path):
+def test_index_and_search_run_without_lineage_libraries(head, texts, index, tmp_path):
     commands = [
         ["index", str(texts), str(tmp_path / "index"), "--head", head],
         ["search", str(tmp_path / "index"), "wake me"],

@@ -76,7 +76,7 @@ def test_the_page_names_head_and_size_and_refused_texts_are_400(served):
     assert json.load(refused.value)["error"]
 
 
-def test_an_interrupt_ends_it_without_an_error(served):
+def test_an_interrupt_ends_the_server_without_error(served):
     _, process = served
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0

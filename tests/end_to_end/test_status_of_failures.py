@@ -19,7 +19,7 @@ def failed(finished, tmp_path_factory):
     return project, project.disent("status").stdout
 
 
-def test_status_names_the_partition_that_failed_with_its_error_and_no_other(failed):
+def test_status_names_only_the_failed_partition_with_its_error(failed):
     _, status = failed
     assert re.search(r"^failed  corpora/utterances \[de\]  <- .*de-DE\.jsonl:2: ", status, re.MULTILINE)
     assert status.count("failed  ") == 1
@@ -38,12 +38,12 @@ select method, trained_on, why_stale, count(*) as numbers from metrics where is_
 group by all order by method, trained_on"""
 
 
-def test_the_file_of_a_run_without_failures_has_every_state_and_nothing_is_stale(finished):
+def test_a_run_without_failures_records_every_state_as_fresh(finished):
     assert seen(finished) == ([], [])
     assert finished.ask("select count(*) as n from asset_state")[0]["n"] > 30
 
 
-def test_the_file_of_a_failed_run_names_the_stale_numbers_that_disent_sql_names(failed):
+def test_the_warehouse_of_a_failed_run_has_the_stale_numbers_of_disent_sql(failed):
     project, _ = failed
     states, stale = seen(project)
     assert ("corpora/utterances", "de", "failed") in states
@@ -51,7 +51,7 @@ def test_the_file_of_a_failed_run_names_the_stale_numbers_that_disent_sql_names(
     assert stale == [tuple(row.values()) for row in project.ask(STALE)]
 
 
-def test_a_run_that_does_not_build_the_warehouse_leaves_its_states_there_too(failed):
+def test_a_run_without_warehouse_build_still_records_its_states(failed):
     project, _ = failed
     project.configure("max_epochs = 6", "max_epochs = 5")
     project.disent("materialize", "group:heads_tiny", "--partition", "en-ja")
@@ -61,7 +61,7 @@ def test_a_run_that_does_not_build_the_warehouse_leaves_its_states_there_too(fai
     project.configure("max_epochs = 5", "max_epochs = 6")
 
 
-def test_the_error_of_a_file_that_has_been_corrected_is_not_shown(failed):
+def test_the_error_of_a_corrected_file_is_not_shown(failed):
     project, before = failed
     broken = project.file("de-DE").read_text(encoding="utf-8")
     rows = [line for line in broken.splitlines(keepends=True) if line != "{broken\n"]
@@ -73,7 +73,7 @@ def test_the_error_of_a_file_that_has_been_corrected_is_not_shown(failed):
     assert "stale   corpora/utterances [de]  <- " in status
 
 
-def test_nothing_is_called_failed_when_the_line_is_mended(failed):
+def test_nothing_is_failed_after_the_line_is_fixed(failed):
     project, _ = failed
     text = project.file("de-DE").read_text(encoding="utf-8")
     project.file("de-DE").write_text(text.replace("{broken\n", ""), encoding="utf-8")

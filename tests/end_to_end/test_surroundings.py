@@ -178,7 +178,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setattr(io, "open", open_)
 
 
-def test_a_file_of_results_that_the_disk_fails_to_read_is_named_and_stays(copied, monkeypatch):
+def test_an_unreadable_result_file_is_named_and_kept(copied, monkeypatch):
     before, table = copied.computed(), "tables/corpora/utterances/sample/de.parquet"
     for file in (table, f"{table}.manifest", "encoders/tiny/files.manifest", "encoders/tiny/tokenizer.json"):
         path = copied.home / file

@@ -28,7 +28,7 @@ def test_the_corpus_tutorial_trains_a_head(reader):
 
 
 @pytest.mark.parametrize("page", sorted({path.name for path in PAGES.glob("*.md")} - {"corpus.md", "shapes.md"}))
-def test_the_other_tutorials_run_on_what_the_first_has_made(reader, page):
+def test_the_other_tutorials_run_on_the_results_of_the_first(reader, page):
     reader.read(page)
 
 
@@ -37,7 +37,7 @@ def test_missing_command_output_is_detected():
     assert missing("facet  80 [55, 93]", "\nfacet 7    [5, 9.5]") == []
 
 
-def test_the_readmes_python_gives_the_figures_that_stand_beside_it(root):
+def test_the_python_of_the_readme_gives_the_shown_figures(root):
     blocks = re.findall(r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.M | re.S)
     names: dict[str, object] = {}
     shown = 0

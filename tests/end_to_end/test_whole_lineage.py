@@ -31,7 +31,7 @@ def events(finished) -> Events:
 # --- a first run ------------------------------------------------------------------------------------------
 
 
-def test_every_partition_of_every_asset_is_missing_before_a_run_and_fresh_after_it(story):
+def test_every_partition_is_missing_before_a_run_and_fresh_after(story):
     count = story.first["made"] + GATES
     assert story.first["up_to_date"] == GATES
     assert story.status_before.splitlines()[-2].startswith(f"0 fresh, 0 stale, {count} missing")
@@ -51,7 +51,7 @@ def test_a_run_records_the_states_of_all_assets_and_begins_the_history_with_its_
     assert finished.ask(unknown) == []
 
 
-def test_status_says_missing_where_files_are_gone(copied):
+def test_status_reports_deleted_files_as_missing(copied):
     shutil.rmtree(copied.home / "heads" / "tiny" / "dream")
     lines = copied.disent("status").stdout.splitlines()
     assert [line for line in lines if "its files are gone" in line] == [
@@ -60,7 +60,7 @@ def test_status_says_missing_where_files_are_gone(copied):
     ]
 
 
-def test_the_leaderboard_shows_what_is_ranked_and_with_all_the_rest(finished):
+def test_the_leaderboard_shows_ranked_rows_and_with_all_every_row(finished):
     brief, everything = (
         finished.disent("leaderboard", "template_retrieval", *more).stdout for more in ((), ("--all",))
     )
@@ -119,7 +119,7 @@ def test_the_warehouse_has_just_the_metric_rows_of_the_files(finished):
     assert sum(written.values()) > 300
 
 
-def test_an_untrained_method_is_measured_once_however_many_pairs_share_a_language(finished):
+def test_an_untrained_method_is_measured_once_per_language(finished):
     metrics = finished.ask("select * from metrics where method = 'raw' and metric = 'accuracy_at_1'")
     assert {row["trained_on"] for row in metrics} == {""}
     measured = Counter((row["task"], row["evaluated_on"]) for row in metrics)
@@ -196,7 +196,7 @@ def test_figures_that_are_plotted_have_the_same_name_for_every_pair(events):
     assert plotted == {frozenset({*cost, *retrieval, "template_accuracy_at_1", "template_map"})}
 
 
-def test_the_table_of_the_metrics_has_a_number_of_everything_that_is_measured(finished, events):
+def test_the_metrics_summary_has_one_number_per_measured_combination(finished, events):
     pairs = [metadata for asset, _, metadata in events.metadata() if asset == "evaluation/tiny/dream_metrics"]
     measured = "select count(distinct (task, dataset, trained_on, evaluated_on)) as n from metrics"
     [expected] = finished.ask(f"{measured} where method = 'dream'")
@@ -211,7 +211,7 @@ def test_the_log_of_the_run_says_what_every_step_made(events):
 # --- a second run -----------------------------------------------------------------------------------------
 
 
-def test_a_second_run_makes_nothing_and_leaves_every_file_as_it_is(story):
+def test_a_second_run_makes_nothing_and_changes_no_file(story):
     assert story.second == {"made": 0, "up_to_date": story.first["made"] + GATES, "encoded": 0, "steps": 0}
     assert story.results_after_second == story.results
 

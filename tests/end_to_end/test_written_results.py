@@ -97,7 +97,7 @@ def test_a_first_run_is_expected_to_take_as_long_as_the_run_behind_the_pages(cop
     assert look(copied).seconds is None
 
 
-def test_a_run_materialises_its_configuration_in_its_folder_and_one_that_fails_ends_all(tmp_path, monkeypatch):
+def test_a_results_run_materialises_its_configuration_and_fails_with_it(tmp_path, monkeypatch):
     called, program = tmp_path / "called", tmp_path / "program"  # which stands for the process that materialises
     monkeypatch.setattr(sys, "executable", str(program))
     noted = f'#!/bin/sh\necho "$DISENT_CONFIG $DISENT_HOME $*" > {called}\n'

@@ -73,7 +73,7 @@ def patterns(module: str) -> Iterator[re.Pattern[str]]:
             yield re.compile(str(call.args[0].value))
 
 
-def test_every_regular_expression_is_listed_with_what_it_reads():
+def test_every_module_with_patterns_is_listed():
     assert set(modules()) == set(TRUSTED) | UNTRUSTED
 
 

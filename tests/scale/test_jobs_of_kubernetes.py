@@ -57,7 +57,7 @@ def test_a_step_is_a_valid_job_that_asks_for_its_memory_and_gpu_and_never_starts
     assert tolerated == ({"nvidia.com/gpu", "disent/spot"} if gpus else set())
 
 
-def test_gpus_and_memory_are_what_the_environment_says(jobs, monkeypatch):
+def test_job_resources_follow_the_environment(jobs, monkeypatch):
     monkeypatch.setenv("DISENT_GPU", "0")
     monkeypatch.setenv("DISENT_MEMORY", "2.5")
     [container] = jobs("heads/scratch/dream_head")["spec"]["template"]["spec"]["containers"]

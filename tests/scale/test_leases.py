@@ -23,7 +23,7 @@ def lease_of(bucket, pace=DEAD) -> Lease:
     return _take(bucket, KEY, pace, "killed")
 
 
-def test_fences_rise_with_every_holder_and_leases_are_free_at_once_after_use(bucket):
+def test_fences_increase_and_released_leases_are_free_at_once(bucket):
     fences = []
     for _ in range(3):
         with leased(bucket, KEY, Pace(lasts=1e6)) as lease:
@@ -48,7 +48,7 @@ def test_a_zombie_releasing_its_lease_does_not_affect_the_new_holder(bucket):
         lease.renew()
 
 
-def test_a_living_holder_is_waited_for_however_long_it_takes(bucket):
+def test_a_lease_with_a_living_holder_is_never_taken_over(bucket):
     order, waits = [], threading.Event()
 
     def second():
@@ -67,7 +67,7 @@ def test_a_living_holder_is_waited_for_however_long_it_takes(bucket):
     assert order == ["first", "second"]
 
 
-def test_a_lease_is_not_taken_over_because_its_store_was_away():
+def test_a_store_outage_does_not_expire_a_lease():
     class Away(Bucket):
         """Its first looks last longer than a lease."""
 

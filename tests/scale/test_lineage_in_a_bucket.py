@@ -77,7 +77,7 @@ def test_a_machine_reads_the_newest_corpus_downloaded_by_another(in_a_bucket, st
         was = is_now
 
 
-def test_an_archive_that_is_not_in_the_bucket_or_is_another_one_is_one_line(address, tmp_path):
+def test_a_missing_or_unexpected_archive_in_the_bucket_is_an_error(address, tmp_path):
     Bucket(address).create("corpus.zip", b"content")
     for name, known, problem in (
         ("none.zip", {}, "none.zip: there is no such object. Check the bucket and the key"),

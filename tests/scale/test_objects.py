@@ -58,7 +58,7 @@ def test_only_the_version_that_was_read_is_replaced(bucket):
     assert bucket.read("key") is None
 
 
-def test_of_racing_writes_one_passes(bucket):
+def test_exactly_one_of_racing_writes_succeeds(bucket):
     check_bucket(bucket)
     assert bucket.listed() == []
 
@@ -109,7 +109,7 @@ def test_a_large_file_is_fetched_in_parts(bucket, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", [busy, cut, silent])
-def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
+def test_transient_store_faults_are_retried(fault, proxy, home, tmp_path):
     write_text_result(tmp_path / RESULT, "old")
     (tmp_path / RESULT).unlink()
     proxy.break_next(fault, times=3, methods=("GET",))
@@ -121,7 +121,7 @@ def test_a_fault_that_passes_is_not_noticed(fault, proxy, home, tmp_path):
 
 
 @pytest.mark.parametrize("fault", [busy, gone])
-def test_a_store_that_is_away_for_8_seconds_is_waited_for(fault, proxy, address, tmp_path, caplog):
+def test_a_store_outage_of_8_seconds_is_waited_for(fault, proxy, address, tmp_path, caplog):
     home = RemoteHome(Bucket(address, {"endpoint": proxy.address}), tmp_path)
     attach(home)
     write_text_result(tmp_path / RESULT, "old")
@@ -135,7 +135,7 @@ def test_a_store_that_is_away_for_8_seconds_is_waited_for(fault, proxy, address,
     ]
 
 
-def test_a_store_that_has_never_answered_is_not_waited_for(proxy, address):
+def test_an_unreachable_store_fails_without_waiting(proxy, address):
     proxy.usual = lambda _: gone
     bucket = Bucket(address, {**IMPATIENT, "endpoint": proxy.address}, patience=Patience("", pause=pytest.fail))
     with pytest.raises(TransientError, match="start the same run again"):
@@ -157,7 +157,7 @@ def test_a_truncated_refusal_is_retried(proxy, home):
 
 
 @pytest.mark.parametrize("part", ["manifest", "parquet/"])
-def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, tmp_path):
+def test_a_successful_write_with_a_lost_response_is_success(part, proxy, home, tmp_path):
     proxy.break_next(lost_answer, methods=("PUT",), part=part)
     write_text_result(tmp_path / RESULT, "old")
     proxy.break_next(lost_answer, methods=("PUT",), part=part)
@@ -175,7 +175,7 @@ def test_a_lost_answer_to_a_write_that_succeeded_is_success(part, proxy, home, t
         (refused, "the store denies access. Give this process credentials"),
     ],
 )
-def test_a_fault_that_stays_is_one_line_and_leaves_the_last_result(fault, message, proxy, home, tmp_path):
+def test_a_permanent_store_fault_is_one_line_and_keeps_the_last_result(fault, message, proxy, home, tmp_path):
     write_text_result(tmp_path / RESULT, "old")
     proxy.break_next(fault, times=1_000, methods=("PUT",))
     with pytest.raises(StorageError, match=rf"^s3://bucket-[^\n]*{message}[^\n]*$"):
@@ -202,7 +202,7 @@ def test_an_upload_of_many_parts_that_is_cut_leaves_the_last_result(proxy, home,
     assert read_result(tmp_path / RESULT) == bytes(20 << 20)
 
 
-def test_bytes_that_changed_on_their_way_are_fetched_again(proxy, home, tmp_path):
+def test_bytes_corrupted_in_transit_are_refetched(proxy, home, tmp_path):
     write_text_result(tmp_path / RESULT, "content")
     (tmp_path / RESULT).unlink()
     proxy.break_next(flipped, methods=("GET",), part="parquet/")

@@ -105,15 +105,15 @@ def eventually(port: str, query: str, wanted: str, seconds: float = 240) -> dict
 
 
 @pytest.mark.parametrize("port", ["3000", "3001"])
-def test_both_web_servers_show_the_code_server(ports, port):
+def test_both_web_servers_list_the_code_location(ports, port):
     eventually(ports[port], LOCATION, '"name": "disent"')
 
 
-def test_the_daemon_beats_in_the_database(ports):
+def test_the_daemon_is_healthy_through_the_database(ports):
     eventually(ports["3000"], DAEMON, '"healthy": true')
 
 
-def test_the_web_servers_answer_the_proxy_alone(ports):
+def test_the_web_servers_refuse_other_host_names(ports):
     eventually(ports["3000"], LOCATION, "disent")
     assert ask(ports["3000"], LOCATION, host="disent.example.org")[0] == 403
 

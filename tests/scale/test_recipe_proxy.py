@@ -74,12 +74,12 @@ def test_access_without_a_login_is_401(ask, address):
     assert ask(address).endswith(" 401")
 
 
-def test_a_reader_may_look_and_not_start_runs(ask):
+def test_a_reader_login_cannot_start_runs(ask):
     assert ask(SHOW, *READER).endswith(" 200")
     assert ask(EDIT, *READER).endswith(" 401")
 
 
-def test_the_page_of_the_proxy_may_ask_and_the_login_goes_no_further(ask):
+def test_same_origin_requests_pass_the_proxy_without_forwarding_the_login(ask):
     same_origin = ("--header", f"Origin: {EDIT}", "--header", "Sec-Fetch-Site: same-origin")
     assert ask(EDIT, *OPERATOR, *POST, *same_origin) == "POST None 200"
 
@@ -89,9 +89,9 @@ def test_the_page_of_the_proxy_may_ask_and_the_login_goes_no_further(ask):
     ["Origin: https://evil.example", "Origin: http://127.0.0.1:3000", "Origin: https://127.0.0.1:8443",
      "Sec-Fetch-Site: cross-site"],
 )  # fmt: skip
-def test_another_page_is_refused_though_its_user_has_logged_in(ask, header):
+def test_cross_site_requests_are_403_even_with_a_login(ask, header):
     assert ask(EDIT, *OPERATOR, *POST, "--header", header).endswith(" 403")
 
 
-def test_nothing_is_answered_without_tls(ask):
+def test_nothing_is_served_without_tls(ask):
     assert ask("http://127.0.0.1:8444", *OPERATOR).endswith(" 400")

@@ -76,7 +76,7 @@ def test_an_evicted_copy_is_refetched_and_a_recently_read_one_stays(shared):
     assert read_result(unread) == b"text" * 1000
 
 
-def test_the_folder_of_copies_is_a_home_that_can_be_copied(shared, tmp_path):
+def test_the_cache_folder_is_a_complete_home_without_the_bucket(shared, tmp_path):
     here, there = shared.new(), shared.new()
     write_text_result(here / RESULT, "content")
     read_result(there / RESULT)
@@ -104,7 +104,7 @@ def test_machine_local_results_are_not_uploaded(shared, name):
     assert shared.bucket.listed() == []
 
 
-def test_only_the_folder_of_a_home_is_in_its_bucket(shared, tmp_path):
+def test_paths_outside_the_home_are_not_remote(shared, tmp_path):
     here = shared.new()
     assert remote_of(here / RESULT) is not None
     assert remote_of(here.with_name(here.name + "-other") / RESULT) is None
@@ -150,7 +150,7 @@ def test_equal_bytes_are_uploaded_once(shared):
     assert len(bytes_of(shared.bucket)) == 1
 
 
-def test_a_checkpoint_goes_on_on_another_machine(shared, monkeypatch):
+def test_a_checkpoint_resumes_on_another_machine(shared, monkeypatch):
     import torch
 
     here, there = shared.new(), shared.new()
@@ -202,7 +202,7 @@ def test_a_look_reads_each_manifest_once_and_sees_local_writes(shared, read, sec
     assert read.count(f"{OTHER}.manifest") == 0
 
 
-def test_a_look_at_everything_reads_again_only_what_has_changed(shared, read):
+def test_a_fresh_look_rereads_only_changed_manifests(shared, read):
     here, there = shared.new(), shared.new()
     write_text_result(here / RESULT, "old")
     write_text_result(here / OTHER, "text")
@@ -220,7 +220,7 @@ def test_a_look_at_everything_reads_again_only_what_has_changed(shared, read):
     assert sorted(read) == [f"{RESULT}.manifest", f"{OTHER}.manifest"]
 
 
-def test_results_are_fetched_side_by_side_with_the_look_of_the_caller(shared, read):
+def test_results_are_fetched_in_parallel_within_the_look_of_the_caller(shared, read):
     here, there = shared.new(), shared.new()
     for name in (RESULT, OTHER):
         write_text_result(here / name, name)
@@ -287,7 +287,7 @@ def test_a_kill_between_bytes_and_manifest_leaves_the_old_result(address, tmp_pa
 # --- leftovers --------------------------------------------------------------------------------------------
 
 
-def test_bytes_of_listed_versions_are_kept_and_others_are_left_over(shared):
+def test_gc_keeps_bytes_of_listed_versions_only(shared):
     here = shared.new()
     for version in range(5):
         write_text_result(here / RESULT, str(version))
@@ -309,7 +309,7 @@ def bytes_of_versions(home):
     return [version.object for version in published_in(remote_of(home / RESULT)._read(home / RESULT).data)]
 
 
-def test_old_checkpoints_and_quarantined_results_are_left_over(shared):
+def test_gc_deletes_old_checkpoints_and_quarantined_results(shared):
     here = shared.new()
     write_text_result(here / "checkpoints" / "one", "state")
     write_text_result(here / RESULT, "content")

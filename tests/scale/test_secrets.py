@@ -214,7 +214,7 @@ def test_no_secret_is_in_the_error_of_a_store_that_refuses_it(project, planted, 
     f"http://me:{SECRETS['url']}@127.0.0.1:9/corpus.zip",
     f"http://127.0.0.1:9/corpus.zip?X-Amz-Signature={SECRETS['signature']}",
 ])  # fmt: skip
-def test_no_secret_of_an_address_of_a_corpus_is_shown(url, project, planted):
+def test_secrets_in_a_corpus_url_are_not_shown(url, project, planted):
     project.configure('path = "corpus"', f'url = "{url}"')
     for command in (["materialize", "key:corpora/downloads"], ["status"]):
         output = run(project, planted, *command)[1]

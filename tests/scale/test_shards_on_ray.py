@@ -50,7 +50,7 @@ def answer(driver):
     return json.loads(output.splitlines()[-1])
 
 
-def test_negatives_search_and_encoding_on_ray_have_the_bits_of_one_shard(cluster, tmp_path):
+def test_results_on_ray_are_bitwise_equal_to_one_shard(cluster, tmp_path):
     assert answer(start(cluster, "equal", tmp_path))
 
 
@@ -63,11 +63,11 @@ def test_a_data_error_on_ray_is_raised_unchanged(cluster, tmp_path):
     assert answer(start(cluster, "refused", tmp_path)) in ("text 0 can't be encoded", "text 1 can't be encoded")
 
 
-def test_a_step_that_holds_the_whole_cluster_computes_its_shards_itself(cluster, tmp_path):
+def test_a_step_that_occupies_the_cluster_computes_its_shards_inline(cluster, tmp_path):
     assert answer(start(cluster, "busy", tmp_path))
 
 
-def test_shards_of_a_lost_node_are_computed_by_another(cluster, tmp_path):
+def test_shards_of_a_lost_node_move_to_another(cluster, tmp_path):
     driver = start(cluster, "slow", tmp_path)
     while len([*tmp_path.glob("began-*")]) < 2:
         assert driver.poll() is None, driver.communicate()

@@ -54,7 +54,7 @@ def emptied(project: Project, folder: Path) -> Project:
     return copy
 
 
-def test_a_lineage_on_two_nodes_is_that_of_one_machine(cluster, local, tmp_path):
+def test_a_lineage_on_two_nodes_equals_one_on_a_single_machine(cluster, local, tmp_path):
     remote = emptied(local, tmp_path)
     done = cluster.start(remote)
     out, _ = done.communicate(timeout=3000)

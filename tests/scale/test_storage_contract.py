@@ -44,7 +44,7 @@ def test_another_machine_reads_a_result_with_its_facts(machines):
         assert read_result(home / RESULT) == fetch(home / RESULT).read_bytes() == b"content"
 
 
-def test_a_new_version_takes_the_place_of_the_one_that_another_machine_has_read(machines):
+def test_a_new_version_replaces_one_already_read_elsewhere(machines):
     here, there = machines.new(), machines.new()
     for version in ("first", "second", "first", "fourth"):
         write_text_result(here / RESULT, version)
@@ -89,7 +89,7 @@ def test_a_removed_result_is_gone_everywhere_and_can_be_rewritten(machines):
     assert read_result(here / RESULT) == b"once"
 
 
-def test_of_a_folder_that_was_removed_nothing_is_left_for_anybody(machines):
+def test_a_removed_folder_is_gone_everywhere(machines):
     here, there = machines.new(), machines.new()
     folder = here / "checkpoints" / "one"
     for name in ("1.safetensors", "2/training.safetensors"):
@@ -163,7 +163,7 @@ def test_of_sixteen_writers_at_once_each_version_is_whole_and_the_last_stays(mac
     assert {read_result(home / RESULT).decode() for home in homes} == {texts[entries[0].facts["number"]]}
 
 
-def test_one_makes_a_result_while_others_wait(machines):
+def test_only_one_maker_of_a_result_runs_at_a_time(machines):
     homes = [machines.new() for _ in range(3)]
     inside, most = [], []
 
@@ -182,7 +182,7 @@ def test_one_makes_a_result_while_others_wait(machines):
     assert most == [1] * 18
 
 
-def test_the_web_server_shows_pictures_that_another_machine_has_drawn(machines):
+def test_the_web_server_shows_pictures_of_other_machines(machines):
     here, there = machines.new(), machines.new()
     write_text_result(here / "plots" / "head" / "curve.png", "drawn")
     write_text_result(here / "heads" / "curve.png", "no picture")
@@ -191,7 +191,7 @@ def test_the_web_server_shows_pictures_that_another_machine_has_drawn(machines):
     assert [client.get(f"/at/{name}").status_code for name in ("head/none.png", "%2e%2e/heads/curve.png")] == [404, 404]
 
 
-def test_damage_is_never_read(machines):
+def test_damaged_results_are_never_read(machines):
     here = machines.new()
     write_text_result(here / RESULT, "content")
     (here / RESULT).write_text("Content")

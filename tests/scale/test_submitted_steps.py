@@ -155,7 +155,7 @@ def test_short_steps_share_a_run_and_are_resubmitted_alone_if_lost(toy, tmp_path
     assert {name: version[DATA_VERSION] for name, version in versions.items()} == {"good": "good", "fine": "fine"}
 
 
-def test_a_step_that_fails_in_a_shared_run_stops_no_other(tmp_path, monkeypatch):
+def test_a_failed_step_in_a_shared_run_does_not_stop_others(tmp_path, monkeypatch):
     toy = toy_of(TOY.replace('"bad", "lost", "fine"', '"bad", "fine"'), tmp_path, monkeypatch)
     workspace, heard = open_workspace({"DISENT_HOME": str(tmp_path / "home")}), Heard()
     with open_instance(workspace.home) as instance:

@@ -69,14 +69,14 @@ PLACES = {
 
 @pytest.mark.parametrize("name", ["..", "../x", "/etc/passwd", "a/../../b", "en-../../x", "~"])
 @pytest.mark.parametrize("place", PLACES)
-def test_names_of_the_configuration_can_not_climb(load, place, name):
+def test_configured_names_cannot_traverse_folders(load, place, name):
     old = PLACES[place]
     with pytest.raises(ConfigError):
         load(old, old.partition("=")[0] + f'= "{name}"' if "=" in old else old.replace(old, f'"{name}", "en"'))
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "/x", "a/b"])
-def test_names_of_methods_can_not_climb(load, name):
+def test_method_names_cannot_traverse_folders(load, name):
     with pytest.raises(ConfigError, match="can't be part of a path"):
         load("[methods.mine]", f'[methods."{name}"]\nmethod = "emu"\n[methods.mine]')
 
@@ -87,7 +87,7 @@ def test_names_of_methods_can_not_climb(load, name):
      "http://x/..%2fpasswd", "http://x/.bashrc", "http://x/a\\b", "http:..", "file:///etc/..", "ftp://x/a.tar", "a.tar",
      "javascript:alert(1)", "http://x/?name=a.tar"],
 )  # fmt: skip
-def test_an_address_without_a_name_of_a_file_is_refused(url):
+def test_a_url_without_a_file_name_is_refused(url):
     with pytest.raises(ValueError, match=r"^url "):
         file_name(url)
     with pytest.raises(ValueError, match=r"^url "):
@@ -109,7 +109,7 @@ def test_a_package_model_path_cannot_leave_its_package():
             model_folder(f"package:{package}", None, None)
 
 
-def test_a_language_in_the_path_of_vectors_is_no_pattern(tmp_path):
+def test_a_language_in_a_vector_path_is_not_a_glob_pattern(tmp_path):
     (tmp_path / "v").mkdir()
     (tmp_path / "v/en.npy").write_bytes(b"")
     config = VectorsConfig(name="v", path=f"{tmp_path}/v/{{language}}.npy")
@@ -123,7 +123,7 @@ def test_the_name_of_a_word_list_is_the_code_of_a_language():
             split_codes(pair)
 
 
-def test_a_partition_of_the_command_line_is_one_that_is_there():
+def test_the_command_line_accepts_only_existing_partitions():
     workspace = open_workspace({})
     steps = steps_of(workspace, build(workspace))
     for partition in ("../../x", "..", "/etc/passwd", "en-de/../..", "*"):
@@ -131,7 +131,7 @@ def test_a_partition_of_the_command_line_is_one_that_is_there():
             plan(steps, (), partition)
 
 
-def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):
+def test_a_report_never_overwrites_a_device_or_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DISENT_HOME", str(tmp_path))
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", tmp_path):
@@ -144,7 +144,7 @@ def test_a_report_replaces_no_device_and_no_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["report", "--output"], ["export-texts", "--encoder", "scratch"]])
-def test_a_file_is_written_to_a_folder_that_is_there(tmp_path, monkeypatch, arguments):
+def test_output_files_need_an_existing_folder(tmp_path, monkeypatch, arguments):
     monkeypatch.setenv("DISENT_HOME", str(tmp_path))
     result = CliRunner().invoke(main, [*arguments, str(tmp_path / "none" / "x.jsonl")])
     assert result.exit_code == 2
@@ -153,7 +153,7 @@ def test_a_file_is_written_to_a_folder_that_is_there(tmp_path, monkeypatch, argu
 
 
 @pytest.mark.parametrize("home", ["a", "=folder", "a="])
-def test_results_are_of_a_configuration_and_a_folder(home):
+def test_the_home_option_must_be_config_and_folder(home):
     result = CliRunner().invoke(results.main, ["--home", home])
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"--home {home}: must be CONFIG=FOLDER" in result.stderr

@@ -78,7 +78,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_an_attack_is_refused_and_leaves_no_trace(warehouse, attack):
+def test_a_malicious_query_is_refused_and_writes_no_file(warehouse, attack):
     before = warehouse.read_bytes()
     with pytest.raises(DisentError, match="query: ") as caught:
         query(warehouse, ATTACKS[attack].format(path=str(warehouse).replace("'", "''")))
@@ -128,7 +128,7 @@ def test_a_question_that_takes_too_long_is_stopped(warehouse, sql):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is bounded on Linux only")
-def test_the_command_takes_no_more_memory_than_it_is_allowed(warehouse):
+def test_the_sql_command_is_bounded_in_memory(warehouse):
     code = """
 import sys
 from disent_assets.cli import main, queries

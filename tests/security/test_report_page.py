@@ -36,13 +36,13 @@ def page() -> str:
     return document(RunReport(title="untouched", facts=[], views={"coverage": ROWS}))
 
 
-def test_its_own_script_runs_and_one_that_slipped_in_does_not(tmp_path, page):
+def test_only_the_script_of_the_report_runs_and_injected_ones_do_not(tmp_path, page):
     shown = opened(tmp_path, page.replace("<main>", f"<main>{ATTACK}"))
     assert 'tabindex="0">value' in shown
     assert "<title>untouched</title>" in shown
 
 
-def test_the_attack_would_work_without_the_policy(tmp_path, page):
+def test_without_the_policy_the_injected_script_runs(tmp_path, page):
     unprotected = re.sub("<meta http-equiv[^>]*>", "", page).replace("<main>", f"<main>{ATTACK}")
     assert "<title>taken</title>" in opened(tmp_path, unprotected)
 

@@ -58,7 +58,7 @@ def test_a_sentence_is_typed_and_answered_without_a_mouse(page):
     assert page.value("location.search") == "?q=wake+me+up+at+nine&k=10&language=&only="
 
 
-def test_filters_and_answers_are_reached_by_the_tabulator(page, address):
+def test_filters_and_answers_are_reachable_by_tab(page, address):
     page.open(f"{address}/?q={NINE}")
     page.value('document.getElementById("q").focus()')
     reached = []
@@ -113,7 +113,7 @@ def test_colours_follow_the_system(page):
 
 @pytest.mark.parametrize("width", [1200, 420, 320])
 @pytest.mark.parametrize("search", ["", "?q=nine&k=20"])
-def test_no_width_needs_scrolling_sideways(page, address, width, search):
+def test_no_width_needs_horizontal_scrolling(page, address, width, search):
     page.ask("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
     page.open(f"{address}/{search}")
     until(lambda: page.value("innerWidth") == width)

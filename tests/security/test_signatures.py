@@ -109,7 +109,7 @@ def test_a_folder_that_has_changed_since_it_was_signed_is_refused(folder, made, 
     assert "model.sig: this signature fails verification" in answer.output
 
 
-def test_a_signature_that_leaves_files_out_is_refused(folder, made):
+def test_a_signature_that_omits_files_is_refused(folder, made):
     ignored = folder / "modeling_static.py"
     sign(folder, "key", "--private_key", made / "maker.key", "--ignore-paths", ignored)
     answer = check(folder, made / "maker.pub")

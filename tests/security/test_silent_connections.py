@@ -87,7 +87,7 @@ def test_a_request_that_does_not_end_is_closed(port, case):
         assert is_closed(connection)
 
 
-def test_bytes_that_trickle_do_not_put_off_the_end(port):
+def test_trickling_bytes_do_not_extend_the_request_timeout(port):
     def trickle() -> None:
         for _ in range(300):
             connection.sendall(b"X: a\r\n")
@@ -97,14 +97,14 @@ def test_bytes_that_trickle_do_not_put_off_the_end(port):
         trickle()
 
 
-def test_more_silent_connections_than_there_may_be_do_not_silence_it(port):
+def test_silent_connections_beyond_the_limit_do_not_block_the_server(port):
     with ExitStack() as held:
         silent = [held.enter_context(opened(port, HALF["half a header"])) for _ in range(5 * MOST)]
         assert is_answered(port)
         assert is_closed(silent[0])  # the one that has waited longest made room
 
 
-def test_connections_of_one_address_do_not_close_those_of_another(port):
+def test_connections_of_one_client_do_not_evict_those_of_another(port):
     with ExitStack() as held:
         modest = held.enter_context(opened(port))
         greedy = [held.enter_context(opened(port, address="127.0.0.2")) for _ in range(5 * MOST)]
@@ -113,7 +113,7 @@ def test_connections_of_one_address_do_not_close_those_of_another(port):
         assert modest.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
-def test_requests_of_one_address_leave_turns_and_places_to_another(monkeypatch):
+def test_requests_of_one_client_leave_room_for_another(monkeypatch):
     index, free, asked = disent.Index.of(["wake me up at nine", "play some jazz"]), threading.Event(), []
     search_each = index.search_each
 
@@ -184,7 +184,7 @@ def test_content_without_end_is_refused_while_it_is_sent(port):
         assert is_closed(connection)
 
 
-def test_a_request_after_an_answer_and_requests_ahead_of_their_answers_are_answered(port):
+def test_keep_alive_and_pipelined_requests_are_answered(port):
     request = b"GET /v1/health HTTP/1.1\r\nHost: HOST\r\n\r\n"
     with opened(port, 3 * request) as connection:
         received = b""

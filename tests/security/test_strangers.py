@@ -137,7 +137,7 @@ def test_a_foreign_method_in_a_record_is_named_and_not_imported(place, door, ref
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_method_that_the_caller_names_is_used(place, door):
+def test_a_foreign_method_named_by_the_caller_is_used(place, door):
     forge, opened, command = DOORS[door]
     forge(place, lambda description: description.update(reference=f"{PAYLOAD}:METHOD"))
     Path("texts.txt").write_text("toy\n")
@@ -262,7 +262,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("what", RECORDS)
-def test_a_record_without_sense_is_one_line_in_load_and_check(place, what):
+def test_an_invalid_record_is_one_error_line_in_load_and_check(place, what):
     (place / "out" / f"{PAYLOAD}_inside.py").unlink()
     sign(place / "out", RECORDS[what])
     with pytest.raises(DisentError, match=r"^[^\n]*$"):
@@ -284,7 +284,7 @@ def enlarge_shape(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [lengthen_header, enlarge_shape, lambda file: file.write_bytes(b"")])
 @pytest.mark.parametrize("name", ["model.safetensors", "1_Router/meaning_2_FacetHead/model.safetensors"])
-def test_weights_without_sense_are_one_line(place, name, damage):
+def test_invalid_weights_are_one_error_line(place, name, damage):
     damage(place / "out" / name)
     (place / "out" / f"{PAYLOAD}_inside.py").unlink()
     sign(place / "out")
@@ -339,7 +339,7 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(place, name):
         load_folder(place)
 
 
-def test_a_folder_has_no_adapter_which_would_name_another_model(place):
+def test_a_folder_with_an_adapter_is_refused(place):
     (place / "out" / "adapter_config.json").write_text('{"base_model_name_or_path": "stranger/model"}')
     sign(place / "out")
     with pytest.raises(DamagedError, match="an exported folder must not have an adapter"):
@@ -356,7 +356,7 @@ INDEXES = {
 
 
 @pytest.mark.parametrize("what", INDEXES)
-def test_an_index_without_sense_is_one_line(place, what):
+def test_an_invalid_index_is_one_error_line(place, what):
     contents = json.loads((place / "index" / "index.json").read_text())
     INDEXES[what](contents)
     (place / "index" / "index.json").write_text(json.dumps(contents))
@@ -373,7 +373,7 @@ def check(place: Path) -> tuple[int, str]:
     return answer.exit_code, answer.output
 
 
-def test_check_says_what_it_knows_and_no_more(place, monkeypatch):
+def test_check_reports_embeddings_code_and_missing_signature(place, monkeypatch):
     code, output = check(place)
     assert (code, output.splitlines()) == (0, [
         "out: unchanged since its record was written",
@@ -393,7 +393,7 @@ def test_check_says_what_it_knows_and_no_more(place, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["modeling_disent.py", f"{PAYLOAD}_inside.py", "1_Router/more.py"])
-def test_check_names_code_that_is_not_that_of_disent(place, name):
+def test_check_names_changed_and_foreign_code(place, name):
     (place / "out" / f"{PAYLOAD}_inside.py").rename(place / "kept")
     if name.startswith(PAYLOAD):
         (place / "kept").rename(place / "out" / name)
@@ -419,7 +419,7 @@ HUB = "stranger/model--modeling.Model"
         ("1_Router/meaning_1_Pooling/config.json", lambda config: config.update(activation_function="this.Tanh")),
     ],
 )
-def test_check_names_code_that_the_folder_would_take_from_elsewhere(place, name, change):
+def test_check_names_external_code_references(place, name, change):
     """Each is run, or imported, by sentence-transformers with trust_remote_code=True."""
     content = json.loads((place / "out" / name).read_text())
     change(content)

@@ -27,7 +27,7 @@ def test_control_characters_are_shown_escaped(text):
 
 
 @given(st.text())
-def test_no_text_brings_a_control_character_to_the_terminal(text):
+def test_control_characters_of_a_text_never_reach_the_terminal(text):
     assert all(
         character in "\n\t" or not ("\x00" <= character < " " or "\x7f" <= character <= "\x9f")
         for character in printable(text)
@@ -57,7 +57,7 @@ def home(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(("query", "code"), [("from texts", 0), ("select error('bad ' || text) from texts", 1)])
-def test_neither_an_answer_nor_an_error_that_quotes_a_text_prints_control_characters(query, code):
+def test_query_results_and_errors_escape_control_characters(query, code):
     result = CliRunner().invoke(main, ["sql", query])
     assert result.exit_code == code
     assert "\x1b" not in result.output
@@ -70,7 +70,7 @@ def test_log_lines_show_control_characters_escaped():
 
 
 @pytest.mark.parametrize("task", ["x' or 'a' = 'a", "'; drop table metrics; --", "x\x1b[2J"])
-def test_the_leaderboard_takes_names_of_tasks_only(home, task):
+def test_the_leaderboard_accepts_only_task_names(home, task):
     result = CliRunner().invoke(main, ["leaderboard", task])
     assert result.exit_code == 2
     assert "unknown task" in result.stderr

@@ -166,7 +166,7 @@ NO_JSON = {
 }
 
 
-def test_a_request_that_is_not_the_user_s_is_refused(server):
+def test_a_forged_request_is_refused(server):
     for case, (method, path, *headers) in {**REFUSED, **NO_JSON}.items():
         body = "{}" if path == REPORT else BODY if method == "POST" else ""
         answer = server.ask(method, path, *headers, body=body)
@@ -193,7 +193,7 @@ def test_ordinary_requests_of_the_user_are_answered(server):
     assert {case: server.ask(*request).status for case, request in ANSWERED.items()} == dict.fromkeys(ANSWERED, 200)
 
 
-def test_the_ui_and_a_program_of_this_machine_may_change_something(server):
+def test_the_ui_and_local_programs_may_send_mutations(server):
     """The sensor that reloads a changed configuration asks as a program."""
     asked = {"without-origin": ()}
     for name in ("127.0.0.1", "localhost", "[::1]"):
@@ -204,7 +204,7 @@ def test_the_ui_and_a_program_of_this_machine_may_change_something(server):
     assert asked.keys() <= server.stopped_pools
 
 
-def test_another_machine_gets_nothing_whatever_the_server_listens_on():
+def test_requests_to_other_addresses_than_loopback_are_refused():
     request = {"type": "http", "method": "GET", "headers": [(b"host", b"127.0.0.1:3000")]}
     assert refusal({**request, "server": ("127.0.0.1", 3000)}) is None
     assert all(refusal({**request, "server": (address, 3000)}) for address in ("192.0.2.1", "::", "0.0.0.0"))
@@ -294,7 +294,7 @@ def test_pictures_of_the_folder_of_results_are_served(server):
     "../secret.png", "heads/../../secret.png", "%2e%2e/secret.png", "..%2fsecret.png", "//secret.png", "link.png",
     "heads/table.json", "heads/.hidden.png", "heads/.curve.png.1.tmp", "heads", "heads/", "", "heads/missing.png",
 ])  # fmt: skip
-def test_nothing_but_its_pictures_is_served(server, path):
+def test_only_pictures_are_served_from_the_home(server, path):
     answer = server.ask("GET", f"/pictures/{path}")
     assert answer.status == 404
     assert "secret" not in answer.text
@@ -310,7 +310,7 @@ def test_a_read_only_server_refuses_others_and_changes_nothing(tmp_path):
         assert server.stopped_pools == set()
 
 
-def test_disent_dev_starts_this_server(tmp_path):
+def test_disent_dev_starts_the_protected_server(tmp_path):
     with running(tmp_path, "disent_assets.web.dev") as server:
         assert server.ask("GET", "/", ("Host", "evil.example")).status == 403
         assert server.ask("GET", "/").status == 200
@@ -405,7 +405,7 @@ def test_a_page_of_another_port_can_do_nothing_in_a_browser(server, tmp_path, pa
 
 
 @needs_chromium
-def test_the_ui_shows_the_assets_and_nothing_is_refused_to_it(tmp_path):
+def test_the_ui_loads_without_refused_requests(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     arguments = "--uvicorn-log-level", "info"

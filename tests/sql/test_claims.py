@@ -37,7 +37,7 @@ def judge(warehouse, tmp_path):
 # --- the papers' claims ---------------------------------------------------------------------------------------
 
 
-def test_a_claim_that_nothing_measured_says_so(published):
+def test_an_unmeasured_claim_is_marked_not_measured(published):
     assert published.ask("select distinct verdict from claim_verdicts") == [{"verdict": "not measured"}]
 
 
@@ -89,7 +89,7 @@ def test_the_sides_of_claims_are_known(published):
     assert unknown == []
 
 
-def test_every_cause_is_of_a_claim_and_is_one_of_four(published):
+def test_every_cause_belongs_to_a_claim_and_is_one_of_four(published):
     odd = published.ask("""
         select claim, encoder from parts.claim_causes as causes
         group by claim, encoder
@@ -100,7 +100,7 @@ def test_every_cause_is_of_a_claim_and_is_one_of_four(published):
 
 
 @pytest.mark.parametrize("setting", ["contrast=hinge", "tune=encoder", "max_positive_pairs=50000"])
-def test_claims_are_read_on_the_method_as_its_paper_means_it(published, setting):
+def test_claims_use_the_method_settings_of_the_paper(published, setting):
     method = {"contrast": "fmda%", "tune": "emu%", "max_positive_pairs": "twosl%"}[setting.partition("=")[0]]
     others = published.ask(f"""
         select claim, setting from parts.claims
@@ -180,13 +180,13 @@ STANDINGS = {
 }  # fmt: skip
 
 
-def test_verdicts_are_those_of_the_cells_that_count(judge):
+def test_verdicts_follow_from_the_counted_cells(judge):
     judged = judge(*(Claim(f"c{at:02}", cells, **claim) for at, (cells, claim, _) in enumerate(VERDICTS.values())))
     verdicts = dict(zip(VERDICTS, (verdict for verdict, _ in judged.values()), strict=True))
     assert verdicts == {name: expected for name, (*_, expected) in VERDICTS.items()}
 
 
-def test_cells_that_do_not_count_say_why(judge):
+def test_uncounted_cells_state_the_reason(judge):
     cases = enumerate(STANDINGS.values())
     judged = judge(*(Claim(f"c{at:02}", cells, low=0.0, **claim) for at, (cells, claim, *_) in cases))
     assert dict(zip(STANDINGS, judged.values(), strict=True)) == {
@@ -286,7 +286,7 @@ SIDES = {
 
 
 @pytest.mark.parametrize(("claim", "metrics", "methods", "verdict"), SIDES.values(), ids=SIDES)
-def test_sides_are_the_figures_that_the_papers_compare(warehouse, claim, metrics, methods, verdict):
+def test_claim_sides_are_the_figures_compared_in_the_papers(warehouse, claim, metrics, methods, verdict):
     tables = {"configured_methods": methods} if methods else {}
     assert papers_verdict(warehouse, claim, *metrics, **tables) == verdict
 
@@ -294,7 +294,7 @@ def test_sides_are_the_figures_that_the_papers_compare(warehouse, claim, metrics
 # --- the same by another way ----------------------------------------------------------------------------------
 
 
-def test_verdicts_and_standings_are_those_of_the_rules_followed_cell_by_cell(judge):
+def test_verdicts_and_standings_equal_a_cell_by_cell_evaluation(judge):
     """Whatever the order of rows, and with every head twice."""
     draw = np.random.default_rng(5)
     claims = [random_claim(f"c{number:03}", draw) for number in range(400)]

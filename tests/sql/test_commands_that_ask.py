@@ -27,13 +27,13 @@ def loaded_by(home, *commands, unwanted=HEAVY):
     return run.stdout.splitlines()[-1]
 
 
-def test_a_question_to_the_warehouse_loads_no_library_of_training(warehouse):
+def test_warehouse_queries_import_no_training_library(warehouse):
     warehouse.build(metrics=[{}])
     commands = ("sql", "from metrics"), ("leaderboard",), ("leaderboard", "crosslingual_retrieval")
     assert loaded_by(warehouse.path.parent, *commands) == "loaded: []"
 
 
-def test_the_settings_are_listed_without_the_libraries_that_read_them(tmp_path):
+def test_listing_settings_imports_only_pydantic(tmp_path):
     commands = ("settings",), ("settings", "dream"), ("settings", "twosl")
     loaded = loaded_by(tmp_path, *commands, unwanted=(*HEAVY, "duckdb"))
     assert loaded == "loaded: ['pydantic']"  # which checks a configuration
@@ -71,7 +71,7 @@ def test_a_query_may_begin_with_a_comment_and_unknown_options_are_refused(wareho
     assert (shown.exit_code, "'--fromat'" in shown.output) == (2, True)
 
 
-def test_the_paraphrases_of_a_pair_are_those_of_its_own_bitext(warehouse):
+def test_paraphrase_figures_of_a_pair_come_from_its_bitext(warehouse):
     raw = {"method": "raw", "trained_on": "", "embedding": "sentence", "value": 0.5, "ci_low": None, "ci_high": None}
     pairs = [raw | {"evaluated_on": f"en-{language}"} for language in ("de", "ja")]
     paraphrases = {"task": "paraphrase_retrieval", "dataset": "bitext", "evaluated_on": "en"}
@@ -82,7 +82,7 @@ def test_the_paraphrases_of_a_pair_are_those_of_its_own_bitext(warehouse):
     assert {row["pair"]: float(row["paraphrases, en"][:5]) for row in shown} == values
 
 
-def test_the_sql_files_of_the_docs_are_found_from_any_folder_the_users_own_first(warehouse, tmp_path, monkeypatch):
+def test_sql_files_are_found_in_the_working_folder_then_in_the_docs(warehouse, tmp_path, monkeypatch):
     warehouse.build(metrics=[{"method": "mine", "encoder": "tiny", "dataset": "ours"}])
     monkeypatch.chdir(tmp_path)
     for name in ("docs/facet.sql", "docs/headline.sql", "facet.sql"):

@@ -39,7 +39,7 @@ def contents(warehouse):
         }
 
 
-def test_corrected_retrieval_changes_no_relation_but_those_of_every_number(warehouse):
+def test_corrected_retrieval_changes_only_relations_listing_every_number(warehouse):
     more = [corrected(row, name) for row in METRICS for name in ("csls", "train_bias")]
     tests = [{**TEST, "settings": '{"hubness": "csls"}'}]
     warehouse.build(metrics=METRICS, comparisons=[TEST])

@@ -108,7 +108,7 @@ def test_a_home_without_recorded_costs_is_explained(warehouse):
     assert lines[-1].startswith("3 heads and metrics were made by a version")
 
 
-def test_a_step_that_was_recorded_after_the_build_is_seen(warehouse):
+def test_costs_recorded_after_the_build_are_included(warehouse):
     warehouse.build()
     write_rows(table_path(warehouse.path.parent, *STEP_COSTS), "step_costs", [cost("corpora/utterances", 4.0)])
     assert [row["processor_seconds"] for row in json.loads(asked(warehouse, "--format", "json"))] == [4.0]

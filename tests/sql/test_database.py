@@ -68,7 +68,7 @@ def test_only_declared_files_are_loaded(warehouse, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["o'clock; drop table x --", "all*", "year=2026", "a[b]c", "語 x"])
-def test_paths_of_tables_and_of_the_warehouse_are_names_whatever_is_in_them(warehouse, tmp_path, name):
+def test_paths_with_special_characters_are_taken_literally(warehouse, tmp_path, name):
     folder, target = tmp_path / name, tmp_path / "to" / name / f"{name}.duckdb"
     folder.mkdir()
     odd = write_rows(folder / f"{name}.parquet", "metrics", [{}])
@@ -127,7 +127,7 @@ def test_a_failing_build_or_check_changes_nothing(warehouse, sql_copy):
 # --- the SQL folder ---------------------------------------------------------------------------------------
 
 
-def test_relations_are_built_in_the_order_of_what_they_read(warehouse, sql_copy):
+def test_relations_are_built_in_dependency_order(warehouse, sql_copy):
     (sql_copy / "views/a_first.sql").write_text("select method\nfrom main.z_last\n")
     (sql_copy / "views/z_last.sql").write_text("select method\nfrom main.leaderboard\n")
     assert warehouse.build(sql_copy, metrics=[{}]).rows["main.a_first"] == 1
@@ -143,7 +143,7 @@ def test_relations_are_built_in_the_order_of_what_they_read(warehouse, sql_copy)
     ],
     ids=["relations that read each other", "a view of inputs", "a name that is there twice", "a check of no severity"],
 )
-def test_wrong_files_of_sql_are_refused(warehouse, sql_copy, files, problem):
+def test_invalid_sql_files_are_refused(warehouse, sql_copy, files, problem):
     for name, read in files.items():
         (sql_copy / f"{name}.sql").write_text(f"select 1\nfrom {read}\n")
     with pytest.raises(DisentError, match=problem):
@@ -165,7 +165,7 @@ def test_wrong_published_values_are_refused(warehouse, tmp_path, file, old, new,
         warehouse.build(tmp_path / "whole")
 
 
-def test_references_are_what_a_query_names_after_from_and_join():
+def test_references_are_the_relations_after_from_and_join():
     sql = "-- from x.comment\nselect a.b from main.c\nleft join corpora.d as e using (f)"
     assert references(sql) == {"main.c", "corpora.d"}
 
@@ -182,7 +182,7 @@ def test_relation_names_are_unique_and_main_has_no_intermediate_ones(published):
     assert len(names) == len(set(names)) > 60
 
 
-def test_no_time_has_a_time_zone_that_python_needs_pytz_for(published):
+def test_no_timestamp_column_has_a_time_zone(published):
     types = {row["data_type"] for row in published.ask("select data_type from duckdb_columns() where not internal")}
     assert "TIMESTAMP" in types
     assert not [name for name in types if "TIME ZONE" in name]
@@ -199,7 +199,7 @@ def test_a_query_names_a_relation_with_or_without_its_schema(published, full):
     assert counted == [[(published.report.rows[full],)]] * 2
 
 
-def test_a_name_of_several_schemas_means_the_one_in_main(warehouse):
+def test_an_ambiguous_relation_name_means_the_one_in_main(warehouse):
     warehouse.build(metrics=[{}])
     with duckdb.connect(warehouse.path) as connection:
         connection.execute("create schema a_first; create table a_first.metrics as select 'other' as method")
@@ -270,7 +270,7 @@ def test_a_query_may_end_in_a_comment_or_semicolon_and_its_answer_keeps_its_orde
 
 
 @pytest.mark.parametrize("sql", ["select 1; select 2", "pivot (select 1 as a) on a using count(*); select 2"])
-def test_two_queries_at_once_are_refused_instead_of_losing_an_answer(published, sql):
+def test_several_statements_in_one_query_are_refused(published, sql):
     with pytest.raises(DisentError, match="2 statements"):
         query(published.path, sql)
 
@@ -323,7 +323,7 @@ def test_the_module_needs_neither_dagster_nor_torch():
 
 
 @pytest.mark.parametrize(("is_opened", "statements"), [(False, ["attach"] * 2), (True, ["attach", "detach", "attach"])])
-def test_a_file_that_is_replaced_while_it_is_attached_is_attached_again(tmp_path, is_opened, statements):
+def test_a_warehouse_replaced_during_attach_is_reattached(tmp_path, is_opened, statements):
     for name in ("old", "new"):
         with duckdb.connect(str(tmp_path / name)) as connection:
             connection.execute(f"create table names as select '{name}' as name")

@@ -33,7 +33,7 @@ def test_every_column_of_a_stored_table_is_described():
     assert [column for column in columns if described(LINES, *column) is None] == []
 
 
-def test_the_ui_shows_the_description_of_the_table_that_a_column_is_in():
+def test_the_ui_shows_the_column_description_of_its_table():
     columns = {table: column_schema(SCHEMAS[table]).columns for table in ("rankings", "comparisons")}
     of_rank = next(column.description for column in columns["rankings"] if column.name == "rank")
     assert of_rank.startswith("Place of the candidate in the ranking of the query")
@@ -41,7 +41,7 @@ def test_the_ui_shows_the_description_of_the_table_that_a_column_is_in():
     assert all(column.description for column in (*columns["rankings"], *columns["comparisons"], *of_embeddings))
 
 
-def test_every_line_describes_something(published):
+def test_every_description_line_is_used(published):
     described_columns = [(row["relation"], row["name"]) for row in published.ask(COLUMNS)]
     of_stages = [(table, name) for table, schema in SCHEMAS.items() for name in schema.names]
     of_stages += [("embeddings", name) for schema in steps.COLUMNS.values() for name in schema.names]
@@ -55,7 +55,7 @@ def test_a_comment_says_what_a_row_is_and_in_which_units(published):
     assert row["comment"].startswith("A row is one number, of one seed or (seed null) aggregated over seeds. Units")
 
 
-def test_a_line_of_the_relation_is_preferred_and_then_one_of_the_column():
+def test_the_most_specific_description_is_preferred():
     lines = [Description(*line, text="") for line in (("*", "n"), ("m*", "n"), ("mine", "*"), ("mine", "n"))]
     for place in range(len(lines)):
         assert described(lines[: place + 1], "mine", "n") == lines[place]

@@ -54,7 +54,7 @@ def diff(warehouse):
     return ask
 
 
-def test_the_largest_change_that_stands_comes_first(diff):
+def test_the_largest_significant_change_comes_first(diff):
     lines = diff([*FIRST, *SECOND]).splitlines()
     assert lines[0].startswith("refresh 2, 2026-01-02 00:00 UTC, run run-of-r against refresh 1")
     rows = [line.split() for line in lines if line.startswith(("fmda", "dream"))]
@@ -69,7 +69,7 @@ def test_the_largest_change_that_stands_comes_first(diff):
     assert counts in lines
 
 
-def test_a_leak_that_falls_gets_better(diff):
+def test_lower_leakage_is_shown_as_better(diff):
     leak = {"task": "language_leakage", "metric": "accuracy"}
     before = [number(1, "new", 0.9), number(1, "new", 0.9, **leak)]
     lines = diff([*before, number(2, "changed", 0.7), number(2, "changed", 0.6, **leak)]).splitlines()
@@ -77,7 +77,7 @@ def test_a_leak_that_falls_gets_better(diff):
     assert [(row[0], row[-1]) for row in rows] == [("language_leakage", "better"), ("crosslingual_retrieval", "worse")]
 
 
-def test_changes_since_a_date_or_a_refresh_are_added_up(diff):
+def test_changes_since_a_date_or_refresh_are_combined(diff):
     for since in ("1", "2026-01-02", "run-of-refresh-1", "2026-01-01T12:00+00:00"):
         rows = csv.DictReader(io.StringIO(diff([*FIRST, *SECOND, *THIRD], "--since", since, "--format", "csv")))
         by_method = {row["method"]: row for row in rows}
@@ -116,13 +116,13 @@ def test_seeds_and_leakage_are_shown_on_request(diff):
         ),
     ],
 )
-def test_where_there_is_nothing_to_show_one_line_says_why(diff, rows, arguments, message):
+def test_an_empty_diff_is_one_line_with_the_reason(diff, rows, arguments, message):
     output = diff(rows, *arguments)
     assert message in output
     assert len(output.splitlines()) == 1
 
 
-def test_runs_count_what_diff_counts(warehouse, diff):
+def test_the_runs_view_and_diff_count_the_same_changes(warehouse, diff):
     seeds = [number(refresh, event, value, seed=7) for refresh, event, value in ((1, "new", 0.1), (2, "changed", 0.9))]
     counted = next(line for line in diff([*FIRST, *SECOND, *seeds]).splitlines() if line.startswith("Of the means"))
     assert warehouse.rows("select standing_count from runs where refresh = 2") == [(1,)]
@@ -164,7 +164,7 @@ def test_regressions_of_earlier_refreshes_are_not_repeated(warehouse):
     assert warehouse.rows("from regressions") == []
 
 
-def test_changes_say_their_direction_and_what_ranks(warehouse):
+def test_changes_have_their_direction_and_ranked_flag(warehouse):
     warehouse.build(metric_history=[
         number(1, "new", 0.5), number(2, "changed", 0.4), leak(1, "new", 0.5), leak(2, "changed", 0.4),
         number(1, "new", 0.5, seed=1),
@@ -176,7 +176,7 @@ def test_changes_say_their_direction_and_what_ranks(warehouse):
     ]  # fmt: skip
 
 
-def test_macros_tell_the_numbers_and_the_best_after_a_refresh(warehouse):
+def test_macros_return_numbers_and_best_methods_as_of_a_refresh(warehouse):
     states = number(1, "new", 0.99, method="fmda", embedding="sentence")  # fmda is ranked by its meaning
     leaks = [leak(1, "new", 0.9), leak(1, "new", 0.2) | {"method": "raw"}]
     warehouse.build(metric_history=[*FIRST, *SECOND, states, *leaks])

@@ -33,7 +33,7 @@ def test_disagreements_list_evenly_split_queries_first_and_no_unanimous_ones(war
     assert chosen(warehouse) == [(1, "en-de", "3"), (2, "en-de", "2")]
 
 
-def test_ten_queries_are_taken_from_all_directions_in_turn(warehouse):
+def test_ten_queries_alternate_between_directions(warehouse):
     numbers = [str(number) for number in range(20)]
     warehouse.build(
         rankings=[row for on in ("en-de", "de-en") for number in numbers for row in ranked(number, ("raw",), on=on)]
@@ -42,7 +42,7 @@ def test_ten_queries_are_taken_from_all_directions_in_turn(warehouse):
     assert warehouse.ask("select count(*) as n from disagreements") == [{"n": 10 * len(METHODS)}]
 
 
-def test_a_method_shows_one_answer_of_the_embedding_that_the_task_is_scored_on(warehouse):
+def test_a_method_shows_one_answer_by_the_scored_embedding(warehouse):
     other = {"evaluated_on": "en-de", "query_id": "1", "method": "dream"}
     warehouse.build(
         rankings=[

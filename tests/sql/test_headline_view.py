@@ -42,7 +42,7 @@ def test_a_method_has_one_row_a_direction(warehouse):
         (["en-ja", "en-es"], "en-es"),
     ],
 )
-def test_of_several_training_sets_the_smallest_with_the_evaluated_languages_counts(warehouse, sets, chosen):
+def test_the_headline_uses_the_smallest_training_set_with_the_evaluated_languages(warehouse, sets, chosen):
     warehouse.build(metrics=[{"trained_on": name} for name in sets])
     assert ask(warehouse, "trained_on") == [(chosen,)]
 
@@ -88,7 +88,7 @@ def test_a_method_ranks_below_better_methods_with_more_directions(warehouse):
     assert sorted(ask(warehouse, "distinct overall, method")) == [(1, "best"), (2, "dream"), (3, "few")]
 
 
-def test_equals_have_a_fixed_order(warehouse):
+def test_ties_are_ordered_by_name(warehouse):
     for names in (["meat", "dream"], ["dream", "meat"]):
         warehouse.build(metrics=[{"method": name} for name in names])
         assert ask(warehouse, "method, rank, overall") == [("dream", 1, 1), ("meat", 2, 2)]
@@ -98,7 +98,7 @@ FACET = {"method": "facet", "value": 0.8, "ci_low": 0.7, "ci_high": 0.9}
 
 
 @pytest.mark.parametrize(("p", "stands"), [(0.04, True), (0.06, False)])
-def test_the_best_stands_beside_the_runner_up(warehouse, p, stands):
+def test_the_best_is_shown_with_its_runner_up(warehouse, p, stands):
     test = {"p_value": p, "p_holm": p}
     warehouse.build(metrics=[FACET, RAW, {**BACK, **RAW}], comparisons=[test])
     columns = (
@@ -120,7 +120,7 @@ def test_the_paired_test_of_the_best_is_found_in_either_order(warehouse):
     assert ask(warehouse, "method, runner_up, stands", "best") == [("facet", "dream", None)]
 
 
-def test_of_leakage_the_least_is_best(warehouse):
+def test_for_leakage_the_lowest_value_is_best(warehouse):
     clusters = {"task": "clustering", "metric": "silhouette_cosine", "settings": '{"labels": "language"}'}
     warehouse.build(metrics=[{**clusters, "value": 0.45}, {**clusters, **RAW}])
     assert ask(warehouse, "method, runner_up", "best") == [("dream", "raw")]

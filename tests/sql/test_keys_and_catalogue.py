@@ -23,7 +23,7 @@ def built(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-def test_a_number_id_names_what_nine_columns_name(built):
+def test_a_number_id_is_equivalent_to_nine_columns(built):
     by_id = "select count(*) as n from leaderboard inner join seed_variance using (number_id)"
     by_columns = f"select count(*) as n from leaderboard inner join seed_variance using ({', '.join(NINE)})"
     assert built.ask(by_id) == built.ask(by_columns) == [{"n": 2}]
@@ -39,7 +39,7 @@ def test_only_methods_of_the_same_problem_share_a_problem_id(built):
     assert built.rows("select number_id, runner_up_number_id from best") == [same[1:]]
 
 
-def test_a_significant_difference_has_a_winner_and_another_has_none(warehouse):
+def test_only_significant_differences_have_a_winner(warehouse):
     below = {"value_a": 0.5, "value_b": 0.8, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2}
     others = [{"evaluated_on": "de-en", "p_holm": 0.2}, {"evaluated_on": "en-ja", **below}]
     warehouse.build(metrics=FINE, comparisons=[{}, *others])

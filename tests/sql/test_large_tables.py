@@ -82,7 +82,7 @@ def test_a_check_reads_the_rows_of_a_view(tmp_path, few):
      "from inputs.x", "select a from inputs.x join inputs.y", "select a from main.x",
      "select a as b, 1 from inputs.x", ""],
 )  # fmt: skip
-def test_only_a_query_that_chooses_columns_becomes_a_view(sql):
+def test_only_pure_column_selections_become_views(sql):
     assert Relation("main.x", "table", sql).chosen_from == ""
     assert Relation("main.x", "table", "-- reads: inputs.y\nselect\n    a,\n    b\nfrom inputs.x\n").chosen_from == "x"
 
@@ -148,7 +148,7 @@ def test_another_client_reads_views_in_place_or_with_the_folder_variable(tmp_pat
         assert program.sql(asked).fetchall() == [(2,)]
 
 
-def test_a_query_of_a_warehouse_with_views_reaches_no_other_file(tmp_path, few):
+def test_queries_on_views_cannot_read_other_files(tmp_path, few):
     build(tmp_path, few)
     for path in ("in/metrics.parquet", "warehouse.files/../in/metrics.parquet"):
         with pytest.raises(DisentError):

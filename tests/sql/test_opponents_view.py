@@ -41,7 +41,7 @@ def opponents(warehouse):
     return opponents
 
 
-def test_sides_are_ours_the_best_published_words_and_states(opponents):
+def test_opponents_are_ours_best_published_lexicon_and_states(opponents):
     assert opponents(ACCURACIES) == [
         ("ours", "facet", "lexicon", "lexicon", None, None),
         ("ours", "facet", "published", "strong", None, None),
@@ -57,7 +57,7 @@ def test_the_best_published_method_is_the_lowest_where_lower_is_better(opponents
 
 
 @pytest.mark.parametrize("is_turned", [False, True])
-def test_a_pair_has_its_paired_test_whichever_way_it_was_made(opponents, warehouse, is_turned):
+def test_opponents_find_their_paired_test_in_either_order(opponents, warehouse, is_turned):
     test = {**FACET, **STRONG, "p_holm": 0.01, "ci_low": 0.1, "ci_high": 0.3}
     if is_turned:
         swap = {"a": "b", "b": "a"}

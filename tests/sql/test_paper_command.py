@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_table_is_one_that_the_head_of_a_configuration_names():
+def test_paper_tables_are_named_in_configuration_headers():
     assert paper.configurations(ROOT, "dream_table4") == ["dream_bertscore", "dream_sts"]
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
     for table, names in paper.tables(ROOT).items():
@@ -71,7 +71,7 @@ def test_missing_corpora_are_named_all_at_once_and_an_empty_folder_is_missing(pr
     assert str(folder / "words") in words
 
 
-def test_without_a_gpu_nothing_is_run_unless_that_is_wanted(project: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_gpu_a_run_needs_explicit_consent(project: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paper, "missing_corpora", lambda _: ())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(DisentError, match="CPU=1"):
@@ -82,7 +82,7 @@ def test_without_a_gpu_nothing_is_run_unless_that_is_wanted(project: Path, monke
         paper.check(project, ["raw"], cpu=True)
 
 
-def test_a_cell_is_measured_if_one_of_the_homes_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_cell_counts_as_measured_if_any_home_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     sts = {"task": "sts", "dataset": "sts2017", "metric": "pearson", "encoder": "labse", "trained_on": "en-de"}
     homes = []
     for name, languages in (("first", ["en-ar"]), ("second", ["en-de", "en-tr"])):

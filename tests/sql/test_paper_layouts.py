@@ -36,7 +36,7 @@ def figures(rows):
 
 
 @pytest.mark.parametrize(("paper", "number"), VIEWS)
-def test_each_printed_figure_stands_in_the_view_of_its_table(published, paper, number):
+def test_each_printed_figure_is_in_the_view_of_its_table(published, paper, number):
     shown = figures(published.ask(f"from {paper}_table{number}"))
     printed = published.ask(f"""
         select value from published_metrics
@@ -96,7 +96,7 @@ def test_every_cell_without_a_measured_figure_says_why_or_that_it_is_impossible(
     }
 
 
-def test_coverage_adds_up(warehouse, published):
+def test_coverage_counts_sum_to_all_cells(warehouse, published):
     warehouse.build(
         metrics=[{}, {"task": "tatoeba_retrieval"}, {"task": "intent_knn", "method": "emu", "embedding": "sentence"}]
     )
@@ -130,7 +130,7 @@ def as_measured(cells):
     return list(metrics.values()), list(methods.values())
 
 
-def test_fed_with_the_printed_parts_averages_and_changes_are_the_printed_ones(warehouse, published):
+def test_averages_and_changes_of_printed_parts_equal_the_printed_ones(warehouse, published):
     cells = published.ask("""
         from table_cells
         where not is_open and value is not null and statistic = 'mean' and trained_on <> 'average'

@@ -49,13 +49,13 @@ def test_similarity_cells_match_language_pairs_in_either_order(warehouse):
     assert {("en",), ("es",)} <= {*warehouse.rows(compared)}
 
 
-def test_a_variant_is_found_under_the_method_that_it_is_made_from(warehouse):
+def test_a_variant_is_listed_under_its_base_method(warehouse):
     rows = [{**STS, "evaluated_on": "en-de", "method": name} for name in ("fast", "unknown")]
     warehouse.build(metrics=rows, configured_methods=[configured("fast", "dream")])
     assert measured(warehouse, "distinct method, published is null") == [("fast", False), ("unknown", True)]
 
 
-def test_a_variant_that_leaves_something_out_is_the_papers_ablation_whatever_it_is_called(warehouse):
+def test_a_variant_with_without_matches_the_paper_ablation_by_settings(warehouse):
     metrics = [{"method": "lean", "value": 0.2, **NO_INTERVAL}]
     warehouse.build(metrics=metrics, configured_methods=[configured("lean", "fmda", without=["contrast"])])
     assert measured(warehouse, where="published is not null and measured is not null") == [
@@ -107,7 +107,7 @@ def test_a_partial_average_is_not_shown(warehouse):
     assert row["tatoeba_14_en_xx_measured"] == pytest.approx(0.5)
 
 
-def test_tatoeba_is_the_mean_of_both_directions(warehouse):
+def test_tatoeba_cells_average_both_directions(warehouse):
     back = {**TATOEBA, "evaluated_on": "de-en", "value": 0.9}
     warehouse.build(metrics=[{**TATOEBA, "evaluated_on": "en-de", "value": 0.7}, back])
     rows = warehouse.ask("select distinct en_de_measured from oracle_table9 where method = 'dream' and dataset <> ''")
@@ -243,7 +243,7 @@ def test_fmda_table_2_shows_the_paper_where_nothing_is_measured(published):
     assert {row[name] for row in rows for name in unmeasured} == {None}
 
 
-def test_the_untrained_encoder_meets_every_training_pair_of_fmda_table_3(warehouse):
+def test_the_untrained_encoder_fills_every_training_pair_of_fmda_table_3(warehouse):
     warehouse.build(metrics=[{**RAW, "task": "template_retrieval", "evaluated_on": "en"}])
     (row,) = warehouse.ask("select * from fmda_table3 where method = 'raw'")
     assert [row[f"{pair}_on_en_measured"] for pair in ("en_de", "en_es", "en_ja")] == [0.5, 0.5, 0.5]

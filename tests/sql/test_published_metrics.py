@@ -30,7 +30,7 @@ def test_every_cell_of_every_table_is_there(published):
     assert sum(row["cells"] for row in counted) == 2720
 
 
-def test_the_only_missing_values_are_the_papers_own_dashes(published):
+def test_only_dashes_of_the_papers_are_missing_values(published):
     missing = published.ask("select note from published_metrics where value is null")
     assert len(missing) == 25
     assert all(row["note"] for row in missing)
@@ -81,7 +81,7 @@ def test_single_cells_are_found_by_their_names_as_printed(published, where, valu
     assert published.rows(f"select value from published_metrics where {where}") == [(value,)]
 
 
-def test_the_vocabulary_of_methods_is_the_registry_and_the_published_variants(published):
+def test_the_method_vocabulary_is_the_registry_plus_published_variants(published):
     named = {row["method"]: row["is_trained"] for row in published.ask("select method, is_trained from parts.methods")}
     for name in methods.METHODS:
         assert named[name] == methods.method(name).is_trained, name

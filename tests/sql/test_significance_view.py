@@ -9,7 +9,7 @@ DREAM = {"method_b": "dream", "trained_on_b": "en-de", "embedding_b": "meaning",
 CLOSE = {**DREAM, "p_value": 0.3, "p_holm": 0.3}
 
 
-def test_a_difference_stands_below_five_percent_after_holm(warehouse):
+def test_a_difference_is_significant_below_five_percent_after_holm(warehouse):
     warehouse.build(comparisons=[{}, CLOSE])
     apart = "facet (meaning, en-de) is above raw (sentence) (0.800 to 0.500, p = 0.002)"
     near = "facet (meaning, en-de) and dream (meaning, en-de) can't be told apart (0.800 and 0.790, p = 0.300)"
@@ -18,7 +18,7 @@ def test_a_difference_stands_below_five_percent_after_holm(warehouse):
     assert rows == [(True, apart, *best), (False, near, *best)]
 
 
-def test_a_negative_difference_reads_as_below_and_a_small_p_as_a_bound(warehouse):
+def test_negative_differences_read_as_below_and_small_p_values_as_bounds(warehouse):
     turned = {"value_a": 0.2, "difference": -0.3, "ci_low": -0.4, "ci_high": -0.2, "p_value": 1e-9, "p_holm": 1e-8}
     warehouse.build(comparisons=[turned])
     reads_as = "facet (meaning, en-de) is below raw (sentence) (0.200 to 0.500, p < 0.001)"
@@ -57,7 +57,7 @@ def test_the_best_method_is_determined_per_problem(warehouse):
     assert warehouse.rows("select best_beats from significance order by evaluated_on") == [(None,), ("raw (sentence)",)]
 
 
-def test_comparisons_that_contradict_themselves_or_are_there_twice_are_offending(warehouse):
+def test_inconsistent_and_duplicate_comparisons_fail_the_check(warehouse):
     odd = [{"difference": 0.1}, {"p_holm": 1.5}, {"p_holm": 0.0001}, {"n": 0}, {"ci_low": None}]
     rows = [{**row, "evaluated_on": f"en-{place}"} for place, row in enumerate(odd)]
     with pytest.raises(TableError, match="comparisons_in_order: 7 rows"):

@@ -24,7 +24,7 @@ def test_every_query_opens_with_its_grain_just_what_it_reads_and_units():
         assert set(re.findall(r"\b[a-z]+\.[a-z_0-9]+\b", lines[1])) == references(text), name
 
 
-def test_no_query_creates_anything_or_shouts():
+def test_queries_are_lower_case_without_create():
     for name, text in QUERIES.items():
         code = re.sub(r"'[^']*'", "''", re.sub(r"--[^\n]*", "", text))
         assert not re.search(r"\bcreate\b", code), name
@@ -41,7 +41,7 @@ def test_every_table_of_values_is_described_beside_it():
     assert [name for name in PUBLISHED if name != "published_metrics" and f"\n| `{name}.csv` | " not in readme] == []
 
 
-def test_every_check_has_a_severity_and_argues_what_it_leaves_out():
+def test_every_check_states_its_severity_and_exclusions():
     for path in (SQL / "checks").glob("*.sql"):
         lines = path.read_text().splitlines()
         assert lines[3] in ("-- severity: error", "-- severity: warning"), path

@@ -45,7 +45,7 @@ def test_ceilings_equal_a_loop_over_sources(warehouse):
     assert row["ceiling_without_types"] < row["ceiling"] < 1
 
 
-def test_the_template_of_an_utterance_is_that_of_the_tasks(warehouse):
+def test_the_template_of_an_utterance_equals_that_of_the_tasks(warehouse):
     utterances = list(drawn_utterances())
     warehouse.build(utterances=utterances, template_pairs=[], rankings=[])
     expected = {row["utterance_id"]: " ".join(template_and_values(row["tokens"], row["slot_tags"])[0])

@@ -47,7 +47,7 @@ SUSPICIOUS = {
 }
 
 
-def test_checks_of_severity_error_return_the_offending_rows_and_keep_the_warehouse_out(warehouse):
+def test_error_checks_count_offending_rows_and_prevent_publication(warehouse):
     tables, expected = {}, Counter()
     for place, (check, table, rows) in enumerate(OFFENDING):
         apart = {} if table == "utterances" else {"evaluated_on": f"en-{place}"}
@@ -67,7 +67,7 @@ def test_a_check_of_severity_warning_is_reported(warehouse, check):
     ]
 
 
-def test_no_check_objects_to_rows_in_order(warehouse):
+def test_valid_rows_pass_every_check(warehouse):
     values = {"spearman": -0.4, "silhouette": -0.02, "seconds": 12.0}  # within the bounds of their metrics
     signed = [{"metric": metric, "value": value, **CELL} for metric, value in values.items()]
     ranking = [{}, {"rank": 2, "candidate_id": "2", "score": 0.9, "is_gold": False}]

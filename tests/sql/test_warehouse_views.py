@@ -115,7 +115,7 @@ def test_a_task_ranks_a_method_by_its_first_available_embedding(warehouse):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_warehouse_ranks_a_task_by_the_embeddings_that_the_task_names(name, published):
+def test_the_warehouse_ranks_a_task_by_its_declared_embeddings(name, published):
     rows = published.ask(f"select embedding from parts.scored_embeddings where task = '{name}' order by preference")
     assert tuple(row["embedding"] for row in rows) == task(name).ranked
 
@@ -187,7 +187,7 @@ def test_case_studies_keep_queries_whose_texts_are_not_loaded(warehouse):
     ]
 
 
-def test_untrained_and_closed_form_methods_are_neither_run_out_nor_cut_short(warehouse):
+def test_convergence_of_untrained_and_closed_form_methods_is_null(warehouse):
     curve = {"encoder": "minilm", "trained_on": "en-de", "split": "dev", "term": "total", "value": 1.0, "epoch": 1}
     curve |= {"seed": 0, "is_best": True}
     settings = [{"method": name, "may_stop_early": name == "dream"} for name in ("dream", "centered", "raw")]
@@ -201,7 +201,7 @@ def test_untrained_and_closed_form_methods_are_neither_run_out_nor_cut_short(war
     }
 
 
-def test_the_leaderboard_says_what_an_encoder_saw_or_nothing(warehouse):
+def test_the_leaderboard_shows_the_training_data_of_an_encoder(warehouse):
     rows = [{"encoder": "multi"}, {"encoder": "other"}]
     encoders = [{"encoder": "multi", "kind": "distilled", "settings": "{}", "encoder_saw": "bitext"}]
     warehouse.build(metrics=rows, encoders=encoders)

@@ -126,7 +126,7 @@ def test_all_mistakes_of_a_file_are_shown_at_once(load):
     ]  # fmt: skip
 
 
-def test_a_missing_file_and_one_that_is_not_utf_8_are_named_with_a_remedy(tmp_path):
+def test_a_missing_or_non_utf_8_file_is_an_error_with_a_remedy(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing\.toml: there is no such file\. Check the path \(DISENT_CONFIG"):
         load_config(tmp_path / "nothing.toml")
     path = tmp_path / "latin.toml"
@@ -142,7 +142,7 @@ def test_a_byte_order_mark_at_the_start_of_a_file_is_skipped(tmp_path):
         load_config(path)
 
 
-def test_configurations_here_are_valid_those_for_real_corpora_in_an_empty_folder(tmp_path):
+def test_all_shipped_configurations_are_valid_even_in_an_empty_folder(tmp_path):
     for name in ("disent.toml", "configs/sample_all.toml"):
         assert load_config(ROOT / name).experiment.pairs
     for path in (ROOT / "configs").rglob("[!s]*.toml"):
@@ -151,7 +151,7 @@ def test_configurations_here_are_valid_those_for_real_corpora_in_an_empty_folder
         assert load_config(copied).experiment.pairs
 
 
-def test_the_readme_s_rows_are_rows_of_the_run_of_every_method():
+def test_the_headline_configuration_is_a_subset_of_the_full_one():
     few, every = (load_config(ROOT / "configs" / f"massive_{name}.toml") for name in ("headline", "minilm"))
     for name in few.encoders:
         assert few.encoders[name] == every.encoders[name]
@@ -188,7 +188,7 @@ def test_paths_are_relative_to_the_file_and_those_inside_a_package_stay_as_they_
     assert packaged.encoders["real"].path == "package:some/model"
 
 
-def test_a_method_takes_its_preset_and_what_the_file_overrides(load):
+def test_a_method_has_its_preset_with_the_overrides_of_the_file(load):
     methods = load(GOOD).methods
     assert (methods["dream"].settings.patience, methods["dream"].settings.learning_rate) == (7, 1e-4)
     assert methods["dream"].settings.validation == "train_fraction"
@@ -208,7 +208,7 @@ def test_an_encoder_needs_only_what_its_methods_need(load):
     assert config.needs("real") == {Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}
 
 
-def test_corpora_of_a_pair_are_those_that_have_both_languages(load):
+def test_corpora_of_a_pair_have_both_languages(load):
     config = load(GOOD)
     assert [corpus.name for corpus in config.corpora_of("en")] == ["one", "two"]
     assert [corpus.name for corpus in config.corpora_of_pair("en", "zh-TW")] == ["two"]
@@ -262,7 +262,7 @@ def sample_config():
     return load_config(ROOT / "disent.toml")
 
 
-def test_the_signature_of_equal_configurations_is_the_same_whatever_the_order_of_sets(sample_config):
+def test_the_signature_does_not_depend_on_set_order(sample_config):
     first, second = copy(sample_config), copy(sample_config)
     for changed, items in ((first, [0, 8]), (second, [8, 0])):  # they have one place, so the first has it
         object.__setattr__(changed, "negatives", frozenset(items))

@@ -61,7 +61,7 @@ def test_a_method_may_override_its_pairs_and_seeds(load):
 IMPORTED = OF_METHODS.replace('kind = "scratch"', 'kind = "vectors"\npath = "v"').replace('"dream"]', '"emu"]')
 
 
-def test_a_method_is_known_by_its_former_name(load):
+def test_a_former_method_name_is_an_alias(load):
     for table in ("[methods.tuned]", '[methods.tuned]\nmethod = "tuned"'):
         text = OF_METHODS.replace('"dream"]', '"tuned"]').replace(
             "[methods.dream]\npatience = 7", f"{table}\nepochs = 1"
@@ -103,7 +103,7 @@ def methods_on(config, encoder):
     return [method.name for method in config.methods_of(encoder)]
 
 
-def test_its_languages_and_what_it_saw_follow_from_its_corpora(load):
+def test_languages_and_training_data_of_a_distilled_encoder_follow_from_its_corpora(load):
     for text, languages, saw in ((DISTILLED, ("de", "es"), "bitext"), (IN_DOMAIN, ("de", "es", "fr"), "in-domain")):
         config = load(text)
         assert (config.encoders["multi"].taught_languages(config), seen(config, "multi")) == (languages, saw)

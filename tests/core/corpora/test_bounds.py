@@ -130,7 +130,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_hash_is_that_of_the_language_or_pair_alone(tmp_path, form):
+def test_the_hash_covers_the_language_or_pair_only(tmp_path, form):
     file, content, name, second = FORMS[form]
     content_hash = format_module(form).content_hash
     written(tmp_path, file, content)
@@ -200,7 +200,7 @@ def test_texts_of_readers_from_outside_are_bounded():
         check_rows(table, "c", "Mend it")
 
 
-def test_template_pairs_do_not_outgrow_the_texts():
+def test_template_pairs_are_bounded_by_the_text_limit():
     rows = [
         utterance("en", str(number), " ".join(tokens), tokens=tokens, slot_tags=["B-x"] * len(tokens))
         for number, tokens in enumerate([["a"] * 40, ["b" * 5_000]])
@@ -241,7 +241,7 @@ def test_long_quotations_and_lists_in_messages_are_cut():
     assert len(message) < 2_200
 
 
-def test_a_folder_of_endless_files_is_listed_no_further_than_its_bound(tmp_path, monkeypatch):
+def test_listing_a_folder_stops_at_the_file_limit(tmp_path, monkeypatch):
     listed = itertools.count()
     monkeypatch.setattr("disent_core.corpora.paths.MOST_FILES", 3)
     monkeypatch.setattr("os.walk", lambda path, onerror: ((path, [], [str(number)]) for number in listed))

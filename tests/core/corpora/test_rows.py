@@ -56,7 +56,7 @@ def test_a_bad_row_is_named_with_its_corpus_and_language_and_the_remedy(table, p
         check_rows(table, "corpus lines, en", "Fix the reader")
 
 
-def test_good_rows_pass_and_what_the_schema_refuses_is_left_to_it():
+def test_good_rows_pass_and_schema_errors_are_left_to_the_schema():
     check_rows(utterances(), "corpus lines, en", "")
     check_rows(pairs(), "corpus lines, en-de", "")
     check_rows(utterances().drop_columns(["text_key", "utterance_id"]), "corpus lines, en", "")
@@ -75,7 +75,7 @@ def test_the_first_row_of_an_id_keeps_it_and_the_others_get_one_that_is_free():
     assert [key for key, _ in ids(["7", "7", "7-2", "7", "7-2", "a"])] == ["7", "7-3", "7-2", "7-4", "7-2-2", "a"]
 
 
-def test_a_row_that_is_there_twice_is_left_out():
+def test_a_duplicate_row_is_dropped():
     assert ids(["7", "7", "7"], ["a", "b", "a"]) == [("7", "a"), ("7-2", "b")]
 
 
@@ -142,7 +142,7 @@ def test_an_utterance_is_in_the_split_that_its_id_draws(ids, seed):
     assert table["split"].to_pylist() == [loop_split(key, (0.4, 0.3, 0.3), seed) for key in sorted(ids)]
 
 
-def test_a_sentence_that_is_source_and_target_binds_too():
+def test_a_sentence_on_both_sides_ties_its_pairs_to_one_split():
     table = sentence_pairs([("Tom!", "Ja."), ("So.", "Tom!")])
     for seed in range(30):
         assert len(set(draw_splits(table, (0.5, 0.0, 0.5), seed)["split"].to_pylist())) == 1

@@ -157,7 +157,7 @@ def test_scores_of_quality_are_standardised_over_a_pair(pair):
 
 
 @pytest.mark.parametrize("language", ["de", "ja"])
-def test_just_damaged_translations_lose_points(language, monkeypatch):
+def test_only_damaged_translations_lose_points(language, monkeypatch):
     monkeypatch.syspath_prepend(CORPORA)
     pair_corpora, sentences = import_module("pair_corpora"), import_module("sentences")
     grammar = sentences.Grammar.read(CORPORA / "grammar")

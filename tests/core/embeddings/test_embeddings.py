@@ -121,7 +121,7 @@ def test_states_requested_later_leave_stored_vectors_unchanged(store, encoder):
     assert (report.encoded, store.parts(VECTORS)) == (1, before)
 
 
-def test_new_parts_are_compared_with_no_stored_ones_but_those_of_before(store, encoder, monkeypatch):
+def test_new_parts_are_compared_only_with_previously_stored_parts(store, encoder, monkeypatch):
     encode_missing(store, encoder, by_key("play", "stop"))
     read: list[Path] = []
     read_part = embeddings.read_part
@@ -133,7 +133,7 @@ def test_new_parts_are_compared_with_no_stored_ones_but_those_of_before(store, e
     assert (read, len(again.parts(VECTORS))) == ([stored], 5)
 
 
-def test_a_key_lacks_what_was_not_encoded_of_its_text(store, encoder):
+def test_lacks_reports_keys_without_vectors_or_states(store, encoder):
     encode_missing(store, encoder, by_key("b"))
     keys = np.sort(np.array(list(by_key("a", "b", "c")), dtype=KEY))
     assert keys[~store.lacks(keys, states=False)].tolist() == [text_key("b").encode()]
@@ -234,7 +234,7 @@ def test_new_parts_are_appended_to_the_arrays_and_nothing_stored_is_written_agai
     np.testing.assert_array_equal(vectors_of(store, by_key("play"))[0], encoder.states_of("play").mean(0))
 
 
-def test_arrays_that_grew_have_the_rows_of_arrays_made_at_once(store, encoder):
+def test_appended_arrays_equal_arrays_built_at_once(store, encoder):
     for texts in (["play"], ["stop", "pause"], ["louder", "up"]):
         encode_missing(store, encoder, by_key(*texts), state_keys=by_key(*texts))
         grew = vector_bank([store.open_vectors()]), state_bank([store.open_states()])
@@ -409,7 +409,7 @@ def test_a_killed_worker_loses_only_the_texts_of_its_chunk_and_no_text_is_stored
         assert sum(len(store._part_keys(part)) for part in store.parts(table)) == stored
 
 
-def test_a_second_run_in_shards_encodes_what_is_new(tmp_path, monkeypatch):
+def test_a_second_sharded_run_encodes_only_new_texts(tmp_path, monkeypatch):
     monkeypatch.setattr(embeddings, "TEXTS_OF_SHARD", 4)
     words = [f"text {number}" for number in range(20)]
     opened(tmp_path, SinusEncoder, texts_of(words[:10], 2), ShardBackend("processes", 1))

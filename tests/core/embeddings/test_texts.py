@@ -21,7 +21,7 @@ def _small_blocks(monkeypatch):
 
 
 @given(st.lists(st.text("ab", max_size=4), max_size=9), st.lists(st.text("ab", max_size=4), max_size=9))
-def test_distinct_texts_are_those_of_a_dictionary_and_the_first_column_decides_on_states(first, second):
+def test_distinct_texts_equal_a_dictionary_and_the_first_column_sets_states(first, second):
     columns = [(keys_of_texts(pa.array(part, pa.string())), pa.array(part, pa.string())) for part in (first, second)]
     distinct = distinct_texts([(*columns[0], True), (*columns[1], False)])
     expected = {text_key(text): text for text in [*first, *second]}
@@ -42,7 +42,7 @@ def test_keys_survive_the_way_to_a_column_and_back(texts):
     assert (keys_array(pa.chunked_array([key_column(keys)])) == keys).all()
 
 
-def test_texts_are_read_as_a_list_is():
+def test_texts_index_and_slice_like_a_list():
     texts = Texts.of_mapping({text_key(text): text for text in "abcde"})
     chosen = texts.of(np.array([3, 0, 2]))
     expected = [texts.column[row].as_py() for row in (3, 0, 2)]

@@ -77,7 +77,7 @@ def test_products_through_onednn_change_no_vector_and_no_fingerprint_in_bfloat16
     assert onednn.fingerprint == torch_.fingerprint
 
 
-def test_without_onednn_products_are_torchs(folder, monkeypatch):
+def test_without_onednn_torch_computes_the_products(folder, monkeypatch):
     monkeypatch.setattr(matmul, "_HAS_ONEDNN", False)
     torch_, onednn = (load(config(folder, products=kind), "cpu") for kind in ("torch", "onednn"))
     assert OnednnLinear not in {type(part) for part in onednn._model.modules()}
@@ -85,7 +85,7 @@ def test_without_onednn_products_are_torchs(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_auto_is_float32_on_every_device_so_that_no_table_mixes_formats(folder, device, monkeypatch):
+def test_auto_precision_is_float32_on_every_device(folder, device, monkeypatch):
     monkeypatch.setattr(torch.nn.Module, "to", lambda module, *_: module)  # a GPU need not be there
     formats = {
         precision: {
@@ -163,7 +163,7 @@ def test_distilled_encoders_have_onednns_products_by_default_and_pretrained_ones
     assert made == ["onednn", "torch"]
 
 
-def test_torchs_products_keep_the_fingerprint_from_before_the_key_and_the_student():
+def test_torch_products_leave_the_fingerprint_unchanged():
     torch_, onednn = (tiny_teacher.config(products=kind) for kind in ("torch", "onednn"))
     assert "products" not in f"{torch_}"
     assert fingerprint(torch_) == fingerprint(repr(onednn))
@@ -172,7 +172,7 @@ def test_torchs_products_keep_the_fingerprint_from_before_the_key_and_the_studen
     assert torch_ == onednn
 
 
-def test_a_head_that_is_older_than_the_key_has_torchs_products(tmp_path):
+def test_a_head_older_than_the_products_key_uses_torch(tmp_path):
     settings = config(save_model(tmp_path / "model"), products="torch")
     described = {name: value for name, value in describe_config(settings, tmp_path).items() if name != "products"}
     assert encoder_fingerprint(encoder_of(tmp_path, described, tmp_path, ()), {}) == encoder_fingerprint(settings, {})
@@ -206,7 +206,7 @@ def attended(function, *given, module=MODULE, mask=None, **named):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("width", [1, 5, 15, 16, 17, 31])
-def test_both_ways_agree_up_to_rounding(width, dtype):
+def test_batched_and_exact_attention_agree_up_to_rounding(width, dtype):
     given = inputs(width, dtype=dtype)
     (exact, called), (batched, not_called) = (
         attended(way, *given, scaling=0.2) for way in (layers._exact, layers._batched)
@@ -224,7 +224,7 @@ def test_both_ways_agree_up_to_rounding(width, dtype):
     (7, 32, {"module": SimpleNamespace(is_causal=True)}),
     (7, 32, {"position_bias": torch.arange(98.0).view(1, 2, 7, 7)}),
 ], ids=str)  # fmt: skip
-def test_whatever_is_not_short_and_plain_is_torchs_attention(width, dim, changed):
+def test_unsupported_attention_inputs_fall_back_to_torch(width, dim, changed):
     given = inputs(width, dim)
     (exact, _), (batched, called) = (attended(way, *given, **changed) for way in (layers._exact, layers._batched))
     assert called == 1

@@ -77,7 +77,7 @@ def test_the_dense_layer_counts_in_the_fingerprint_only_with_dense_pooling(folde
     assert f"{DENSE}/model.safetensors" in files_fingerprint(folder, POOLING)
 
 
-def test_the_dense_layer_comes_from_the_hub_and_nothing_else_of_the_folders(monkeypatch, folder):
+def test_only_the_dense_module_folder_is_downloaded_from_the_hub(monkeypatch, folder):
     import huggingface_hub
     from huggingface_hub.utils import filter_repo_objects
 

@@ -74,7 +74,7 @@ def test_a_saved_head_opens_it_without_a_folder(tmp_path):
     assert encoder_of(tmp_path, describe_config(config, tmp_path), tmp_path / "moved", ()) == config
 
 
-def test_encoding_loads_no_torch():
+def test_encoding_with_words_imports_no_torch():
     code = (
         "import sys; from pathlib import Path; from disent_core.encoders.kinds.words import WordsConfig\n"
         "list(WordsConfig(name='a').load(Path(), '', 'cpu').encode(['wake me'], states=False))\n"

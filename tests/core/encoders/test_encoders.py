@@ -137,7 +137,7 @@ def test_a_tokeniser_with_more_tokens_than_the_model_is_named(tmp_path):
     (f"wake me up at {text.MASK}", "wake me up at [MASK]"),
     (f"wake me {text.SUBWORD_MASK_OPEN}up at{text.SUBWORD_MASK_CLOSE} nine", "wake me [MASK] [MASK] nine"),
 ], ids=["placeholder", "span"])  # fmt: skip
-def test_placeholders_and_subwords_of_masked_spans_become_the_models_own_mask(encoder, stored, written):
+def test_masked_spans_become_the_mask_token_of_the_model(encoder, stored, written):
     (first, second), _ = encode(encoder, [stored, written])
     np.testing.assert_allclose(first, second, atol=1e-6)
 
@@ -182,7 +182,7 @@ def test_parsing_marks_finds_the_spans_they_were_put_around(pieces):
     assert [clean[start:end] for start, end in hidden] == [piece for kind, piece in pieces if kind == "hidden"]
 
 
-def test_missing_weights_and_a_pooler_that_the_checkpoint_lacks_are_refused(tmp_path):
+def test_missing_weights_and_a_missing_pooler_are_refused(tmp_path):
     folder = save_model(tmp_path, pooler=False)
     with pytest.raises(EncoderError, match="the checkpoint has no pooler"):
         load(config(folder, pooling="pooler"), "cpu")
@@ -235,7 +235,7 @@ def test_pickled_weights_are_not_read(tmp_path):
         load(config(tmp_path), "cpu")
 
 
-def test_a_model_on_the_hub_out_of_reach_tells_what_to_do(monkeypatch):
+def test_the_error_of_an_unreachable_hub_model_names_a_remedy(monkeypatch):
     import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -279,7 +279,7 @@ def test_a_contradictory_configuration_is_refused(changed, message):
         config("somewhere", **changed)
 
 
-def test_a_gpu_waits_for_nothing_while_it_encodes(folder):
+def test_encoding_never_synchronises_with_the_gpu(folder):
     """torch's device without values stands in: reading one raises. transformers reads the mask if there is one."""
     encoder = HuggingFaceEncoder(config(folder, batch_tokens=64, layer=(1, 2)), folder, "meta")
     tokens = encoder._tokenise(["a text", "another text", "a b"])
@@ -318,7 +318,7 @@ def test_the_next_window_is_tokenised_while_this_one_is_used():
     assert list(one_ahead([])) == []
 
 
-def test_the_fingerprint_changes_with_all_that_vectors_depend_on_and_nothing_else(folder, tmp_path):
+def test_the_fingerprint_changes_with_every_setting_but_the_name(folder, tmp_path):
     base = config(folder)
     other = save_model(tmp_path, pooler=False)
     changes = {

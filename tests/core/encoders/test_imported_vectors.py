@@ -247,7 +247,7 @@ def test_malformed_files_are_named_with_the_row(tmp_path, form, message):
         ImportedVectors(config(form(tmp_path)), "de")
 
 
-def test_the_fingerprint_is_that_of_the_content_wherever_it_lies(tmp_path):
+def test_the_fingerprint_depends_on_content_and_not_on_path(tmp_path):
     first = LazyEncoder(config(write(tmp_path / "a" / "v.parquet")), tmp_path)
     copy = shutil.copytree(tmp_path / "a", tmp_path / "b") / "v.parquet"
     assert LazyEncoder(config(copy, name="renamed"), tmp_path).fingerprint == first.fingerprint
@@ -279,7 +279,7 @@ def test_the_fingerprint_depends_on_the_language_of_each_file(tmp_path):
     assert encoder.fingerprint != before
 
 
-def test_no_files_at_all_have_no_fingerprint_and_a_remedy(tmp_path):
+def test_the_error_of_missing_vector_files_names_a_remedy(tmp_path):
     with pytest.raises(EncoderError, match=r"none\.parquet: there are no vectors here\. Run `disent materialize"):
         _ = LazyEncoder(config(tmp_path / "none.parquet"), tmp_path).fingerprint
 
@@ -302,7 +302,7 @@ def test_known_keys_are_those_of_the_language_or_empty_without_files(tmp_path):
     assert settings.known_keys("en").to_pylist() == []
 
 
-def test_a_path_may_have_characters_that_patterns_know(tmp_path):
+def test_a_path_may_contain_glob_characters(tmp_path):
     folder = tmp_path / "a[1]*"
     write(folder / "de.parquet")
     assert ImportedVectors(config(folder / "{language}.parquet"), "de").dim == 3

@@ -94,14 +94,14 @@ def test_the_global_generator_is_left_as_it_was(tmp_path):
     assert torch.equal(torch.rand(1), expected)
 
 
-def test_a_killed_run_leaves_no_model_and_a_finished_one_nothing_else(tmp_path, monkeypatch):
+def test_a_killed_run_leaves_no_model_and_a_finished_one_no_temporary_files(tmp_path, monkeypatch):
     cut_off(tmp_path / "killed")
     assert not (tmp_path / "killed").exists()
     list(pretrain(TEXTS, config(), tmp_path / "killed", "cpu"))
     assert {path.name for path in tmp_path.iterdir()} == {"killed"}
 
 
-def test_a_run_that_was_killed_before_its_model_was_written_computes_nothing_again(tmp_path, monkeypatch):
+def test_a_run_killed_before_publishing_recomputes_nothing(tmp_path, monkeypatch):
     def dies(*_):
         raise KeyboardInterrupt
 
@@ -158,7 +158,7 @@ def test_invalid_numbers_of_heads_and_layers_are_refused():
 
 
 @pytest.mark.parametrize("use", [lambda lazy: lazy.fingerprint, lambda lazy: lazy.files, lambda lazy: lazy.load("en")])
-def test_an_encoder_that_is_not_pretrained_yet_says_what_to_materialise(tmp_path, use):
+def test_the_error_of_an_unpretrained_encoder_names_the_asset_to_materialise(tmp_path, use):
     lazy = LazyEncoder(config(name="mine"), tmp_path / "mine", "cpu")
     with pytest.raises(EncoderError, match=r"not been made yet\. Materialise the asset embeddings/mine/mine_encoder"):
         use(lazy)
@@ -210,7 +210,7 @@ def task_on(device):
     return PretrainingTask(settings, Sequences(np.concatenate(ids).astype(np.int32), lengths, 200), device)
 
 
-def test_a_step_waits_for_nothing_on_a_gpu():
+def test_a_pretraining_step_never_synchronises_with_the_gpu():
     """torch's device without values stands in: reading one raises."""
     task = task_on("meta").train()
     for batch in task.batches(0):

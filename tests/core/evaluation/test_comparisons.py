@@ -41,7 +41,7 @@ def pairs(table):
     return [(row["method_a"], row["method_b"]) for row in table.to_pylist()]
 
 
-def test_every_two_methods_meet_once_in_the_order_of_their_names():
+def test_every_two_methods_are_compared_once_in_name_order():
     assert compared().num_rows == 0
     table = compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]), outcome("emu", HITS[2]))
     assert table.schema == SCHEMAS["comparisons"]
@@ -70,14 +70,14 @@ def test_methods_with_different_training_data_are_compared_only_with_untrained_o
     assert len(fair) == 11
 
 
-def test_a_method_enters_with_the_first_ranked_embedding_that_it_has():
+def test_a_method_is_compared_by_its_first_ranked_embedding():
     dream = [outcome("dream", HITS[n], embedding=name) for n, name in enumerate(("language", "sentence", "meaning"))]
     (row,) = compared(outcome("raw", HITS[3]), *dream).to_pylist()
     assert (row["embedding_a"], row["embedding_b"]) == ("meaning", "sentence")
     assert row["value_a"] == pytest.approx(HITS[2].mean())
 
 
-def test_only_methods_of_one_problem_of_a_ranked_task_meet():
+def test_only_methods_of_the_same_ranked_problem_are_compared():
     assert compared(*(outcome(name, HITS[0], task="sts") for name in ("dream", "raw"))).num_rows == 0
     differing = {"dataset": "b", "encoder": "b", "evaluated_on": "de-en", "metric": "b", "settings": '{"split": "dev"}'}
     rows = [outcome(f"m{n}", HITS[0], **{name: value}) for n, (name, value) in enumerate(differing.items())]
@@ -225,7 +225,7 @@ def test_differences_do_not_depend_on_the_size_of_blocks(monkeypatch):
     assert compared(*rows).equals(in_one_block)
 
 
-def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():
+def test_the_holm_family_spans_all_comparisons_of_a_metric():
     problems = [("en-de", '{"pool_size": 9}'), ("de-en", '{"pool_size": 8}')]
     rows = [
         outcome(f"m{n}", np.roll(HITS[n], place) if n else np.ones(60), evaluated_on=languages, settings=settings)
@@ -242,14 +242,14 @@ def test_holm_is_over_all_languages_pairs_of_methods_and_settings_of_a_metric():
     assert alone["p_holm"] == alone["p_value"]
 
 
-def test_corrections_for_hubs_are_families_of_their_own():
+def test_each_hubness_correction_has_a_separate_holm_family():
     plain = [outcome(f"m{n}", HITS[n] if n else np.ones(60)) for n in range(3)]
     corrected = [{**row, "settings": '{"hubness": "csls"}'} for row in plain]
     together = compared(*plain, *corrected).to_pylist()
     assert [row for row in together if row["settings"] == "{}"] == compared(*plain).to_pylist()
 
 
-def test_long_comparisons_tell_how_far_they_are(monkeypatch, caplog):
+def test_long_comparisons_log_progress(monkeypatch, caplog):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level(logging.INFO, logger="disent_core"):
         compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]))

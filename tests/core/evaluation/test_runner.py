@@ -63,7 +63,7 @@ def test_texts_are_embedded_once_a_seed_however_many_problems_share_them():
     assert calls == [("en", 0), ("de", 0), ("en", 1), ("de", 1)]
 
 
-def test_matrices_are_let_go_after_their_last_problem():
+def test_matrices_are_freed_after_their_last_problem():
     class Watched(dict):
         __hash__ = object.__hash__
 
@@ -80,7 +80,7 @@ def test_matrices_are_let_go_after_their_last_problem():
     assert counts == [1, 2] * 4
 
 
-def test_rankings_are_of_the_first_or_of_all_seeds_and_mark_the_gold_candidate():
+def test_rankings_cover_the_first_or_all_seeds_and_mark_gold():
     evaluated = run(crosslingual(ENGLISH, GERMAN, replace(CONFIG, top_k=2)), seeds=[8, 9])
     metrics, rankings = evaluated.metrics, evaluated.rankings
     assert rankings.schema == SCHEMAS["rankings"]
@@ -99,7 +99,7 @@ def test_no_problems_make_empty_tables_of_the_right_schema():
     assert all(getattr(evaluated, name).equals(SCHEMAS[name].empty_table()) for name in vars(evaluated))
 
 
-def test_a_problem_is_scored_on_the_embeddings_that_it_applies_to():
+def test_a_problem_is_scored_only_on_its_embeddings():
     of_language = [replace(problem, embeddings=("language",)) for problem in crosslingual(ENGLISH, GERMAN)]
     evaluated = run(of_language, two_embeddings)
     assert set(evaluated.metrics.column("embedding").to_pylist()) == {"language"}
@@ -122,7 +122,7 @@ def variance():
     return Variance(task="v", dataset="toy", evaluated_on="en", texts=roles)
 
 
-def test_a_task_of_several_metrics_and_roles_needs_nothing_from_the_runner():
+def test_a_task_may_have_several_metrics_and_roles():
     evaluated = run([variance()], seeds=[1, 2])
     assert evaluated.metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3 + ["rows"] * 3
     assert evaluated.metrics.column("n").to_pylist() == [3] * 9
@@ -139,7 +139,7 @@ def test_outcomes_are_the_items_of_every_seed_row_by_row():
     assert rows[1]["items"] == expected[:, 0].tolist()
 
 
-def test_outcomes_join_the_metrics_that_they_are_the_mean_of():
+def test_the_mean_of_outcomes_is_the_metric_with_the_same_keys():
     evaluated = run(crosslingual(ENGLISH, GERMAN), two_embeddings, seeds=[3, 5])
     keys = [name for name in SCHEMAS["outcomes"].names if name not in ("columns", "items")]
     values = {tuple(row[key] for key in keys): row["value"] for row in evaluated.metrics.to_pylist()}
@@ -177,7 +177,7 @@ def test_a_vector_that_is_not_finite_or_lacks_names_embedding_language_and_seed(
 
 
 @pytest.mark.parametrize(("name", "columns"), [("pearson", 2), ("median", 1)])
-def test_a_metric_is_measured_by_the_statistic_that_makes_it_again_from_its_outcomes(name, columns):
+def test_a_metric_that_its_statistic_does_not_reproduce_is_refused(name, columns):
     class Odd(Problem):
         def score(self, matrices):
             items = matrices["query"][:, :columns].squeeze()
@@ -190,12 +190,12 @@ def test_a_metric_is_measured_by_the_statistic_that_makes_it_again_from_its_outc
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1]])
-def test_seeds_must_be_distinct_and_some(seeds):
+def test_seeds_must_be_distinct_and_not_empty(seeds):
     with pytest.raises(ValueError, match="seeds are"):
         run([], seeds=seeds)
 
 
-def test_long_evaluations_tell_how_far_they_are(monkeypatch, caplog):
+def test_long_evaluations_log_progress(monkeypatch, caplog):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     with caplog.at_level(logging.INFO, logger="disent_core"):
         run(crosslingual(ENGLISH, GERMAN))

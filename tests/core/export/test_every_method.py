@@ -57,7 +57,7 @@ def test_every_route_of_a_folder_and_of_its_graph_gives_the_vectors_of_the_head(
     assert exported.written.graph_difference <= TOLERANCE
 
 
-def test_a_loaded_folder_is_its_head_to_the_bit_and_needs_nothing_beside_itself(exported, monkeypatch):
+def test_a_loaded_folder_is_self_contained_and_bitwise_equal_to_its_head(exported, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # an import of it fails
     loaded, model = disent.load(exported.folder, device="cpu"), exported.model
     assert (loaded.embeddings, loaded.fingerprint, loaded.seed) == (model.embeddings, model.fingerprint, model.seed)

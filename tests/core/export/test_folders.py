@@ -77,7 +77,7 @@ def test_a_card_is_read_by_the_hub_s_own_reader(facet):
     assert 'task="template"' in card.text
 
 
-def test_figures_stand_on_the_card_with_their_intervals_and_the_human_score(tmp_path):
+def test_the_card_shows_figures_with_intervals_and_gold_score(tmp_path):
     from huggingface_hub import ModelCard
 
     row = Measured("template_retrieval", "toy", "en", "meaning", "accuracy_at_1", 0.5, 0.4, 0.6, 80)
@@ -90,7 +90,7 @@ def test_figures_stand_on_the_card_with_their_intervals_and_the_human_score(tmp_
     assert [result.metric_value for result in card.data.eval_results] == [0.5, 0.7]
 
 
-def test_a_card_names_the_licence_and_the_training_corpora_with_theirs_and_keeps_them(tmp_path):
+def test_a_reexported_card_keeps_the_licences_of_model_and_corpora(tmp_path):
     from huggingface_hub import ModelCard
 
     data = [{"corpus": "massive", "licence": "CC-BY-4.0"}, {"corpus": "mine", "licence": None}]
@@ -132,13 +132,13 @@ def test_cards_of_tuned_encoders_and_taggers_state_the_precision(tmp_path):
         assert 1e-4 < exported.rounding.difference < 0.1
 
 
-def test_an_export_says_nothing_of_its_own_texts_that_are_cut(tmp_path, caplog):
+def test_an_export_logs_no_truncation_of_its_probe_texts(tmp_path, caplog):
     export_head(open_head(CASES["dream"](tmp_path), device="cpu"), tmp_path / "out", seed=3)
     assert "were cut" not in caplog.text
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "1_Router/template_0_Dense/model.safetensors"])
-def test_a_changed_byte_of_a_folder_is_named(facet, tmp_path, name):
+def test_the_check_names_a_changed_file(facet, tmp_path, name):
     copy = Path(shutil.copytree(facet, tmp_path / "copy"))
     data = bytearray((copy / name).read_bytes())
     data[-3] ^= 1
@@ -158,7 +158,7 @@ def test_the_check_reports_vectors_that_differ_from_the_export(facet, tmp_path):
         check_folder(copy)
 
 
-def test_an_export_forgets_the_code_that_its_encoder_names_on_a_hub(tmp_path):
+def test_an_export_drops_references_to_hub_code(tmp_path):
     settings = tmp_path / "config.json"
     settings.write_text('{"auto_map": {"AutoModel": "a/b--c.D"}, "layers": 1}', encoding="utf-8")
     forget_origin(tmp_path)
@@ -198,7 +198,7 @@ def test_embeddings_that_need_shipped_code_are_exported_on_request(tmp_path):
     np.testing.assert_array_equal(model.encode_query(TEXTS), vectors["meaning"])
 
 
-def test_code_of_a_folder_is_run_neither_by_a_check_nor_without_the_flag(tmp_path):
+def test_code_in_a_folder_runs_only_with_trust_remote_code(tmp_path):
     out = tmp_path / "out"
     export_head(open_head(CASES["fmda"](tmp_path), device="cpu"), out, seed=4)
     assert check_folder(out).routes == tuple(ALL)
@@ -209,7 +209,7 @@ def test_code_of_a_folder_is_run_neither_by_a_check_nor_without_the_flag(tmp_pat
         check_folder(out)
 
 
-def test_a_folder_with_code_has_all_of_it_and_nothing_of_disent(tmp_path):
+def test_shipped_code_is_complete_and_imports_nothing_from_disent(tmp_path):
     export_head(open_head(CASES["lexicon"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
     sources = {file.stem: file.read_text(encoding="utf-8") for file in (tmp_path / "out").glob("*.py")}
     nodes = [node for source in sources.values() for node in ast.walk(ast.parse(source))]
@@ -221,7 +221,7 @@ def test_a_folder_with_code_has_all_of_it_and_nothing_of_disent(tmp_path):
     }  # fmt: skip
 
 
-def test_embeddings_are_chosen_among_those_there_are(tmp_path):
+def test_only_existing_embeddings_can_be_exported(tmp_path):
     head = open_head(CASES["facet_first"](tmp_path), device="cpu")
     with pytest.raises(ValueError, match="no route 'form'; choose one of meaning, template, residual, language"):
         export_head(head, tmp_path / "out", seed=4, embeddings=["form"])
@@ -229,7 +229,7 @@ def test_embeddings_are_chosen_among_those_there_are(tmp_path):
     assert read_record(tmp_path / "out")["routes"] == ["template"]
 
 
-def test_vectors_that_would_differ_are_not_published(tmp_path, monkeypatch):
+def test_a_folder_with_differing_vectors_is_not_published(tmp_path, monkeypatch):
     monkeypatch.setattr("disent_core.export.folder.TOLERANCE", -1.0)
     with pytest.raises(TrainingError, match="its vectors would differ from the head's by"):
         export_head(open_head(CASES["facet_first"](tmp_path), device="cpu"), tmp_path / "out", seed=4)
@@ -379,7 +379,7 @@ def test_one_part_keeps_its_first_columns_all_dimensions_stay_and_too_few_for_al
         model.encode(TEXTS, truncate_dim=1)
 
 
-def test_nothing_but_a_truncation_sees_the_parts():
+def test_only_truncation_treats_parts_separately():
     matrix = torch.arange(33.0).view(3, 11)
     parts = side_by_side(matrix, WIDTHS)
     assert isinstance(parts, SideBySide)

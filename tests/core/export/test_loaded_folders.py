@@ -35,7 +35,7 @@ def test_a_loaded_folder_is_saved_as_the_same_folder(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["facet", "lexicon", "fine_tuned", "emu, head"])
-def test_no_weight_lies_in_a_folder_twice(case, tmp_path):
+def test_a_folder_stores_no_weight_twice(case, tmp_path):
     saved(case, tmp_path)
     assert not (tmp_path / "out" / REST).exists()
     assert read_record(tmp_path / "out")["weights"]
@@ -112,7 +112,7 @@ def leads_out(name):
         ),
     ],
 )
-def test_a_record_never_leads_out_of_its_folder_or_to_files_without_a_checksum(copy, change, problem):
+def test_a_record_with_outside_paths_or_unchecked_files_is_refused(copy, change, problem):
     record = read_record(copy)
     change(record)
     (copy / RECORD).write_text(json.dumps({**record, "checksum": checksum(record)}))
@@ -146,7 +146,7 @@ def test_an_unrelated_folder_and_a_single_weights_file_are_refused(tmp_path, fol
     assert weights.is_file()
 
 
-def test_a_folder_has_one_seed_and_its_own_encoder(folder):
+def test_a_folder_refuses_another_seed_or_encoder(folder):
     with pytest.raises(ValueError, match=r"not trained with seed 3; choose one of 4"):
         disent.load(folder, seed=3)
     with pytest.raises(ValueError, match="has its own encoder"):
@@ -164,7 +164,7 @@ def copied(case: str, place: Path) -> tuple[Path, np.ndarray]:
     return lone, vectors
 
 
-def test_a_head_that_reads_words_alone_is_loaded_without_its_encoder(tmp_path):
+def test_a_words_only_head_is_loaded_without_its_encoder(tmp_path):
     lone, vectors = copied("lexicon", tmp_path)
     model = disent.load(lone, device="cpu")
     np.testing.assert_array_equal(model.encode(TEXTS), vectors)
@@ -172,7 +172,7 @@ def test_a_head_that_reads_words_alone_is_loaded_without_its_encoder(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model", "any-name"])
-def test_a_copied_head_finds_its_encoder_beside_it_by_its_content(name, tmp_path):
+def test_a_copied_head_finds_an_adjacent_encoder_by_fingerprint(name, tmp_path):
     lone, vectors = copied("dream", tmp_path)
     shutil.copytree(tmp_path / "gone" / "model", lone.parent / name)
     np.testing.assert_array_equal(disent.load(lone, device="cpu").encode(TEXTS), vectors)

@@ -57,12 +57,12 @@ def test_a_table_in_eight_bits_has_the_vectors_of_its_head_and_ranks_texts_as_it
         assert loss(ours, expected).max() < 0.005
 
 
-def test_in_four_bits_nearly_every_nearest_text_is_the_same(head):
+def test_four_bit_vectors_stay_close_to_those_of_the_head(head):
     expected = vectors(head, 3)["meaning"]
     assert (loss(static.of_head(head, bits=4).encode(CORPUS), expected) < 0.005).mean() > 0.9
 
 
-def test_a_model_says_what_it_was_made_from(head):
+def test_a_static_model_records_its_provenance(head):
     model = static.of_head(head, 4, name="small", licence="CC-BY-4.0")
     assert model.languages == ("en", "de")
     assert model.header.parts == {"template": 7, "residual": 4}
@@ -171,7 +171,7 @@ def test_texts_of_the_new_language_find_their_translations(models):
     assert models[1].languages == (*models[0].languages, "xx")
 
 
-def test_every_row_that_the_model_had_stays_to_the_bit(models):
+def test_extending_a_model_keeps_its_rows_bitwise(models):
     model, extended = models
     numbers = np.flatnonzero(model.has_rows(np.arange(model.header.table_rows)))
     np.testing.assert_array_equal(extended.rows_of(numbers), model.rows_of(numbers))

@@ -84,7 +84,7 @@ def test_a_tagger_folder_has_a_hub_card_no_local_path_and_no_pickle(saved):
     assert [file for file in files if str(saved[1].parent).encode() in file.read_bytes()] == []
 
 
-def test_logits_that_would_differ_are_not_published(tmp_path, monkeypatch):
+def test_a_tagger_with_differing_logits_is_not_published(tmp_path, monkeypatch):
     def other(sentences, logits, length):
         return TaggerProbes(sentences, {"logits": np.ones_like(logits["logits"])}, length)
 
@@ -94,6 +94,6 @@ def test_logits_that_would_differ_are_not_published(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_tagger_has_no_embeddings_to_choose_from(tmp_path):
+def test_choosing_embeddings_of_a_tagger_is_refused(tmp_path):
     with pytest.raises(ValueError, match="has no embeddings to choose from"):
         disent.load(tagger(tmp_path), seed=3, device="cpu").save(tmp_path / "out", ["meaning"])

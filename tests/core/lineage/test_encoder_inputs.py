@@ -87,14 +87,14 @@ def test_distillation_never_trains_on_dev_or_test_texts(workspace):
     }  # fmt: skip
 
 
-def test_utterances_are_paired_by_id_and_those_that_are_also_measured_are_left_out(workspace):
+def test_utterances_are_paired_by_id_without_evaluation_texts(workspace):
     training = pairs(material_of(workspace, "specialist").training)
     assert training["massive", "de"] == [("play jazz", "spiel jazz")]
     held_out = [pairs(material_of(workspace, name).held_out) for name in ("specialist", "multi")]
     assert held_out[0] == held_out[1]
 
 
-def test_encoders_that_are_aligned_alike_share_one_aligned_encoder(workspace):
+def test_encoders_with_equal_alignment_settings_share_the_aligned_encoder(workspace):
     config = workspace.config
     first, multi, specialist = (config.encoders[name] for name in ("aligned", "multi", "specialist"))
     aligned_by = [settings.aligned_by(config) for settings in (first, multi, specialist)]
@@ -109,7 +109,7 @@ def taught(workspace):
     return workspace
 
 
-def test_both_steps_are_made_once_and_tell_what_they_saw(taught):
+def test_alignment_and_distillation_run_once_and_record_their_data(taught):
     with pytest.raises(EncoderError, match="Materialise the asset embeddings/aligned/aligned_aligned first"):
         make_encoder(taught, "multi")
     first, student = align(taught, "aligned"), make_encoder(taught, "multi")
@@ -133,7 +133,7 @@ def test_an_encoder_of_other_layers_has_a_copy_of_the_student(taught):
     assert [(file.name, file.read_bytes()) for file in files] == [(file.name, file.read_bytes()) for file in others]
 
 
-def test_more_translations_cost_the_teacher_the_new_sentences_and_make_another_encoder(taught):
+def test_new_translations_encode_only_new_sentences_and_change_the_encoder(taught):
     def made():
         return align(taught, "aligned"), make_encoder(taught, "multi")
 
@@ -149,7 +149,7 @@ ROWS = st.lists(st.tuples(*map(st.sampled_from, ("ab", "xyz", ("train", "dev", "
 
 
 @given(ROWS)
-def test_sentences_in_two_splits_are_counted_as_a_loop_counts_them(rows):
+def test_counting_sentences_in_two_splits_equals_a_loop(rows):
     frame = pl.DataFrame(rows, schema=["corpus", "source_key", "split"], orient="row")
     assert _in_two_splits(frame, "source_key") == loop_in_two_splits(rows)
 

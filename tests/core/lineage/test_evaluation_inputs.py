@@ -57,7 +57,7 @@ def test_untrained_methods_are_measured_once_per_scope_and_trained_ones_per_trai
     }
 
 
-def test_scopes_that_are_built_once_are_those_of_each_training_set(load):
+def test_shared_scopes_equal_scopes_built_per_training_set(load):
     config = load(TEXT.replace("unseen = false", "unseen = true"))
     shared = Scopes(config)
     for method in config.methods.values():
@@ -82,7 +82,7 @@ def test_scopes_of_a_named_set_are_pivot_pairs_further_pairs_then_languages(load
     assert scopes == [*pairs, *languages, "one-de-en-fr", "two-de-en"]
 
 
-def test_only_tasks_of_sets_are_for_three_languages_and_for_nothing_else():
+def test_only_set_tasks_apply_to_three_languages():
     tasks = [task(name) for name in TASKS]
     several, pair = (Scope("one", "utterances", "all", languages) for languages in (("de", "en", "fr"), ("de", "en")))
     of_sentences = replace(pair, is_of_sentence_pairs=True)
@@ -93,13 +93,13 @@ def test_only_tasks_of_sets_are_for_three_languages_and_for_nothing_else():
 QUICK = load_config(Path(__file__).parents[3] / "configs" / "massive_quick.toml")
 
 
-def test_numbers_made_before_hubness_could_be_set_are_up_to_date():
+def test_default_hubness_leaves_earlier_results_up_to_date():
     assert "hubness" not in repr(QUICK.evaluation)
     corrected = replace(QUICK, evaluation=replace(QUICK.evaluation, hubness=("none", "csls")))
     assert version(corrected) != version(QUICK)
 
 
-def test_an_engine_of_held_out_retrieval_counts_only_where_that_is_measured():
+def test_the_held_out_search_engine_counts_only_if_that_task_is_measured():
     assert "heldout_search" not in repr(QUICK.evaluation)
     for tasks, is_same in ((("heldout_retrieval",), False), (("tatoeba_retrieval",), True)):
         exact = replace(QUICK, evaluation=replace(QUICK.evaluation, tasks=tasks))
@@ -107,7 +107,7 @@ def test_an_engine_of_held_out_retrieval_counts_only_where_that_is_measured():
         assert (version(faiss) == version(exact)) is is_same
 
 
-def test_numbers_made_before_seeds_were_resampled_are_up_to_date_where_only_items_are():
+def test_results_without_seed_resampling_stay_valid_with_intervals_over_items():
     assert "intervals" not in repr(QUICK.evaluation)
     items, both = (
         replace(QUICK, evaluation=replace(QUICK.evaluation, intervals=over)) for over in ("items", "seeds_and_items")
@@ -120,7 +120,7 @@ def test_numbers_made_before_seeds_were_resampled_are_up_to_date_where_only_item
     assert comparisons_version(both) != comparisons_version(items)
 
 
-def test_the_configurations_of_figures_made_before_seeds_were_resampled_resample_items_as_then():
+def test_configurations_of_earlier_figures_still_resample_items_only():
     names = ("heldout", "massive_measures", "massive_search", "massive_similarity")
     later = {"disent.toml", *(f"configs/{name}.toml" for name in names)}
     published = {table.config for table in tables(ROOT)} - later
@@ -166,7 +166,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("claim", FIGURES)
-def test_figures_are_means_of_what_a_method_was_measured_on(claim):
+def test_headline_figures_are_means_over_measured_directions(claim):
     rows, figures = FIGURES[claim]
     assert headline(rows, EN_DE) == figures
 

@@ -115,19 +115,19 @@ def test_a_refresh_in_which_nothing_changed_writes_no_file(workspace):
     assert [file.path.name for file in history_files(workspace)] == ["000001-000001.parquet"]
 
 
-def test_numbers_that_differ_in_their_counts_alone_are_two(workspace):
+def test_numbers_with_different_pool_sizes_are_distinct(workspace):
     two = [{"settings": json.dumps({"pool_size": size}), "value": size / 100} for size in (10, 20)]
     assert [row["problem"] for row in refresh(workspace, *two)] == ["{}", "{} #2"]
     assert refresh(workspace, *reversed(two)) == []
 
 
-def test_a_method_that_is_not_configured_has_rows_without_origin(workspace):
+def test_rows_of_an_unconfigured_method_have_no_origin(workspace):
     (row,) = refresh(workspace, {})
     assert {row[part] for part in ("code", "data", "weights", "vectors")} == {None}
     assert (row["run_id"], row["config"], row["recorded_at"]) == ("run", "disent.toml", NOW)
 
 
-def test_files_are_merged_without_a_change_of_the_rows(workspace, monkeypatch):
+def test_merging_history_files_keeps_the_rows(workspace, monkeypatch):
     monkeypatch.setattr(tested, "MERGED_FILES", 3)
     for number in range(8):
         refresh(workspace, {"value": number / 10})
@@ -140,7 +140,7 @@ def test_files_are_merged_without_a_change_of_the_rows(workspace, monkeypatch):
     ]
 
 
-def test_files_that_lack_what_was_recorded_later_are_read_and_merged(workspace, monkeypatch):
+def test_history_files_without_newer_columns_are_read_and_merged(workspace, monkeypatch):
     monkeypatch.setattr(tested, "MERGED_FILES", 3)
     refresh(workspace, {"value": 0.0})
     path = history_files(workspace)[0].path
@@ -213,7 +213,7 @@ def test_a_damaged_history_file_is_logged_and_its_numbers_rerecorded(workspace, 
     assert recorded(workspace)[2:] == [(3, "changed", "gone", 0.2)]
 
 
-def test_a_damaged_file_that_was_put_back_counts_again(workspace, monkeypatch):
+def test_a_restored_history_file_counts_again(workspace, monkeypatch):
     monkeypatch.setattr(tested, "MERGED_FILES", 3)
     refresh(workspace, {"value": 0.1})
     path = history_files(workspace)[0].path

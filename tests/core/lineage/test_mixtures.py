@@ -165,7 +165,7 @@ def test_redefining_a_named_set_remeasures_only_its_metrics(workspace, change):
     assert gates[0] != gates[1]
 
 
-def test_the_gate_of_heads_states_other_content_for_mixtures_alone(workspace, monkeypatch):
+def test_the_gate_content_of_heads_changes_for_mixtures_only(workspace, monkeypatch):
     names = ("en-de", MIXTURE)
     pair, mixture = (head_spec.training_data(workspace, "toy", name).content for name in names)
     monkeypatch.setattr(head_spec, "mixture_version", lambda *_: ())
@@ -173,7 +173,7 @@ def test_the_gate_of_heads_states_other_content_for_mixtures_alone(workspace, mo
     assert (before[0] == pair, before[1] == mixture) == (True, False)
 
 
-def test_the_gate_looks_again_only_where_a_mixture_is_ranked(load):
+def test_the_gate_version_changes_only_with_ranked_mixtures(load):
     def version(pairs, methods):
         text = TEXT.replace(f'pairs = ["en-de", "{MIXTURE}", "all", "some"]', f"pairs = {pairs}")
         listed = text.replace('["centered", "infonce", "lexicon", "dream", "softmax"]', methods)
@@ -202,7 +202,7 @@ def test_a_head_trained_without_slots_has_only_a_meaning_and_explains_it(workspa
             head.encode([text_of("en", 0)], name, language="en")
 
 
-def test_methods_that_learn_templates_from_mates_alone_are_known(workspace):
+def test_facet_and_lexicon_methods_learn_templates_from_mates(workspace):
     from disent_core import methods
 
     presets = {(name, preset): (methods.method(name), settings) for name in methods.METHODS
@@ -213,7 +213,7 @@ def test_methods_that_learn_templates_from_mates_alone_are_known(workspace):
 
 
 @pytest.mark.parametrize(("recorded", "kept"), [({"mates": 0}, 1), ({"mates": 7}, 3), ({}, 3)])
-def test_a_head_with_mates_or_from_before_they_were_recorded_keeps_its_embeddings(recorded, kept):
+def test_a_head_with_mates_or_without_record_keeps_its_embeddings(recorded, kept):
     from disent_core import methods
 
     assert len(spec.learned(methods.method("lexicon").embeddings, recorded)) == kept

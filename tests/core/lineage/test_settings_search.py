@@ -43,7 +43,7 @@ def test_each_method_has_its_number_of_trials_each_with_values_of_its_space(load
         assert all(getattr(settings, key) in values for key, values in space.items())
 
 
-def test_more_trials_keep_those_that_were_drawn_and_another_seed_draws_others(load):
+def test_more_trials_keep_earlier_ones_and_another_seed_changes_them(load):
     few, many = trials(load(GOOD)), trials(load(GOOD.replace("trials = 4", "trials = 8")))
     assert {name: many[name] for name in few} == few
     assert len({repr(settings) for settings in many.values()}) > 6
@@ -51,7 +51,7 @@ def test_more_trials_keep_those_that_were_drawn_and_another_seed_draws_others(lo
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_search_that_could_choose_nothing_is_refused(load, mistake):
+def test_an_invalid_settings_search_is_refused(load, mistake):
     good, bad, message = MISTAKES[mistake]
     with pytest.raises(ConfigError, match=message):
         load(GOOD.replace(good, bad))
@@ -91,7 +91,7 @@ def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
     assert outcomes == {"rows_are_unique": True, "one_trial_of_each_method_is_chosen": False}
 
 
-def test_a_search_without_the_figures_that_decide_says_what_they_need(load, tmp_path):
+def test_the_error_of_missing_decision_figures_names_the_needed_table(load, tmp_path):
     workspace = Workspace(load(GOOD), tmp_path / "home")
     for method in ("cca", "cca_trial_1", "lexicon", *(f"lexicon_trial_{number}" for number in (1, 2, 3))):
         rows = [metric(method, "crosslingual_retrieval", on, 0.5) for on in ("en-de", "de-en")]
@@ -106,7 +106,7 @@ def test_one_trial_of_each_method_is_chosen():
     assert [row["is_chosen"] for row in choose(rows)] == [False, True, True, False]
 
 
-def test_only_an_encoder_with_trials_has_the_step(load, tmp_path):
+def test_only_an_encoder_with_trials_has_a_settings_search_step(load, tmp_path):
     keys = [
         {output.key for step in steps(Workspace(load(text), tmp_path)) for output in step.made}
         for text in (GOOD, GOOD.partition("[settings_search]")[0])

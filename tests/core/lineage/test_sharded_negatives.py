@@ -66,7 +66,7 @@ def test_shards_give_the_files_of_one_shard_and_leave_nothing(workspace, monkeyp
     assert not [path for path in (workspace.home / "shards").rglob("*") if path.is_file()]
 
 
-def test_a_killed_step_leaves_no_table_and_goes_on_with_the_shards_that_it_had(workspace, monkeypatch):
+def test_a_killed_step_leaves_no_table_and_resumes_from_its_finished_shards(workspace, monkeypatch):
     expected = made_in_one_shard(workspace)
     script = textwrap.dedent(KILLED_IN_ITS_THIRD_SHARD)
     command = [sys.executable, "-c", script, str(workspace.home.parent)]

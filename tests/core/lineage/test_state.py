@@ -80,7 +80,7 @@ def test_another_version_makes_a_step_stale(lineage):
     assert lineage.shown()[0] == ("stale", ("corpora/utterances [en]: its code or settings have changed",))
 
 
-def test_inputs_that_come_and_go_make_a_step_stale(lineage):
+def test_added_and_removed_inputs_make_a_step_stale(lineage):
     other = step_of(("targets", "masked"), FILES, lineage.workspace.home, ("en", "de"))
     lineage.end = linked([other, step_of(lineage.end.key, other.key, lineage.workspace.home)], [FROM_OUTSIDE])[1]
     assert lineage.shown()[2][1] == (
@@ -97,20 +97,20 @@ def test_a_lost_file_is_missing_and_a_damaged_record_is_ignored(lineage):
     assert tested.read_record(lineage.workspace, ("corpora", "utterances"), "en") is None
 
 
-def test_a_failure_counts_until_what_the_step_reads_has_changed(lineage):
+def test_a_failure_is_stale_once_its_input_changes(lineage):
     lineage.make(lineage.table, "de", "content of de", error="line 3")
     assert lineage.shown()[1] == ("failed", ("line 3",))
     lineage.publish("2")
     assert lineage.shown()[1][0] == "stale"
 
 
-def test_results_without_records_are_not_called_missing(lineage, tmp_path):
+def test_results_without_records_are_stale_and_not_missing(lineage, tmp_path):
     for path in (lineage.workspace.home / "records").rglob("*.json*"):
         path.unlink()
     assert lineage.shown() == [("stale", (tested.NOT_RECORDED,))] * 3
 
 
-def test_inputs_that_are_stale_and_not_chosen_are_named(lineage):
+def test_unselected_stale_inputs_are_named(lineage):
     lineage.publish("2")
     steps = {"/".join(step.key): step for step in (lineage.table, lineage.end)}
     chosen = [("warehouse/database", None)]

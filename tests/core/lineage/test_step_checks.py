@@ -154,7 +154,7 @@ def test_repeated_rows_are_counted_in_reused_tables(tmp_path):
     ]
 
 
-def test_a_gate_warns_of_a_table_that_is_empty_everywhere():
+def test_a_gate_warns_if_a_table_is_empty_in_all_partitions():
     filled = [((*MATES, "en-de"), 0, "a"), ((*MATES, "en-es"), 3, "b")]
     assert failed(gate_result("e", filled)) == set()
     (outcome,) = gate_result("e", [*filled, ((*ALIGNED, "en-de"), 0, "c"), ((*SWITCHED, "de-en"), 0, "d")]).checks

@@ -101,7 +101,7 @@ EQUAL = torch.eye(ROWS, dtype=torch.bool)
 EQUAL[0, 4] = EQUAL[4, 0] = True
 
 
-def test_symmetric_softmax_equals_a_loop_that_skips_pairs_with_an_equal_text():
+def test_symmetric_softmax_equals_a_loop_without_equal_texts():
     left, right = vectors(1), vectors(2)
     a, b = left.tolist(), right.tolist()
     expected = []

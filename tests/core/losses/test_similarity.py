@@ -58,7 +58,7 @@ def test_info_nce_both_ways_equals_loops_over_candidates(seed, size, temperature
     assert actual.tolist() == pytest.approx(expected)
 
 
-def test_hinged_cosine_has_no_gradient_once_rows_are_apart():
+def test_hinged_cosine_has_zero_gradient_for_dissimilar_rows():
     left = torch.tensor([[1.0, 0.0]], requires_grad=True)
     similarity.hinged_cosine(left, torch.tensor([[-1.0, 0.1]])).sum().backward()
     assert left.grad is not None
@@ -111,7 +111,7 @@ def test_mean_pairwise_cosine_equals_a_loop_over_pairs(diagonal, seed, size, dat
     assert actual.tolist() == pytest.approx(expected, abs=1e-9)
 
 
-def test_zero_rows_are_similar_to_nothing_and_have_a_finite_gradient():
+def test_zero_rows_have_cosine_zero_and_a_finite_gradient():
     left = torch.zeros(1, 3, requires_grad=True)
     similarity.cosine(left, torch.ones(1, 3)).sum().backward()
     assert torch.isfinite(left.grad).all()

@@ -106,7 +106,7 @@ def test_a_text_of_special_tokens_alone_scores_zero(config):
     assert left.paired(right.take(np.array([0, 1]))).tolist() == [0, 0]
 
 
-def test_opposite_texts_and_texts_without_a_token_that_counts_score_zero():
+def test_opposite_texts_and_texts_without_counted_tokens_score_zero():
     bank = StateBank(VectorBank([torch.ones(3, 2)]), torch.tensor([0]), torch.tensor([3]))
     opposite = replace(bank, values=VectorBank([-torch.ones(3, 2)]))
     assert matrix_of(bank).similarity(matrix_of(opposite)).tolist() == [[0]]
@@ -208,7 +208,7 @@ def test_retrieval_scores_a_late_interaction_with_one_entry_a_text():
         evaluated([problem], lambda texts, seed: {"sentence": random_matrix([3])})
 
 
-def test_a_problem_that_knows_matrices_alone_leaves_a_late_interaction_out():
+def test_a_matrix_only_problem_skips_late_interactions():
     @dataclass(frozen=True, kw_only=True, eq=False)
     class Mean(Problem):
         def score(self, matrices):

@@ -62,7 +62,7 @@ def random_matrix(seed, rows=7, dim=DIM):
 
 
 @pytest.mark.parametrize("language", ["en", "de", "es"])
-def test_the_mean_of_training_texts_is_taken_away(language):
+def test_centering_subtracts_the_mean_of_training_texts(language):
     data = world("en-de", "en-es").data
     training = np.unique(language_rows(data, language)[0], axis=0)  # English is in both pairs, and counts once
     texts = random_matrix(1)
@@ -70,7 +70,7 @@ def test_the_mean_of_training_texts_is_taken_away(language):
     np.testing.assert_allclose(embedded, texts - training.mean(axis=0), atol=1e-5)
 
 
-def test_transductive_centering_takes_the_mean_of_the_embedded_texts_away():
+def test_transductive_centering_subtracts_the_mean_of_embedded_texts():
     texts = random_matrix(0)
     solution = unseeded.Solved(closed_form_head.subtract_mean, {}, CenteredConfig(source="test"))
     embedded = solution.embed(features(texts, "xx"), None)["sentence"]
@@ -99,7 +99,7 @@ def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize(("pair", "pivot"), [("en-de", "en"), ("de-en", "en"), ("fr-de", "fr")])
-def test_english_or_else_the_first_language_stays_as_it_is(pair, pivot):
+def test_the_pivot_language_is_unchanged_and_is_english_by_preference(pair, pivot):
     solution, texts = solved(PROJECTION, world(pair).data, ProjectionConfig()), random_matrix(3)
     np.testing.assert_array_equal(solution.embed(features(texts, pivot), None)["sentence"], texts.astype(np.float32))
     assert not np.allclose(solution.embed(features(texts, "de"), None)["sentence"], texts)
@@ -128,7 +128,7 @@ def test_the_transductive_map_gives_both_sides_the_mean_zero_and_else_the_same(l
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_a_language_that_was_not_trained_on_is_named_beside_the_known(method):
+def test_the_error_of_an_untrained_language_lists_the_known_ones(method):
     solution = solved(method, world().data, method.presets["paper"])
     with pytest.raises(TrainingError, match=r"'ja', only of de, en\. Train it on a pair"):
         solution.embed(features(random_matrix(0), "ja"), None)
@@ -145,7 +145,7 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_a_head_is_solved_once_and_embeds_from_its_file_as_from_memory(files, method):
+def test_a_closed_form_head_is_solved_once_and_reloads_identically(files, method):
     run, data = head(method), world().data
     reports = [train_head(run, files, lambda: data, device="cpu") for _ in range(2)]
     assert [(report.steps, report.is_reused) for report in reports] == [(1, False), (0, True)]
@@ -157,7 +157,7 @@ def test_a_head_is_solved_once_and_embeds_from_its_file_as_from_memory(files, me
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_a_checkpoint_of_the_same_run_is_replayed_and_any_other_is_not(files, method):
+def test_only_a_checkpoint_of_the_same_run_is_replayed(files, method):
     path = files.checkpoint
 
     def fit(run):
@@ -257,7 +257,7 @@ def test_cca_refuses_a_mixture_of_pairs():
 
 
 @pytest.mark.parametrize("layers", ["linear", "mlp"])
-def test_the_contrast_equals_a_loop_that_leaves_out_pairs_with_an_equal_text(layers):
+def test_the_contrast_equals_a_loop_without_equal_texts(layers):
     torch.manual_seed(0)
     head = InfoNceHead(6, 2, InfoNceConfig(layers=layers, units=5, temperature=0.5))
     vectors = torch.randn(2, 4, 6)

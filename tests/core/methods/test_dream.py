@@ -162,7 +162,7 @@ def gradients(model, loss):
     return {name: value for name, value in zip(names, derivatives, strict=True) if value is not None}
 
 
-def test_reversal_gives_the_maps_the_opposite_gradient_and_the_discriminator_its_own():
+def test_gradient_reversal_negates_the_gradient_of_the_maps_only():
     batch = batch_of(*SIDES)
     reversed_, negative = meat(adversarial="grad_reversal"), meat(adversarial="negative_ce")
     actual = gradients(reversed_, reversed_(batch)["adversarial"])
@@ -173,7 +173,7 @@ def test_reversal_gives_the_maps_the_opposite_gradient_and_the_discriminator_its
         assert torch.allclose(actual[name], sign * value), name
 
 
-def test_only_reversal_has_no_step_of_the_adversary_alone():
+def test_only_gradient_reversal_has_no_separate_adversary_step():
     assert {mode: meat(adversarial=mode).adversary for mode in MODES} == {
         "uniform_ce": "discriminator",
         "grad_reversal": "",
@@ -271,7 +271,7 @@ def test_every_variant_equals_a_loop_over_pairs(variant, separation):
 @pytest.mark.parametrize("diagonal", [False, True])
 @pytest.mark.parametrize("scope", ["same_language", "batch"])
 @pytest.mark.parametrize("partner", ["same_language", "random_batch_row", "half_batch"])
-def test_clusters_equal_a_loop_over_rows_with_any_partners(partner, scope, diagonal):
+def test_cluster_terms_equal_a_loop_for_every_partner_setting(partner, scope, diagonal):
     check(oracle("dream_oracle", partner=partner, intra_class_scope=scope, intra_class_diagonal=diagonal))
 
 
@@ -280,7 +280,7 @@ def test_clusters_equal_a_loop_over_rows_with_any_partners(partner, scope, diago
     [("alone2", "dream_oracle", 2), ("alone3", "dream_oracle", 3), ("alone4", "meat_oracle", 1),
      ("alone5", "dream_oracle", 3)],
 )  # fmt: skip
-def test_the_authors_lone_objectives_keep_some_terms_of_the_base(variant, base, kept):
+def test_single_objective_variants_keep_some_base_terms(variant, base, kept):
     model = oracle(base, variant=variant)
     check(model)
     assert len(set(model(oracle_batch(model))) - {"intra_class", "inter_class"}) == kept

@@ -69,7 +69,7 @@ def test_terms_and_gradient_are_those_of_autograd(batch, weights, has_biases):
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-6), ("bfloat16", 1e-3)])
-def test_the_gradient_is_that_of_autograd_in_each_precision(precision, tolerance):
+def test_the_written_gradient_equals_autograd_in_each_precision(precision, tolerance):
     torch.manual_seed(0)
     head = DreamHead(64, 4, CONFIG)
     set_precision(head, precision)
@@ -90,7 +90,7 @@ def trained(path, head, config, seeds):
 
 
 @pytest.mark.parametrize("weights", [{}, {"meaning_random": 0.3}], ids=str)
-def test_heads_that_are_trained_by_it_are_those_of_autograd(tmp_path, weights):
+def test_training_with_the_written_gradient_equals_autograd(tmp_path, weights):
     config = replace(CONFIG, weights=weights)
     epochs, heads = trained(tmp_path / "written", DreamHead, config, (3, 4))
     assert not ByAutograd(DIM, 3, config).has_gradient
@@ -104,7 +104,7 @@ def test_heads_that_are_trained_by_it_are_those_of_autograd(tmp_path, weights):
             assert torch.allclose(heads[seed][name], value, atol=1e-4), name
 
 
-def test_a_cpu_trains_by_it_one_seed_like_several(tmp_path, monkeypatch):
+def test_on_a_cpu_one_seed_trains_like_several(tmp_path, monkeypatch):
     monkeypatch.setattr(stacked, "_step", None)
     _, together = trained(tmp_path / "together", DreamHead, CONFIG, (3, 4))
     for seed in (3, 4):
@@ -123,6 +123,6 @@ def test_a_cpu_trains_by_it_one_seed_like_several(tmp_path, monkeypatch):
     ],
     ids=lambda value: value if isinstance(value, dict) else None,
 )
-def test_it_is_written_for_the_papers_terms_and_partners_in_the_batch(method, changes, has):
+def test_the_written_gradient_covers_paper_terms_with_in_batch_partners(method, changes, has):
     config = replace(method.presets["fast"], **changes)
     assert trainer(method).head(DIM, 2, config).has_gradient is has

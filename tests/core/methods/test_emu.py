@@ -123,7 +123,7 @@ def test_the_terms_of_a_batch_equal_loops_over_utterances(switches):
         assert values(terms) == pytest.approx(loop_terms(emu, batch), abs=1e-6)
 
 
-def test_an_utterance_without_translation_has_no_part_in_the_adversary():
+def test_an_utterance_without_translation_is_skipped_by_the_adversary():
     emu = task(adversary="translation", gamma=0.5).eval()
     batch = dict(emu.batches(0)[0])
     batch["adversarial"] = batch["adversarial"].clone()
@@ -164,7 +164,7 @@ def test_every_weight_of_the_discriminator_is_within_the_clip_after_each_update(
     assert all(largest <= clip for largest in seen)
 
 
-def test_the_discriminators_updates_lower_its_loss_and_a_step_of_the_encoder_raises_it():
+def test_discriminator_updates_lower_its_loss_and_encoder_steps_raise_it():
     emu = task(gamma=1e3, clip=1.0, learning_rate=0.01).eval()  # without dropout
     batch = emu.batches(0)[0]
     repeated = {name: value[:, -1:].expand(-1, 6) for name, value in batch.items() if value.ndim == 2}
@@ -227,7 +227,7 @@ def language_of(data, row):
     return data.texts[row].split()[1]
 
 
-def test_labelled_utterances_are_english_and_adversarial_ones_of_one_other_language_an_update():
+def test_adversarial_utterances_of_an_update_share_one_non_english_language():
     emu = task()
     languages = set()
     for batch in emu.batches(0):
@@ -246,7 +246,7 @@ def test_every_epoch_has_each_labelled_utterance_once_in_a_new_order():
     assert not torch.equal(first, second)
 
 
-def test_the_parallel_adversary_is_the_translation_by_id_unless_two_corpora_have_the_id():
+def test_the_parallel_adversary_is_the_translation_with_the_same_unambiguous_id():
     emu = task(adversary="translation")
     for batch in emu.batches(0):
         for left, right in zip(
@@ -271,7 +271,7 @@ def test_the_parallel_adversary_is_the_translation_by_id_unless_two_corpora_have
         (world("de-es"), {}, {"de"}, ["es"]),  # without English the first language is the training language
     ],
 )
-def test_languages_have_their_roles(toy, chosen, labelled, adversaries):
+def test_language_settings_determine_labelled_and_adversarial_languages(toy, chosen, labelled, adversaries):
     roles = intent_data(toy.data, **chosen)
     assert {language_of(roles, row) for row in roles.labelled.tolist()} == labelled
     assert [language_of(roles, int(pool[0])) for pool in roles.adversarial] == adversaries
@@ -299,7 +299,7 @@ def test_an_oversized_batch_equals_a_batch_of_all_examples():
     assert all(torch.equal(whole[name], huge[name]) for name in whole)
 
 
-def test_a_pool_draws_the_same_label_never_the_utterance_itself_and_needs_two_labels():
+def test_label_pools_draw_partners_by_label_and_need_two_labels():
     labels = torch.tensor([-1, 2, 0, 1, 1, 0, 2, 2, 4])
     pool = LabelPool(torch.arange(1, 9), labels)
     rows = torch.arange(1, 9).repeat(2000)
@@ -330,7 +330,7 @@ def test_siamese_partners_are_of_both_kinds_and_n_pair_has_one_positive_and_four
         assert (emu.data.labels[batch["negatives"]] != labels.unsqueeze(1)).all()
 
 
-def test_the_dev_accuracy_leaves_the_translation_out():
+def test_the_dev_accuracy_skips_the_translation():
     vectors = [torch.eye(3), torch.eye(3) + 0.01]
     labels = [torch.tensor([0, 1, 2])] * 2
     assert intent_accuracy(vectors, labels) == 0

@@ -110,7 +110,7 @@ def test_every_facet_loss_equals_loops_over_pairs_mates_and_candidates(weight):
 
 
 @pytest.mark.parametrize("candidates", ["other_language", "all_languages"])
-def test_mates_that_differ_by_their_residual_do_not_move_templates_and_change_no_loss(candidates):
+def test_mates_differing_by_residual_give_templates_no_gradient(candidates):
     model, free = (task(candidates=candidates, mates_differ_by=by) for by in ("residual", "all_parts"))
     batch = model.batches(0)[0]
     rows = torch.nn.functional.normalize(random_rows(4, len(batch.pairs), 3, seed=0), dim=-1)
@@ -219,7 +219,7 @@ def test_trained_parts_have_equal_means_in_both_languages(tmp_path, changes):
     assert sorted(set(embedded["language"].sum(axis=1))) == [1.0]
 
 
-def test_without_erasure_the_means_of_the_languages_differ_and_words_need_the_texts(tmp_path):
+def test_without_erasure_language_means_differ(tmp_path):
     config, _ = trained(tmp_path, without=("erasure",))
     head = saved(tmp_path, config)
     english, german = torch.from_numpy(head.embed(features(), 0)["meaning"]).split(12)
@@ -343,7 +343,7 @@ def test_training_lowers_the_loss_of_the_first_facet(tmp_path, precision):
     assert all(after < before for before, after in zip(first, last, strict=True))
 
 
-def test_translations_alone_need_no_template_pairs(tmp_path):
+def test_training_on_translations_only_needs_no_template_pairs(tmp_path):
     config = FacetFirstConfig(**UNITS, max_epochs=1, without=("template_contrast", "mate_negatives"))
     data = replace(world().data, template_pairs={})
     epochs = list(trainer(FACET_FIRST).fit(data, config, Fit([0], tmp_path / "x", "run")))

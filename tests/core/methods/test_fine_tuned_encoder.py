@@ -67,7 +67,7 @@ def features(data, texts, language="en"):
 @pytest.mark.parametrize(
     ("pooling", "layer"), [("mean", -1), ("cls", -1), ("pooler", -1), ("mean", 1), ("cls", 0), ("mean", (0, 1))]
 )
-def test_an_encoder_that_is_not_yet_tuned_gives_the_frozen_encoders_vectors(files, pooling, layer):
+def test_an_untuned_encoder_gives_the_vectors_of_the_frozen_one(files, pooling, layer):
     untuned = HuggingFaceConfig(name="tiny", path=str(files.folder), pooling=pooling, layer=layer, max_length=8)
     source = TunableEncoder(replace(files, pooling=pooling, layer=layer, max_length=8), "cpu")
     frozen = np.zeros((len(TEXTS), source.dim), np.float32)
@@ -93,7 +93,7 @@ def test_every_weight_gets_a_gradient_except_frozen_token_embeddings(files):
         assert without == (set() if train_embeddings else {"model.embeddings.word_embeddings.weight"})
 
 
-def test_recomputed_states_give_the_gradient_of_the_whole_batch_with_the_same_dropout(files, monkeypatch):
+def test_recomputation_gives_the_whole_batch_gradient_with_equal_dropout(files, monkeypatch):
     monkeypatch.setattr("disent_core.encoders.fine_tunable._GROUP", {"cpu": 2})
     texts, gradients = torch.tensor([[0, 1], [2, 3], [4, 5]]), {}
     for recompute in (False, True):
@@ -107,7 +107,7 @@ def test_recomputed_states_give_the_gradient_of_the_whole_batch_with_the_same_dr
         torch.testing.assert_close(cached, whole, rtol=1e-6, atol=1e-8)
 
 
-def test_recomputing_keeps_the_states_of_no_group(files, monkeypatch):
+def test_recomputation_runs_every_group_twice(files, monkeypatch):
     source, runs = TunableEncoder(files, "cpu", recompute=True).train(), []
     run = source._run
     monkeypatch.setattr(source, "_run", lambda inputs, rows: runs.append(len(rows)) or run(inputs, rows))
@@ -139,7 +139,7 @@ def test_overlong_texts_are_logged_and_an_excessive_max_length_is_refused(files,
     assert "4 of 6 texts are longer than 4 tokens and were cut" in caplog.text
 
 
-def test_dropout_is_on_in_training_unless_it_is_left_out(files):
+def test_dropout_is_on_in_training_unless_disabled(files):
     rows = torch.arange(len(TEXTS))
     for dropout in (True, False):
         source = TunableEncoder(files, "cpu", dropout=dropout)
@@ -161,7 +161,7 @@ def test_training_lowers_its_loss(name, tune, data, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["emu", "fine_tuned"])
-def test_layers_above_the_one_that_is_read_stay_as_they_are(name, data, files, tmp_path):
+def test_layers_above_the_configured_one_are_not_tuned(name, data, files, tmp_path):
     inner = replace(data, encoder=replace(files, layer=1))
     list(run(name, inner, settings(name), tmp_path / "run", (0,)))
     before = dict(TunableEncoder(files, "cpu").named_parameters())
@@ -181,7 +181,7 @@ def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
 @pytest.mark.parametrize(
     ("name", "tune"), [("emu_no_discriminator", "head"), ("emu_no_discriminator", "encoder"), ("emu", "head")]
 )
-def test_gamma_tells_with_a_discriminator_only(name, tune, data, tmp_path):
+def test_gamma_has_an_effect_only_with_a_discriminator(name, tune, data, tmp_path):
     for folder, gamma in (("small", 0.0), ("large", 100.0)):
         list(run(name, data, settings(name, tune=tune, gamma=gamma), tmp_path / folder, (0,)))
     small, large = kept(tmp_path / "small"), kept(tmp_path / "large")
@@ -249,7 +249,7 @@ def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_p
     assert not any("word_embeddings" in name or "classifier" in name for name in names)
 
 
-def test_the_content_of_a_file_stands_for_its_weights(data, tmp_path):
+def test_equal_weights_have_equal_content_hashes(data, tmp_path):
     config, contents = settings("softmax", tune="head"), []
     for name, variant in (("a", config), ("b", config), ("c", replace(config, learning_rate=0.1))):
         (tmp_path / name).mkdir()
@@ -257,7 +257,7 @@ def test_the_content_of_a_file_stands_for_its_weights(data, tmp_path):
     assert contents[0] == contents[1] != contents[2]
 
 
-def test_weights_of_another_encoder_missing_seeds_and_missing_texts_are_errors(data, files, tmp_path):
+def test_loading_with_another_encoder_or_embedding_without_seed_or_texts_fails(data, files, tmp_path):
     config = settings("fine_tuned")
     saved("fine_tuned", data, config, tmp_path)
     method = METHODS["fine_tuned"]
@@ -327,7 +327,7 @@ def test_only_a_map_over_frozen_vectors_needs_no_encoder(name):
 
 
 @pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("fine_tuned", "encoder")])
-def test_a_head_goes_from_its_inputs_to_its_files(name, tune, data, tmp_path):
+def test_a_tuned_head_is_trained_saved_and_reused(name, tune, data, tmp_path):
     head = HeadSpec(
         name=name, method=METHODS[name], settings=settings(name, tune=tune), encoder="tiny", trained_on="en-de",
         seeds=(0, 1), data_fingerprint="data", encoder_fingerprint="tiny",

@@ -51,21 +51,21 @@ def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_without_leaves_out_the_terms_of_its_group_and_no_other(group):
+def test_without_removes_exactly_the_terms_of_its_group(group):
     batch = batch_of_pairs()
     everything, rest = head()(batch), head(without=(group,))(batch)
     assert set(everything) - set(rest) == GROUPS[group]
     assert all(torch.equal(rest[name], everything[name]) for name in rest)
 
 
-def test_gradients_reach_every_parameter_of_the_paper_preset_but_the_keys_bias():
+def test_gradients_reach_every_parameter_except_the_key_bias():
     model = head()
     sum(model(batch_of_pairs()).values()).backward()
     still = {name for name, value in model.named_parameters() if value.grad is None or not value.grad.abs().sum() > 0}
     assert still == {"attention.key.bias"}
 
 
-def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
+def test_bfloat16_products_change_terms_only_by_rounding():
     model, batch = head().float(), batch_of_pairs()
     single = {name: value.float() if value.is_floating_point() else value for name, value in batch.items()}
     expected = values(model(single))
@@ -75,7 +75,7 @@ def test_bfloat16_products_move_no_term_by_more_than_their_rounding():
     assert actual != pytest.approx(expected, abs=1e-6)
 
 
-def test_negatives_are_drawn_only_where_something_is_contrasted():
+def test_negatives_are_drawn_only_with_a_contrast_term():
     assert draws(FmdaConfig()) == ("negative",)
     assert draws(FmdaConfig(without=("contrast",))) == ()
 
@@ -237,7 +237,7 @@ def both_directions(source, target):
     return sum(i == j for i, j in zip(nearest, (*places, *places), strict=True)) / len(nearest)
 
 
-def test_the_curve_counts_on_and_names_the_terms_of_stage_1(whole):
+def test_the_curve_numbers_epochs_across_stages_and_prefixes_stage_1_terms(whole):
     _, epochs = whole
     assert [epoch.number for epoch in epochs] == list(range(1, len(epochs) + 1))
     steps = [epoch.steps for epoch in epochs]
@@ -251,7 +251,7 @@ def test_the_curve_counts_on_and_names_the_terms_of_stage_1(whole):
     assert not any(name.startswith("stage_1_") for name in epochs[-1].terms["train"])
 
 
-def test_each_stage_stops_every_seed_by_itself(tmp_path):
+def test_each_stage_applies_patience_per_seed(tmp_path):
     epochs = list(run(tmp_path, config(max_epochs=60, learning_rate=0.2)))
     for wanted in (True, False):
         of_stage = [epoch for epoch in epochs if is_first(epoch) == wanted]
@@ -277,7 +277,7 @@ def test_a_run_that_was_cut_off_in_either_stage_goes_on_to_the_same_bits(whole, 
         assert maps_that_moved(best_parameters(tmp_path / name), best_parameters(whole[0] / name)) == set()
 
 
-def test_weights_are_those_of_the_names_in_the_curve(tmp_path):
+def test_term_weights_use_the_names_of_the_curve(tmp_path):
     settings = config(weights={"stage_1_template_contrast": 0.0, "meaning_contrast": 2.0}, max_epochs=1)
     first, second = run(tmp_path, settings)
     for epoch, weights in ((first, {"stage_1_template_contrast": 0.0}), (second, {"meaning_contrast": 2.0})):

@@ -24,7 +24,7 @@ def fitted(vectors, labels, **settings):
 
 
 @given(st.integers(2, 4), st.integers(0, 1000))
-def test_after_it_all_languages_have_the_same_mean(languages, seed):
+def test_erasure_gives_all_languages_the_same_mean(languages, seed):
     vectors, labels = worlds(languages, seed=seed)
     vectors = vectors.double()
     erased = fitted(vectors, labels)(vectors)
@@ -45,7 +45,7 @@ def test_erasure_removes_one_dimension_less_than_languages_and_is_idempotent():
     assert torch.allclose(eraser(once), once)
 
 
-def test_the_smallest_variances_are_erased_up_to_the_share_that_is_not_kept():
+def test_kept_variance_erases_the_directions_of_smallest_variance():
     vectors = torch.diag(torch.tensor([4.0, 3.0, 2.0, 0.6, 0.5, 0.2, 0.1]).double().sqrt())
     vectors = torch.cat([vectors, -vectors]).repeat(2, 1)  # the last two hold 0.3 of 10.4
     kept = fitted(vectors, torch.arange(2).repeat_interleave(14), kept_variance=0.95)(vectors)
@@ -66,7 +66,7 @@ def test_kept_variance_hides_language_in_low_variance_directions():
     assert read(0.95) == pytest.approx(0.5, abs=0.05)
 
 
-def test_every_language_counts_the_same_whatever_number_of_texts_it_has():
+def test_erasure_weighs_languages_equally_whatever_their_number_of_texts():
     vectors, labels = worlds(2, texts=200)
     vectors = vectors.double()
     often = torch.cat([torch.arange(len(labels)), *[torch.nonzero(labels == 1).squeeze(1)] * 3])

@@ -64,7 +64,7 @@ def test_both_contrasts_equal_loops_over_pairs_and_candidates(config):
     assert values(terms) == pytest.approx(expected, abs=1e-5)
 
 
-def test_translations_are_contrasted_with_the_texts_of_both_languages_if_all_are_candidates():
+def test_all_languages_candidates_include_texts_of_both_sides():
     config = replace(SMALL, candidates="all_languages")
     model = task(config)
     batch = model.batches(0)[0]
@@ -73,7 +73,7 @@ def test_translations_are_contrasted_with_the_texts_of_both_languages_if_all_are
     assert values(model.loss(batch)[0])["meaning_contrast"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():
+def test_an_epoch_has_every_training_pair_once_with_one_of_its_mates():
     model, seen = task(), []
     for batch in model.batches(3):
         assert torch.equal(batch.pairs[: len(batch.chosen)], model.data.pairs["train"][batch.chosen])
@@ -85,7 +85,7 @@ def test_a_pass_has_every_training_pair_once_with_one_of_its_own_mates():
     assert any(len(batch.pairs) > len(batch.mate_of) for batch in model.batches(3))
 
 
-def test_mates_are_translations_of_the_pair_that_they_are_numbered_by():
+def test_mates_belong_to_the_numbered_pair():
     mates = DATA.mates["train"]
     languages = [
         [DATA.languages[int(DATA.splits["train"].language[side][pair])] for pair in mates.pair] for side in SIDES
@@ -97,7 +97,7 @@ def test_mates_are_translations_of_the_pair_that_they_are_numbered_by():
     assert mates.pair.tolist() == sorted(mates.pair.tolist())
 
 
-def test_words_of_dev_and_of_too_few_texts_are_not_trained():
+def test_dev_words_and_rare_words_are_not_trained():
     model = task(replace(SMALL, at_least=4))
     trained_on = torch.cat([model.data.pairs["train"].flatten(), model.data.mates.flatten()]).unique()
     frequency = model.data.bags.take(trained_on).row_frequencies()
@@ -141,7 +141,7 @@ def test_training_brings_translations_together(tmp_path):
     assert epochs[-1].terms["train"]["meaning_contrast"][0] < epochs[0].terms["train"]["meaning_contrast"][0] / 3
 
 
-def test_without_mates_or_without_slots_it_trains_on_translations_alone(tmp_path):
+def test_without_mates_or_slots_lexicon_trains_on_translations_only(tmp_path):
     assert "parallel_mates" not in LEXICON.needs_of(PLAIN)
     data = training_data(WORLD.aligned, WORLD.vectors, masked=False, utterances=WORLD.utterances)
     epochs, _ = trained(tmp_path, PLAIN, data, seeds=(0,))
@@ -232,7 +232,7 @@ def texts_by_number():
     return numbers
 
 
-def test_an_epoch_has_every_utterance_in_as_many_steps_as_cover_all_languages():
+def test_an_epoch_pairs_every_utterance_with_every_language():
     model = static_task(replace(STATIC, languages_per_step=1))
     steps = model.batches(0)
     assert sum(len(batch.utterances) for batch in steps) == 3 * len(model.groups.utterances)
@@ -244,7 +244,7 @@ def test_pairs_from_several_source_languages_are_refused():
         static_task(data=data_with_mates(world("en-de", "de-es"), BY_SOURCE))
 
 
-def test_mates_that_differ_from_pair_to_pair_are_refused_with_the_setting_to_change():
+def test_the_error_of_inconsistent_mates_names_the_setting_to_change():
     mates = SHARED_MATES.mates["train"]
     texts = [*mates.texts["source"]]
     texts[0] += " changed"

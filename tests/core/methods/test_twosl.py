@@ -133,7 +133,7 @@ def test_first_weights_depend_on_seed_and_purpose_alone():
 
 
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30), st.sampled_from([0.5, 0.8, 0.95, 1.0]))
-def test_the_threshold_is_the_largest_that_lets_enough_slots_pass(values, recall):
+def test_the_threshold_is_the_largest_with_the_wanted_recall(values, recall):
     threshold = recall_threshold(torch.tensor(values), recall)
     share = np.mean([value >= threshold for value in values])
     larger = [value for value in values if value > threshold]
@@ -141,7 +141,7 @@ def test_the_threshold_is_the_largest_that_lets_enough_slots_pass(values, recall
     assert not larger or len(larger) / len(values) < recall
 
 
-def test_it_learns_to_tag_unseen_sentences_and_every_word_of_them(labeller):
+def test_twosl_learns_to_tag_every_word_of_unseen_sentences(labeller):
     assert score(labeller) > 0.9
     sentences = [["thank", "you"], [], ["unheard", "words", "at", "nine"]]
     assert [len(tags) for tags in labeller.label(sentences)] == [2, 0, 4]
@@ -155,11 +155,11 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("changed", VARIANTS)
-def test_its_variants_learn_too(files, tmp_path, changed):
+def test_twosl_variants_learn(files, tmp_path, changed):
     assert score(train(files, tmp_path, replace(QUICK, **changed), seed=2)) > 0.5
 
 
-def test_it_learns_less_without_the_contrastive_stage(files, labeller, tmp_path):
+def test_without_the_contrastive_stage_twosl_learns_less(files, labeller, tmp_path):
     assert score(train(files, tmp_path, replace(QUICK, contrastive=False), seed=2)) < score(labeller) - 0.2
 
 
@@ -184,7 +184,7 @@ def test_a_labeller_loaded_from_its_file_tags_alike(files, labeller, tmp_path):
         SpanTagger.load(tmp_path / "weights.safetensors", QUICK, replace(files, fingerprint="other"), "cpu")
 
 
-def test_its_stages_are_reported_in_order_and_those_that_are_done_are_replayed(files, tmp_path):
+def test_training_stages_are_reported_in_order_and_replayed_if_done(files, tmp_path):
     config = replace(SHORT, transfer="sequential")
     given = (METHOD, TRAIN, config, files, tmp_path)
     first, again = (train_tagger(*given, source=TEST[:8])[1] for _ in range(2))
@@ -193,7 +193,7 @@ def test_its_stages_are_reported_in_order_and_those_that_are_done_are_replayed(f
     assert [report.is_replayed for report in (*first, *again)] == [False] * 6 + [True] * 6
 
 
-def test_transfer_carries_over_what_the_source_language_taught(files, tmp_path):
+def test_transfer_from_a_source_language_improves_tagging(files, tmp_path):
     config = replace(QUICK, examples=4, sample="cover_types", type_epochs=4, filter_epochs=4)
     alone = train(files, tmp_path / "alone", config)
     transferred = train(files, tmp_path / "transfer", replace(config, transfer="sequential"), source=TRAIN)

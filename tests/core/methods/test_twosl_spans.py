@@ -48,7 +48,7 @@ def test_the_span_is_masked_in_its_sentence(mask, hidden):
     assert by_place(WAKE, mask=mask)[3, 6][:2] == (f"wake me at {hidden}", "half past nine")
 
 
-def test_words_of_a_language_without_spaces_are_not_parted():
+def test_masking_adds_no_spaces_in_unspaced_languages():
     items = by_place(Tagged(list("九時に"), ["B-time", "I-time", "O"], "ja"))
     assert items[0, 2] == (f"{MASK}{MASK}に", "九時", "time")
 
@@ -61,7 +61,7 @@ def test_too_few_tags_and_a_sample_larger_than_the_corpus_are_refused():
 
 
 @given(st.integers(0, 1000), st.integers(1, 4))
-def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, count):
+def test_sampling_nones_keeps_all_slots_and_n_nones_per_sentence(seed, count):
     items = span_items(tagged_sentences(8), max_span=3, mask="word")
     kept = sample_nones(items, count, seed)
     assert [label for label in kept.labels if label] == [label for label in items.labels if label]
@@ -74,14 +74,14 @@ def test_a_sample_of_nones_keeps_every_slot_and_so_many_nones_a_sentence(seed, c
 
 
 @given(st.integers(0, 1000))
-def test_a_sample_that_covers_types_has_all_of_them(seed):
+def test_a_type_covering_sample_has_all_slot_types(seed):
     sentences = tagged_sentences(60)
     chosen = sample_sentences(sentences, 5, seed, "cover_types")
     assert len(chosen) == 5
     assert slot_types(chosen) == slot_types(sentences) == ("city", "day", "music", "time")
 
 
-def test_a_sample_depends_on_its_seed_alone_and_repeats_no_sentence():
+def test_a_sample_depends_only_on_its_seed_and_has_distinct_sentences():
     sentences = [Tagged([str(number)], ["O"]) for number in range(50)]
     first, again, other = (sample_sentences(sentences, 20, seed, "random") for seed in (1, 1, 2))
     assert first == again != other
@@ -99,7 +99,7 @@ def drawn(labels, seed=0, **changed):
 
 
 @given(LABELS, st.sampled_from([1, 2, 4, 8]), st.integers(0, 99))
-def test_pairs_are_all_of_one_type_with_so_many_negatives_each(labels, ratio, seed):
+def test_all_same_type_pairs_are_positive_with_n_negatives_each(labels, ratio, seed):
     pairs = drawn(labels, seed, negatives_per_positive=ratio)
     rows = list(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.is_same.tolist(), strict=True))
     positive = {frozenset((i, j)) for i, j, same in rows if same}
@@ -117,7 +117,7 @@ def test_each_item_of_a_positive_pair_gets_half_of_the_negatives(labels, ratio):
     assert sorted(anchors) == sorted(np.repeat(ends, ratio // 2))
 
 
-def test_a_cap_keeps_different_positive_pairs_and_a_large_rank_gives_its_pair():
+def test_capped_positive_pairs_are_distinct_and_large_ranks_decode_correctly():
     pairs = drawn(["a"] * 40 + ["b"] * 30 + [None], max_positive_pairs=100)
     kept = {(i, j) for i, j, same in zip(pairs.first, pairs.second, pairs.is_same, strict=True) if same}
     assert (len(kept), len(pairs)) == (100, 300)

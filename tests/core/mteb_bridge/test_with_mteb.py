@@ -90,7 +90,7 @@ def by_mteb(tasks, model, embedding, folder):
 
 @pytest.mark.parametrize("embedding", ["meaning", "language"])
 @pytest.mark.parametrize("languages", [None, ("de", "en")])
-def test_official_tatoeba_and_sts17_equal_our_own_figures(official_data, tmp_path, embedding, languages):
+def test_official_tatoeba_and_sts17_scores_equal_disent_scores(official_data, tmp_path, embedding, languages):
     model, ours = GivenModel(languages), [*tatoeba(), *sts()]
     tasks, others = official.pair_tasks(ours)
     scores = by_mteb(tasks, model, embedding, tmp_path)
@@ -105,7 +105,7 @@ def test_official_tatoeba_and_sts17_equal_our_own_figures(official_data, tmp_pat
 
 @pytest.mark.parametrize("languages", [None, ("de", "en")])
 @pytest.mark.parametrize("make", [tatoeba, sts, templates, switched, crosslingual, language_leak])
-def test_our_tasks_by_mteb_equal_our_own_figures(tmp_path, make, languages):
+def test_disent_tasks_run_by_mteb_equal_disent_scores(tmp_path, make, languages):
     model, ours = GivenModel(languages), make()
     assert ours
     scores = by_mteb(own_tasks(ours), model, "meaning", tmp_path)
@@ -126,7 +126,7 @@ def test_our_tasks_by_mteb_equal_our_own_figures(tmp_path, make, languages):
 
 
 @pytest.mark.parametrize(("samples", "characters"), [(78, 0), (80, 100), (80, -100)])
-def test_other_texts_do_not_have_an_official_name(monkeypatch, samples, characters):
+def test_modified_data_get_no_official_task_name(monkeypatch, samples, characters):
     size = sum(len(a + b) for a, b, _ in PAIRS.values())
     monkeypatch.setattr(official, "official_size", lambda *_: (samples, size + characters))
     ours = [*tatoeba(), *sts()]
@@ -155,12 +155,12 @@ def test_massive_is_official_with_intents_and_scenarios_as_labels(monkeypatch, t
     assert set(scores) == {(name, "de") for name in official.MASSIVE}
 
 
-def test_a_task_is_left_out_for_an_embedding_that_it_is_not_for(tmp_path):
+def test_a_task_is_skipped_for_embeddings_it_does_not_apply_to(tmp_path):
     scores = by_mteb(own_tasks(language_leak()), GivenModel(), "language", tmp_path)
     assert set(scores) == {("DisentLanguageIdentification", "toy:en-de")}
 
 
-def test_corrections_for_hubs_and_skipped_candidates_are_no_tasks(official_data):
+def test_hubness_corrections_and_skipped_candidates_give_no_mteb_tasks(official_data):
     corrected = tatoeba(config=replace(CONFIG, hubness=("none", "csls")))
     assert len(corrected) == 4
     assert [task.hf_subsets for task in own_tasks(corrected)] == [["toy:de-en", "toy:en-de"]]
@@ -182,7 +182,7 @@ def test_results_load_by_mteb_each_embedding_as_an_experiment(tmp_path):
         assert [task.task_name for task in result.task_results] == ["DisentTatoebaRetrieval"]
 
 
-def test_the_warehouse_reads_what_mteb_has_written(tmp_path):
+def test_mteb_result_files_are_read_back(tmp_path):
     model, (problem, _) = GivenModel(), tatoeba()
     list(evaluate(DisentEncoder(model, "language"), own_tasks([problem]), tmp_path))
     rows = [row for path in result_files(tmp_path) for row in read_results(path, "ours")]
@@ -219,6 +219,6 @@ def test_encoders_satisfy_the_mteb_protocol_and_seeds_are_separate_experiments()
     assert DisentEncoder(GivenModel(seed=1)).mteb_model_meta.experiment_name == "embedding_meaning__seed_1"
 
 
-def test_nothing_here_loads_mteb_before_it_is_used():
+def test_importing_the_bridge_does_not_import_mteb():
     code = "import sys, disent.mteb, disent_core.mteb_bridge.run; print({'mteb', 'datasets'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

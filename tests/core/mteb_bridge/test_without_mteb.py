@@ -53,7 +53,7 @@ def write(place: Path, result: object, meta: dict | None = None, name: str = "Ta
     return path
 
 
-def test_numbers_have_the_names_of_metrics_where_they_are_defined_alike(tmp_path):
+def test_equivalent_mteb_metrics_get_disent_names(tmp_path):
     rows = read_results(write(tmp_path / "org__model" / "1", TATOEBA), "theirs")
     metrics = {(row["evaluated_on"], row["mteb_metric"]): (row["metric"], row["is_same"], row["value"]) for row in rows}
     assert metrics == {
@@ -73,7 +73,7 @@ def test_numbers_have_the_names_of_metrics_where_they_are_defined_alike(tmp_path
          "facet", "minilm", "en-de", "template", "0123456789ab", "embedding_template", 1]),
     ],
 )  # fmt: skip
-def test_a_head_of_disent_has_its_own_columns_and_another_model_its_name(tmp_path, folder, meta, expected):
+def test_results_of_disent_heads_have_method_columns_and_others_a_model_name(tmp_path, folder, meta, expected):
     row = read_results(write(tmp_path / folder, TATOEBA, meta), "x")[0]
     names = ("model", "method", "encoder", "trained_on", "embedding", "revision", "experiment", "seed")
     assert [row[name] for name in names] == expected
@@ -88,7 +88,7 @@ def test_correlations_use_head_similarity_or_the_cosine_of_other_models(tmp_path
     assert {row["metric"] for row in rows if row["is_same"]} == {"spearman"}
 
 
-def test_a_task_made_from_one_of_ours_has_its_name_and_data(tmp_path):
+def test_an_mteb_task_made_by_disent_has_the_disent_name_and_dataset(tmp_path):
     scores = {"hit_rate_at_1": 0.75, "ndcg_at_10": 0.8, "hf_subset": "massive:de", "languages": ["deu-Latn"]}
     result = {**TATOEBA, "task_name": "DisentMultiTargetTemplateRetrieval", "scores": {"test": [scores]}}
     rows = read_results(write(tmp_path / "m" / "1", result), "ours")
@@ -97,7 +97,7 @@ def test_a_task_made_from_one_of_ours_has_its_name_and_data(tmp_path):
     assert {row["metric"] for row in rows if row["is_same"]} == {"accuracy_at_1"}
 
 
-def test_a_task_without_a_twin_keeps_its_name(tmp_path):
+def test_an_mteb_task_without_counterpart_keeps_its_name(tmp_path):
     row = read_results(write(tmp_path / "m" / "1", {**TATOEBA, "task_name": "BUCC.v2"}), "x")[0]
     assert (row["task"], row["dataset"], row["metric"], row["is_same"]) == ("BUCC.v2", "BUCC.v2", "accuracy", False)
 
@@ -236,18 +236,18 @@ def test_the_meaning_is_the_default_and_an_embedding_that_the_head_lacks_is_refu
         (None, {"scripts": ["eng-Latn"]}),
     ],
 )
-def test_a_head_by_language_gets_the_language_that_the_task_says(prompt, languages):
+def test_a_language_specific_head_gets_the_language_of_the_task(prompt, languages):
     model = GivenModel(("de", "en"))
     encode(DisentEncoder(model), prompt=prompt, **languages)
     assert model.calls[-1] == ("en", TEXTS)
 
 
-def test_a_head_by_language_refuses_texts_of_a_language_that_no_one_says():
+def test_a_language_specific_head_refuses_texts_without_language():
     with pytest.raises(ValueError, match="name the language of the texts"):
         encode(DisentEncoder(GivenModel(("de", "en"))), scripts=["eng-Latn", "deu-Latn"])
 
 
-def test_similarities_are_cosines_whatever_the_lengths():
+def test_similarities_are_cosines_for_any_norms():
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(4, 8)), rng.normal(size=(3, 8))
     lengths = [np.linalg.norm(side, axis=1, keepdims=True) for side in (left, right)]
@@ -257,5 +257,5 @@ def test_similarities_are_cosines_whatever_the_lengths():
     assert np.allclose(encoder.similarity_pairwise(left[:3], right), np.diag(cosines[:3]), atol=1e-6)
 
 
-def test_tasks_are_named_after_ours():
+def test_mteb_tasks_are_named_after_disent_tasks():
     assert task_name("multi_target_template_retrieval") == "DisentMultiTargetTemplateRetrieval"

@@ -98,7 +98,7 @@ def test_max_bleu_equals_a_double_loop_over_sacrebleu(tokens, config):
         ("a", "b", 0),
     ],
 )
-def test_nltk_floor_counts_an_order_too_long_for_the_hypothesis_as_a_miss(hypothesis, reference, expected):
+def test_nltk_floor_counts_an_overlong_order_as_a_miss(hypothesis, reference, expected):
     scores, _ = max_bleu([hypothesis.split(), reference.split()], BleuConfig(smoothing="nltk-floor"))
     np.testing.assert_allclose(scores, expected, atol=1e-12)
 
@@ -178,7 +178,7 @@ def test_previous_witnesses_equal_those_found_by_loops(now, before):
     assert (known.tolist(), nearest.tolist()) == loop_previous_witnesses(now, before)
 
 
-def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_all(caplog):
+def test_an_update_compares_only_new_texts_and_those_whose_witness_is_gone(caplog):
     rows = [("1", "a b c d"), ("2", "a b c d e"), ("3", "f g h i j"), ("4", "f g h i"), ("5", "k")]
     previous = bleu_state(utterance_table(rows), UNSMOOTHED)
     with caplog.at_level(logging.INFO, "disent_core.negatives"):
@@ -187,7 +187,7 @@ def test_an_update_holds_only_new_texts_and_those_without_their_witness_against_
     assert "computing BLEU of 2 of 5 distinct texts against all others" in caplog.messages
 
 
-def test_an_update_rejects_witnesses_that_are_no_index():
+def test_an_update_rejects_out_of_range_witnesses():
     known = np.ones(1, bool)
     with pytest.raises(ValueError, match="witnesses 3 to 3 are out of range for 1 utterances"):
         max_bleu([["a"]], UNSMOOTHED, known, np.array([3]))
@@ -240,7 +240,7 @@ def test_utterances_of_two_languages_and_repeated_ids_are_rejected(second, messa
         ({"smoothing": "floor", "smoothing_value": 1.1}, "out of range"),
     ],
 )
-def test_a_config_tells_what_is_wrong(wrong, message):
+def test_an_invalid_bleu_config_is_refused_with_the_reason(wrong, message):
     with pytest.raises(ValueError, match=message):
         BleuConfig(**wrong)
 
@@ -269,7 +269,7 @@ def test_tokenisation_follows_the_language_unless_configured(settings_, language
     ],
     ids=["none", "none effective", "exp effective", "nltk-floor"],
 )
-def test_pools_of_massive_have_their_known_sizes(massive, config, sizes):
+def test_massive_pools_have_their_known_sizes(massive, config, sizes):
     assert tuple(pool(bleu_state(massive[locale], config), config).num_rows for locale in LOCALES) == sizes
 
 

@@ -79,7 +79,7 @@ def test_every_step_draws_its_own_dropout(tmp_path):
     assert len(drawn) == len(set(drawn)) == 15
 
 
-def test_training_leaves_the_random_state_of_its_caller_alone(tmp_path):
+def test_training_does_not_change_the_global_random_state(tmp_path):
     toy = Regression()
     torch.manual_seed(3)
     expected = torch.rand(4)
@@ -141,7 +141,7 @@ def test_the_logged_rate_excludes_the_first_step(tmp_path, monkeypatch, caplog):
     assert re.fullmatch(line, caplog.messages[0])
 
 
-def test_nothing_to_train_on_and_a_loss_that_is_not_finite_are_errors(tmp_path):
+def test_empty_training_data_and_a_non_finite_loss_are_errors(tmp_path):
     with pytest.raises(TrainingError, match="toy, seed 0: there is nothing to train on"):
         Regression().train(tmp_path / "run", examples=0)
     toy = Regression()
@@ -156,7 +156,7 @@ def test_a_number_of_steps_ends_training_earlier_or_later_than_its_epochs(tmp_pa
     assert (len(reports), reports[-1].steps) == (epochs, max_steps)
 
 
-def test_a_linear_schedule_from_one_has_no_step_of_rate_0():
+def test_linear_from_one_never_reaches_rate_0():
     adam = replace(ADAM, schedule="linear_from_one", warmup=0.25)
     assert [adam.factor(step, 8) for step in range(8)] == [0.5, 1.0, 1.0, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
 

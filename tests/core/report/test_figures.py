@@ -88,7 +88,7 @@ def test_tsne_keeps_groups_apart():
 
 
 @pytest.mark.parametrize("draw", [tsne, pca])
-def test_collapsed_embeddings_are_drawn_as_well(draw):
+def test_collapsed_embeddings_are_plotted(draw):
     assert opened(png(draw({"en": np.ones((10, 3)), "de": np.ones((10, 3))}, "collapsed")))
     assert np.isfinite(_tsne(np.ones((20, 1))).positions).all()
 
@@ -101,7 +101,7 @@ def test_clouds_of_equal_length_are_sampled_alike():
 
 @pytest.mark.parametrize("draw", [tsne, pca])
 @pytest.mark.parametrize("few", [{}, {"en meaning": np.ones((7, 2))}, clouds(20) | {"en other": np.ones((3, 2))}])
-def test_too_few_points_are_no_picture(draw, few):
+def test_too_few_points_give_no_plot(draw, few):
     assert draw(few, "few") is None
 
 
@@ -117,7 +117,7 @@ def test_pca_keeps_the_distances_of_flat_clouds_tells_their_variance_and_is_blin
     assert (places[np.abs(places).argmax(axis=0), [0, 1]] > 0).all()
 
 
-def test_small_multiples_have_a_panel_for_each_head_that_learned():
+def test_small_multiples_have_a_panel_per_trained_head():
     rows = [{**row, "method": method} for method in ("dream", "fmda") for row in curve(["total", "other"]).to_pylist()]
     of_one_epoch = {**rows[0], "method": "centered"}
     titles = [axes.get_title("left") for axes in learning_curves([*rows, of_one_epoch]).axes]
@@ -191,7 +191,7 @@ def test_a_method_is_ranked_by_its_best_training():
     assert [(ranked["method"], ranked["value"]) for ranked in scores.ranked(rows)] == [("dream", 0.6), ("raw", 0.5)]
 
 
-def test_items_of_a_panel_go_from_best_to_worst_and_bring_their_own_seeds():
+def test_panel_items_are_sorted_best_first_with_their_seeds():
     rows = [row("raw", 0.3, 2), row("dream", 0.5, 1)]
     other_training_set = row("dream", 0.9, 1, trained_on="en-ja")
     panels = scores.by_method(rows, seeds([rows[1], other_training_set]), method_marks(["raw", "dream"]))
@@ -205,27 +205,27 @@ def test_leakage_is_plotted_only_with_a_leaking_and_a_language_embedding():
         assert scores.leakage(rows, method_marks(["dream", "raw"])) is None
 
 
-def test_leakage_pairs_the_embeddings_of_one_training():
+def test_leakage_pairs_embeddings_of_the_same_training():
     rows = [row(value=value, trained_on=name) for name, value in (("a", 0.5), ("b", 0.8), ("c", 0.9))]
     rows += [row("dream", value, None, "language", trained_on=name) for name, value in (("a", 0.1), ("b", 0.2))]
     [(language, meaning)] = scores._both(rows)["en-de"]
     assert (language["value"], meaning["value"]) == (0.2, 0.8)
 
 
-def test_nothing_is_drawn_of_nothing_and_no_spread_without_seeds():
+def test_empty_input_and_spread_without_seeds_give_no_plot():
     drawn = (scores.bars({}), scores.leaderboard([], []),
              scores.spread(scores.by_method([row()], [], method_marks(["dream"]))))  # fmt: skip
     assert drawn == (None, None, None)
 
 
 @pytest.mark.parametrize("heights", [[0.9, 0.5, 0.1], [0.5] * 6, [0.02, 0.01, 0.0], [1.0, 1.0, 0.99]])
-def test_labels_keep_their_order_and_a_gap_and_stay_in_the_panel(heights):
+def test_labels_are_spread_within_the_panel_in_order(heights):
     placed = scores._apart(heights, 0.1)
     assert (np.diff(placed) <= -0.1 + 1e-9).all()
     assert (placed.min() >= -1e-9, placed.max() <= 1 + 1e-9) == (True, True)
 
 
-def test_labels_that_have_room_stay_where_they_are():
+def test_labels_with_enough_room_are_not_moved():
     assert scores._apart([0.9, 0.5, 0.1], 0.1) == pytest.approx([0.9, 0.5, 0.1])
 
 
@@ -310,7 +310,7 @@ def test_svg_shows_hostile_names_as_text():
     assert parsed.tags[0][1]["aria-label"] == HOSTILE
 
 
-def test_svg_takes_its_colours_from_the_page_and_asks_nothing_of_others():
+def test_svg_uses_page_colours_and_no_external_resources():
     drawn = svg(titled("a"), "a")
     assert "var(--ink)" in drawn
     assert INK not in drawn

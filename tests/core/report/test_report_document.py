@@ -149,13 +149,13 @@ def test_the_page_itself_forbids_requests_and_every_script_but_its_own(page):
     assert HOSTILE not in script
 
 
-def test_nothing_is_asked_of_elsewhere(page):
+def test_the_report_page_loads_no_external_resources(page):
     links = [value for _, name, value in Tree(page).attributes if name in ("src", "href", "xlink:href", "action")]
     assert all(value.startswith(("#", "data:image/png;base64,")) for value in links)
     assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)", re.sub(r"base64,[^\"]+", "", page))
 
 
-def test_ids_are_unique_and_links_lead_somewhere(page):
+def test_ids_are_unique_and_links_have_a_target(page):
     attributes = Tree(page).attributes
     ids = [value for _, name, value in attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -203,12 +203,12 @@ LOWER_IS_BETTER = [compared("dream", "raw", -0.2, stands=True, lower_is_better=T
         (LOWER_IS_BETTER, {"dream": (1, 1), "raw": (0, 1)}),
     ],
 )
-def test_standings_count_who_is_significantly_worse(comparisons, expected):
+def test_standings_count_significantly_worse_methods(comparisons, expected):
     counts = {system[-3]: (standing.beaten, standing.compared) for system, standing in standings(comparisons).items()}
     assert counts == expected
 
 
-def test_papers_tables_stand_under_their_columns_with_signed_differences(page):
+def test_paper_tables_show_grouped_columns_and_signed_differences(page):
     shown = Tree(page).words["papers"]
     assert "FMDA, table 2" in shown
     assert "1 of 4 cells measured" in shown
@@ -217,7 +217,7 @@ def test_papers_tables_stand_under_their_columns_with_signed_differences(page):
     assert "<th>note</th>" not in page  # it has no value
 
 
-def test_methods_with_the_same_answer_stand_together(page):
+def test_methods_with_the_same_answer_are_grouped(page):
     tree = Tree(page)
     assert page.count('class="answer is-right"') == 1
     assert f"{HOSTILE}, raw" in tree.words["cases"]
@@ -226,7 +226,7 @@ def test_methods_with_the_same_answer_stand_together(page):
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, ""), (0.12345, "0.123"), (float("nan"), ""), (7, "7"), ("a&b", "a&amp;b")]
 )
-def test_values_become_text(value, shown):
+def test_values_are_formatted_as_text(value, shown):
     rows = [{"paper": "p", "table": "T1", "value": value}]
     assert f">{shown}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))
 

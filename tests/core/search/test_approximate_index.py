@@ -42,7 +42,7 @@ def test_scores_are_those_of_exact_search(folder, name):
         assert list(approximate[0][row]) == sorted(approximate[0][row], reverse=True)
 
 
-def test_the_recall_that_is_stored_is_that_of_a_search(folder):
+def test_the_stored_recall_equals_the_recall_of_a_search(folder):
     index = open_index(folder)
     approximate = index.contents.approximate
     assert approximate.engine in ("hnsw", "ivf")
@@ -65,7 +65,7 @@ def test_faiss_itself_reads_the_file_and_answers_with_rows(folder):
     assert scores[0, 0] == pytest.approx(1, abs=1e-5)
 
 
-def test_texts_of_equal_vectors_are_all_found_and_the_query_itself_may_be_left_out(folder):
+def test_texts_with_equal_vectors_are_all_found_and_the_query_can_be_excluded(folder):
     index = open_index(folder)
     _, rows = index.nearest(vectors(["a"])["residual"], "residual", 160)
     assert {index.texts[int(row)][0] for row in rows[0]} == {"a"}
@@ -103,7 +103,7 @@ def test_without_faiss_an_engine_is_refused_before_anything_is_encoded(tmp_path,
     assert not (tmp_path / "index").exists()
 
 
-def test_few_new_texts_are_searched_exactly_beside_it_and_many_make_it_anew(tmp_path):
+def test_few_new_texts_are_searched_exactly_and_many_rebuild_the_faiss_index(tmp_path):
     folder = built(tmp_path / "index", "ivf")
     before = read_contents(folder).approximate
     added(folder, words(10, first=900))
@@ -117,7 +117,7 @@ def test_few_new_texts_are_searched_exactly_beside_it_and_many_make_it_anew(tmp_
     assert [path.name for path in folder.glob("faiss-*")] == [f"faiss-{contents.approximate.number:05d}"]
 
 
-def test_an_engine_may_be_changed_and_is_kept(tmp_path):
+def test_the_search_engine_is_kept_until_changed(tmp_path):
     folder = built(tmp_path / "index", "hnsw", words(50))
     assert read_contents(built(folder, None, words(51))).approximate.engine == "hnsw"
     assert read_contents(built(folder, "ivf", [])).approximate.engine == "ivf"
@@ -128,16 +128,14 @@ def test_an_engine_may_be_changed_and_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize(("rows", "has_faiss", "engine"), [(499, True, None), (500, True, "ivf"), (500, False, None)])
-def test_by_default_faiss_if_it_is_installed_searches_from_so_many_texts_on(
-    tmp_path, monkeypatch, rows, has_faiss, engine
-):
+def test_faiss_is_the_default_above_the_row_limit_if_installed(tmp_path, monkeypatch, rows, has_faiss, engine):
     monkeypatch.setattr(build, "FROM_ROWS", 500)
     monkeypatch.setattr(build, "find_spec", lambda name: "a spec" if has_faiss else None)
     approximate = read_contents(built(tmp_path / "index", None, words(rows))).approximate
     assert (approximate and approximate.engine) == engine
 
 
-def test_a_kill_before_it_is_made_leaves_an_index_that_is_searched_exactly(tmp_path, monkeypatch):
+def test_a_kill_before_the_faiss_build_leaves_an_exactly_searched_index(tmp_path, monkeypatch):
     def killed(*arguments):
         raise KeyboardInterrupt
 
@@ -170,7 +168,7 @@ def test_a_changed_file_is_refused_and_made_anew(tmp_path):
     ],
     ids=["no kind", "rows without end", "the index of another embedding"],
 )
-def test_a_file_of_a_stranger_that_is_signed_is_refused_in_one_line(tmp_path, start, written, message):
+def test_a_forged_faiss_file_with_valid_checksum_is_refused_in_one_line(tmp_path, start, written, message):
     folder = built(tmp_path / "index", "hnsw", words(60))
     path, contents = next(folder.glob("faiss-*/template.faiss")), read_contents(folder)
     content = path.read_bytes()
@@ -185,7 +183,7 @@ def test_a_file_of_a_stranger_that_is_signed_is_refused_in_one_line(tmp_path, st
     assert "\n" not in str(refused.value)
 
 
-def test_lost_parts_take_it_along(tmp_path):
+def test_losing_a_part_rebuilds_the_faiss_index(tmp_path):
     folder = built(tmp_path / "index", "ivf")
     part = read_contents(folder).parts[0]
     for name in ("texts.parquet", "embeddings.parquet"):
@@ -197,6 +195,6 @@ def test_lost_parts_take_it_along(tmp_path):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_an_index_may_be_tiny(tmp_path, count):
+def test_a_tiny_index_can_be_searched(tmp_path, count):
     index = open_index(built(tmp_path / "index", "ivf", words(count)))
     assert index.nearest(vectors(["query"])["template"], "template", count)[1].min() >= 0

@@ -57,7 +57,7 @@ def test_only_new_texts_are_encoded(folder):
     assert (report.read, report.new, report.rows) == (25, 5, 25)
 
 
-def test_texts_are_added_without_reading_those_that_are_there(folder, monkeypatch):
+def test_texts_are_added_without_reading_stored_ones(folder, monkeypatch):
     added(folder, words(40))
     with monkeypatch.context() as context:
         context.setattr(build, "read_texts", None)
@@ -74,7 +74,7 @@ def test_texts_are_added_without_reading_those_that_are_there(folder, monkeypatc
 
 
 @pytest.mark.parametrize("block", [1, 3, 100])
-def test_known_keys_are_those_of_a_set(block):
+def test_known_keys_equal_a_set(block):
     chance = np.random.default_rng(block)
     keys, languages = chance.integers(0, 60, 300).astype("S32"), chance.choice(["en", "de", None], 300).tolist()
     known, loop = (
@@ -106,13 +106,13 @@ def test_a_text_is_stored_once_a_language(folder):
         ({"encoder_fingerprint": "x"}, "this index was made with another version of facet on tiny, en-de, seed 0"),
     ],
 )
-def test_an_index_of_another_head_or_one_that_was_trained_again_is_refused(folder, change, message):
+def test_an_index_of_another_or_retrained_head_is_refused(folder, change, message):
     added(folder, words(3))
     with pytest.raises(TableError, match=message):
         added(folder, words(3), replace(HEAD, **change))
 
 
-def test_a_head_that_has_moved_is_found_there_from_then_on(folder):
+def test_the_new_place_of_a_moved_head_is_recorded(folder):
     added(folder, words(3))
     added(folder, words(3), replace(HEAD, places=("there",)))
     assert read_contents(folder).head.places == ("there",)
@@ -139,7 +139,7 @@ def test_the_noise_level_is_remeasured_after_ten_percent_new_texts(folder):
     assert read_contents(folder).level != before
 
 
-def test_a_killed_run_that_has_stored_many_texts_leaves_no_level_of_noise(folder):
+def test_a_run_killed_after_storing_many_texts_clears_the_noise_level(folder):
     added(folder, words(20))
     with pytest.raises(KeyboardInterrupt):
         added(folder, words(60), encode=Counting(fails_at=30))
@@ -210,7 +210,7 @@ def nearest_by_template(folder) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["template.npy", "texts.parquet"])
-def test_a_damaged_part_is_made_again_from_its_vectors(folder, three_parts, name, caplog):
+def test_a_damaged_part_is_rebuilt_from_its_vectors(folder, three_parts, name, caplog):
     (three_parts / name).write_bytes(b"x")
     with caplog.at_level(logging.WARNING):
         report = added(folder, words(3), encode=(counting := Counting()))
@@ -252,7 +252,7 @@ def test_a_kill_while_a_part_is_encoded_again_loses_nothing(folder, three_parts)
     assert list(open_index(folder).texts) == [text.text for text in ALL_TEXTS]
 
 
-def test_no_text_at_all_makes_an_empty_index(folder):
+def test_indexing_no_texts_makes_an_empty_index(folder):
     assert added(folder, []).rows == 0
     assert len(open_index(folder).texts) == 0
     assert (folder / CONTENTS).is_file()
@@ -304,7 +304,7 @@ def test_only_the_languages_that_are_kept_are_searched(built):
     assert np.isneginf(scores[0, 30:]).all()
 
 
-def test_a_text_may_be_left_out_in_every_language_and_leaves_k_others(built):
+def test_excluding_a_text_applies_to_all_languages_and_keeps_k_hits(built):
     index = open_index(built)
     text = "a text 33"  # in both languages
     _, rows = index.nearest(vectors([text])["template"], "template", 75, without=[text_key(text)])
@@ -507,7 +507,7 @@ def test_an_index_replaced_during_opening_is_reopened(copied, monkeypatch):
     assert open_index(copied).contents.rows == len(TEXTS) + 60
 
 
-def test_an_index_that_is_replaced_after_it_was_opened_has_to_be_opened_again(copied):
+def test_an_opened_index_that_is_replaced_asks_to_be_reopened(copied):
     index, queries = open_index(copied), vectors(["query"])
     index.nearest(queries["template"], "template", 1)
     added(copied, words(60, "en", 200))

@@ -86,7 +86,7 @@ def test_the_error_of_a_malformed_text_file_names_the_place(tmp_path, name, cont
         (["a", None], "x.parquet:2: there is no text"),
     ],
 )
-def test_a_parquet_file_with_a_null_or_that_unpacks_to_far_more_is_refused(tmp_path, texts, problem):
+def test_a_parquet_file_with_nulls_or_a_decompression_bomb_is_refused(tmp_path, texts, problem):
     pq.write_table(pa.table({"text": texts}), tmp_path / "x.parquet", compression="zstd")
     with pytest.raises(CorpusError, match=problem):
         text_file(tmp_path / "x.parquet").count()
@@ -99,7 +99,7 @@ def test_another_kind_of_file_and_a_missing_one_are_refused(tmp_path):
         text_file(tmp_path / "x.txt")
 
 
-def test_a_head_may_need_certain_languages():
+def test_texts_outside_the_languages_of_the_head_are_refused():
     assert list(checked_texts(["a"], "de", {"de", "en"})) == [Text("a", "de")]
     with pytest.raises(CorpusError, match="texts:1: no language is named, and the head needs one of de, en"):
         list(checked_texts(["a"], None, {"en", "de"}))

@@ -42,7 +42,7 @@ def test_processes_give_results_in_the_order_of_shards_though_one_is_killed(tmp_
 
 
 @pytest.mark.parametrize(("backend", "is_here"), [(HERE, True), (ONE_BY_ONE, True), (TWO, False)])
-def test_several_workers_compute_in_other_processes(backend, is_here):
+def test_only_several_workers_use_other_processes(backend, is_here):
     with sharded(backend):
         assert (os.getpid() in {*map_shards(process, range(4))}) == is_here
 

@@ -109,12 +109,12 @@ STARTS = {
 
 
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
-def test_the_whole_file_arrives_whatever_is_there_and_however_the_server_answers(site, tmp_path, start):
+def test_every_partial_file_and_server_response_ends_in_the_whole_file(site, tmp_path, start):
     start(site, tmp_path / "f")
     assert fetch(site.url, tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
 
 
-def test_a_break_is_resumed_where_it_was(site, tmp_path):
+def test_a_broken_download_resumes_at_its_offset(site, tmp_path):
     site.breaks = [300_000, 1_000]
     fetch(site.url, tmp_path / "f", sha256=None)
     assert (tmp_path / "f").read_bytes() == CONTENT
@@ -136,7 +136,7 @@ def test_a_later_call_resumes_unless_the_remote_file_changed(site, tmp_path, mon
 
 
 @pytest.mark.parametrize("sha256", [None, DIGEST])
-def test_without_validator_only_a_check_sum_allows_to_resume(site, tmp_path, sha256):
+def test_without_an_etag_only_a_checksum_allows_resuming(site, tmp_path, sha256):
     site.etag, site.breaks = None, [300_000]
     assert fetch(site.url, tmp_path / "f", sha256=sha256).read_bytes() == CONTENT
     assert site.asked == [None, "bytes=300000-" if sha256 else None]
@@ -146,7 +146,7 @@ def test_without_validator_only_a_check_sum_allows_to_resume(site, tmp_path, sha
     ("expected", "message"),
     [({"sha256": "0" * 64}, "its SHA-256 is .*, expected 000"), ({"size": 7}, "1,024,000 bytes, expected 7")],
 )
-def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, expected, message):
+def test_an_unexpected_file_is_an_error_and_is_deleted(site, tmp_path, expected, message):
     with pytest.raises(CorpusError, match=f"not the expected file: .*{message}"):
         fetch(site.url, tmp_path / "f", **expected)
     assert "f" not in visible(tmp_path)
@@ -154,7 +154,7 @@ def test_another_file_than_expected_is_an_error_and_is_removed(site, tmp_path, e
 
 
 @pytest.mark.parametrize("size", [10, None])
-def test_an_endless_file_is_not_written_beyond_what_it_may_have(site, tmp_path, monkeypatch, size):
+def test_an_endless_download_stops_at_the_size_limit(site, tmp_path, monkeypatch, size):
     monkeypatch.setattr(download, "MOST_BYTES", 300_000)
     site.is_endless = True
     expected = (
@@ -166,7 +166,7 @@ def test_an_endless_file_is_not_written_beyond_what_it_may_have(site, tmp_path, 
     assert len(site.asked) == 1
 
 
-def test_a_file_that_says_that_it_is_too_large_is_not_begun(site, tmp_path, monkeypatch):
+def test_a_download_with_an_excessive_content_length_is_not_started(site, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "_copy", None)
     site.length = "10000000000000"
     with pytest.raises(CorpusError, match="it has 10,000,000,000,000 bytes; the limit is 10,737,418,240"):
@@ -181,7 +181,7 @@ def test_a_redirect_to_another_scheme_is_not_followed(site, tmp_path, address):
     assert not (tmp_path / "f").exists()
 
 
-def test_a_server_that_is_too_slow_is_given_up(site, tmp_path, monkeypatch):
+def test_a_download_from_a_slow_server_is_aborted(site, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "_WITHIN_SECONDS", 0.0)
     site.content = b"slow"
     with pytest.raises(CorpusError, match="the server sent 4 bytes in 0 s"):
@@ -189,7 +189,7 @@ def test_a_server_that_is_too_slow_is_given_up(site, tmp_path, monkeypatch):
     assert len(site.asked) == 1
 
 
-def test_a_server_that_breaks_off_after_each_byte_is_given_up(site, tmp_path):
+def test_a_download_that_breaks_after_each_byte_is_aborted(site, tmp_path):
     site.breaks = [1] * 100
     with pytest.raises(CorpusError, match="the download failed"):
         fetch(site.url, tmp_path / "f")

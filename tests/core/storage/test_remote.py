@@ -61,7 +61,7 @@ def test_the_cache_keeps_results_used_within_the_hour(home):
     assert IN_USE_SECONDS == 3600
 
 
-def test_a_process_looks_once_a_minute(home):
+def test_a_process_checks_the_cache_at_most_once_a_minute(home):
     cache = LruCache(home, 130 * KB)
     cache.evict()
     cache.most = KB
@@ -112,7 +112,7 @@ def test_an_outage_after_a_first_answer_is_waited_for_and_logged(caplog):
     ]
 
 
-def test_a_server_that_has_never_answered_is_an_error_at_once(caplog):
+def test_a_server_without_a_first_answer_fails_at_once(caplog):
     patience = Patience("the store", pause=lambda _: pytest.fail("it waits"))
     with pytest.raises(ConnectionError):
         patience.ask(server(ConnectionError("refused")), is_away)
@@ -126,7 +126,7 @@ def test_an_error_response_is_raised_at_once_and_counts_as_an_answer():
     assert patience.ask(server(ConnectionError("refused"), "answer"), is_away) == "answer"
 
 
-def test_a_thread_that_gets_an_answer_while_another_begins_to_wait_ends_neither():
+def test_concurrent_answer_and_wait_do_not_fail():
     patience = Patience("the store", has_answered=True, pause=lambda _: None)
     answered = Handler()
     answered.emit = lambda _: setattr(patience, "away_since", None)  # as the other thread does meanwhile

@@ -99,7 +99,7 @@ with atomic_path(Path(sys.argv[1])) as temporary:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a namespace of process numbers")
-def test_a_process_in_another_container_of_the_same_name_is_left_alone(tmp_path):
+def test_a_writer_in_another_pid_namespace_is_not_disturbed(tmp_path):
     command = ["unshare", "--pid", "--fork", sys.executable, "-c", _WRITER_ELSEWHERE, str(tmp_path / "one")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout.readline() == "begun\n"
@@ -126,7 +126,7 @@ def test_a_leftover_lock_is_removed_only_while_held(tmp_path, monkeypatch):
     assert held == [lock]
 
 
-def test_other_errors_of_the_system_pass(tmp_path):
+def test_other_os_errors_are_not_wrapped(tmp_path):
     (tmp_path / "folder").write_text("a file")
     with pytest.raises(FileExistsError):
         write_text(tmp_path / "folder" / "file", "x")
@@ -146,7 +146,7 @@ def test_free_space_is_reported_for_the_disk_where_the_folder_will_be(tmp_path, 
     assert asked == [tmp_path / "a" / "b"]
 
 
-def test_every_lock_is_on_a_file_that_is_open_for_writing(tmp_path, monkeypatch):
+def test_every_lock_file_is_opened_for_writing(tmp_path, monkeypatch):
     modes = []
     real = fcntl.flock
 
@@ -162,7 +162,7 @@ def test_every_lock_is_on_a_file_that_is_open_for_writing(tmp_path, monkeypatch)
     assert os.O_RDONLY not in modes  # NFS has no lock for these
 
 
-def test_a_lock_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+def test_a_lock_removed_as_leftover_is_recreated(tmp_path, monkeypatch):
     real, removed = fcntl.flock, []
 
     def flock(lock, how):
@@ -289,7 +289,7 @@ def test_any_flipped_bit_of_a_manifest_invalidates_the_file_and_never_changes_it
     assert none_if_damaged(lambda: verify_result(path)) in (None, recorded)
 
 
-def test_a_damaged_file_that_is_rebuilt_is_logged(tmp_path, caplog):
+def test_a_damaged_file_is_quarantined_and_logged(tmp_path, caplog):
     write_text_result(tmp_path / "file", "content")
     (tmp_path / "file").write_text("other")
     assert open_result(tmp_path / "file") is None

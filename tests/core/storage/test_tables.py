@@ -49,7 +49,7 @@ def test_a_table_of_another_schema_is_an_error_that_says_what_differs(changed, p
         conform(changed(pool({})), POOL, "pool")
 
 
-def test_nulls_are_kept_where_they_may_be_and_elsewhere_named_and_counted():
+def test_nulls_are_kept_in_nullable_columns_and_refused_elsewhere():
     assert pool({})["nearest_utterance_id"].to_pylist() == [None]
     with pytest.raises(TableError, match="negative_pool: column 'max_bleu' has 2 nulls, but none are allowed"):
         pool({}, {"max_bleu": None}, {"max_bleu": None})
@@ -120,7 +120,7 @@ def test_the_order_of_rows_is_content(rows, random):
 
 
 @given(st.lists(st.text(max_size=4), max_size=20))
-def test_the_fingerprint_of_texts_is_that_of_a_loop_over_them(texts):
+def test_the_fingerprint_of_texts_equals_a_loop(texts):
     assert content_fingerprint(pa.table({"a": pa.array(texts, pa.string())})) == loop_fingerprint("a", texts)
 
 
@@ -190,7 +190,7 @@ def test_vectors_and_states_are_read_to_the_bit(tmp_path, dtype):
         assert content_fingerprint(read_table(tmp_path / "x.parquet", schema)) == content_of(tmp_path / "x.parquet")
 
 
-def test_a_table_that_does_not_exist_is_an_error_with_a_remedy(tmp_path):
+def test_a_missing_table_is_an_error_with_a_remedy(tmp_path):
     with pytest.raises(TableError, match=r"no\.parquet: this table does not exist\. Materialise"):
         read_table(tmp_path / "no.parquet", POOL)
     assert read_info(tmp_path / "no.parquet") is None
@@ -228,7 +228,7 @@ def test_a_table_is_recomputed_only_for_other_inputs_or_after_damage(tmp_path):
     assert read_table(path, POOL).num_rows == 1
 
 
-def test_equal_rows_have_one_content_whenever_they_were_made(tmp_path):
+def test_equal_rows_have_equal_content_hashes_regardless_of_time(tmp_path):
     schema = pa.schema([("value", pa.float64()), ("created_at", pa.timestamp("us", tz="UTC"))])
 
     def content(value: float, year: int) -> str:

@@ -38,7 +38,7 @@ def test_a_column_has_the_texts_that_were_appended_and_their_keys(texts):
 
 
 @given(TEXTS)
-def test_the_first_repeated_text_is_the_one_that_a_loop_finds(texts):
+def test_the_first_repeated_text_equals_that_of_a_loop(texts):
     places: dict[str, int] = {}
     expected = next(
         ((places[text], row) for row, text in enumerate(texts) if places.setdefault(text, row) != row), None
@@ -51,7 +51,7 @@ def column_of(texts):
 
 
 @given(TEXTS, TEXTS, st.lists(st.tuples(st.text("ab"), st.text("é")), max_size=5))
-def test_a_fingerprint_in_blocks_is_that_of_the_whole_wherever_columns_are(first, second, pairs):
+def test_a_block_wise_fingerprint_equals_that_of_the_whole(first, second, pairs):
     def parts(side):
         return [{"name": "é", "b": side(first), "a": side(second)}, {"c": 1, "b": None, "a": side([])}], side(first), ()
 
@@ -60,7 +60,7 @@ def test_a_fingerprint_in_blocks_is_that_of_the_whole_wherever_columns_are(first
 
 
 @given(st.lists(TEXTS, max_size=3))
-def test_distinct_texts_have_the_numbers_that_a_dictionary_gives_them(columns):
+def test_distinct_texts_are_numbered_as_by_a_dictionary(columns):
     column = joined(TextColumn.whole(pa.array(texts, pa.string())) for texts in columns)
     distinct, numbers = numbered(column)
     texts = [text for texts in columns for text in texts]
@@ -72,7 +72,7 @@ def test_distinct_texts_have_the_numbers_that_a_dictionary_gives_them(columns):
 
 
 @given(TEXTS, st.slices(9), st.integers(-9, 9))
-def test_a_column_is_read_as_a_list_is(texts, some, place):
+def test_a_text_column_indexes_and_slices_like_a_list(texts, some, place):
     column = TextColumn.whole(pa.chunked_array([texts[:2], texts[2:]], pa.string()))
     assert (list(column), column[some], len(column)) == (texts, texts[some], len(texts))
     if -len(texts) <= place < len(texts):

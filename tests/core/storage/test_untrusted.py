@@ -81,7 +81,7 @@ def test_a_bomb_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
     [{}, {"compression": "none"}, {"data_page_version": "2.0"}, {"use_dictionary": False}, {"row_group_size": 100},
      {"write_page_index": True, "data_page_size": 100}],
 )  # fmt: skip
-def test_the_pages_have_the_values_that_the_metadata_tell(tmp_path, options):
+def test_page_sizes_agree_with_the_parquet_metadata(tmp_path, options):
     path = tmp_path / "x.parquet"
     lists = pa.array([[float(place)] * (place % 7) or None for place in range(1_000)], pa.list_(pa.float32()))
     pq.write_table(pa.table({"x": lists, "text": [str(place) for place in range(1_000)]}), path, **options)

@@ -18,7 +18,7 @@ ORDERS = st.lists(st.sampled_from("1234"), unique=True).map("".join)
 
 
 @given(ORDERS, ORDERS, ORDERS, ORDERS)
-def test_rows_are_those_of_loops_over_the_utterances_that_both_sides_have(left, right, left_pool, right_pool):
+def test_aligned_pairs_equal_a_loop_over_shared_utterances(left, right, left_pool, right_pool):
     source, target = language("en", left, left_pool), language("de", right, right_pool)
     table = aligned_pairs("en-de", source, target, partial=True)
     assert table.to_pylist() == loop_aligned("en-de", source, target)
@@ -38,7 +38,7 @@ def utterances(language, ids):
 
 
 @pytest.mark.parametrize("ids", ONE_SIDED)
-def test_ids_of_one_side_or_given_twice_are_counted_and_shown(ids):
+def test_one_sided_and_duplicate_ids_are_errors_with_counts(ids):
     left, right = ids.split()
     with pytest.raises(AlignmentError, match=f"corpus toy, .*{ONE_SIDED[ids]}"):
         align(utterances("en", left), utterances("de", right))
@@ -54,7 +54,7 @@ def test_no_utterances_have_no_pairs():
     assert len(align(pl.DataFrame(schema=nothing), pl.DataFrame(schema=nothing))) == 0
 
 
-def test_languages_that_mostly_differ_in_intent_are_not_trained_on():
+def test_languages_with_mostly_different_intents_are_refused():
     source, target = language("en"), language("de")
     other = pa.array(["other"] * len(target.utterances), pa.string())
     position = target.utterances.column_names.index("intent")

@@ -48,7 +48,7 @@ def test_casing_punctuation_and_white_space_are_kept(sentence, expected):
     assert [text.rstrip() for text in switched(sentence)] == [expected.rstrip()]
 
 
-def test_marks_within_words_of_other_scripts_part_nothing():
+def test_combining_marks_do_not_split_words():
     assert switched("यह हिन्दी है।", dictionary=[("hindi", "हिन्दी")], pair="hi-en") == ["यह hindi है।"]
 
 

@@ -84,7 +84,7 @@ def test_without_slots_the_template_is_the_text_and_the_residual_empty():
     assert masked("good night", "O O", no_slot_residual="all_masked") == ("good night", f"{MASK} {MASK}")
 
 
-def test_keys_are_those_of_the_texts_and_rows_keep_their_order():
+def test_masked_rows_have_the_keys_of_their_texts_in_order():
     rows = [utterance("red lamp", "B-c O", key="b"), utterance("good night", "O O", key="a")]
     masked = mask_utterances(table(*rows), MaskingConfig())
     assert masked.schema == SCHEMAS["masked_utterances"]
@@ -211,7 +211,7 @@ def test_targets_differ_from_their_source_and_from_each_other(rows, seed, n_targ
 
 
 @given(corpora(), st.integers(1, 30))
-def test_targets_are_all_that_exist_where_fewer_are_made(rows, n_targets):
+def test_if_targets_are_scarce_all_possible_ones_are_generated(rows, n_targets):
     made = pairs(rows, n_targets=n_targets, values="all", dedup=False)
     values = {"B-x": set(), "B-y": set()}
     for row in rows:
@@ -303,7 +303,7 @@ def mates(source, target, **config):
     return parallel_mates("en-de", table(*source), table(*target), ParallelMateConfig(**config)).to_pylist()
 
 
-def test_a_slot_gets_the_values_that_both_languages_have_in_one_utterance():
+def test_mates_swap_in_values_aligned_in_both_languages():
     first, second = mates(*weather(CITIES[:2]), n_mates=1)
     slot = {"source_old": "berlin", "source_new": "munich", "target_old": "Berlin", "target_new": "München"}
     names = {"corpus": "toy", "pair": "en-de", "split": "train", "utterance_id": "train0", "mate_index": 0}
@@ -395,5 +395,5 @@ def test_a_missing_target_slot_drops_only_its_mates():
     assert all(row in everything for row in fewer)
 
 
-def test_how_mates_are_drawn_by_default_is_in_no_fingerprint():
+def test_the_default_mate_draw_is_not_in_the_fingerprint():
     assert "draw" not in repr(ParallelMateConfig())

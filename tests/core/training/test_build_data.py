@@ -127,7 +127,7 @@ MASKED, POOL = frozenset({Need.MASKED_TARGETS}), frozenset({Need.NEGATIVE_POOL})
         ("source_is_negative", False, [POOL, EVERYTHING]),
     ],
 )
-def test_a_training_fingerprint_sees_the_columns_that_the_method_needs(column, value, read_by):
+def test_a_training_fingerprint_covers_the_columns_that_the_method_needs(column, value, read_by):
     before, after = aligned(), with_value(aligned(), 0, column, value)
     for needs in (NO_NEED, MASKED, POOL, EVERYTHING):
         same = training_fingerprint(before, needs) == training_fingerprint(after, needs)
@@ -142,7 +142,7 @@ def test_a_training_fingerprint_ignores_unusable_pairs_and_states():
 
 
 @pytest.mark.parametrize("column", ["source_key", "target_residual_key", "source_template_key"])
-def test_a_training_fingerprint_sees_dev_rows_and_is_blind_to_test_rows(column):
+def test_a_training_fingerprint_covers_dev_rows_and_ignores_test_rows(column):
     changed = with_value(aligned(), 3, column, "k")
     assert training_fingerprint(changed, EVERYTHING) == training_fingerprint(aligned(), EVERYTHING)
     assert training_fingerprint(aligned().slice(0, 3), EVERYTHING) == training_fingerprint(aligned(), EVERYTHING)
@@ -169,7 +169,7 @@ def plan(needs, pairs=()):
 PLAIN = {f"en text {i}" for i in SPLITS}
 
 
-def test_texts_are_distinct_and_under_their_own_key():
+def test_planned_texts_are_distinct_and_keyed_by_their_text_key():
     texts, _ = plan(EVERYTHING, [template_pairs("a new text", "en text 1", "a new text")])
     assert all(key == text_key(text) for key, text in texts.items())
     assert set(texts.values()) == PLAIN | {"a new text", "en text <mask>", "en <mask> one", "en <mask> three"}
@@ -180,12 +180,12 @@ def test_masked_texts_are_encoded_only_where_a_method_needs_them(needs):
     assert set(plan(needs)[0].values()) == PLAIN
 
 
-def test_states_are_asked_of_utterances_and_template_pairs_but_not_of_masked_texts():
+def test_states_are_planned_for_utterances_and_template_pairs_but_not_masked_texts():
     assert plan(EVERYTHING, [template_pairs("a new text")])[1] == PLAIN | {"a new text"}
     assert plan(MASKED)[1] == set()
 
 
-def test_every_training_text_of_a_pair_is_planned_and_of_nothing_none():
+def test_every_training_text_is_planned_and_no_tables_give_no_texts():
     assert len(texts_to_encode([], [], [], [], EVERYTHING)) == 0
     table = aligned()
     texts, _ = plan(EVERYTHING)

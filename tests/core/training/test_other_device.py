@@ -49,7 +49,7 @@ def moved(state):
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_a_step_and_a_validation_wait_for_nothing_and_mix_no_devices(name):
+def test_steps_and_validation_neither_synchronise_nor_mix_devices(name):
     method, data, seeds = methods.method(name), world().data, [0, 1]
     for config in method.presets.values():
         head, plan = trainer(method).head(data.dim, 2, config), sampler(method, config, data)

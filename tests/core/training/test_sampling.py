@@ -36,7 +36,7 @@ def test_an_epoch_has_each_pair_once_for_each_seed_with_its_source_and_target_to
     assert [sorted(zip(*of_seed, strict=True)) for of_seed in zip(*sides, strict=True)] == [pairs, pairs]
 
 
-def test_the_last_batch_is_smaller_and_left_out_on_demand_unless_it_is_all():
+def test_the_last_smaller_batch_can_be_dropped_unless_it_is_the_only_one():
     sizes = [(rows, len(batch["source_vectors"][0])) for rows, batch in plan().training_batches([0], 0, 5)]
     assert sizes == [(5, 5), (5, 5), (2, 2)]
     batch_plan = plan()
@@ -117,7 +117,7 @@ def test_all_training_pairs_held_out_is_an_error():
         plan(single_pair, validation="train_fraction")
 
 
-def test_other_pairs_are_training_pairs_but_never_the_own_one():
+def test_other_pairs_are_training_pairs_except_the_anchor_pair():
     batch_plan = plan(world("en-de", "en-es").data, draws=("other_pair",))
     pairs = set(zip(batch_plan.train.text["source"].tolist(), batch_plan.train.text["target"].tolist(), strict=True))
     languages = set()
@@ -152,7 +152,7 @@ def test_second_half_draws_pair_the_first_half_with_the_second():
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=20))
-def test_the_next_of_its_language_goes_round_all_of_them(labels):
+def test_next_of_its_language_cycles_through_the_language(labels):
     following = next_of_its_language(torch.tensor([labels]))[0].tolist()
     for row, label in enumerate(labels):
         seen, at = [], row
@@ -191,7 +191,7 @@ def test_draws_are_of_the_language_and_the_pool_but_never_the_anchor(draw, pool)
             assert all(text in pools[language] for text, language in zip(drawn, languages, strict=True))
 
 
-def test_source_and_target_negatives_are_drawn_independently():
+def test_source_and_target_negatives_are_independent():
     batch_plan = plan(draws=("negative",))
     start = batch_plan.sampler.data.vectors.starts[1].item()
     sources, targets = (epoch_rows(batch_plan, [0], 0, name=f"{side}_negative_vectors")[0] for side in SIDES)
@@ -207,7 +207,7 @@ def draw(pools, language, anchors, seed=0):
 
 
 @given(st.lists(st.integers(2, 5), min_size=1, max_size=4), st.integers(0, 1_000), st.data())
-def test_a_draw_is_another_text_of_the_anchors_pool(sizes, seed, data):
+def test_a_draw_is_a_different_text_from_the_pool_of_the_anchor(sizes, seed, data):
     pools, start = [], 0
     for size in sizes:
         pools.append(list(range(start, start + size)))

@@ -92,7 +92,7 @@ def test_stacked_seeds_equal_separate_runs(made, tmp_path, cached, monkeypatch):
 @pytest.mark.parametrize(
     ("weight_decay", "reference"), [(0.0, torch.optim.Adam), (0.1, torch.optim.AdamW)], ids=["adam", "adamw"]
 )
-def test_steps_equal_those_of_torch(tmp_path, weight_decay, reference):
+def test_optimiser_steps_equal_those_of_torch(tmp_path, weight_decay, reference):
     config, pairs = dream(weight_decay=weight_decay, max_epochs=4, patience=9), sampler()
     list(run(tmp_path / "run", config, (7,), pairs=pairs))
     torch.manual_seed(7)
@@ -164,7 +164,7 @@ def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_pat
     assert (tmp_path / "run").is_file()
 
 
-def test_each_seed_waits_for_itself_and_stops_after_its_patience(made):
+def test_each_seed_stops_after_its_patience_independently(made):
     _, epochs = made(OVERFITTED, (0, 1, 2, 3))
     trained = {seed: len(total(epochs, seed)) for seed in range(4)}
     assert len(set(trained.values())) > 1, "the seeds must stop at different epochs for this test to say something"
@@ -175,7 +175,7 @@ def test_each_seed_waits_for_itself_and_stops_after_its_patience(made):
         assert [seed in epoch.seeds for epoch in epochs] == [number < trained[seed] for number in range(len(epochs))]
 
 
-def test_best_is_marked_where_the_loss_is_lower_than_ever_before(made):
+def test_best_marks_every_epoch_with_a_new_lowest_loss(made):
     _, epochs = made(OVERFITTED, (0, 1, 2, 3))
     for seed in (0, 1, 2, 3):
         lowest = [float("inf"), *itertools.accumulate(total(epochs, seed), min)]
@@ -203,7 +203,7 @@ def naive_accuracies(head, data):
     return [sum(of_direction) / len(of_direction) for of_direction in hits]
 
 
-def test_dev_retrieval_is_accuracy_of_the_meaning_embedding_in_both_directions(tmp_path):
+def test_dev_retrieval_averages_meaning_accuracy_over_both_directions(tmp_path):
     data, config, seeds = world(dev=40).data, dream(monitor="dev_retrieval", max_epochs=3, patience=9), range(4)
     epochs = list(run(tmp_path / "run", config, seeds, pairs=PairSampler(data, draws=("partner",))))
     now, directions = stack(tmp_path / "run", "now."), []
@@ -216,7 +216,7 @@ def test_dev_retrieval_is_accuracy_of_the_meaning_embedding_in_both_directions(t
     assert epochs[-1].terms["dev"]["accuracy_at_1"] == pytest.approx(expected)
 
 
-def test_copies_of_a_pair_under_other_languages_have_the_accuracy_of_the_single_pair():
+def test_accuracy_by_pair_is_unchanged_by_copies_under_other_languages():
     random = torch.Generator().manual_seed(0)
     source = torch.randn(40, DIM, generator=random)
     sides = [torch.nn.functional.normalize(side) for side in (source, source + torch.randn(40, DIM, generator=random))]
@@ -288,7 +288,7 @@ class HalvedConfig(DreamConfig):
         return replace(self, learning_rate=self.learning_rate / 2**epoch)
 
 
-def test_steps_take_the_rate_of_their_epoch(tmp_path):
+def test_steps_use_the_learning_rate_of_their_epoch(tmp_path):
     """The second of two epochs, of one step each, moves half as far as it would at the full rate."""
     full = dream(batch_size=50, max_epochs=2, patience=9)
     ends = {}
@@ -319,7 +319,7 @@ def run_adversary(path, settings, seeds=(0, 1)):
 
 @pytest.mark.parametrize("rate", [None, 0.3])
 @pytest.mark.parametrize("mode", ["uniform_ce", "negative_ce"])
-def test_training_equals_two_optimisers_of_torch_that_take_turns(tmp_path, mode, rate):
+def test_adversarial_training_equals_two_alternating_torch_optimisers(tmp_path, mode, rate):
     settings = adversarial(adversarial=mode, adversary_learning_rate=rate)
     list(run_adversary(tmp_path / "run", settings, (7,)))
     torch.manual_seed(7)

@@ -88,7 +88,7 @@ def restored_states(table: StateTable) -> StateTable:
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=8), st.integers(1, 2), st.data())
-def test_grouped_states_put_back_in_place_are_the_texts(lengths, seeds, data):
+def test_grouped_states_restore_the_states_of_each_text(lengths, seeds, data):
     length = torch.tensor(lengths)
     values = random_rows(sum(lengths), 2, seed=0).float()
     begin = length.cumsum(0) - length
@@ -157,7 +157,7 @@ def test_pairs_without_masked_texts_train_only_methods_without_that_need():
         training_data([table], toy_world.vectors)
 
 
-def test_states_of_a_text_are_its_own():
+def test_states_are_looked_up_by_text():
     toy_world = world("en-de", "en-es")
     data = toy_world.data
     for label, language in enumerate(data.languages):
@@ -175,7 +175,7 @@ def texts_of_rows(toy_world, rows):
     return {keys[row].decode() for row in rows}
 
 
-def test_rows_of_the_test_split_take_no_part():
+def test_test_split_rows_are_excluded_from_training_data():
     toy_world = world(train=6, dev=3, test=6)
     data = toy_world.data
     read = {row for pairs in data.splits.values() for rows in pairs.text.values() for row in rows.tolist()}
@@ -203,13 +203,13 @@ def test_pools_have_each_training_text_of_the_language_once(pool, only_negatives
         assert texts_of_rows(toy_world, rows) == expected
 
 
-def test_no_training_pair_is_an_error():
+def test_training_without_pairs_is_an_error():
     with pytest.raises(TrainingError, match=r"no training pair of en\+de"):
         world(train=0).data.dim  # noqa: B018
 
 
 @pytest.mark.parametrize("reads_texts", [False, True])
-def test_a_method_of_pairs_says_that_one_language_is_none(reads_texts):
+def test_pair_methods_refuse_a_single_language(reads_texts):
     toy_world = world("en-de")
     none, vectors = [toy_world.aligned[0].slice(0, 0)], {"en": toy_world.vectors["en"]}
     texts = toy_world.utterances[:1] if reads_texts else None
@@ -293,7 +293,7 @@ def test_blocked_embedding_gives_every_text_its_own_result(monkeypatch):
     assert np.array_equal(rows["first"], states.values[begin].astype(np.float32))
 
 
-def test_features_of_texts_in_several_tables_are_those_of_one_and_need_every_text():
+def test_features_from_several_tables_equal_those_from_one():
     toy_world = world()
     table, states = toy_world.vectors["en"], toy_world.states["en"]
     half = len(table.keys) // 2
@@ -362,7 +362,7 @@ def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings_and_seed
         trained.embed(inputs, None)
 
 
-def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
+def test_training_logs_head_loss_and_rate(place, monkeypatch, caplog):
     monkeypatch.setattr("disent_core.progress.SECONDS", 0.0)
     with caplog.at_level(logging.INFO, "disent_core.methods.train"):
         place.train(run := head_run())
@@ -372,7 +372,7 @@ def test_training_tells_its_head_loss_and_rate(place, monkeypatch, caplog):
         assert re.search(r"seeds still training \[0, 3\], [0-9.]+ a (second|minute)$", message)
 
 
-def test_training_again_takes_no_step_and_opens_no_data(place):
+def test_repeated_training_takes_no_step_and_opens_no_data(place):
     first, second = place.train(head_run()), place.train(head_run())
     assert (second.epochs, second.steps, second.content, place.opened) == (0, 0, first.content, 1)
     assert second.curve == first.curve
@@ -390,7 +390,7 @@ CHANGES = [
 @pytest.mark.parametrize(
     "changes", [*CHANGES, {"data_fingerprint": "other texts"}], ids=lambda changes: next(iter(changes))
 )
-def test_whatever_the_weights_depend_on_trains_again(place, changes):
+def test_changing_any_input_of_the_weights_retrains(place, changes):
     place.train(head_run())
     assert place.train(head_run(**changes)).steps > 0
     assert place.train(head_run(**changes)).steps == 0
@@ -435,7 +435,7 @@ def other(tmp_path):
 
 @pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, name, is_warm):
+def test_a_warm_start_begins_with_the_existing_weights(place, tmp_path, name, is_warm):
     run, edited = warm(name) if is_warm else head_run(name), world(seed=1)
     first = place.train(run)
     initial = tmp_path / "initial"
@@ -452,13 +452,13 @@ def test_a_warm_start_begins_with_the_weights_that_are_there(place, tmp_path, na
         assert all(torch.equal(value, expected[seed][key]) for key, value in head.state_dict().items())
 
 
-def test_weights_that_were_trained_cold_are_there_for_a_warm_start_too(place):
+def test_a_warm_start_also_uses_cold_trained_weights(place):
     cold = place.train(head_run())
     assert place.train(warm(data_fingerprint="edited")).initial_weights == cold.content
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: next(iter(changes)))
-def test_a_warm_start_is_none_where_more_than_the_texts_has_changed(place, other, changes):
+def test_a_warm_start_applies_only_if_just_the_texts_changed(place, other, changes):
     place.train(warm())
     after = replace(warm(data_fingerprint="edited"), **changes)
     report = place.train(after)
@@ -466,20 +466,20 @@ def test_a_warm_start_is_none_where_more_than_the_texts_has_changed(place, other
     assert report.content == other.train(after).content
 
 
-def test_a_warm_start_from_damaged_weights_is_none(place):
+def test_a_warm_start_ignores_damaged_weights(place):
     place.train(warm())
     place.files.weights.write_bytes(b"x" * 99)
     assert place.train(warm(data_fingerprint="edited")).initial_weights is None
 
 
-def test_a_warm_start_takes_no_step_where_nothing_has_changed(place):
+def test_an_unchanged_warm_start_takes_no_step(place):
     place.train(warm())
     initial_weights = place.train(warm(data_fingerprint="edited")).initial_weights
     again = place.train(warm(data_fingerprint="edited"))
     assert (again.steps, again.initial_weights) == (0, initial_weights)
 
 
-def test_a_warm_start_that_was_cut_off_ends_as_if_it_had_not_been(place, other):
+def test_an_interrupted_warm_start_ends_with_the_same_weights(place, other):
     run, after = warm(), warm(data_fingerprint="edited")
     for folder in (place, other):
         folder.train(run)

@@ -67,7 +67,7 @@ def test_the_folder_of_a_language_is_read_itself_and_by_any_code(tmp_path):
         SENTENCE.replace(" ", "  "), SENTENCE.replace("\n", " \n"),
     ],
 )  # fmt: skip
-def test_separators_columns_and_documents_make_no_difference(tmp_path, content):
+def test_separators_extra_columns_and_document_marks_are_ignored(tmp_path, content):
     assert read(written(tmp_path / "a", content)) == read(written(tmp_path / "b"))
 
 
@@ -76,7 +76,7 @@ def test_tokens_of_unspaced_scripts_are_joined_without_spaces(tmp_path):
     assert (row["text"], row["tokens"]) == ("東京に", ["東京", "に"])
 
 
-def test_white_space_that_separates_nothing_stays_in_its_token(tmp_path):
+def test_non_separating_white_space_stays_in_its_token(tmp_path):
     (row,) = read(written(tmp_path, "30\u00a0000 B-DATE\nx O\n"))
     assert row["tokens"] == ["30\u00a0000", "x"]
 
@@ -90,7 +90,7 @@ def test_white_space_that_separates_nothing_stays_in_its_token(tmp_path):
         ("B-a-b I-a-b", "B-a-b I-a-b"),
     ],
 )
-def test_tags_that_the_schemes_do_not_have_become_bio_too(published, bio):
+def test_irregular_tags_become_bio_too(published, bio):
     assert bio_tags(published.split()) == bio.split()
 
 

@@ -67,7 +67,7 @@ def test_ids_and_labels_may_be_numbers(tmp_path):
         assert (entry["utterance_id"], entry["intent"]) == ("12", "3")
 
 
-def test_rows_without_ids_are_parallel_to_nothing(tmp_path):
+def test_rows_without_ids_have_no_translations(tmp_path):
     path = written(tmp_path, [{name: row[name] for name in ("language", "intent", "text")} for row in ROWS])
     english, german = ({row["utterance_id"] for row in read(path, language)} for language in ("en", "de"))
     assert (len(english), len(german), english & german) == (2, 1, set())
@@ -85,7 +85,7 @@ WIDE = [{"en": f"text {n}", "de": f"satz {n}"} for n in range(40)]
         pytest.param(lambda rows: [{**row, "pl": row["en"]} for row in rows], id="another language"),
     ],
 )
-def test_drawn_splits_go_by_the_text_wherever_its_row_stands(tmp_path, changed):
+def test_drawn_splits_depend_on_the_text_and_not_on_row_order(tmp_path, changed):
     def splits(path, language):
         table = draw_splits(read_utterances(path, language, corpus="t", language=language), SHARES)
         return dict(zip(table["text"].to_pylist(), table["split"].to_pylist(), strict=True))
@@ -171,7 +171,7 @@ def test_slots_in_brackets_become_tags(tmp_path, with_text):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_wide_table_has_translations_in_a_row(tmp_path, suffix):
+def test_a_wide_table_has_one_column_per_language(tmp_path, suffix):
     rows = [
         {"en": "wake me at [time : nine]", "de-DE": "weck mich um [time : neun]", "label": "alarm", "notes": "x"},
         {"en": "play jazz", "de-DE": "", "label": "music", "notes": "y"},
@@ -186,7 +186,7 @@ def test_a_wide_table_has_translations_in_a_row(tmp_path, suffix):
     assert german[0]["utterance_id"] == english[0]["utterance_id"] != english[1]["utterance_id"]
 
 
-def test_rows_without_text_are_left_out_and_repeated_ids_made_distinct(tmp_path, caplog):
+def test_rows_without_text_are_skipped_and_repeated_ids_made_distinct(tmp_path, caplog):
     texts = ["a", " ", "b", "a", "c"]
     table = [{"language": "en", "intent": "i", "text": text, "id": "1"} for text in texts]
     assert [(row["utterance_id"], row["text"]) for row in read(written(tmp_path, table))] == [

@@ -68,7 +68,7 @@ def test_a_line_becomes_a_row_with_a_tag_for_each_token(tmp_path):
     assert row == utterance("en", "1", "dim the red lamp", **labels)
 
 
-def test_optional_fields_make_no_difference(tmp_path):
+def test_optional_fields_are_ignored(tmp_path):
     extra = line(worker_id="9", slot_method=[{"slot": "color", "method": "translation"}], judgments=[])
     assert rows(line(), tmp_path=tmp_path / "a") == rows(extra, tmp_path=tmp_path / "b")
 
@@ -128,7 +128,7 @@ def test_an_archive_is_read_whatever_its_prefix(tmp_path, prefix):
     assert [path.name for path in tmp_path.rglob("*")] == ["m.tar"]  # nothing is unpacked to disk
 
 
-def test_the_hash_is_that_of_the_locale_alone(tmp_path):
+def test_the_hash_covers_the_locale_only(tmp_path):
     archive = packed(tmp_path / "1.tar.gz", {"data/en-US.jsonl": line().encode(), "data/de-DE.jsonl": b"x"})
     other_archive = packed(tmp_path / "2.tar", {"data/de-DE.jsonl": b"y", "data/en-US.jsonl": line().encode()}, "w")
     assert content_hash(archive, "en-US") == content_hash(other_archive, "en-US")
@@ -136,12 +136,12 @@ def test_the_hash_is_that_of_the_locale_alone(tmp_path):
     assert content_hash(unpacked(tmp_path, line(), end=""), "en-US") == content_hash(archive, "en-US")
 
 
-def test_an_unknown_locale_brings_near_ones_to_mind(tmp_path):
+def test_the_error_of_an_unknown_locale_suggests_similar_ones(tmp_path):
     with pytest.raises(CorpusError, match=r"'en-GB' is not a locale of MASSIVE 1.1. Did you mean .*en-US"):
         read(unpacked(tmp_path, line()), "en-GB")
 
 
-def test_an_absent_locale_lists_those_that_are_there(tmp_path):
+def test_the_error_of_an_absent_locale_lists_the_present_ones(tmp_path):
     members = {f"1.1/data/{locale}.jsonl": b"" for locale in ("tr-TR", "de-DE")}
     for path in (packed(tmp_path / "m.tar.gz", members), unpacked(tmp_path, locale="de-DE")):
         with pytest.raises(CorpusError, match=r"it has no file en-US.jsonl, only de-DE"):

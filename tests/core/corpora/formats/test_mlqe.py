@@ -64,7 +64,7 @@ def test_splits_come_in_their_order_and_may_have_equal_indices(tmp_path):
 @pytest.mark.parametrize(
     ("names", "first"), [(("test", "test20", "test21"), "test20"), (("test21", "test22"), "test21")]
 )
-def test_of_several_test_sets_that_of_2020_counts_else_the_earliest(tmp_path, names, first):
+def test_the_2020_test_set_is_preferred_then_the_earliest(tmp_path, names, first):
     for name in names:
         written(tmp_path / f"en-de/{name}.ende.tsv", line(original=name))
     assert [row["source"] for row in rows(tmp_path)] == [first]

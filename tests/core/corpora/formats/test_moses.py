@@ -67,7 +67,7 @@ def test_a_pair_may_be_asked_for_in_either_direction(tmp_path):
     assert back["pair"].unique().to_pylist() == ["de-en"]
 
 
-def test_the_hash_is_that_of_the_pair_alone(tmp_path):
+def test_the_hash_covers_the_files_of_the_pair_only(tmp_path):
     path = two(tmp_path)
     before = content_hash(path, "en-de")
     named(path, "en-fr.en", "en-fr.fr")
@@ -81,7 +81,7 @@ def tatoeba(path, foreign="deu"):
     return named(path, f"tatoeba.{foreign}-eng.{foreign}", f"tatoeba.{foreign}-eng.eng")
 
 
-def test_a_pair_of_tatoeba_has_its_two_letter_codes_if_its_languages_have_some(tmp_path):
+def test_tatoeba_pairs_use_two_letter_codes_if_they_exist(tmp_path):
     codes = {"deu": "de-en", "cmn": "zh-en", "pes": "fa-en", "ber": "ber-en", "yue": "yue-en"}
     for foreign, pair in codes.items():
         assert TATOEBA.pairs(tatoeba(tmp_path / foreign, foreign)) == [pair]
@@ -89,7 +89,7 @@ def test_a_pair_of_tatoeba_has_its_two_letter_codes_if_its_languages_have_some(t
     assert (row["source"], row["target"], row["split"]) == ("deu 1", "eng 1", "test")
 
 
-def test_other_files_beside_tatoeba_make_no_difference(tmp_path):
+def test_unrelated_files_beside_tatoeba_are_ignored(tmp_path):
     named(tatoeba(tmp_path / "v1").parent, "README.md", "other.en-de.en")
     assert TATOEBA.pairs(tmp_path) == ["de-en"]
 
@@ -111,7 +111,7 @@ def test_missing_and_repeated_files_are_named(tmp_path, names, message):
         read_pairs(named(tmp_path, *names), "en-de", corpus="toy")
 
 
-def test_the_names_that_an_empty_folder_should_have_are_those_of_its_format(tmp_path):
+def test_the_error_of_an_empty_folder_shows_valid_file_names(tmp_path):
     for of_format, kept in ((MOSES, "en-de"), (TATOEBA, "de-en")):
         with pytest.raises(CorpusError) as refused:
             of_format.pairs(tmp_path)

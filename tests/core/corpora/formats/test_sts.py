@@ -147,7 +147,7 @@ def test_the_archives_as_they_unpack_are_read_from_either_folder_and_their_paren
         assert content_hash(path, "en-tr") == content_hash(tmp_path, "en-tr")
 
 
-def test_gold_similarities_without_their_sentences_say_what_to_put_where(tmp_path):
+def test_the_error_of_missing_sentences_says_what_to_unpack(tmp_path):
     sentences, gold = unpacked(tmp_path)
     sentences.rename(tmp_path / "elsewhere")
     with pytest.raises(CorpusError, match=r"STS2017.gs: it has gold similarities, but no sentences.* Unpack both arch"):

@@ -60,7 +60,7 @@ def test_valid_is_dev_and_ids_of_splits_do_not_meet(tmp_path):
     assert rows == [(split, f"{split}-1") for split in ("train", "dev", "test")]
 
 
-def test_an_intent_without_domain_is_its_own(tmp_path):
+def test_an_intent_without_domain_is_its_own_domain(tmp_path):
     (row,) = read(written(tmp_path, block(intent="RateBook", rows=ROWS.replace("alarm/set_alarm", "RateBook"))))
     assert (row["domain"], row["intent"]) == ("RateBook", "RateBook")
 
@@ -183,14 +183,14 @@ def test_ids_that_are_shifted_from_some_row_on_are_those_of_the_english_text(tmp
     }  # fmt: skip
 
 
-def test_an_english_text_that_english_lacks_is_the_id_if_the_ids_are_wrong(tmp_path):
+def test_an_unknown_english_text_gives_the_id_if_ids_are_wrong(tmp_path):
     lithuanian, bavarian = ([item(0, number=number), item(1, number="5", english="mow the lawn")] for number in "28")
     ids = with_english(tmp_path, "lt", lithuanian)
     assert ids == with_english(tmp_path, "de-ba", bavarian)
     assert ids["w1"] not in {"5", "2"}
 
 
-def test_an_english_text_with_another_wording_leaves_ids_that_are_right_elsewhere(tmp_path):
+def test_one_reworded_english_text_leaves_correct_ids_unchanged(tmp_path):
     blocks = [item(place, number=str(place + 1), english="reworded" if place == 2 else None) for place in range(7)]
     assert list(with_english(tmp_path, "da", blocks).values()) == ["1", "2", "3", "4", "5", "6", "7"]
 

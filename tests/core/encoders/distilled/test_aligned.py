@@ -97,7 +97,7 @@ def test_a_killed_run_keeps_its_vocabulary_and_leaves_no_encoder(teacher, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {"multi"}
 
 
-def test_an_encoder_that_is_there_stays_until_the_next_is_complete(teacher, tmp_path, monkeypatch):
+def test_an_existing_encoder_stays_until_its_replacement_is_complete(teacher, tmp_path, monkeypatch):
     before = files(make(tmp_path / "multi", teacher))
 
     def fails(*_):
@@ -147,7 +147,7 @@ def test_a_pair_with_an_evaluation_text_on_either_side_is_left_out_whatever_its_
     assert list(kept.pairs) == [("hello", "hallo")]
 
 
-def test_a_text_that_only_holds_an_evaluation_text_and_other_translations_stay_but_copies():
+def test_exclusion_drops_duplicates_but_keeps_superstrings_and_other_translations():
     training = pairs_of(("wake me up at nine", "weck mich um neun"))
     assert list(without(training, exclusion_digests(column(["wake me up"]))).pairs) == list(training.pairs)
     training = pairs_of(("go", "geh"), ("Go!", "Geh."), ("go", "los"))
@@ -173,7 +173,7 @@ def test_letters_of_every_script_are_kept_in_the_key():
     assert (exclusion_key("明日の 天気は？"), exclusion_key("Où, déjà?")) == ("明日の 天気は", "où déjà")
 
 
-def test_the_fingerprint_is_that_of_lists_and_tells_training_from_held_out_pairs():
+def test_the_fingerprint_of_material_distinguishes_training_and_held_out_pairs():
     first, second = pairs_of(("a", "b")), pairs_of(("c", "d"))
     prints = {Material([first], [second]).fingerprint, Material([second], [first]).fingerprint,
               Material([first, second], []).fingerprint}  # fmt: skip
@@ -261,7 +261,7 @@ def test_aligned_rows_mix_spelling_and_alignments_by_share():
     np.testing.assert_allclose(rows, [mixed(piece) for piece in range(4)], rtol=1e-5, atol=1e-6)
 
 
-def test_nothing_to_align_leaves_every_row_as_it_is_spelt():
+def test_without_alignments_rows_come_from_the_spelling():
     teacher_rows = np.eye(3, dtype=np.float32)
     rows = aligned_rows(teacher_rows, [[0], [2]], np.array([0.0, 1.0]), [align(pieces([]), pieces([]), iterations=2)])
     np.testing.assert_array_equal(rows, teacher_rows[[0, 2]])

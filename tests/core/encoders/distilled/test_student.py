@@ -56,7 +56,7 @@ def task_of(start, taught, of=None, **changed):
     return StudentTask(load_model(start, pooling="mean"), lessons, {}, settings, "cpu")
 
 
-def test_a_pass_has_every_foreign_text_once_and_its_share_of_the_pivots(start, taught):
+def test_a_pass_has_every_foreign_text_once_and_a_share_of_pivots(start, taught):
     lessons = lessons_of(material(), taught, tokenise(start))
     rows = np.concatenate(plan_pass(lessons, config(pivot_share=0.5), 0))
     assert len(rows) == len(set(rows.tolist()))
@@ -167,7 +167,7 @@ def test_the_loss_is_that_of_loops(start, taught, kind):
     )
 
 
-def test_it_learns_and_the_best_look_is_kept(start, taught, tmp_path):
+def test_training_lowers_the_dev_loss_and_keeps_the_best_checkpoint(start, taught, tmp_path):
     before = task_of(start, taught, temperature=0.2)
     before.held_out = {
         language: tuple(map(tokenise(start), sides)) for language, sides in held_out_texts(material(), 9).items()
@@ -230,7 +230,7 @@ def test_without_training_the_student_is_the_aligned_encoder(start, taught, tmp_
     assert are_equal(start, tmp_path / "multi")
 
 
-def test_dropout_stays_off_in_training(start, taught):
+def test_dropout_is_off_in_training(start, taught):
     task = task_of(start, taught).train()
     assert task.training
     assert not any(module.training for module in task.model.modules())

@@ -53,7 +53,7 @@ def test_a_late_interaction_needs_no_engine(monkeypatch):
     assert nearest(query, pool, 1, engine="ivf")[1].tolist() == [[1]]
 
 
-def test_the_least_effort_that_is_enough_is_taken():
+def test_tuning_picks_the_smallest_sufficient_effort():
     class Index:
         index = None
 
@@ -67,6 +67,6 @@ def test_the_least_effort_that_is_enough_is_taken():
     assert tried == [8, 16]
 
 
-def test_recall_is_the_share_of_exact_scores_and_equal_ones_count():
+def test_recall_is_the_share_of_exact_scores_with_ties_counted():
     exact = [np.array([0.9, 0.8, 0.8]), np.array([0.5, 0.4, 0.3])]
     assert recall_of([np.array([0.9, 0.8, 0.8, 0.8]), np.array([0.5, 0.3, 0.2, 0.1])], exact) == pytest.approx(5 / 6)

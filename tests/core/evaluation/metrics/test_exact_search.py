@@ -227,7 +227,7 @@ def test_spare_chunks_are_scored_only_of_queries_whose_next_chunk_is_near(monkey
     assert same([part[:1] for part in top], expected)
 
 
-def test_a_long_search_says_how_fast_it_is_and_how_long_it_takes(monkeypatch, caplog):
+def test_a_long_search_logs_progress_and_remaining_time(monkeypatch, caplog):
     monkeypatch.setattr(progress, "SECONDS", 0.0)
     rows = unit_rows(normal(0, 1_000), "rows")
     with caplog.at_level(logging.INFO, "disent_core.evaluation.metrics.exact_search"):

@@ -45,14 +45,14 @@ def test_copies_in_a_large_pool_tie_to_the_bit_and_their_ranks_follow_their_inde
 
 
 @pytest.mark.parametrize(("pool", "digested"), [(np.eye(6), 0), (np.concatenate([np.eye(6), np.eye(6)]), 12)])
-def test_only_a_pool_in_which_two_checksums_are_equal_is_digested(monkeypatch, pool, digested):
+def test_only_a_pool_with_equal_checksums_is_hashed(monkeypatch, pool, digested):
     made = []
     monkeypatch.setattr(ranking, "blake2b", lambda row, **of: made.append(row) or blake2b(row, **of))
     assert (nearest(pool, pool, 1)[1][:, 0] == np.arange(len(pool)) % 6).all()
     assert len(made) == digested
 
 
-def test_rows_that_differ_and_have_the_same_checksum_are_two_candidates():
+def test_different_rows_with_equal_checksums_stay_two_candidates():
     ones = np.ones((1, 4))
     pool = np.concatenate([ones, ones * [1, -1, 1, -1]])  # the two signs are 2^63 times an odd factor each
     assert ranking._copies(ranking.unit_rows(pool, "pool"))[0] is None
@@ -129,7 +129,7 @@ def test_gold_ranks_are_those_of_exact_scores_however_close_these_are(monkeypatc
     assert (screened == gold_ranks(queries, pool, gold, ties=ties, skip=skip)).all()
 
 
-def test_gold_ranks_that_float32_scores_tell_need_no_exact_ones(monkeypatch):
+def test_unambiguous_gold_ranks_need_no_exact_scores(monkeypatch):
     monkeypatch.setattr(exact_search, "exact_scores", None)
     assert gold_ranks(np.eye(3), np.eye(3), np.array([[0], [1], [2]]), ties="lowest").tolist() == [[1], [1], [1]]
 
@@ -303,7 +303,7 @@ def test_results_are_cached_only_for_shared_matrices():
     assert calls == [2, 3]
 
 
-def test_results_end_with_their_matrices():
+def test_cached_results_are_freed_with_their_matrices():
     gc.collect()
     before = len(_results), len(_alive)
     matrix = np.ones((2, 2))
@@ -316,7 +316,7 @@ def test_results_end_with_their_matrices():
     assert (len(_results), len(_alive)) == before
 
 
-def test_searches_of_shared_matrices_for_any_few_neighbours_are_one(monkeypatch):
+def test_shared_matrices_are_searched_once_for_every_small_k(monkeypatch):
     searched = []
     search = exact_search.nearest_rows
     monkeypatch.setattr(exact_search, "nearest_rows", lambda *of, **by: searched.append(of) or search(*of, **by))
@@ -361,7 +361,7 @@ def test_answers_of_shared_late_interactions_are_those_of_others(pool):
         np.testing.assert_array_equal(answer, other)
 
 
-def test_more_scores_of_late_interactions_than_are_kept_are_computed_at_each_call(monkeypatch):
+def test_late_interaction_scores_beyond_the_cache_limit_are_recomputed(monkeypatch):
     monkeypatch.setattr(ranking, "_KEPT_SCORES", 5)
     queries, pool = late_sides(is_shared=True)
     first, second = (ranking.nearest(queries, pool, 2)[1] for _ in range(2))
@@ -369,7 +369,7 @@ def test_more_scores_of_late_interactions_than_are_kept_are_computed_at_each_cal
     assert Late.compared == 2
 
 
-def test_of_recent_results_only_the_last_are_kept():
+def test_only_the_most_recent_results_are_cached():
     matrices = [np.ones((1, 1)) * value for value in range(RECENT + 1)]
     calls = []
 

@@ -104,7 +104,7 @@ def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
     assert (of_both.ci_low, of_both.ci_high) == bootstrap(items, samples=50, seed=4, over="seeds_and_items")
 
 
-def test_a_metric_without_items_has_no_interval_and_different_items_are_not_aggregated():
+def test_a_metric_without_items_has_no_interval_and_unequal_items_are_refused():
     mean = aggregate([Measurement(metric="silhouette", value=v, n=9) for v in (0.1, 0.3)], samples=9, seed=0)
     assert (mean.value, mean.ci_low, mean.ci_high) == (pytest.approx(0.2), None, None)
     with pytest.raises(ValueError, match="same items"):

@@ -167,5 +167,5 @@ def test_lists_and_gold_are_those_of_loops_over_the_pairs(texts):
 
 
 @pytest.mark.parametrize("missing", ["dev", "test"])
-def test_without_dev_or_test_there_is_no_problem(missing):
+def test_without_dev_or_test_pairs_the_task_is_empty(missing):
     assert mining({name: row for name, row in ROWS.items() if not name.startswith(missing)}) == []

@@ -46,7 +46,7 @@ def _cosine(a, b):
     return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
 
-def test_a_copy_of_the_translation_is_right_only_where_equal_texts_count():
+def test_a_copy_of_the_translation_is_correct_only_if_equal_texts_count():
     inputs = parallel(en=["one", "two", "other"], de=["eins", "eins", "anders"])
     matrices = {"query": np.eye(3)[[0, 0, 1]], "other": np.eye(3)[[0, 0, 1]]}
     matrices["query"][0] += [0, 0, 0.1]  # so that "one" and "two" are not each other's nearest
@@ -144,7 +144,7 @@ def test_the_order_of_values_belongs_to_the_template():
 
 
 @pytest.mark.parametrize("rows", [{}, {"1": ALARMS["1"]}, {"1": ALARMS["5"], "2": ALARMS["6"]}])
-def test_without_shared_values_there_is_no_problem(rows):
+def test_without_shared_values_the_task_is_empty(rows):
     assert monolingual_retrieval.value_problems(utterance_inputs({"en": utterances("en", rows)}), CONFIG) == []
 
 
@@ -163,6 +163,6 @@ def test_sentences_that_share_a_translation_are_paraphrases():
     assert german.texts["query"].texts == ["Hallo", "Tag"]  # both translate "hello"
 
 
-def test_without_a_shared_translation_there_is_no_problem():
+def test_without_a_shared_translation_the_task_is_empty():
     inputs = pair_inputs(("en", "de"), {"1": ("one", "eins"), "2": ("two", "zwei")}, "bitext")
     assert monolingual_retrieval.paraphrase_problems(inputs, CONFIG) == []

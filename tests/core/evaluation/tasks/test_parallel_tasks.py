@@ -41,7 +41,7 @@ def test_a_missing_translation_in_a_parallel_corpus_is_an_error(name):
 
 @pytest.mark.parametrize("name", ["crosslingual_retrieval", "intent_knn"])
 @pytest.mark.parametrize("parallel", ["all", "some", "none"])
-def test_an_id_that_is_there_twice_is_an_error_however_parallel(name, parallel):
+def test_a_duplicate_id_is_an_error_in_every_kind_of_corpus(name, parallel):
     inputs = japanese_inputs(parallel)
     tables = {key: table.take([0, 0]) for key, table in inputs.tables.items()}
     with pytest.raises(AlignmentError, match="toy en-ja test: 1 of 2 utterance ids repeat an earlier one"):
@@ -66,7 +66,7 @@ def corrections(name, inputs):
     return [problem.settings.get("hubness") for problem in problems(name, inputs, HUBNESS)]
 
 
-def test_each_correction_for_hubs_is_a_problem_of_its_own():
+def test_each_hubness_correction_is_a_separate_problem():
     forth = problems("crosslingual_retrieval", trained_inputs(), HUBNESS)[:4]
     assert {problem.evaluated_on for problem in forth} == {"en-ja"}
     assert [problem.settings.get("hubness", "none") for problem in forth] == list(HUBNESS.hubness)
@@ -90,7 +90,7 @@ def test_held_out_pairs_have_a_bias_from_the_training_pairs_if_their_corpus_trai
     assert "train_bias" not in corrections("heldout_retrieval", replace(inputs, trains=False))
 
 
-def test_a_correction_needs_its_own_settings_and_keeps_no_ranking():
+def test_a_hubness_correction_leaves_plain_settings_unchanged_and_has_no_ranking():
     plain, corrected, *_ = problems("crosslingual_retrieval", trained_inputs(), HUBNESS)
     (default,) = problems("crosslingual_retrieval", trained_inputs())[:1]
     assert plain.settings == default.settings
@@ -120,7 +120,7 @@ def by_loop(query, pool, queries, candidates, *, skip_translation):
 
 @pytest.mark.parametrize("parallel", ["some", "none"])
 @pytest.mark.parametrize("seed", range(20))
-def test_intents_are_looked_for_among_all_utterances_but_the_translation(parallel, seed):
+def test_intent_search_skips_only_the_translation(parallel, seed):
     forth, back = problems("intent_knn", japanese_inputs(parallel))
     english, japanese = (np.random.default_rng([seed, size]).normal(size=(size, 3)) for size in (4, 3))
     is_skipped = parallel == "some"
@@ -131,7 +131,7 @@ def test_intents_are_looked_for_among_all_utterances_but_the_translation(paralle
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=9), st.integers(0, 99))
-def test_intents_of_parallel_utterances_are_looked_for_in_both_directions(labels, seed):
+def test_intents_of_parallel_utterances_are_searched_in_both_directions(labels, seed):
     rows = {str(number): (label, f"text {number}") for number, label in enumerate(labels)}
     tables = {language: utterances(language, rows) for language in ("en", "de")}
     directions = problems("intent_knn", utterance_inputs(tables))
@@ -150,7 +150,7 @@ def test_one_language_is_searched_in_itself_without_the_query(parallel):
     assert scored(problem, query=same, pool=same)["accuracy_at_1"].items.tolist() == [1.0, 1.0, 0.0]
 
 
-def test_translations_are_brought_into_one_order_before_intents_are_compared():
+def test_utterances_are_aligned_by_id_before_intents_are_compared():
     english = utterances("en", {"1": ("a", "x"), "2": ("b", "y")})
     german = utterances("de", {"2": ("b", "y"), "1": ("a", "x")})
     forth, _ = problems("intent_knn", utterance_inputs({"en": english, "de": german}))
@@ -159,7 +159,7 @@ def test_translations_are_brought_into_one_order_before_intents_are_compared():
 
 
 @pytest.mark.parametrize("labels", [[], ["a"], [None, None, "a"]])
-def test_fewer_than_two_utterances_with_an_intent_are_no_problem(labels):
+def test_fewer_than_two_utterances_with_an_intent_give_no_task(labels):
     rows = {str(number): (label, f"text {number}") for number, label in enumerate(labels)}
     assert problems("intent_knn", utterance_inputs({"en": utterances("en", rows)})) == []
 
@@ -181,7 +181,7 @@ def test_translations_are_retrieved_in_both_directions_by_strict_id(name, kind):
     assert {"split": "test", "ties": "lowest", "pool_size": 2}.items() <= forth.settings.items()
 
 
-def test_held_out_retrieval_is_of_the_test_split_whatever_the_split_of_other_tasks():
+def test_held_out_retrieval_always_uses_the_test_split():
     inputs, config = pair_inputs(("de", "en"), PAIRS, "bitext"), replace(CONFIG, split="dev")
     (forth, _) = problems("heldout_retrieval", inputs, config)
     assert (forth.texts["query"].texts, forth.settings["split"]) == (["eins", "zwei"], "test")
@@ -204,7 +204,7 @@ def test_faiss_may_search_held_out_pairs_and_the_settings_say_so(monkeypatch):
         problems("heldout_retrieval", inputs, config)
 
 
-def test_a_pair_id_that_is_there_twice_is_an_error():
+def test_a_duplicate_pair_id_is_an_error():
     inputs = pair_inputs(("de", "en"), PAIRS, "translations")
     twice = {("sentence_pairs", "de-en"): pair_table("de-en", PAIRS).take([0, 0, 1])}
     with pytest.raises(AlignmentError, match="toy de-en test: 1 of 3 pair ids repeat an earlier one"):

@@ -36,7 +36,7 @@ def score(problem):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_reads_tables_that_exist(name):
+def test_a_task_reads_only_existing_tables(name):
     assert set(task(name).tables) <= set(READABLE) <= set(SCHEMAS)
 
 
@@ -61,7 +61,7 @@ def test_crosslingual_retrieval_has_both_directions_of_rows_by_id_and_shares_the
     assert forth.candidate_ids.to_pylist() == list(ENGLISH)
 
 
-def test_crosslingual_retrieval_reads_the_split_alone():
+def test_crosslingual_retrieval_ignores_other_splits():
     tables = {"en": utterances("en", ENGLISH, "train"), "de": utterances("de", GERMAN, "train")}
     assert problems("crosslingual_retrieval", utterance_inputs(tables)) == []
 
@@ -80,7 +80,7 @@ def test_a_copy_of_the_gold_text_counts_as_the_rule_says(ties, equal_text, expec
     assert (problem.settings["pool_size"], problem.settings["pool_duplicates"]) == (2 if equal_text else 3, 1)
 
 
-def test_worst_ties_are_seen_where_rankings_keep_one_candidate():
+def test_worst_ties_count_even_if_rankings_keep_one_candidate():
     config = replace(CONFIG, ties="worst", top_k=1)
     measured = score(crosslingual(COPIES, COPIES, config)[0])
     assert (measured.value, measured.ranking.indices.shape) == (pytest.approx(1 / 3), (3, 1))
@@ -123,7 +123,7 @@ def template(config=CONFIG, name="template_retrieval"):
     return problems(name, template_inputs(TEMPLATES), config)
 
 
-def test_template_retrieval_has_one_target_a_source():
+def test_template_retrieval_has_one_target_per_source():
     (problem,) = template()
     assert problem.query_ids.to_pylist() == ["a", "b", "c"]
     assert problem.candidate_ids.to_pylist() == ["a#0", "b#0", "c#0"]
@@ -156,7 +156,7 @@ def test_map_equals_a_loop_over_the_whole_ranking():
     assert (measured.metric, measured.value) == ("map", pytest.approx(np.mean(precisions)))
 
 
-def test_sources_in_the_pool_are_found_by_every_query_but_their_own():
+def test_a_source_in_the_pool_is_skipped_only_for_its_own_query():
     (problem,) = template(replace(CONFIG, template_pool="targets+sources"))
     assert problem.candidate_ids.to_pylist()[3:] == sorted(problem.candidate_ids.to_pylist()[3:])
     queries, pool = problem.texts["query"].keys, problem.texts["pool"].keys
@@ -183,7 +183,7 @@ def same_template(config=CONFIG):
     return problem
 
 
-def test_every_target_of_the_template_is_gold_and_no_other():
+def test_exactly_the_targets_of_the_template_are_gold():
     problem = same_template()
     golds = [{ids for ids in row if ids >= 0} for row in problem.gold.tolist()]
     assert golds == [{0, 1, 4}, {0, 1, 4}, {2}, {3}, {0, 1, 4}]
@@ -220,7 +220,7 @@ def test_a_source_that_the_utterances_lack_is_an_error():
         problems("same_template_retrieval", replace(inputs, tables=tables))
 
 
-def test_a_target_index_that_is_there_twice_is_an_error():
+def test_a_duplicate_target_index_is_an_error():
     inputs = template_inputs(TEMPLATES)
     (table,) = inputs.tables.values()
     doubled = {("template_pairs", "en"): pa.concat_tables([table, table])}
@@ -249,13 +249,13 @@ def test_queries_are_the_switched_sentences_and_candidates_their_originals():
 
 @pytest.mark.parametrize("pair", ["de-en", "en-de"])
 @pytest.mark.parametrize("switched", ["de", "en"])
-def test_the_name_is_original_and_other_language_however_the_pair_is_written(pair, switched):
+def test_the_direction_is_original_to_switched_language_in_either_pair_order(pair, switched):
     (problem,) = problems(SWITCHED, switched_inputs(SWITCHED_ROWS, pair, switched))
     assert problem.evaluated_on == "en-de"
     assert problem.texts["query"].language == switched
 
 
-def test_without_switched_sentences_in_the_split_there_is_no_problem():
+def test_without_switched_sentences_in_the_split_the_task_is_empty():
     assert problems(SWITCHED, switched_inputs(SWITCHED_ROWS, split="train")) == []
     assert problems(SWITCHED, replace(switched_inputs(SWITCHED_ROWS), tables={})) == []  # a pair without a word list
     (problem,) = problems(SWITCHED, switched_inputs(SWITCHED_ROWS, split="dev"), replace(CONFIG, split="dev"))

@@ -43,7 +43,7 @@ def test_correlations_are_those_of_scipy_with_ties_in_gold_and_cosines(gold, see
         assert (measures["pearson"].value, measures["spearman"].value) == (0, 0)
 
 
-def test_one_language_is_named_twice_and_pairs_without_gold_score_are_left_out():
+def test_monolingual_pairs_repeat_the_language_and_skip_missing_scores():
     (problem,) = similarity([1.0, None, 3.0], ("en", "en"))
     assert problem.evaluated_on == "en-en"
     assert [texts.language for texts in problem.texts.values()] == ["en", "en"]
@@ -78,7 +78,7 @@ def quality(*golds):
     return problems("qe", pair_inputs(("en", "de"), rows, "quality"))
 
 
-def test_quality_is_measured_against_the_gold_scores_that_there_are():
+def test_quality_is_measured_against_each_available_gold_score():
     assert [problem.settings["gold"] for problem in quality((-1.0, None), (0.5, None))] == ["z_mean"]
     by_z, by_mean = quality((-1.0, 10.0), (0.5, 90.0), (0.7, 20.0))
     assert [task_problem.settings["gold"] for task_problem in (by_z, by_mean)] == ["z_mean", "mean"]
@@ -196,7 +196,7 @@ def test_the_measures_are_those_of_seqeval_and_of_loops(pairs):
     assert {measurement.n for measurement in measured.values()} == {len(gold)}
 
 
-def test_a_tag_too_few_is_an_error():
+def test_a_missing_predicted_tag_is_an_error():
     with pytest.raises(ValueError, match="has 2 gold tags and 1 predicted"):
         tag_problem([["B-a", "O"]]).score([["O"]])
 
@@ -228,14 +228,14 @@ def test_the_probe_is_the_ridge_classifier_of_scikit_learn(seed, classes, n, dim
         assert predicted.tolist() == by_sklearn.predict(scaler.transform(test)).tolist()
 
 
-def test_rows_that_are_not_finite_are_refused():
+def test_non_finite_rows_are_refused():
     with pytest.raises(EncoderError, match="probe, test: 1 of 2 rows"):
         linear_probe(np.eye(2), np.array(["a", "b"]), np.array([[0, 1], [np.nan, 1]]))
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 999))
-def test_neighbours_vote_as_a_loop_over_cosines_counts(seed):
+def test_the_knn_probe_equals_a_loop_over_cosines(seed):
     rng = np.random.default_rng(seed)
     train, test, labels = rng.normal(size=(60, 4)), rng.normal(size=(9, 4)), rng.choice(list("cab"), 60)
     expected = []
@@ -246,7 +246,7 @@ def test_neighbours_vote_as_a_loop_over_cosines_counts(seed):
     assert knn_probe(train, labels, test).tolist() == expected
 
 
-def test_neighbours_and_a_network_read_what_a_linear_map_does_not():
+def test_knn_and_mlp_probes_learn_nonlinear_structure():
     rows = np.random.default_rng(0).normal(size=(2000, 2))
     labels = np.where(rows[:, 0] * rows[:, 1] > 0, "en", "de")  # two opposite quadrants each
 
@@ -281,7 +281,7 @@ def both(dev="abab", test="ba", name="dev"):
     return utterance_inputs(tables)
 
 
-def test_it_learns_from_dev_and_is_measured_on_test_of_both_languages():
+def test_the_probe_learns_on_dev_and_is_measured_on_test():
     (problem,) = problems(NAME, both())
     assert problem.evaluated_on == "en-de"
     train, test = ["d 0", "d 1", "d 2", "d 3"], ["t 0", "t 1"]
@@ -326,7 +326,7 @@ def intents_of(dev, test):
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_a_language_or_intent_that_the_embedding_knows_is_found(knows):
+def test_probes_find_encoded_languages_and_intents(knows):
     (of_language,), (of_intent,) = problems(NAME, both("abab" * 20, "ba" * 20)), intents_of("abab" * 20, "ba" * 20)
     assert (of_language.evaluated_on, of_intent.evaluated_on) == ("en-de", "en")
     for problem, texts in ((of_language, 80), (of_intent, 40)):

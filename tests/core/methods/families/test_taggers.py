@@ -74,7 +74,7 @@ def test_transfer_trains_on_both_languages(name, files, tmp_path):
     assert trained.languages == ("en", "de")
 
 
-def test_the_first_of_several_languages_is_the_source_and_the_others_are_the_target(files):
+def test_the_first_language_is_the_transfer_source_and_the_rest_are_targets(files):
     source, target = sentences_of(tagged_data(files, ("en", "de", "tr")))
     assert {sentence.language for sentence in source} == {"en"}
     assert [sentence.language for sentence in target] == ["de"] * 16 + ["tr"] * 16
@@ -83,7 +83,7 @@ def test_the_first_of_several_languages_is_the_source_and_the_others_are_the_tar
     assert [sentence.language for sentence in target] == ["yo"] * 16
 
 
-def test_a_split_without_sentences_is_an_error_that_says_so(files):
+def test_an_empty_split_is_an_error_with_a_remedy(files):
     tables = tagged_data(files)
     none = Utterances([], [], [], [], [], torch.zeros(0, dtype=int))
     empty = {"train": tables.utterances["train"], "dev": {"en": none, "de": none}}
@@ -92,7 +92,7 @@ def test_a_split_without_sentences_is_an_error_that_says_so(files):
         sentences_of(replace(tables, utterances=empty), "dev")
 
 
-def test_a_method_that_tunes_refuses_to_work_without_the_encoder(files, tmp_path):
+def test_fine_tuning_without_an_encoder_is_refused(files, tmp_path):
     twosl, bare = trainer(method("twosl")), replace(tagged_data(files), encoder=None)
     with pytest.raises(EncoderError, match="was given none"):
         next(twosl.fit(bare, SETTINGS["twosl"], Fit((0,), tmp_path / "c", "")))

@@ -43,7 +43,7 @@ def test_words_are_case_folded_letter_runs_or_n_grams():
 
 
 @pytest.mark.parametrize("text", ["พรุ่งนี้", "ថ្ងៃស្អែក", "ມື້ອື່ນ", "မနက်ဖြန်"])
-def test_n_grams_never_part_a_character_from_its_marks(text):
+def test_n_grams_never_separate_a_character_from_its_marks(text):
     words = list(words_of(text))
     assert len(words) > 4
     assert not [word for word in words if unicodedata.category(word[0])[0] == "M"]
@@ -56,7 +56,7 @@ def test_a_word_has_a_row_and_one_per_3_to_5_gram():
 
 
 @given(st.text(max_size=20))
-def test_every_text_but_white_space_has_words_and_only_with_rows_of_the_table(text):
+def test_every_non_blank_text_has_words_with_rows_in_range(text):
     words = list(words_of(text))
     assert bool(words) == bool(text.strip())
     assert all(0 <= number < TABLE_ROWS for word in words for number in rows_of_word(word))
@@ -68,7 +68,7 @@ def test_a_text_is_the_sum_over_its_distinct_words_of_their_rows():
     torch.testing.assert_close(words(ngram_bags(TEXTS)), expected, atol=1e-5, rtol=0)
 
 
-def test_some_of_the_texts_have_the_vectors_that_they_have_among_all():
+def test_vectors_of_a_selection_equal_those_among_all_texts():
     bags, chosen = ngram_bags(TEXTS), torch.tensor([4, 1, 1])
     words = HashedNgramTable.of_texts(bags, 8, seed=0)
     torch.testing.assert_close(words(bags.take(chosen)), words(bags)[chosen])
@@ -80,7 +80,7 @@ def test_rarer_rows_have_larger_norms_up_to_1():
     assert norms == pytest.approx({"wa": 0.01, "wb": math.log(4 / 2) / math.log(4), "wz": 1.0})
 
 
-def test_a_step_moves_the_rows_of_its_texts_alone():
+def test_a_step_updates_only_the_rows_of_its_texts():
     bags = ngram_bags(TEXTS)
     words = HashedNgramTable.of_texts(bags, 8, seed=0)
     before, optimiser = words.table.detach().clone(), torch.optim.SparseAdam([words.table], lr=0.1)

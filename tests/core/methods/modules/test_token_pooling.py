@@ -29,7 +29,7 @@ def test_residual_attention_sums_to_one_without_weight_on_padding(form):
     assert residual_weights(torch.tensor([[1.0, 0.0]]), mask, form).tolist() == [[1.0, 0.0]]
 
 
-def test_dropping_special_tokens_hides_first_and_last_but_keeps_texts_of_nothing_else():
+def test_special_tokens_are_dropped_unless_a_text_has_nothing_else():
     lengths = torch.tensor([4, 3, 2, 1])
     mask = torch.arange(4) < lengths.unsqueeze(1)
     assert without_special_tokens(mask).int().tolist() == [[0, 1, 1, 0], [0, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]]
