@@ -185,7 +185,7 @@ class Series:
             elif tried.output and code == 0:
                 assert self._result(tried) == wanted, "it ended well with another result"
             else:
-                self._require_sound(tried, wanted, what, may_leave=kind == "unlink" and lasting)
+                self._require_sound(tried, wanted, what, may_leave=kind == "unlink")
         except AssertionError as error:
             problem = f"{problem or ''}; afterwards: {error}"
         if problem:
@@ -278,7 +278,7 @@ class Series:
         return None
 
     def _require_sound(self, tried: Tried, wanted: Mapping[str, object], what: str, *, may_leave: bool) -> None:
-        """Run the command undisturbed and compare; it `may_leave` temporary files if they could not be removed."""
+        """Run the command undisturbed and compare; it `may_leave` the temporary files that could not be removed."""
         if not tried.output:
             finished = self.bench.edited if tried.before == "stale" else self.bench.finished
             self.bench.check(Project(self.place), finished, what, may_leave=may_leave)
