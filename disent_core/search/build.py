@@ -4,6 +4,7 @@ A killed run keeps the parts that it has written; the same command continues aft
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -204,9 +205,7 @@ def _new_texts(
     index: Path, contents: Contents, texts: Iterable[Text], counts: dict[str, int], advance: Callable[[int], object]
 ) -> Iterator[tuple[str, Text]]:
     """Yield the texts that the index lacks, each once, with their keys, and count the texts read."""
-    known = KnownKeys()
-    for part in contents.parts:
-        known.of(part.language).append(sorted_keys(index, part))
+    known = KnownKeys((part.language, sorted_keys(index, part)) for part in contents.parts)
     remaining = iter(texts)
     while block := list(islice(remaining, _PART_TEXTS)):
         keys = text_keys(text.text for text in block)
@@ -222,13 +221,11 @@ def _new_texts(
 class KnownKeys:
     """The keys of known texts by language, in sorted arrays: those of parts are mapped, 32 bytes a text are added."""
 
-    def __init__(self) -> None:
-        self._stored: dict[str | None, list[np.ndarray]] = {}
-        self._added: dict[str | None, list[np.ndarray]] = {}
-
-    def of(self, language: str | None) -> list[np.ndarray]:
-        """Return the list of stored keys of a language, to append to."""
-        return self._stored.setdefault(language, [])
+    def __init__(self, stored: Iterable[tuple[str | None, np.ndarray]]) -> None:
+        self._stored: defaultdict[str | None, list[np.ndarray]] = defaultdict(list)
+        self._added: defaultdict[str | None, list[np.ndarray]] = defaultdict(list)
+        for language, keys in stored:
+            self._stored[language].append(keys)
 
     def add(self, languages: Sequence[str | None], keys: np.ndarray) -> Bool[np.ndarray, " keys"]:
         """Add keys; return which of them are new, of equal ones the first."""
@@ -236,9 +233,9 @@ class KnownKeys:
         for language in set(languages):
             rows = np.flatnonzero([of == language for of in languages])
             distinct, first = np.unique(keys[rows], return_index=True)
-            added = self._added.setdefault(language, [])
+            added = self._added[language]
             is_known = np.zeros(len(distinct), dtype=bool)
-            for other in (*self.of(language), *added):
+            for other in (*self._stored[language], *added):
                 is_known |= positions(other, distinct)[1]
             is_new[rows[first[~is_known]]] = True
             added.append(distinct[~is_known])

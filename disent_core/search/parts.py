@@ -31,7 +31,7 @@ TEXT_SCHEMA = pa.schema([pa.field("row", pa.int64()), *TEXT_FIELDS])
 """Columns of a part without vectors; `row` numbers the texts of the index in the order in which they were added."""
 DIGITS = "[0-9]" * 5  # pattern of the number in a folder name
 _BATCH_ROWS = 4_096
-_NO_ARRAYS, _NEW_INDEX = "its arrays are not those of an index", "Make a new index with disent index"
+_NEW_INDEX = "Make a new index with disent index"
 
 
 def _vector_column(embedding: str) -> str:
@@ -78,7 +78,7 @@ def write_part(
     index: Path, dims: Mapping[str, int], language: str | None, batches: Iterable[pa.RecordBatch], *, is_loose: bool
 ) -> Part:
     """Write the next part of an index, whole or not at all, from batches of `part_schema` in ascending `row`."""
-    number, rows = next_number(index), 0
+    number, keys = next_number(index), [np.empty(0, KEY)]
     with atomic_path(part_folder(index, number)) as temporary:
         temporary.mkdir()
         with (
@@ -88,12 +88,13 @@ def write_part(
             for batch in batches:
                 all_columns.write_batch(batch)
                 only_texts.write_batch(batch.select(TEXT_SCHEMA.names))
-                rows += batch.num_rows
-        np.save(temporary / KEYS, np.sort(keys_array(pq.read_table(temporary / TEXTS, columns=["text_key"])[0])))
+                keys.append(keys_array(pa.chunked_array([batch["text_key"]])))
+        ordered = np.sort(np.concatenate(keys))
+        np.save(temporary / KEYS, ordered)
         for name, dim in dims.items():
             _write_arrays(temporary, name, dim)
         files = checksums(temporary)
-    return Part(number=number, language=language, rows=rows, is_loose=is_loose, files=files)
+    return Part(number=number, language=language, rows=len(ordered), is_loose=is_loose, files=files)
 
 
 def _write_arrays(folder: Path, name: str, dim: int) -> None:
@@ -190,9 +191,9 @@ def sorted_keys(index: Path, part: Part) -> np.ndarray:
     try:
         keys = mapped_array(path)
     except ValueError as error:
-        raise DamagedError(located(path, None, f"{_NO_ARRAYS} ({error})", _NEW_INDEX)) from error
+        raise _no_arrays(path, f" ({error})") from error
     if (keys.shape, keys.dtype) != ((part.rows,), KEY):
-        raise DamagedError(located(path, None, _NO_ARRAYS, _NEW_INDEX))
+        raise _no_arrays(path)
     return keys
 
 
@@ -206,12 +207,16 @@ def arrays_of(
         # Copy on write: torch does not accept read-only memory, and the file must not change.
         distinct, rows = mapped_array(values, "c"), mapped_array(groups, "c")
     except ValueError as error:
-        raise DamagedError(located(folder, None, f"{_NO_ARRAYS} ({error})", _NEW_INDEX)) from error
+        raise _no_arrays(folder, f" ({error})") from error
     types = (distinct.shape[1:], distinct.dtype, rows.shape, rows.dtype)
     has_types = types == ((dim,), np.float32, (part.rows,), np.int64)
     if not (has_types and 0 <= rows.min(initial=0) <= rows.max(initial=0) < len(distinct)):
-        raise DamagedError(located(folder, None, _NO_ARRAYS, _NEW_INDEX))
+        raise _no_arrays(folder)
     return distinct, rows
+
+
+def _no_arrays(place: Path, why: str = "") -> DamagedError:
+    return DamagedError(located(place, None, f"its arrays are not those of an index{why}", _NEW_INDEX))
 
 
 def checked_file(path: Path, files: Mapping[str, str]) -> Path:

@@ -14,12 +14,10 @@ from jaxtyping import Float, Float32, Int64
 from disent_core import exact
 from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, TableError, located
+from disent_core.evaluation.metrics.grid import Neighbours
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
 from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
 from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_all_texts
-
-Neighbours = tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]
-"""Scores and rows, highest first, ties by row; fewer than k results are padded with rows of -1."""
 
 _NONE = -1
 _NEW = f"{REMEDY}, in a new folder"
@@ -95,7 +93,7 @@ class StoredIndex:
         is_exact: bool = False,
         proposals: Proposals | None = None,
     ) -> Neighbours:
-        """Find the k texts with the highest cosines to each query, a vector of any norm.
+        """Find the k texts with the highest cosines to each query, a vector of any norm; pad fewer with rows of -1.
 
         A faiss index, if there is one, proposes texts, which then get their exact scores. With `keep`, only texts of
         the languages that it accepts are searched, and exactly. `without` has, for each query, the key of a text that

@@ -77,12 +77,9 @@ def test_texts_are_added_without_reading_stored_ones(folder, monkeypatch):
 def test_known_keys_equal_a_set(block):
     chance = np.random.default_rng(block)
     keys, languages = chance.integers(0, 60, 300).astype("S32"), chance.choice(["en", "de", None], 300).tolist()
-    known, loop = (
-        KnownKeys(),
-        {(language, key) for language in ("en", None) for key in np.arange(0, 60, 7).astype("S32")},
-    )
-    for language in ("en", None):
-        known.of(language).append(np.sort(np.arange(0, 60, 7).astype("S32")))
+    stored = np.sort(np.arange(0, 60, 7).astype("S32"))
+    known = KnownKeys((language, stored) for language in ("en", None))
+    loop = {(language, key) for language in ("en", None) for key in stored}
     for first in range(0, 300, block):
         rows = slice(first, first + block)
         expected = []
