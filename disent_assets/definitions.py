@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import dagster as dg
 
@@ -43,6 +44,9 @@ def defs() -> dg.Definitions:
         wait_for_database()
     workspace = open_workspace()
     weekly = each_week(workspace, weekly_assets(workspace))
-    keys = {step_name(step.key): step.key for step in steps_in(workspace)}
-    executor = executor_of(settings, partial(Launch, workspace, keys))
+
+    def launch(context: Any) -> Launch:
+        return Launch(workspace, {step_name(step.key): step.key for step in steps_in(workspace)}, context)
+
+    executor = executor_of(settings, launch)
     return dg.Definitions.merge(automated(build, workspace, settings), weekly, dg.Definitions(executor=executor))

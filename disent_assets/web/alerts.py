@@ -10,6 +10,7 @@ import dagster as dg
 
 from disent_assets.counted import counted
 from disent_assets.run.error_messages import failure_text
+from disent_assets.run.step import PARTITION_TAG
 from disent_assets.settings.instance import FACE
 from disent_assets.warehouse.refresh import REGRESSIONS
 
@@ -86,7 +87,7 @@ def message(run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], reason: str, 
 
     `reason` is why the run failed if no step did, for instance because its process was killed.
     """
-    partition = run.tags.get("dagster/partition")
+    partition = run.tags.get(PARTITION_TAG)
     failures = [failure for event in events for failure in _failures(event, partition)]
     failures = failures or [{"step": None, "partition": partition, "error": _reason(run, reason)}]
     link = f"{ui}/runs/{run.run_id}" if ui else None

@@ -45,15 +45,18 @@ def check_paths(config: Config) -> None:
 
     A configuration loads without them.
     """
-    toml = TomlErrors(config.path, config.path.read_text(encoding="utf-8"))
+
+    def fail(key_path: tuple[str | int, ...], problem: str) -> None:
+        TomlErrors(config.path, config.path.read_text(encoding="utf-8")).fail(key_path, problem)
+
     for index, corpus in enumerate(config.corpora):
         if path := _absent(config, corpus):
             remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
-            toml.fail(("corpora", index, "path"), f"no file or folder at {path}; {remedy}")
+            fail(("corpora", index, "path"), f"no file or folder at {path}; {remedy}")
     lists = config.targets.code_switching.dictionaries
     if lists is not None and not (folder := config.resolve(lists)).is_dir():
         remedy = "put the word lists there, or leave dictionaries out"
-        toml.fail(("targets", "code_switching", "dictionaries"), f"no folder at {folder}; {remedy}")
+        fail(("targets", "code_switching", "dictionaries"), f"no folder at {folder}; {remedy}")
 
 
 def absent_corpora(config: Config) -> dict[str, Path]:
