@@ -44,19 +44,17 @@ def texts(first: int, end: int) -> list[str]:
     return [f"text {number}" for number in range(first, end)]
 
 
+def batch(vectors: Vectors, first: int, end: int) -> pa.RecordBatch:
+    """Return rows of a table by number: key, text and vector."""
+    of_batch = texts(first, end)
+    values = vectors(of_batch)[NAME]
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+    return pa.record_batch({"text_key": text_keys(of_batch), "text": of_batch, "vector": lists})
+
+
 def batches(vectors: Vectors, rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table: key, text and vector."""
     for first in range(0, rows, BATCH):
-        of_batch = texts(first, min(first + BATCH, rows))
-        values = vectors(of_batch)[NAME]
-        flat = pa.array(values.ravel())
-        yield pa.record_batch(
-            {
-                "text_key": pa.array(text_keys(of_batch)),
-                "text": pa.array(of_batch),
-                "vector": pa.FixedSizeListArray.from_arrays(flat, values.shape[1]),
-            }
-        )
+        yield batch(vectors, first, min(first + BATCH, rows))
 
 
 def searched(what: str, search: Callable[[np.ndarray], np.ndarray], queries: np.ndarray, tenth: np.ndarray) -> None:
@@ -87,7 +85,7 @@ def compare_search(folder: Path, vectors: Vectors, rows: int) -> None:
     timed("disent: one text more", lambda: add_texts(ours, HEAD, vectors, [Text(f"text {rows}", "en")]))
     print(f"disent: {size(ours)}")
     database = lancedb.connect(theirs)
-    schema = next(batches(vectors, 1)).schema
+    schema = batch(vectors, 0, 1).schema
     table = timed("LanceDB: texts added", lambda: database.create_table("texts", batches(vectors, rows), schema=schema))
 
     def nearest(query: np.ndarray, **options: int) -> np.ndarray:
@@ -107,19 +105,9 @@ def compare_search(folder: Path, vectors: Vectors, rows: int) -> None:
             searched(
                 f"LanceDB, {kind}, {asked}", lambda query, asked=asked: nearest(query, **asked), queries, exact[:, -1]
             )
-    timed(
-        "LanceDB: one text more",
-        lambda: table.merge_insert("text_key").when_not_matched_insert_all().execute(one(vectors, rows)),
-    )
+    new = pa.Table.from_batches([batch(vectors, rows, rows + 1)])
+    timed("LanceDB: one text more", lambda: table.merge_insert("text_key").when_not_matched_insert_all().execute(new))
     print(f"LanceDB: {size(theirs)}")
-
-
-def one(vectors: Vectors, number: int) -> pa.Table:
-    """Return a table of one text."""
-    batch = next(batches(vectors, 1))
-    text = [f"text {number}"]
-    values = pa.FixedSizeListArray.from_arrays(pa.array(vectors(text)[NAME].ravel()), vectors.centres.shape[1])
-    return pa.table([pa.array(text_keys(text)), pa.array(text), values], schema=batch.schema)
 
 
 class MadeUp:
@@ -157,11 +145,11 @@ def compare_tables(folder: Path, vectors: Vectors, rows: int) -> None:
     print(f"disent: {size(folder / 'store')}")
 
     place = folder / "vectors.lance"
-    schema = next(batches(vectors, 1)).schema
+    schema = batch(vectors, 0, 1).schema
     timed("Lance: vectors stored", lambda: lance.write_dataset(batches(vectors, rows), place, schema=schema))
     dataset = lance.dataset(place)
     timed("Lance: index of keys built", lambda: dataset.create_scalar_index("text_key", "BTREE"))
-    new = pa.concat_tables([one(vectors, number) for number in range(rows, rows + NEW)])
+    new = pa.Table.from_batches([batch(vectors, rows, rows + NEW)])
     timed(
         f"Lance: {NEW} added to them",
         lambda: dataset.merge_insert("text_key").when_not_matched_insert_all().execute(new),
