@@ -209,13 +209,11 @@ def _new_texts(
     remaining = iter(texts)
     while block := list(islice(remaining, _PART_TEXTS)):
         keys = text_keys(text.text for text in block)
-        is_new = known.add([text.language for text in block], np.array(keys, KEY))
-        for key, text, new in zip(keys, block, is_new, strict=True):
-            counts["read"] += 1
-            advance(1)
-            if new:
-                counts["new"] += 1
-                yield key, text
+        new = np.flatnonzero(known.add([text.language for text in block], np.array(keys, KEY)))
+        counts["read"] += len(block)
+        counts["new"] += len(new)
+        advance(len(block))
+        yield from ((keys[row], block[row]) for row in new)
 
 
 class KnownKeys:

@@ -7,8 +7,9 @@ them: all texts without slot values have the same residual, and a search among m
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from jaxtyping import Float, Float32, Int64
 
 from disent_core.embeddings.arrays import KEY, keys_array
 from disent_core.errors import DamagedError, located
-from disent_core.evaluation.metrics.ranking import unit_rows
+from disent_core.evaluation.metrics.ranking import equal_rows, unit_rows
+from disent_core.exact import blocks
 from disent_core.search.contents import Part
 from disent_core.storage.archives import most_unpacked
 from disent_core.storage.files import atomic_path
@@ -79,8 +81,9 @@ def write_part(
 ) -> Part:
     """Write the next part of an index, whole or not at all, from batches of `part_schema` in ascending `row`."""
     number, keys = next_number(index), [np.empty(0, KEY)]
-    with atomic_path(part_folder(index, number)) as temporary:
+    with atomic_path(part_folder(index, number)) as temporary, ExitStack() as stack:
         temporary.mkdir()
+        units = {name: stack.enter_context(TemporaryFile(dir=temporary)) for name in dims}
         with (
             parquet_writer(temporary / EMBEDDINGS, part_schema(dims)) as all_columns,
             parquet_writer(temporary / TEXTS, TEXT_SCHEMA) as only_texts,
@@ -89,36 +92,25 @@ def write_part(
                 all_columns.write_batch(batch)
                 only_texts.write_batch(batch.select(TEXT_SCHEMA.names))
                 keys.append(keys_array(pa.chunked_array([batch["text_key"]])))
+                for name, dim in dims.items():
+                    rows = batch[_vector_column(name)].flatten().to_numpy().reshape(len(batch), dim)
+                    units[name].write(unit_rows(rows, name).data)
         ordered = np.sort(np.concatenate(keys))
         np.save(temporary / KEYS, ordered)
         for name, dim in dims.items():
-            _write_arrays(temporary, name, dim)
+            _write_arrays(temporary, name, np.memmap(units[name], np.float32, "r", shape=(len(ordered), dim)))
         files = checksums(temporary)
     return Part(number=number, language=language, rows=len(ordered), is_loose=is_loose, files=files)
 
 
-def _write_arrays(folder: Path, name: str, dim: int) -> None:
+def _write_arrays(folder: Path, name: str, units: Float32[np.ndarray, "rows dim"]) -> None:
     """Write the distinct rows of an embedding in the order of their first text, and the row of each text."""
-    digests = b"".join(blake2b(row, digest_size=16).digest() for units in _unit_batches(folder, name) for row in units)
-    _, first, group = np.unique(np.frombuffer(digests, dtype="V16"), return_index=True, return_inverse=True)
-    np.save(folder / f"{name}.groups.npy", np.argsort(np.argsort(first))[group])
-    values = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float32, (len(first), dim))
-    is_first = np.zeros(len(group), dtype=bool)
-    is_first[first] = True
-    read = written = 0
-    for units in _unit_batches(folder, name):
-        kept = units[is_first[read : read + len(units)]]
-        values[written : written + len(kept)] = kept
-        read, written = read + len(units), written + len(kept)
+    first, group = equal_rows(units)
+    np.save(folder / f"{name}.groups.npy", group)
+    values = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float32, (len(first), units.shape[1]))
+    for block in blocks(len(first), _BATCH_ROWS):
+        values[block] = units[first[block]]
     values.flush()
-
-
-def _unit_batches(folder: Path, name: str) -> Iterator[Float32[np.ndarray, "rows dim"]]:
-    """Yield rows of norm 1, on the grid of exact search, of a part that is being written."""
-    with pq.ParquetFile(folder / EMBEDDINGS) as file:
-        for batch in file.iter_batches(_BATCH_ROWS, columns=[_vector_column(name)]):
-            column = batch.column(0)
-            yield unit_rows(column.flatten().to_numpy().reshape(len(column), column.type.list_size), name)
 
 
 def checksums(folder: Path) -> dict[str, str]:

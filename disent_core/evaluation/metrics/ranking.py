@@ -78,13 +78,17 @@ def _without_copies(pool: LateInteraction) -> LateInteraction:
 @shared
 def _copies(pool: Embedded) -> tuple[Kept | None, Group]:
     """Return each distinct candidate's first index (None if all are distinct), and each candidate's row among them."""
-    if isinstance(pool, np.ndarray):
-        if _surely_distinct(pool):
-            return None, np.arange(len(pool))
-        # Digests of 16 bytes are faster to sort than rows.
-        digests = b"".join(blake2b(row, digest_size=16).digest() for row in pool)
-        return _first_of_equal(np.frombuffer(digests, dtype="V16"))
-    return _first_of_equal(pool.identities())
+    kept, group = equal_rows(pool) if isinstance(pool, np.ndarray) else _first_of_equal(pool.identities())
+    return (None if len(kept) == len(group) else kept), group
+
+
+def equal_rows(rows: PoolRows) -> tuple[Kept, Group]:
+    """Return the first index of each distinct row, ascending, and each row's place among the distinct ones."""
+    if _surely_distinct(rows):
+        return np.arange(len(rows)), np.arange(len(rows))
+    # Digests of 16 bytes are faster to sort than rows.
+    digests = b"".join(blake2b(row, digest_size=16).digest() for row in rows)
+    return _first_of_equal(np.frombuffer(digests, dtype="V16"))
 
 
 def _surely_distinct(pool: PoolRows) -> bool:
@@ -96,10 +100,8 @@ def _surely_distinct(pool: PoolRows) -> bool:
     return len(np.unique(pairs @ factors)) == len(pool)
 
 
-def _first_of_equal(identities: np.ndarray) -> tuple[Kept | None, Group]:
+def _first_of_equal(identities: np.ndarray) -> tuple[Kept, Group]:
     _, first, group = np.unique(identities, return_index=True, return_inverse=True)
-    if len(first) == len(identities):
-        return None, np.arange(len(identities))
     order = np.argsort(first)
     rank_of_group = np.empty_like(order)
     rank_of_group[order] = np.arange(len(order))
