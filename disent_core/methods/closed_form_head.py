@@ -11,8 +11,7 @@ from disent_core.errors import TrainingError
 from disent_core.methods.closed_form import CcaConfig, CenteredConfig, ProjectionConfig
 from disent_core.methods.families.unseeded import BLOCK_ROWS, Solution, mean_vector, part
 from disent_core.text import language_part
-from disent_core.training.blocks import in_fixed_shapes
-from disent_core.training.data import TrainingData, VectorBank
+from disent_core.training.data import TrainingData, VectorBank, in_fixed_shapes
 
 
 def language_means(data: TrainingData, config: CenteredConfig) -> Solution:

@@ -19,8 +19,7 @@ from disent_core.methods.oracle import EMBEDDINGS, VARIANTS, OracleConfig, Terms
 from disent_core.settings import Precision
 from disent_core.training.data import Batch
 from disent_core.training.needs import SIDES
-from disent_core.training.stacked import ADVERSARIAL, Head
-from disent_core.training.stacked_state import Parameters
+from disent_core.training.stacked import ADVERSARIAL, Head, Parameters
 
 
 class LinearHead(Head):

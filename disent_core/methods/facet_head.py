@@ -43,8 +43,7 @@ from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
 from disent_core.optimisation.seeds import derived_seed, generator
 from disent_core.optimisation.steps import Terms
 from disent_core.storage.weights import describe_weights, read_weights
-from disent_core.training.blocks import embedded
-from disent_core.training.data import Batch, TextFeatures, TrainingData
+from disent_core.training.data import Batch, TextFeatures, TrainingData, embedded
 from disent_core.training.needs import SIDES
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import Head

@@ -18,14 +18,12 @@ from disent_core.methods.weight_shapes import filled
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights, save_weights
-from disent_core.training.blocks import embedded
 from disent_core.training.config import TrainConfig
-from disent_core.training.data import TextFeatures, TrainingData
+from disent_core.training.data import TextFeatures, TrainingData, embedded
 from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler
-from disent_core.training.stacked import Head, best_parameters, fit
-from disent_core.training.stacked_state import Parameters
+from disent_core.training.stacked import Head, Parameters, best_parameters, fit
 
 
 def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:

@@ -27,8 +27,7 @@ from disent_core.registry import imported
 from disent_core.storage.results import remove_results
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, merge_weights, read_weights, save_weights
-from disent_core.training.blocks import in_fixed_shapes
-from disent_core.training.data import Batch, TextFeatures, TrainingData
+from disent_core.training.data import Batch, TextFeatures, TrainingData, in_fixed_shapes
 from disent_core.training.epoch import Epoch, Fit, epochs_of_seed
 
 

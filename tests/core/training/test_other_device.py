@@ -16,7 +16,6 @@ from disent_core.methods.trainer import trainer
 from disent_core.training import stacked
 from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler
-from disent_core.training.stacked_state import start
 
 HEADS = [name for name in methods.METHODS if isinstance(methods.method(name), FrozenHeadMethod)]
 
@@ -53,7 +52,7 @@ def test_steps_and_validation_neither_synchronise_nor_mix_devices(name):
     method, data, seeds = methods.method(name), world().data, [0, 1]
     for config in method.presets.values():
         head, plan = trainer(method).head(data.dim, 2, config), sampler(method, config, data)
-        state = moved(start(lambda: trainer(method).head(data.dim, 2, config), seeds, "cpu"))  # noqa: B023
+        state = moved(stacked.start(lambda: trainer(method).head(data.dim, 2, config), seeds, "cpu"))  # noqa: B023
         with OneDevice():
             on_device = plan.plan("dev", 0.25, 1, "meta")
             for _, batch in on_device.training_batches(seeds, 0, 12):

@@ -24,9 +24,16 @@ from disent_core.methods.train import train_head
 from disent_core.methods.trainer import trainer
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_keys
-from disent_core.training import blocks
 from disent_core.training.build_data import training_data
-from disent_core.training.data import StateBank, VectorBank, grouped_states, state_bank, text_features, vector_bank
+from disent_core.training.data import (
+    StateBank,
+    VectorBank,
+    embedded,
+    grouped_states,
+    state_bank,
+    text_features,
+    vector_bank,
+)
 from disent_core.training.epoch import Fit
 from disent_core.training.needs import SIDES
 from disent_core.training.stacked import best_parameters
@@ -277,14 +284,14 @@ def features(count=7):
 
 def test_blocked_embedding_gives_every_text_its_own_result(monkeypatch):
     toy_world, keys, inputs = features()
-    monkeypatch.setattr(blocks, "_TOKENS", {"cpu": 15})
+    monkeypatch.setattr("disent_core.training.data._TOKENS", {"cpu": 15})
 
     def embed(batch, places):
         (states, mask), shapes[len(shapes)] = (batch["states_0"], batch["mask_0"]), tuple(batch["states_0"].shape[:2])
         return {"vectors": batch["vectors"], "first": states[:, 0], "tokens": mask.sum(1, keepdim=True)}
 
     shapes = {}
-    rows = blocks.embedded(embed, inputs, "cpu")
+    rows = embedded(embed, inputs, "cpu")
     assert {texts for texts, width in shapes.values() if texts != 15 // width} == set()
     assert np.array_equal(rows["vectors"], toy_world.vectors["en"].matrix[toy_world.vectors["en"].rows(keys)])
     states = toy_world.states["en"]
