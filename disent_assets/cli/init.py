@@ -168,7 +168,7 @@ def train(
     """
     for name in ("disent.training", "disent_core"):
         logging.getLogger(name).setLevel(logging.INFO)
-    logging.getLogger("disent_core.methods.train").setLevel(logging.WARNING)  # no epochs between lines about steps
+    logging.getLogger("disent_core.methods.trainer").setLevel(logging.WARNING)  # no epochs between lines about steps
     checksum(extend)
     known: Any = None if extend is None else open_model(extend, None)  # `train` refuses a head
     trained = train_model(data, folder, extend=known, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)

@@ -17,8 +17,7 @@ from disent_core.lineage.head_spec import CONVERGED, TABLES, encoder_files, head
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.workspace import ALIGNED, MATES, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.methods.spec import HeadSpec
-from disent_core.methods.train import train_head
-from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, trainer
+from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, train_head, trainer
 from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
 from disent_core.training.build_data import training_data
 from disent_core.training.data import TrainingData, text_features

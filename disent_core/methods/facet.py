@@ -22,7 +22,7 @@ utterance are translations of each other too.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from disent_core.methods.families import FrozenHeadMethod, SeedBySeedMethod
 from disent_core.methods.lexicon import SPACE as WORDS_SPACE
@@ -142,15 +142,9 @@ class FacetConfig(Settings):
         return OptimiserConfig(learning_rate=self.words_learning_rate, schedule="cosine")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FacetMethod(SeedBySeedMethod[FacetConfig]):
-    """The family of `facet` only; it trains one seed after another, because a table of words is large."""
-
-    trainer: ClassVar[Any] = "disent_core.methods.facet_head:FacetTrainer"
-
-
-METHOD = FacetMethod(
+METHOD = SeedBySeedMethod(
     name="facet",
+    trainer="disent_core.methods.facet_head:FacetTrainer",
     presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
@@ -258,15 +252,9 @@ class FacetStaticConfig(LexiconConfig):
     neighbours: Positive = 64
 
 
-@dataclass(frozen=True, kw_only=True)
-class FacetStaticMethod(SeedBySeedMethod[FacetStaticConfig]):
-    """A `Method` that reads the texts of all languages of a training set."""
-
-    trainer: ClassVar[Any] = "disent_core.methods.facet_head:FacetStaticTrainer"
-
-
-FACET_STATIC = FacetStaticMethod(
+FACET_STATIC = SeedBySeedMethod(
     name="facet_static",
+    trainer="disent_core.methods.facet_head:FacetStaticTrainer",
     presets={
         "paper": FacetStaticConfig(),  # the name of every method's default
         "pivot": FacetStaticConfig(candidates="other_language", template_weight=1.0),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,8 +21,8 @@ from disent_core.errors import TrainingError
 from disent_core.losses import similarity
 from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine, set_precision
-from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetMethod, FacetStaticConfig, draws
-from disent_core.methods.families.seed_by_seed import TaskTrainer
+from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetStaticConfig, draws
+from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
 from disent_core.methods.infonce_head import shares_a_text
 from disent_core.methods.lexicon_head import (
     EMBED_BLOCK,
@@ -37,8 +37,7 @@ from disent_core.methods.lexicon_head import (
 )
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, ngram_bags
 from disent_core.methods.modules.token_pooling import MaxPooledLinear, of_role, permuted, state_groups
-from disent_core.methods.trainer import TrainedMethod
-from disent_core.methods.weight_shapes import filled
+from disent_core.methods.trainer import TrainedMethod, filled
 from disent_core.optimisation.optimiser import Optimiser, RowOptimiser
 from disent_core.optimisation.seeds import derived_seed, generator
 from disent_core.optimisation.steps import Terms
@@ -292,7 +291,7 @@ class FacetTask(MatedPairsTask):
         self.head.erase_language([torch.cat(part) for part in zip(*blocks, strict=True)], self.labels.flatten())
 
 
-class FacetTrainer(TaskTrainer[FacetMethod]):
+class FacetTrainer(SeedBySeedTrainer[Any]):
     """The trainer of Facet. It computes on the CPU, where a seed takes a minute and a half on MASSIVE."""
 
     def tasks(self, data: TrainingData, config: FacetConfig, device: str) -> Callable[[int], FacetTask]:

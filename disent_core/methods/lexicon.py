@@ -10,7 +10,7 @@ values) are further translation pairs, hard negatives of each other, and pairs o
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from disent_core.methods.families import SeedBySeedMethod
 from disent_core.optimisation.config import OptimiserConfig
@@ -69,13 +69,6 @@ class LexiconConfig(Settings):
         return OptimiserConfig(learning_rate=self.learning_rate, schedule="cosine")
 
 
-@dataclass(frozen=True, kw_only=True)
-class LexiconMethod(SeedBySeedMethod[LexiconConfig]):
-    """A `Method` that reads only texts."""
-
-    trainer: ClassVar[Any] = "disent_core.methods.lexicon_head:LexiconTrainer"
-
-
 SPACE: Mapping[str, tuple[Any, ...]] = {
     "learning_rate": (1e-3, 3e-3, 1e-2),
     "batch_size": (256, 512, 1024),
@@ -91,8 +84,9 @@ SPACE: Mapping[str, tuple[Any, ...]] = {
 # The best of 8 settings on dev of MASSIVE en-it, configs/massive_search.toml
 _SEARCHED = LexiconConfig(batch_size=256, epochs=10, temperature=0.1, template_temperature=0.2, at_least=1)
 
-METHOD = LexiconMethod(
+METHOD = SeedBySeedMethod(
     name="lexicon",
+    trainer="disent_core.methods.lexicon_head:LexiconTrainer",
     presets={
         "paper": _SEARCHED,  # the name of every method's default
         "searched": _SEARCHED,  # their name before they were the default

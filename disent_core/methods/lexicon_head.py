@@ -15,9 +15,9 @@ from torch import Tensor
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.losses.contrastive import in_batch_softmax, one_pool_softmax
 from disent_core.matmul import affine
-from disent_core.methods.families.seed_by_seed import TaskTrainer
+from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
 from disent_core.methods.infonce_head import pair_texts, shares_a_text, translation_accuracy
-from disent_core.methods.lexicon import LexiconConfig, LexiconMethod
+from disent_core.methods.lexicon import LexiconConfig
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
 from disent_core.methods.modules.word_rows import TABLE_ROWS
 from disent_core.methods.trainer import TrainedMethod
@@ -291,7 +291,7 @@ def facets(vectors: Float[Tensor, "texts dim"], config: LexiconConfig) -> dict[s
     return side_by_side([F.normalize(part, dim=-1) for part in parts])
 
 
-class LexiconTrainer(TaskTrainer[LexiconMethod]):
+class LexiconTrainer(SeedBySeedTrainer[Any]):
     """The trainer of methods that read only texts. It runs on the CPU, where a step takes a tenth of a second."""
 
     def tasks(self, data: TrainingData, config: LexiconConfig, device: str) -> Callable[[int], LexiconTask]:

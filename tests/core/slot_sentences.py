@@ -11,7 +11,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.evaluation.metrics.statistics import f1
 from disent_core.evaluation.tasks.slot_labelling import agreement, tagged_words
 from disent_core.methods.families import FewShotConfig, TaggingMethod
-from disent_core.methods.families.tagger import Tagged, Tagger, train_tagger
+from disent_core.methods.families.tagger import Tagged, Tagger, new_tagger
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
 from disent_core.training.data import PairRows, TrainingData, Utterances, VectorBank
@@ -68,8 +68,8 @@ def train(
     seed: int = 0,
 ) -> tuple[Tagger, list[EpochReport]]:
     run = TrainingRun(identity="test", seed=seed, checkpoint=folder / "training.safetensors")
-    tagger, reports = train_tagger(imported(method.kind), target, source, config, files, run, device="cpu")
-    return tagger, list(reports)
+    tagger = new_tagger(imported(method.kind), target, source, config, files, seed=seed, device="cpu")
+    return tagger, list(tagger.train_in_phases(run))
 
 
 def tiny_bert(folder: Path) -> EncoderFiles:

@@ -5,7 +5,7 @@ A method has the object that computes it, or a reference `module:ATTRIBUTE` to i
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from disent_core.methods.contract import Config, Method
 from disent_core.optimisation.config import OptimiserConfig
@@ -20,8 +20,7 @@ HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)  # the settings of a head
 class UntrainedMethod(Method[Config], Generic[Config]):
     """A `Method` without weights: `sentence(features, config)` returns its only embedding, `sentence`."""
 
-    trainer: ClassVar[Any] = "disent_core.methods.families.unseeded:UntrainedTrainer"
-
+    trainer: Any = "disent_core.methods.families.unseeded:UntrainedTrainer"
     sentence: Callable[[Any, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
     is_trained: bool = False
@@ -36,8 +35,7 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
     language.
     """
 
-    trainer: ClassVar[Any] = "disent_core.methods.families.unseeded:ClosedFormTrainer"
-
+    trainer: Any = "disent_core.methods.families.unseeded:ClosedFormTrainer"
     solve: Callable[[Any, Config], Any] | str
     apply: Callable[[Any, Any, str, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
@@ -53,8 +51,7 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     and may depend on the config.
     """
 
-    trainer: ClassVar[Any] = "disent_core.methods.families.frozen:FrozenHeadTrainer"
-
+    trainer: Any = "disent_core.methods.families.frozen:FrozenHeadTrainer"
     head: Callable[[int, int, HeadConfig], Any] | str
     draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
 
@@ -70,8 +67,8 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
 class SeedBySeedMethod(Method[Config]):
     """A `Method` that is trained one seed after another, because its model is too large for a stack of seeds.
 
-    A subclass names the trainer. Below are those for fine-tuned encoders and for taggers; `facet` and `lexicon`, whose
-    word tables are large, have trainers of their own and set `needs`.
+    Below are the families of fine-tuned encoders and of taggers; `facet` and `lexicon`, whose word tables are large,
+    set `trainer` and `needs`.
     """
 
     needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
@@ -127,8 +124,7 @@ class FineTunedMethod(SeedBySeedMethod[TuningConfig]):
     `tasks(data, config, device)` reads the data once and returns a function that makes each seed's task.
     """
 
-    trainer: ClassVar[Any] = "disent_core.methods.families.seed_by_seed:FineTunedTrainer"
-
+    trainer: Any = "disent_core.methods.families.seed_by_seed:FineTunedTrainer"
     tasks: Callable[[Any, Any, str], Callable[[int], Any]] | str
 
     def may_stop_early(self, settings: TuningConfig) -> bool:
@@ -172,7 +168,6 @@ class TaggingMethod(SeedBySeedMethod[FewShotConfig]):
     after the stage.
     """
 
-    trainer: ClassVar[Any] = "disent_core.methods.families.tagger:TaggingTrainer"
-
+    trainer: Any = "disent_core.methods.families.tagger:TaggingTrainer"
     kind: type | str
     labels: bool = True

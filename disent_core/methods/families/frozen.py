@@ -13,8 +13,7 @@ from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.methods.families import FrozenHeadMethod
-from disent_core.methods.trainer import TrainedMethod, Trainer
-from disent_core.methods.weight_shapes import filled
+from disent_core.methods.trainer import TrainedMethod, Trainer, filled
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, read_weights, save_weights

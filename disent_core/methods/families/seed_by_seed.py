@@ -1,13 +1,11 @@
 """Methods that train one seed after another, because a model is too large, or too irregular, for a stack of seeds.
 
-`SeedBySeedTrainer` is the base of all their trainers, `TaskTrainer` of those with one task per seed. `FineTunedTrainer`
-fine-tunes an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
+`FineTunedTrainer` fine-tunes an encoder, or a map over its vectors, to one embedding: EMU, its baselines, `fine_tuned`.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin
 from disent_core.errors import TrainingError
 from disent_core.methods.families import FineTunedMethod, TuningConfig
-from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer
-from disent_core.methods.weight_shapes import require_shapes
+from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer, require_shapes
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, TrainingRun, TrainingTask, train
 from disent_core.registry import imported
@@ -31,56 +28,8 @@ from disent_core.training.data import Batch, TextFeatures, TrainingData, in_fixe
 from disent_core.training.epoch import Epoch, Fit, epochs_of_seed
 
 
-@dataclass(frozen=True)
-class SeedTraining:
-    """The training of one seed; iterating over `reports` runs it.
-
-    Afterwards, `weights` returns the weights to keep; `description` is saved with them.
-    """
-
-    reports: Iterator[EpochReport]
-    weights: Callable[[], Mapping[str, Tensor]]
-    description: Mapping[str, Any]
-
-
 class SeedBySeedTrainer(Trainer[AnyMethod]):
-    """The trainer of any model that is trained one seed after another."""
-
-    @abstractmethod
-    def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        """Read the data once and return a function that starts the training of a seed.
-
-        The function's argument has identity, seed and checkpoint; the settings have epochs and checkpoint_seconds.
-        """
-
-    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
-        """Train every seed; see `disent_core.optimisation.steps.train`."""
-        method = self.method
-        start, folder, steps = self.prepare(data, config, run.device), run.checkpoint.with_suffix(""), 0
-        settings = {**asdict(config), "checkpoint_seconds": 0.0}
-        encoder = None if data.encoder is None else data.encoder.fingerprint
-        identity = fingerprint(
-            run.inputs, method.name, method.code_version, settings, data.dim, data.languages, encoder
-        )
-        for seed in run.seeds:
-            checkpoint = folder / str(seed) / "training.safetensors"
-            training = start(TrainingRun(identity=identity, seed=seed, checkpoint=checkpoint))
-            for epoch in epochs_of_seed(training.reports, seed, steps):
-                steps = epoch.steps
-                yield epoch
-            save_weights(folder / f"{seed}.safetensors", training.weights(), training.description)
-
-    def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
-        """Write the weights of every seed, delete the checkpoints, and return the fingerprint of the weights."""
-        folder = checkpoint.with_suffix("")
-        parts = {seed: folder / f"{seed}.safetensors" for seed in description["seeds"]}
-        content = merge_weights(parts, path, {**description, "method": self.method.name})
-        remove_results(folder)
-        return content
-
-
-class TaskTrainer(SeedBySeedTrainer[AnyMethod]):
-    """Trainer of methods with one task per seed."""
+    """The trainer of any model that is trained one seed after another, with a task for each seed."""
 
     @abstractmethod
     def tasks(self, data: TrainingData, config: Any, device: str) -> Callable[[int], Any]:
@@ -89,20 +38,45 @@ class TaskTrainer(SeedBySeedTrainer[AnyMethod]):
         A task's draws from the global generator depend only on its seed.
         """
 
-    def weights(self, task: Any) -> dict[str, Tensor]:
+    def reports(self, task: Any, config: Any, run: TrainingRun) -> Iterator[EpochReport]:
+        """Train a task in place; `run` has identity, seed and checkpoint, the settings have the rest."""
+        names = ("epochs", "monitor", "patience", "checkpoint_seconds")
+        return train(task, replace(run, **{name: getattr(config, name) for name in names if hasattr(config, name)}))
+
+    def weights(self, task: Any) -> Mapping[str, Tensor]:
+        """Return the weights to keep of a trained task."""
         return task.kept()
 
-    def prepare(self, data: TrainingData, config: Any, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        names = ("epochs", "monitor", "patience", "checkpoint_seconds")
-        of_loop = {name: getattr(config, name) for name in names if hasattr(config, name)}
-        build = self.tasks(data, config, device)
+    def description(self, task: Any, data: TrainingData) -> Mapping[str, Any]:
+        """Return what is saved with the weights of a seed."""
+        return {}
 
-        def start(run: TrainingRun) -> SeedTraining:
-            with seeded(derived_seed(run.seed, "start")):
-                task = build(run.seed)
-            return SeedTraining(train(task, replace(run, **of_loop)), partial(self.weights, task), {})
+    def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
+        """Train every seed; see `disent_core.optimisation.steps.train`."""
+        method = self.method
+        build, folder, steps = self.tasks(data, config, run.device), run.checkpoint.with_suffix(""), 0
+        settings = {**asdict(config), "checkpoint_seconds": 0.0}
+        encoder = None if data.encoder is None else data.encoder.fingerprint
+        identity = fingerprint(
+            run.inputs, method.name, method.code_version, settings, data.dim, data.languages, encoder
+        )
+        for seed in run.seeds:
+            with seeded(derived_seed(seed, "start")):
+                task = build(seed)
+            checkpoint = folder / str(seed) / "training.safetensors"
+            reports = self.reports(task, config, TrainingRun(identity=identity, seed=seed, checkpoint=checkpoint))
+            for epoch in epochs_of_seed(reports, seed, steps):
+                steps = epoch.steps
+                yield epoch
+            save_weights(folder / f"{seed}.safetensors", self.weights(task), self.description(task, data))
 
-        return start
+    def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
+        """Write the weights of every seed, delete the checkpoints, and return the fingerprint of the weights."""
+        folder = checkpoint.with_suffix("")
+        parts = {seed: folder / f"{seed}.safetensors" for seed in description["seeds"]}
+        content = merge_weights(parts, path, {**description, "method": self.method.name})
+        remove_results(folder)
+        return content
 
 
 class FineTuningTask(TrainingTask[Batch]):
@@ -130,7 +104,7 @@ def open_source(
     return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=embeddings, recompute=recompute)
 
 
-class FineTunedTrainer(TaskTrainer[FineTunedMethod]):
+class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):
     """The trainer of methods that fine-tune an encoder, or a map over its vectors, to one embedding."""
 
     def tasks(self, data: TrainingData, config: TuningConfig, device: str) -> Callable[[int], FineTuningTask]:

@@ -1,23 +1,22 @@
 """Methods that tag slots: choose training sentences, fine-tune an encoder on them, and label each word of a text."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from disent_core.corpora.annotation import Slot, tagged_slots
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods.families import FewShotConfig, TaggingMethod
-from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer, SeedTraining
-from disent_core.methods.trainer import TrainedLabeller
-from disent_core.methods.weight_shapes import require_shapes
+from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
+from disent_core.methods.trainer import TrainedLabeller, require_shapes
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
@@ -72,8 +71,11 @@ def _cover(sentences: Sequence[Tagged], order: Sequence[int]) -> list[int]:
 class Tagger(nn.Module):
     """One seed of a method that tags slots: an encoder without dropout, and modules on its vectors or states.
 
-    `classes` are the slot types, or tags, that it predicts; initial weights depend on the `seed`.
+    `classes` are the slot types, or tags, that it predicts; initial weights depend on the `seed`. `phases` has the
+    sentences to train on, by the phase's name.
     """
+
+    phases: Mapping[str, Sequence[Tagged]]
 
     def __init__(self, classes: Sequence[str], config: Any, files: EncoderFiles, *, seed: int, device: str) -> None:
         super().__init__()
@@ -88,6 +90,13 @@ class Tagger(nn.Module):
     def train_on(self, sentences: Sequence[Tagged], run: TrainingRun) -> Iterator[EpochReport]:
         """Train in place on one set of sentences; `stage` of the run names it."""
         raise NotImplementedError
+
+    def train_in_phases(self, run: TrainingRun) -> Iterator[EpochReport]:
+        """Train in place on each phase; each stage has a checkpoint of its name, beside that of `run`."""
+        run = replace(run, checkpoint_seconds=self.config.checkpoint_seconds)
+        for name, sentences in self.phases.items():
+            run = replace(run, stage=name, identity=fingerprint(run.identity, name, sentences))
+            yield from self.train_on(sentences, run)
 
     def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:
         """Return a BIO tag for every word of every sentence; the language determines whether spaces separate words."""
@@ -108,34 +117,28 @@ class Tagger(nn.Module):
         return tagger.eval()
 
 
-def train_tagger(
+def new_tagger(
     kind: type[Tagger],
     target: Sequence[Tagged],
     source: Sequence[Tagged],
     config: FewShotConfig,
     files: EncoderFiles,
-    run: TrainingRun,
     *,
+    seed: int,
     device: str,
-) -> tuple[Tagger, Iterator[EpochReport]]:
-    """Return a tagger and the reports of its training; iterating over the reports trains it in place.
+) -> Tagger:
+    """Return an untrained tagger with its training phases.
 
-    Draw `config.examples` of the `target` sentences; use all of `source` if transfer is sequential. Each stage's
-    checkpoint is named after the stage and lies in the same folder as that of `run`.
+    Draw `config.examples` of the `target` sentences; use all of `source` if transfer is sequential.
     """
-    sample = sample_sentences(target, config.examples, run.seed, config.sample) if config.examples else list(target)
+    sample = sample_sentences(target, config.examples, seed, config.sample) if config.examples else list(target)
     phases = {"source": source, "target": sample} if config.transfer == "sequential" else {"target": sample}
     if not phases.get("source", sample):
         raise TrainingError("transfer is 'sequential', but there is no sentence in a source language. Set it to 'none'")
     classes = kind.classes_of([sentence for sentences in phases.values() for sentence in sentences])
-    tagger = kind(classes, config, files, seed=run.seed, device=device)
-
-    def reports(run: TrainingRun) -> Iterator[EpochReport]:
-        for name, sentences in phases.items():
-            run = replace(run, stage=name, identity=fingerprint(run.identity, name, sentences))
-            yield from tagger.train_on(sentences, run)
-
-    return tagger, reports(replace(run, checkpoint_seconds=config.checkpoint_seconds))
+    tagger = kind(classes, config, files, seed=seed, device=device)
+    tagger.phases = phases
+    return tagger
 
 
 def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
@@ -145,21 +148,23 @@ def stage(run: TrainingRun, name: str, epochs: int) -> TrainingRun:
 
 
 class TaggingTrainer(SeedBySeedTrainer[TaggingMethod]):
-    def prepare(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[TrainingRun], SeedTraining]:
-        if data.encoder is None:
+    def tasks(self, data: TrainingData, config: FewShotConfig, device: str) -> Callable[[int], Tagger]:
+        if (files := data.encoder) is None:
             raise EncoderError(
                 f"{self.method.name} tunes an encoder, but was given none. Choose one with a model on disk"
             )
-        files, kind = data.encoder, imported(self.method.kind)
-        source, target = tagged_sentences(data, config.split)
-        is_transferred = config.transfer == "sequential" or len(data.languages) == 1
-        languages = data.languages if is_transferred else data.languages[1:]
+        kind, (source, target) = imported(self.method.kind), tagged_sentences(data, config.split)
+        return lambda seed: new_tagger(kind, target, source, config, files, seed=seed, device=device)
 
-        def start(run: TrainingRun) -> SeedTraining:
-            tagger, reports = train_tagger(kind, target, source, config, files, run, device=device)
-            return SeedTraining(reports, tagger.state_dict, {**tagger.description, "languages": languages})
+    def reports(self, task: Tagger, config: FewShotConfig, run: TrainingRun) -> Iterator[EpochReport]:
+        return task.train_in_phases(run)
 
-        return start
+    def weights(self, task: Tagger) -> dict[str, Tensor]:
+        return task.state_dict()
+
+    def description(self, task: Tagger, data: TrainingData) -> dict[str, Any]:
+        is_whole = "source" in task.phases or len(data.languages) == 1
+        return {**task.description, "languages": data.languages if is_whole else data.languages[1:]}
 
     def load(
         self, path: Path, config: FewShotConfig, device: str, encoder: EncoderFiles | None = None

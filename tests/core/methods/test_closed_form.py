@@ -27,8 +27,7 @@ from disent_core.methods.families import unseeded
 from disent_core.methods.infonce import InfoNceConfig
 from disent_core.methods.infonce_head import InfoNceHead
 from disent_core.methods.spec import HeadFiles, HeadSpec
-from disent_core.methods.train import train_head
-from disent_core.methods.trainer import trainer
+from disent_core.methods.trainer import train_head, trainer
 from disent_core.methods.untrained import RAW, RawConfig
 from disent_core.registry import imported
 from disent_core.training.data import TextFeatures, VectorBank

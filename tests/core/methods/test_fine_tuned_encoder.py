@@ -16,8 +16,7 @@ from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.methods import infonce_head
 from disent_core.methods import method as method_named
 from disent_core.methods.spec import HeadFiles, HeadSpec
-from disent_core.methods.train import train_head
-from disent_core.methods.trainer import trainer
+from disent_core.methods.trainer import train_head, trainer
 from disent_core.registry import imported
 from disent_core.storage.tables import SCHEMAS, rows_table
 from disent_core.storage.weights import read_weights

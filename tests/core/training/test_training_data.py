@@ -20,8 +20,7 @@ from disent_core.errors import TableError, TrainingError
 from disent_core.methods import dream, fmda, infonce_head, untrained
 from disent_core.methods.families.frozen import FrozenHeadTrainer
 from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
-from disent_core.methods.train import train_head
-from disent_core.methods.trainer import trainer
+from disent_core.methods.trainer import train_head, trainer
 from disent_core.storage.tables import rows_table
 from disent_core.text import text_keys
 from disent_core.training.build_data import training_data
@@ -371,7 +370,7 @@ def test_a_trained_head_gives_a_row_per_text_for_each_of_its_embeddings_and_seed
 
 def test_training_logs_head_loss_and_rate(place, monkeypatch, caplog):
     monkeypatch.setattr("disent_core.progress.SECONDS", 0.0)
-    with caplog.at_level(logging.INFO, "disent_core.methods.train"):
+    with caplog.at_level(logging.INFO, "disent_core.methods.trainer"):
         place.train(run := head_run())
     assert len(caplog.messages) == 2
     for number, message in enumerate(caplog.messages, start=1):

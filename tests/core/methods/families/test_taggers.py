@@ -10,8 +10,7 @@ from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods import method
 from disent_core.methods.families.tagger import tagged_sentences as sentences_of
 from disent_core.methods.spec import HeadFiles, HeadSpec, describe_head
-from disent_core.methods.train import train_head
-from disent_core.methods.trainer import TrainedLabeller, trainer
+from disent_core.methods.trainer import TrainedLabeller, train_head, trainer
 from disent_core.methods.twosl import TokenClassificationConfig, TwoSlConfig
 from disent_core.storage.tables import SCHEMAS, read_table
 from disent_core.training.data import Utterances
