@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from disent_core.encoders.fine_tunable import Source, VectorMap, embed_all
+from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError, commas
 from disent_core.losses import contrastive, similarity
 from disent_core.methods.emu import EmuConfig, IntentConfig
-from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
+from disent_core.methods.families.seed_by_seed import FineTuningTask, tuning_tasks
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
@@ -203,21 +203,14 @@ def intent_accuracy(
 
 def intent_tasks(
     kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
-) -> Callable[[int], IntentTask]:
-    """Return a function that makes each seed's task; tokenise texts, or gather vectors, only once."""
+) -> Callable[[int], FineTuningTask]:
+    """Return a function that makes each seed's task."""
     utterances = intent_data(data, config.training_languages, getattr(config, "adversarial_languages", ()))
-    prepared: list[Any] = []
 
-    def build(seed: int) -> IntentTask:
-        source = open_source(config, data.dim, data.encoder, device)
-        if not prepared:
-            is_map = isinstance(source, VectorMap)
-            prepared.append(
-                data.vectors.take(utterances.bank).to(device) if is_map else source.prepare(utterances.texts)
-            )
-        return kind(utterances, source, prepared[0], config, seed, device)
+    def make(source: Source, inputs: Any, seed: int) -> IntentTask:
+        return kind(utterances, source, inputs, config, seed, device)
 
-    return build
+    return tuning_tasks(make, data, utterances.texts, utterances.bank, config, device)
 
 
 _HIDDEN = 900

@@ -14,7 +14,7 @@ from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError
 from disent_core.losses.contrastive import symmetric_softmax
 from disent_core.matmul import Linear
-from disent_core.methods.families.seed_by_seed import FineTuningTask, open_source
+from disent_core.methods.families.seed_by_seed import FineTuningTask, tuning_tasks
 from disent_core.methods.infonce import InfoNceConfig, TunedConfig
 from disent_core.optimisation.optimiser import Optimiser
 from disent_core.optimisation.seeds import generator
@@ -125,7 +125,7 @@ class TranslationTask(FineTuningTask):
             )
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
-        accuracy = translation_accuracy(vectors[0], vectors[1], self.data.dev_language_pair)
+        accuracy = accuracy_by_pair(*(F.normalize(side, dim=-1) for side in vectors), self.data.dev_language_pair)
         return {"contrast": loss, "total": loss, "accuracy_at_1": accuracy}
 
 
@@ -135,25 +135,11 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
     return (source.unsqueeze(1) == source) | (target.unsqueeze(1) == target)
 
 
-def translation_accuracy(
-    left: Float[Tensor, "pairs dim"], right: Float[Tensor, "pairs dim"], language_pair: Int[Tensor, " pairs"]
-) -> float:
-    """Return the share of texts whose nearest text on the other side is their translation, averaged over directions.
+def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], FineTuningTask]:
+    """Return a function that makes each seed's task."""
+    of_pairs = pair_texts(data)
 
-    Average over language pairs, each with its own candidates.
-    """
-    return accuracy_by_pair(F.normalize(left, dim=-1), F.normalize(right, dim=-1), language_pair)
+    def make(source: Source, inputs: Any, seed: int) -> TranslationTask:
+        return TranslationTask(of_pairs, source, inputs, config, seed)
 
-
-def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], TranslationTask]:
-    """Return a function that makes each seed's task; tokenise texts only once."""
-    texts = pair_texts(data)
-    prepared: list[Any] = []
-
-    def build(seed: int) -> TranslationTask:
-        source: Any = open_source(config, data.dim, data.encoder, device, recompute=config.gradient_cache)
-        if not prepared:
-            prepared.append(source.prepare(texts.texts))
-        return TranslationTask(texts, source, prepared[0], config, seed)
-
-    return build
+    return tuning_tasks(make, data, of_pairs.texts, of_pairs.rows, config, device, recompute=config.gradient_cache)

@@ -16,7 +16,7 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.losses.contrastive import in_batch_softmax, one_pool_softmax
 from disent_core.matmul import affine
 from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
-from disent_core.methods.infonce_head import pair_texts, shares_a_text, translation_accuracy
+from disent_core.methods.infonce_head import pair_texts, shares_a_text
 from disent_core.methods.lexicon import LexiconConfig
 from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
 from disent_core.methods.modules.word_rows import TABLE_ROWS
@@ -28,6 +28,7 @@ from disent_core.settings import Precision
 from disent_core.storage.weights import describe_weights, read_weights
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.needs import SIDES
+from disent_core.training.stacked import accuracy_by_pair
 
 EMBED_BLOCK = 1024
 """Number of texts embedded at once."""
@@ -247,7 +248,8 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
             for rows in torch.arange(len(pairs)).split(self.config.batch_size)
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
-        accuracy = translation_accuracy(left, right, self.data.dev_language_pair)
+        unit = (F.normalize(side, dim=-1) for side in (left, right))
+        accuracy = accuracy_by_pair(*unit, self.data.dev_language_pair)
         return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": accuracy}
 
 

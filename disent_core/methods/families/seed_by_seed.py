@@ -4,13 +4,14 @@
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
@@ -102,6 +103,32 @@ def open_source(
         raise TrainingError("there is no encoder to tune. Give one, or set tune = 'head' if the method has it")
     embeddings = config.train_embeddings
     return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=embeddings, recompute=recompute)
+
+
+def tuning_tasks(
+    make: Callable[[Source, Any, int], FineTuningTask],
+    data: TrainingData,
+    texts: Sequence[str],
+    rows: Int[Tensor, " texts"],
+    config: TuningConfig,
+    device: str,
+    *,
+    recompute: bool = False,
+) -> Callable[[int], FineTuningTask]:
+    """Return a function that makes each seed's task of its source, the inputs of all texts, and the seed.
+
+    Texts are tokenised, or the `rows` of their frozen vectors gathered, only once.
+    """
+    prepared: list[Any] = []
+
+    def build(seed: int) -> FineTuningTask:
+        source = open_source(config, data.dim, data.encoder, device, recompute=recompute)
+        if not prepared:
+            is_map = isinstance(source, VectorMap)
+            prepared.append(data.vectors.take(rows).to(device) if is_map else source.prepare(texts))
+        return make(source, prepared[0], seed)
+
+    return build
 
 
 class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):
