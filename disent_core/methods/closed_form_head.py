@@ -80,14 +80,9 @@ def least_squares(
 def map_to_pivot(
     solution: Solution, vectors: Float64[Tensor, "texts dim"], language: str, config: ProjectionConfig
 ) -> Float64[Tensor, "texts dim"]:
-    """Map vectors into the pivot's space."""
     bias, weight = part(solution, "bias", language), part(solution, "weight", language)
     mapped = in_fixed_shapes(lambda rows: torch.addmm(bias, rows, weight), vectors)
     return mapped - mapped.mean(0) if config.center == "test" else mapped
-
-
-Moments = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
-"""Means [dim] of both sides, their covariances and their cross-covariance [dim, dim]."""
 
 
 def rotations(data: TrainingData, config: Any) -> Solution:
@@ -129,8 +124,11 @@ def _whitening(covariance: Float64[Tensor, "dim dim"], floor: float) -> Float64[
     return axes * (values.clamp_min(0) + floor) ** -0.5 @ axes.T
 
 
-def _moments(bank: VectorBank, rows: Int[Tensor, " rows"], other_rows: Int[Tensor, " rows"]) -> Moments:
-    """Return the moments of unit vectors of texts and their translations, row by row; blocks bound the memory."""
+def _moments(bank: VectorBank, rows: Int[Tensor, " rows"], other_rows: Int[Tensor, " rows"]) -> tuple[Tensor, ...]:
+    """Return means [dim], covariances and cross-covariance [dim, dim] of unit vectors of texts and their translations.
+
+    Blocks bound the memory.
+    """
     dim, count = bank.dim, len(rows)
     sums = torch.zeros(2, dim, dtype=torch.float64)
     products = torch.zeros(2 * dim, 2 * dim, dtype=torch.float64)

@@ -7,9 +7,11 @@ on a CPU.
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from disent_core.storage.weights import read_checkpoint, write_checkpoint
 from disent_core.training.config import TrainConfig
 from disent_core.training.data import Batch
 from disent_core.training.epoch import Epoch, Fit
+from disent_core.training.needs import SIDES
 from disent_core.training.sampling import BatchPlan, PairSampler
 
 log = logging.getLogger(__name__)
@@ -91,10 +94,6 @@ class TrainingState:
                 eps=1e-8,
                 maximize=False,
             )
-
-    @property
-    def is_on_gpu(self) -> bool:
-        return any(stack.is_cuda for stack in self.parameters.values())
 
     def part(self, begin: int, end: int) -> "TrainingState":
         """Return the state of some active seeds; its stacks are views of this state's."""
@@ -306,10 +305,11 @@ def _steps(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) 
 
     With a head that computes its own gradient, one at a time.
     """
-    seeds, is_written = len(state.active), head.has_gradient and not state.is_on_gpu
+    is_on_gpu = any(stack.is_cuda for stack in state.parameters.values())
+    seeds, is_written = len(state.active), head.has_gradient and not is_on_gpu
     values_per_seed = sum(value[0].numel() for value in batch.values())  # the first dimension is the seeds
     fitting = 1 if is_written else max(1, _CACHED // max(1, values_per_seed))
-    group_size = seeds if state.is_on_gpu else fitting
+    group_size = seeds if is_on_gpu else fitting
     group_terms = [
         (_written_step if is_written else _step)(
             head,
@@ -332,7 +332,10 @@ def _step(head: Head, state: TrainingState, batch: Batch, config: TrainConfig) -
     logged: Batch = {}
     if of_adversary:
         encoded = _stacked(head, head.encode, leaves, batch)
-        logged = _adversary_step(head, state, of_adversary, encoded, config)
+        of_fixed, to_adversary = {name: value.detach() for name, value in encoded.items()}, _leaves(state, of_adversary)
+        logged = _stacked(head, head.adversary_terms, to_adversary, of_fixed)
+        losses, rate = torch.stack(list(logged.values())).sum(dim=0), config.adversary_learning_rate
+        _descend(state, to_adversary, losses, rate or config.learning_rate, config.weight_decay)
         terms = _stacked(head, head.terms, leaves, encoded)
     else:
         terms = _stacked(head, head.forward, leaves, batch)
@@ -351,16 +354,6 @@ def _written_step(head: Head, state: TrainingState, batch: Batch, config: TrainC
     total = _total(terms, config)
     state.update(gradient, learning_rate=config.learning_rate, weight_decay=config.weight_decay)
     return terms | {"total": total}
-
-
-def _adversary_step(
-    head: Head, state: TrainingState, of_adversary: Set[str], encoded: Batch, config: TrainConfig
-) -> Batch:
-    leaves = _leaves(state, of_adversary)
-    terms = _stacked(head, head.adversary_terms, leaves, {name: value.detach() for name, value in encoded.items()})
-    losses = torch.stack(list(terms.values())).sum(dim=0)
-    _descend(state, leaves, losses, config.adversary_learning_rate or config.learning_rate, config.weight_decay)
-    return terms
 
 
 def _leaves(state: TrainingState, trained: Set[str]) -> Parameters:
@@ -391,11 +384,7 @@ def _stacked(
     head: Head, call: Callable[[Batch], Batch], parameters: Parameters, batch: Batch, *, seeds: int | None = 0
 ) -> Batch:
     """Call a method of the head for every seed at once; `seeds` is the batch's seed dimension, None if shared."""
-    bound = _Bound(head, call)
-
-    def of_one_seed(values: Parameters, rows: Batch) -> Batch:
-        return functional_call(bound, {f"head.{name}": value for name, value in values.items()}, (rows,))
-
+    of_one_seed = partial(_of_one_seed, head, call)
     # A single seed runs without vmap.
     if all(len(stack) == 1 for stack in parameters.values()):
         single = batch if seeds is None else {name: value.squeeze(0) for name, value in batch.items()}
@@ -413,6 +402,10 @@ class _Bound(nn.Module):
 
     def forward(self, batch: Batch) -> Batch:
         return self.call(batch)
+
+
+def _of_one_seed(head: Head, call: Callable[[Batch], Batch], values: Parameters, batch: Batch) -> Batch:
+    return functional_call(_Bound(head, call), {f"head.{name}": value for name, value in values.items()}, (batch,))
 
 
 def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
@@ -436,21 +429,17 @@ def _scores(dev: Mapping[str, list[float]], config: TrainConfig) -> list[float]:
 
 
 def _means(terms: Sequence[tuple[int, Mapping[str, Tensor]]]) -> dict[str, list[float]]:
-    """Return the mean of each term and seed over the rows of an epoch."""
     total = sum(rows for rows, _ in terms)
     names = terms[0][1] if terms else ()
     # Summed in float64 and weighted by batch size, because the last batch of an epoch may be smaller.
-    means = {
-        name: (torch.stack([rows * values[name].double() for rows, values in terms]).sum(dim=0) / total)
-        for name in names
-    }
-    for name, values in means.items():
-        if not torch.isfinite(values).all():
-            raise TrainingError(
-                f"the loss term {name!r} is not finite ({values.tolist()}). "
-                "Lower the learning rate, or look for degenerate vectors in the embeddings"
-            )
-    return {name: values.tolist() for name, values in means.items()}
+    means: dict[str, list[float]] = {}
+    for name in names:
+        summed = torch.stack([rows * values[name].double() for rows, values in terms]).sum(dim=0)
+        means[name] = (summed / total).tolist()
+        if not all(map(math.isfinite, means[name])):
+            remedy = "Lower the learning rate, or look for degenerate vectors in the embeddings"
+            raise TrainingError(f"the loss term {name!r} is not finite ({means[name]}). {remedy}")
+    return means
 
 
 def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: int) -> list[float]:
@@ -458,17 +447,14 @@ def _dev_retrieval(head: Head, parameters: Parameters, plan: BatchPlan, seeds: i
     for index in range(seeds):
         values = {name: stack[index] for name, stack in parameters.items()}
         source, target = (
-            torch.cat([_monitored(head, values, batch) for batch in plan.validation_texts(side)])
-            for side in ("source", "target")
+            torch.cat([_monitored(head, values, batch) for batch in plan.validation_texts(side)]) for side in SIDES
         )
         accuracies.append(accuracy_by_pair(source, target, language_pair))
     return accuracies
 
 
 def _monitored(head: Head, values: Parameters, batch: Batch) -> Tensor:
-    parameters = {f"head.{name}": value for name, value in values.items()}
-    embedded = functional_call(_Bound(head, head.embed), parameters, batch)
-    return nn.functional.normalize(embedded[head.monitored], dim=-1)
+    return nn.functional.normalize(_of_one_seed(head, head.embed, values, batch)[head.monitored], dim=-1)
 
 
 def accuracy_at_1(queries: Float[Tensor, "n dim"], pool: Float[Tensor, "n dim"]) -> float:
@@ -497,7 +483,6 @@ def accuracy_by_pair(
 
 
 def _epoch(record: Mapping[str, Any]) -> Epoch:
-    """Convert the JSON record of an epoch, turning lists into tuples."""
     terms = {split: {name: tuple(values) for name, values in of.items()} for split, of in record["terms"].items()}
     seeds, is_best = tuple(record["seeds"]), tuple(record["is_best"])
     return Epoch(**{**record, "terms": terms, "seeds": seeds, "is_best": is_best})

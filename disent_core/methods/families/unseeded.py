@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,11 @@ from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import read_checkpoint, read_weights, save_weights, write_checkpoint
 from disent_core.training.data import TextFeatures, TrainingData, VectorBank
 from disent_core.training.epoch import Epoch, Fit
+from disent_core.training.needs import SIDES
 from disent_core.training.stacked import accuracy_by_pair
 
 
 class UntrainedTrainer(Trainer[UntrainedMethod[Any]]):
-    """The trainer of methods without weights, which has nothing to train."""
-
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
         return iter(())
 
@@ -35,14 +34,11 @@ class UntrainedTrainer(Trainer[UntrainedMethod[Any]]):
         raise ValueError(f"{self.method.name} has no weights to save")
 
     def load(self, path: Path, config: Any, device: str, encoder: EncoderFiles | None = None) -> "Untrained":
-        """Return the method with its settings; nothing is read."""
         return Untrained(imported(self.method.sentence), config)
 
 
 @dataclass(frozen=True)
 class Untrained(TrainedMethod):
-    """An untrained method, ready to embed."""
-
     sentence: Callable[[TextFeatures, Any], Any]
     config: Any
 
@@ -66,15 +62,17 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
     def fit(self, data: TrainingData, config: Any, run: Fit) -> Iterator[Epoch]:
         """Yield one epoch: `total` is the mean cosine distance of dev pairs, `accuracy_at_1` is of their retrieval."""
         identity = fingerprint(run.inputs, self.method.name, self.method.code_version)
-        if (replayed := _resume(run.checkpoint, identity)) is not None:
-            yield replace(replayed, seeds=tuple(run.seeds))
-            return
-        started, count = time.monotonic(), len(run.seeds)
-        solution = imported(self.method.solve)(data, config)
-        dev = {name: (value,) * count for name, value in self._dev_terms(solution, data, config).items()}
-        seconds = time.monotonic() - started
-        write_checkpoint(run.checkpoint, identity, {"dev": dev, "seconds": seconds}, solution)
-        yield Epoch(1, tuple(run.seeds), {"dev": dev}, (True,) * count, 1, seconds)
+        saved, count = read_checkpoint(run.checkpoint, identity), len(run.seeds)
+        if saved is not None:
+            dev, seconds = saved[0]["dev"], saved[0]["seconds"]
+        else:
+            started = time.monotonic()
+            solution = imported(self.method.solve)(data, config)
+            dev = {name: [value] * count for name, value in self._dev_terms(solution, data, config).items()}
+            seconds = time.monotonic() - started
+            write_checkpoint(run.checkpoint, identity, {"dev": dev, "seconds": seconds}, solution)
+        terms = {"dev": {name: tuple(values) for name, values in dev.items()}}
+        yield Epoch(1, tuple(run.seeds), terms, (True,) * count, 1, seconds, is_replayed=saved is not None)
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, object]) -> str:
         return save_weights(
@@ -92,7 +90,7 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
                 f"{self.method.name}: there are no dev pairs to measure it on. Give the corpus a dev split"
             )
         apply, sides = self.apply, []
-        for side in ("source", "target"):
+        for side in SIDES:
             vectors = data.vectors.take(pairs.text[side]).double()
             masks = [(pairs.language[side] == label, language) for label, language in enumerate(data.languages)]
             present = [(rows, language) for rows, language in masks if rows.any()]
@@ -108,8 +106,6 @@ class ClosedFormTrainer(Trainer[ClosedFormMethod[Any]]):
 
 @dataclass(frozen=True)
 class Solved(TrainedMethod):
-    """A closed-form method after its fit."""
-
     apply: Apply
     solution: Solution
     config: Any
@@ -120,14 +116,12 @@ class Solved(TrainedMethod):
         return frozenset(name.partition(".")[2] for name in self.solution)
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
-        """Return the `sentence` embedding, float32; the seed is ignored."""
         vectors = features.vectors.take(features.rows).double()
         embedded = self.apply(self.solution, vectors, features.language, self.config)
         return {"sentence": embedded.float().numpy()}
 
 
 def part(solution: Solution, what: str, language: str) -> Tensor:
-    """Return the tensor `<what>.<language>` of the solution."""
     if (name := f"{what}.{language}") not in solution:
         languages = sorted(key.removeprefix(f"{what}.") for key in solution if key.startswith(f"{what}."))
         remedy = "Train it on a pair that has this language"
@@ -139,12 +133,3 @@ def mean_vector(bank: VectorBank, rows: Int[Tensor, " rows"]) -> Float64[Tensor,
     """Return the mean of some vectors, summed in float64."""
     total = sum(bank.take(block).double().sum(0) for block in rows.split(BLOCK_ROWS))
     return torch.as_tensor(total / len(rows))
-
-
-def _resume(checkpoint: Path, run: str) -> Epoch | None:
-    saved = read_checkpoint(checkpoint, run)
-    if saved is None:
-        return None
-    dev = {name: tuple(values) for name, values in saved[0]["dev"].items()}
-    seeds = len(dev["total"])
-    return Epoch(1, tuple(range(seeds)), {"dev": dev}, (True,) * seeds, 1, saved[0]["seconds"], is_replayed=True)
