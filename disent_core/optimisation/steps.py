@@ -53,28 +53,33 @@ class _RunState:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def _snapshot(module: nn.Module, optimisers: Mapping[str, Optimiser]) -> Tensors:
+def _snapshot(task: "TrainingTask[Any]") -> Tensors:
     """Return everything that the next step reads: trained parameters, buffers and the optimisers' moments."""
-    tensors = {f"module.{name}": value for name, value in module.named_parameters() if value.requires_grad}
-    tensors |= {f"module.{name}": value for name, value in module.named_buffers()}
-    for name, optimiser in optimisers.items():
+    tensors = {f"module.{name}": value for name, value in _trained(task).items()}
+    for name, optimiser in task.optimisers.items():
         for index, moments in optimiser.adam.state_dict()["state"].items():
             tensors |= {f"{name}.{index}.{kind}": value for kind, value in moments.items()}
     return tensors
 
 
 @torch.no_grad()
-def _restore(module: nn.Module, optimisers: Mapping[str, Optimiser], saved: Mapping[str, Tensor]) -> None:
-    """Copy what `_snapshot` returned back into the module and the optimisers."""
-    tensors = dict(module.named_parameters()) | dict(module.named_buffers())
+def _restore(task: "TrainingTask[Any]", saved: Mapping[str, Tensor]) -> None:
+    """Copy what `_snapshot` returned back into the task."""
+    tensors = _trained(task)
     for name, value in _group(saved, "module").items():
         tensors[name].copy_(value)
-    for optimiser_name, optimiser in optimisers.items():
+    for optimiser_name, optimiser in task.optimisers.items():
         moments: dict[int, Tensors] = {}
         for name, value in _group(saved, optimiser_name).items():
             index, kind = name.split(".", 1)
             moments.setdefault(int(index), {})[kind] = value
         optimiser.adam.load_state_dict({"state": moments, "param_groups": optimiser.adam.state_dict()["param_groups"]})
+
+
+def _trained(module: nn.Module) -> Tensors:
+    """Return trained parameters and buffers, by name."""
+    trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
+    return trained | dict(module.named_buffers())
 
 
 def _group(tensors: Mapping[str, Tensor], group: str) -> Tensors:
@@ -111,8 +116,7 @@ class TrainingTask(nn.Module, Generic[Batch]):
 
     def kept(self) -> Tensors:
         """Return the tensors to keep from the best epoch: trained parameters and buffers, by name."""
-        trained = {name: value for name, value in self.named_parameters() if value.requires_grad}
-        return trained | dict(self.named_buffers())
+        return _trained(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,20 +178,15 @@ class _Loop:
         optimisers = {name: asdict(optimiser.config) for name, optimiser in task.optimisers.items()}
         self.identity = fingerprint(settings, optimisers, self.per_epoch)
         self.state, self.best = _RunState(), Tensors()
-        self._resume()
+        if (saved := read_checkpoint(run.checkpoint, self.identity)) is not None:
+            values, tensors = saved
+            self.state, self.best = _RunState(**values), _group(tensors, "best")
+            _restore(task, _group(tensors, "now"))
+            if self.state.is_finished:
+                self._restore_best()
+            log.info("%s: resuming after step %d of %d", run.title, self.state.steps, self.total)
         self.progress: Progress | None = None
         self.saved, self.pause = time.monotonic(), run.checkpoint_seconds
-
-    def _resume(self) -> None:
-        saved = read_checkpoint(self.run.checkpoint, self.identity)
-        if saved is None:
-            return
-        values, tensors = saved
-        self.state, self.best = _RunState(**values), _group(tensors, "best")
-        _restore(self.task, self.task.optimisers, _group(tensors, "now"))
-        if self.state.is_finished:
-            self._restore_best()
-        log.info("%s: resuming after step %d of %d", self.run.title, self.state.steps, self.total)
 
     def epoch(self) -> EpochReport:
         """Take the remaining steps of an epoch, and validate."""
@@ -259,7 +258,7 @@ class _Loop:
         began, is_finished = time.monotonic(), self.state.is_finished
         groups = {"best": self.task.kept() if is_finished else self.best}
         if not is_finished:
-            groups["now"] = _snapshot(self.task, self.task.optimisers)
+            groups["now"] = _snapshot(self.task)
         self.state.sums = {name: float(value) for name, value in self.state.sums.items()}
         tensors = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
         write_checkpoint(self.run.checkpoint, self.identity, asdict(self.state), tensors)
@@ -267,20 +266,17 @@ class _Loop:
         self.pause = max(self.run.checkpoint_seconds, (self.saved - began) / SAVE_SHARE)
 
 
-Loss = Callable[[Int[Tensor, " rows"]], Float[Tensor, " values"]]
-"""Maps row numbers of examples to loss values: one per pair, span or word, whichever the loss compares."""
-
-
 class ExamplesTask(TrainingTask[Tensor]):
     """A task that trains all weights of a network, which `loss_of_rows` calls, on shuffled batches of `examples` rows.
 
-    It minimises the mean of a batch's values, or their sum (`is_summed`).
+    The loss has a value per pair, span or word, whichever it compares. The mean of a batch's values is minimised, or
+    their sum (`is_summed`).
     """
 
     def __init__(
         self,
         network: nn.Module,
-        loss_of_rows: Loss,
+        loss_of_rows: Callable[[Int[Tensor, " rows"]], Float[Tensor, " values"]],
         examples: int,
         optimiser: OptimiserConfig,
         *,

@@ -1,12 +1,11 @@
 """Describe a training run and report its results: the loss terms of each epoch, and their table (the curve)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
-from disent_core.optimisation.steps import EpochReport
 from disent_core.storage.tables import rows_table
 
 
@@ -58,20 +57,3 @@ def curve_table(epochs: Sequence[Epoch], *, method: str, encoder: str, trained_o
         for index, seed in enumerate(epoch.seeds)
     ]  # fmt: skip
     return rows_table(rows, "training_curve")
-
-
-def epochs_of_seed(reports: Iterable[EpochReport], seed: int, steps: int) -> Iterator[Epoch]:
-    """Convert the reports of a seed's training stages to epochs, numbered across stages.
-
-    `steps` is the number of steps taken before. The loss of a named stage also becomes a term of that name.
-    """
-    stage, steps_before = "", steps
-    for number, report in enumerate(reports, start=1):
-        if report.stage != stage:
-            stage, steps_before = report.stage, steps
-        steps = steps_before + report.steps
-        terms = {split: {name: (value,) for name, value in means.items()} for split, means in report.terms.items()}
-        if stage:
-            terms["train"] = {stage: terms["train"]["total"], **terms["train"]}
-        is_replayed = report.is_replayed
-        yield Epoch(number, (seed,), terms, (report.is_best,), steps, report.seconds, is_replayed=is_replayed)

@@ -26,7 +26,7 @@ from disent_core.storage.results import remove_results
 from disent_core.storage.tables import fingerprint
 from disent_core.storage.weights import describe_weights, merge_weights, read_weights, save_weights
 from disent_core.training.data import Batch, TextFeatures, TrainingData, in_fixed_shapes
-from disent_core.training.epoch import Epoch, Fit, epochs_of_seed
+from disent_core.training.epoch import Epoch, Fit
 
 
 class SeedBySeedTrainer(Trainer[AnyMethod]):
@@ -66,9 +66,16 @@ class SeedBySeedTrainer(Trainer[AnyMethod]):
                 task = build(seed)
             checkpoint = folder / str(seed) / "training.safetensors"
             reports = self.reports(task, config, TrainingRun(identity=identity, seed=seed, checkpoint=checkpoint))
-            for epoch in epochs_of_seed(reports, seed, steps):
-                steps = epoch.steps
-                yield epoch
+            stage, before = "", steps
+            for number, report in enumerate(reports, start=1):
+                if report.stage != stage:  # epochs are numbered across stages, but each stage counts its steps from 0
+                    stage, before = report.stage, steps
+                steps, of_splits = before + report.steps, report.terms.items()
+                terms = {split: {name: (value,) for name, value in means.items()} for split, means in of_splits}
+                if stage:  # its loss is also a term of its name
+                    terms["train"] = {stage: terms["train"]["total"], **terms["train"]}
+                replayed = report.is_replayed
+                yield Epoch(number, (seed,), terms, (report.is_best,), steps, report.seconds, is_replayed=replayed)
             save_weights(folder / f"{seed}.safetensors", self.weights(task), self.description(task, data))
 
     def save(self, checkpoint: Path, path: Path, description: Mapping[str, Any]) -> str:
@@ -138,7 +145,6 @@ class FineTunedTrainer(SeedBySeedTrainer[FineTunedMethod]):
         return imported(self.method.tasks)(data, config, device)
 
     def load(self, path: Path, config: TuningConfig, device: str, encoder: EncoderFiles | None = None) -> "FineTuned":
-        """Read what `save` wrote; each seed's weights are read on its first use."""
         description, _ = describe_weights(path)
         if encoder is not None:
             check_origin(path, description, encoder)
