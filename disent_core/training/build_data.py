@@ -44,19 +44,10 @@ def training_data(
 ) -> TrainingData:
     """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
 
-    Args:
-        aligned: `aligned_pairs` tables, one per language pair.
-        vectors: sentence vectors by language.
-        states: token states by language, for methods that attend over tokens.
-        masked: look up the masked texts, for methods that use them as targets; otherwise leave them out.
-        paired: whether two languages without training pairs are an error; False for taggers, which read no pairs.
-        templates: `training_template_pairs` of every corpus and language, for methods that train on them.
-        mates: `parallel_mates`, for methods that train on them; may be empty.
-        encoded_mates: look up the embeddings of the training mates' texts.
-        utterances: `utterances` of every corpus and language, for methods that read texts and annotations; may be
-            empty.
-        sentences: `sentence_pairs` of every corpus and pair, for the same methods.
-        encoder: encoder of methods that fine-tune it.
+    `vectors` and `states` are by language. The other tables are those of every corpus and language, or pair, for the
+    methods that read them; they may be empty. With `masked`, look up the masked texts too, and with `encoded_mates` the
+    embeddings of the training mates' texts. Two languages without training pairs are an error, unless `paired` is
+    False, as for taggers.
     """
     languages = tuple(vectors)
     rows = _Rows(training_rows(pa.concat_tables(aligned), masked=masked), vectors, masked=masked)
@@ -99,8 +90,7 @@ class _Rows:
     def __init__(self, table: pa.Table, vectors: Mapping[str, VectorTable], *, masked: bool) -> None:
         self.table, self.languages, self.vectors = table, tuple(vectors), vectors
         self.starts = [0, *accumulate(len(vectors[language].keys) for language in self.languages)]
-        names = pa.array(self.languages)
-        self.label = {side: pc.index_in(table[f"{side}_language"], value_set=names).to_numpy() for side in SIDES}
+        self.label = {side: self._labels(table[f"{side}_language"]) for side in SIDES}
         absent: dict[str, Tensor] = dict.fromkeys(SIDES, torch.full((len(table),), -1))
         self.pairs = PairRows(
             text=self._of_sides("key"),
@@ -109,18 +99,20 @@ class _Rows:
             residual=self._of_sides("residual_key") if masked else absent,
         )
 
+    def _labels(self, column: pa.ChunkedArray) -> np.ndarray:
+        return pc.index_in(column, value_set=pa.array(self.languages)).to_numpy()
+
     def _of_sides(self, column: str) -> dict[str, Tensor]:
-        rows_of_sides = {}
-        for side in SIDES:
-            keys = self.table[f"{side}_{column}"]
-            present = keys.is_valid().to_numpy()
-            rows = np.full(len(keys), -1, dtype=np.int64)
-            for label in range(len(self.languages)):
-                is_language = present & (self.label[side] == label)
-                if is_language.any():
-                    rows[is_language] = self.of_language(keys_array(keys.filter(pa.array(is_language))), label)
-            rows_of_sides[side] = _tensor(rows)
-        return rows_of_sides
+        return {side: self._of_keys(self.table[f"{side}_{column}"], self.label[side]) for side in SIDES}
+
+    def _of_keys(self, keys: pa.ChunkedArray, labels: np.ndarray) -> Int[Tensor, " keys"]:
+        """Return the bank rows of texts of several languages, -1 for null."""
+        rows, present = np.full(len(keys), -1, dtype=np.int64), keys.is_valid().to_numpy()
+        for label in range(len(self.languages)):
+            is_language = present & (labels == label)
+            if is_language.any():
+                rows[is_language] = self.of_language(keys_array(keys.filter(pa.array(is_language))), label)
+        return _tensor(rows)
 
     def of_language(self, keys: Sequence[str] | np.ndarray, label: int) -> Int[np.ndarray, " keys"]:
         """Return the bank rows of texts of one language, by key."""
@@ -137,14 +129,16 @@ class _Rows:
 
     def training_texts(self, *, only_negatives: bool) -> list[Int[Tensor, " texts"]]:
         """Return the distinct texts of the training pairs of each language, sorted."""
+        is_train = _equals(self.table["split"], "train")
+        chosen = {
+            side: is_train & self.table[f"{side}_is_negative"].to_numpy() if only_negatives else is_train
+            for side in SIDES
+        }
+        rows_by_label = (
+            [self.pairs.text[side].numpy()[chosen[side] & (self.label[side] == label)] for side in SIDES]
+            for label in range(len(self.languages))
+        )
         # np.unique sorts, so neither a pool nor the draws from it depend on the order of pairs.
-        rows_by_label: list[list[np.ndarray]] = [[] for _ in self.languages]
-        for side in SIDES:
-            is_chosen = _equals(self.table["split"], "train")
-            if only_negatives:
-                is_chosen &= self.table[f"{side}_is_negative"].to_numpy()
-            for label in range(len(self.languages)):
-                rows_by_label[label].append(self.pairs.text[side].numpy()[is_chosen & (self.label[side] == label)])
         return [torch.from_numpy(np.unique(np.concatenate(rows))) for rows in rows_by_label]
 
     def template_pairs(self, tables: Sequence[pa.Table], split: str) -> PairRows:
@@ -195,15 +189,14 @@ class _Rows:
             _tensor(pair[order]),
             _tensor(mates["mate_index"].to_numpy()),
             {side: mates[f"{side}_text"].to_pylist() for side in SIDES},
-            {side: self._of_texts(mates[f"{side}_text"], mates[f"{side}_language"]) for side in SIDES if encoded},
-        )
-
-    def _of_texts(self, texts: pa.ChunkedArray, languages: pa.ChunkedArray) -> Tensor:
-        rows, keys = np.full(len(texts), -1, dtype=np.int64), np.asarray(text_keys(texts.to_pylist()))
-        for label, language in enumerate(self.languages):
-            is_language = _equals(languages, language)
-            rows[is_language] = self.of_language(keys[is_language].tolist(), label)
-        return _tensor(rows)
+            {
+                side: self._of_keys(
+                    pa.chunked_array([text_keys(mates[f"{side}_text"].to_pylist())], pa.string()),
+                    self._labels(mates[f"{side}_language"]),
+                )
+                for side in SIDES if encoded
+            },
+        )  # fmt: skip
 
     def utterances(self, tables: Sequence[pa.Table], split: str) -> dict[str, Utterances]:
         by_language = {}

@@ -87,9 +87,6 @@ class VectorBank:
         return gathered
 
 
-PaddedStates = tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]
-
-
 @dataclass(frozen=True)
 class StateBank:
     """Ragged token states of texts: text i has the rows `begin[i]` to `begin[i] + length[i]` of `values`."""
@@ -101,22 +98,21 @@ class StateBank:
     def to(self, device: str) -> "StateBank":
         return StateBank(self.values.to(device), self.begin.to(device), self.length.to(device))
 
-    def take(self, rows: Int[Tensor, " rows"], width: int | None = None) -> PaddedStates:
+    def take(
+        self, rows: Int[Tensor, " rows"], width: int | None = None, *, as_stored: bool = False
+    ) -> tuple[Float[Tensor, "rows length dim"], Bool[Tensor, "rows length"]]:
         """Return states padded to `width` or to the longest of these texts, and a mask of the real tokens.
 
         Padding repeats a text's first state, to read no other memory; attention must mask it.
         """
-        states, mask = self.stored(rows, width)
-        return states.float(), mask
-
-    def stored(self, rows: Int[Tensor, " rows"], width: int | None = None) -> PaddedStates:
         length = self.length[rows]
         if width is None:
             width = int(length.max()) if len(rows) else 0
         steps = torch.arange(width, device=length.device)
         mask = steps < length.unsqueeze(1)
         positions = self.begin[rows].unsqueeze(1) + torch.where(mask, steps, 0)
-        return self.values.stored(positions.flatten()).view(*mask.shape, self.values.dim), mask
+        states = self.values.stored(positions.flatten()).view(*mask.shape, self.values.dim)
+        return states if as_stored else states.float(), mask
 
 
 GROUP_ENDS = (0.3, 0.55, 0.78, 0.94)
@@ -139,7 +135,7 @@ def grouped_states(bank: StateBank, rows: Int[Tensor, "seeds texts"], widths: Se
     batch = {"order": order, "place": order.argsort(dim=1)}
     ends = _group_ends(rows.shape[1])[:-1]
     for group, chosen in enumerate(rows.gather(1, order).tensor_split(ends, dim=1)):
-        states, mask = bank.stored(chosen.flatten(), None if widths is None else widths[group])
+        states, mask = bank.take(chosen.flatten(), None if widths is None else widths[group], as_stored=True)
         batch[f"states_{group}"] = states.view(*chosen.shape, *states.shape[1:])
         batch[f"mask_{group}"] = mask.view(*chosen.shape, mask.shape[1])
     return batch
@@ -252,11 +248,7 @@ class PairRows:
         return labels.unique(dim=0, return_inverse=True)[1]
 
     def select(self, index: Int[Tensor, " chosen"]) -> "PairRows":
-
-        def of_sides(rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-            return {side: rows[side][index] for side in SIDES}
-
-        return PairRows(of_sides(self.text), of_sides(self.language), of_sides(self.template), of_sides(self.residual))
+        return PairRows(**{kind: {side: of[side][index] for side in SIDES} for kind, of in vars(self).items()})
 
 
 @dataclass(frozen=True)

@@ -309,7 +309,7 @@ def test_features_from_several_tables_equal_those_from_one():
     whole, parted = text_features(keys, (table, states)), text_features(keys, (first, of_first), (table, states))
     assert {*(parted.rows < half).tolist()} == {True, False}
     assert torch.equal(parted.vectors.stored(parted.rows), whole.vectors.stored(whole.rows))
-    of_parts, expected = (inputs.states.stored(inputs.state_rows) for inputs in (parted, whole))
+    of_parts, expected = (inputs.states.take(inputs.state_rows, as_stored=True) for inputs in (parted, whole))
     assert all(torch.equal(actual, wanted) for actual, wanted in zip(of_parts, expected, strict=True))
     assert parted.rows.tolist()[-3:] == [0, 1, 2]
     with pytest.raises(TableError, match="1 of 1 texts are missing"):
