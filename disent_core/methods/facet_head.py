@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from disent_core.encoders.contract import EncoderFiles
@@ -23,7 +23,6 @@ from disent_core.losses.contrastive import in_batch_softmax
 from disent_core.matmul import affine, set_precision
 from disent_core.methods.facet import FacetConfig, FacetFirstConfig, FacetStaticConfig, draws
 from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
-from disent_core.methods.infonce_head import shares_a_text
 from disent_core.methods.lexicon_head import (
     EMBED_BLOCK,
     LexiconTask,
@@ -31,6 +30,7 @@ from disent_core.methods.lexicon_head import (
     MatedBatch,
     MatedPairsTask,
     PairBags,
+    copies_of_pairs,
     pair_bags,
     side_by_side,
     table_seed,
@@ -199,8 +199,6 @@ def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
 
 
 class FacetTask(MatedPairsTask):
-    """Training of one seed: the head, and the pairs."""
-
     def __init__(self, data: PairBags, sampler: PairSampler, config: FacetConfig, seed: int) -> None:
         super().__init__(data, config, seed)
         self.sampler = sampler
@@ -267,7 +265,6 @@ class FacetTask(MatedPairsTask):
         return [{"meaning": meaning * 2**0.5, "template": template * 2**0.5} for meaning, template in sides]
 
     def step(self, batch: MatedBatch) -> tuple[Terms, int]:
-        """Take a step of both optimisers on one loss."""
         terms, count = self.loss(batch)
         optimisers = self.optimisers.values()
         for optimiser in optimisers:
@@ -286,7 +283,6 @@ class FacetTask(MatedPairsTask):
 
     @torch.no_grad()
     def erase_language(self) -> None:
-        """Fit the erasers of the language to the texts of all training pairs."""
         blocks = [self.erased_parts(block) for block in self.data.pairs["train"].flatten().split(EMBED_BLOCK)]
         self.head.erase_language([torch.cat(part) for part in zip(*blocks, strict=True)], self.labels.flatten())
 
@@ -317,7 +313,6 @@ class FacetTrainer(SeedBySeedTrainer[Any]):
         return {**task.head.state_dict(), **kept}
 
     def load(self, path: Path, config: FacetConfig, device: str, encoder: EncoderFiles | None = None) -> TrainedFacet:
-        """Read what `save` wrote; each seed's weights are read on its first use."""
         return TrainedFacet(path, config)
 
 
@@ -400,7 +395,7 @@ class FacetFirstHead(Head):
     def meaning_contrast(self, encoded: Batch) -> Float[Tensor, ""]:
         """InfoNCE in both directions: find the translation among the other side's texts and their slot swaps."""
         meaning, texts = encoded["meaning"], encoded["role_texts"]
-        copies = copies_of_pairs(texts[SOURCE], texts[TARGET])
+        copies = copies_of_pairs(torch.stack([texts[SOURCE], texts[TARGET]], dim=1))
         losses = []
         for query, answer, answer_swap in ((SOURCE, TARGET, TARGET_SWAP), (TARGET, SOURCE, SOURCE_SWAP)):
             candidates, excluded = meaning[answer], copies
@@ -415,7 +410,7 @@ class FacetFirstHead(Head):
         template, texts, temperature = encoded["template"], encoded["role_texts"], self.config.template_temperature
         losses = []
         for side, swap in SWAPS:
-            copies = copies_of_pairs(texts[side], texts[swap])
+            copies = copies_of_pairs(torch.stack([texts[side], texts[swap]], dim=1))
             for query, answer in ((side, swap), (swap, side)):
                 losses.append(self._retrieval(template[query], template[answer], copies, temperature))
         return torch.stack(losses).mean()
@@ -425,12 +420,6 @@ class FacetFirstHead(Head):
     ) -> Float[Tensor, ""]:
         cosines = affine(queries, candidates, candidates.new_zeros(len(candidates)), self.units.precision)
         return in_batch_softmax(cosines, excluded, temperature=temperature).mean()
-
-
-def copies_of_pairs(left: Int[Tensor, " pairs"], right: Int[Tensor, " pairs"]) -> Bool[Tensor, "pairs pairs"]:
-    """Mark, for each pair, others that share a text with it: their other sides are correct too, so not negatives."""
-    same_pair = torch.eye(len(left), dtype=torch.bool, device=left.device)
-    return shares_a_text(torch.stack([left, right], dim=1)) & ~same_pair
 
 
 # --- facet_static -----------------------------------------------------------------------------------------
@@ -476,18 +465,6 @@ class LanguageGroups:
         return cls(utterances, mates)
 
 
-@dataclass(frozen=True)
-class GroupBatch:
-    """Texts of one step by side, source language first: utterances, then mates that exist on every side.
-
-    `mate_of` has each utterance's mate on the same side, or the utterance itself if it has none.
-    """
-
-    utterances: Int[Tensor, "groups sides"]
-    mates: Int[Tensor, "mates sides"]
-    mate_of: Int[Tensor, "groups sides"]
-
-
 class FacetStaticTask(LexiconTask):
     """Training of one seed: the table, and the utterances in all languages.
 
@@ -501,7 +478,7 @@ class FacetStaticTask(LexiconTask):
         sources = groups.utterances[:, 0]
         self.vectors = projected(data.bags, sources.unique(), sources, derived_seed(seed, "neighbours"))
 
-    def batches(self, epoch: int) -> Sequence[GroupBatch]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def batches(self, epoch: int) -> Sequence[MatedBatch]:
         """Return the steps of an epoch: enough passes over the utterances to cover each of them in every language."""
         random = generator(self.seed, "epoch", epoch)
         others = self.groups.utterances.shape[1] - 1
@@ -513,28 +490,28 @@ class FacetStaticTask(LexiconTask):
             ):
                 languages = torch.cat([torch.zeros(1, dtype=torch.int64), 1 + torch.randperm(others, generator=random)])
                 batch = self._step(chosen, languages[: per_step + 1], random)
-                if len(batch.utterances) > 1:
+                if len(batch.chosen) > 1:
                     steps.append(batch)
         return steps
 
     def _step(
         self, chosen: Int[Tensor, " groups"], sides: Int[Tensor, " sides"], random: torch.Generator
-    ) -> GroupBatch:
+    ) -> MatedBatch:
         utterances = self.groups.utterances[chosen][:, sides]
         is_complete = (utterances >= 0).all(dim=1)
         chosen, utterances = chosen[is_complete], utterances[is_complete]
         if not len(self.groups.mates):
-            return GroupBatch(utterances, utterances[:0], utterances)
+            return MatedBatch(chosen, utterances, torch.arange(len(chosen)))
         drawn = torch.randint(len(self.groups.mates), (len(chosen),), generator=random)
         mates = self.groups.mates[drawn, chosen][:, sides]
         has_mate = (mates >= 0).all(dim=1)
-        return GroupBatch(utterances, mates[has_mate], torch.where(has_mate.unsqueeze(1), mates, utterances))
+        return MatedBatch.of(chosen, utterances, mates[has_mate], has_mate)
 
-    def loss(self, batch: GroupBatch) -> tuple[Terms, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def loss(self, batch: MatedBatch) -> tuple[Terms, int]:
         """Return `meaning_contrast` of translations, `template_contrast` of utterances with mates, and their sum."""
-        groups = torch.cat([batch.utterances, batch.mates])
-        texts = torch.cat([groups, batch.mate_of])
-        distinct, rows_of = texts.mT.unique(return_inverse=True)  # [sides, groups and mates]
+        groups, count = batch.pairs, len(batch.chosen)
+        mates = groups[batch.mate_of]
+        distinct, rows_of = torch.cat([groups, mates]).mT.unique(return_inverse=True)  # [sides, groups and mates]
         embedded = self.embed(distinct)
         meaning = embedded["meaning"][rows_of[:, : len(groups)]]
         if self.config.candidates == "all_languages":
@@ -543,13 +520,13 @@ class FacetStaticTask(LexiconTask):
             others = ((meaning[0], meaning[side], groups[:, [0, side]]) for side in range(1, len(meaning)))
             terms = {"meaning_contrast": self.mean_contrast(others, self.config.temperature)}
         if "template_contrast" not in self.config.without and len(self.groups.mates):
-            template, count = embedded["template"], len(batch.utterances)
+            template = embedded["template"]
             sides = (
                 (template[rows[:count]], template[rows[len(groups) :]], torch.stack(texts, dim=1))
-                for rows, texts in zip(rows_of, zip(batch.utterances.T, batch.mate_of.T, strict=True), strict=True)
+                for rows, *texts in zip(rows_of, groups[:count].T, mates.T, strict=True)
             )
             terms["template_contrast"] = self.mean_contrast(sides, self.config.template_temperature)
-        return self.with_total(terms), len(batch.utterances)
+        return self.with_total(terms), count
 
 
 class FacetStaticTrainer(LexiconTrainer):

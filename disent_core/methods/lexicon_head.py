@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
@@ -112,15 +112,27 @@ def pair_bags(data: TrainingData, table_rows: int = TABLE_ROWS) -> PairBags:
 
 @dataclass(frozen=True)
 class MatedBatch:
-    """Pairs of one step, then some of their mates, as indices of texts.
+    """Pairs of one step (or groups of more languages), then some of their mates, as indices of texts.
 
     `chosen` has the indices of the pairs among the training pairs. `mate_of` has for each pair the row in `pairs` of
     its mate, or its own row if it has none.
     """
 
     chosen: Int[Tensor, " pairs"]
-    pairs: Int[Tensor, "pairs_and_mates 2"]
+    pairs: Int[Tensor, "pairs_and_mates sides"]
     mate_of: Int[Tensor, " pairs"]
+
+    @classmethod
+    def of(
+        cls,
+        chosen: Int[Tensor, " pairs"],
+        pairs: Int[Tensor, "pairs sides"],
+        mates: Int[Tensor, "mates sides"],
+        has_mate: Bool[Tensor, " pairs"],
+    ) -> "MatedBatch":
+        mate_of = torch.arange(len(chosen))
+        mate_of[has_mate] = len(chosen) + torch.arange(int(has_mate.sum()))
+        return cls(chosen, torch.cat([pairs, mates]), mate_of)
 
 
 class MatedPairsTask(TrainingTask[MatedBatch]):
@@ -148,17 +160,15 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         count = mates_of.starts.diff()
         offset = (torch.rand(len(pairs), generator=random, dtype=torch.float64) * count).long()
         drawn = torch.where(count > 0, mates_of.starts[:-1] + offset, -1)
-        return [self._batch(chosen, drawn[chosen]) for chosen in order.split(self.config.batch_size) if len(chosen) > 1]
+        steps = []
+        for chosen in order.split(self.config.batch_size):
+            if len(chosen) > 1:
+                has_mate = drawn[chosen] >= 0
+                steps.append(MatedBatch.of(chosen, pairs[chosen], self.data.mates[drawn[chosen][has_mate]], has_mate))
+        return steps
 
     def order(self, random: torch.Generator) -> Int[Tensor, " pairs"]:
         return torch.randperm(len(self.data.pairs["train"]), generator=random)
-
-    def _batch(self, chosen: Int[Tensor, " pairs"], drawn: Int[Tensor, " pairs"]) -> MatedBatch:
-        has_mate = drawn >= 0
-        mate_of = torch.arange(len(chosen))
-        mate_of[has_mate] = len(chosen) + torch.arange(int(has_mate.sum()))
-        pairs = torch.cat([self.data.pairs["train"][chosen], self.data.mates[drawn[has_mate]]])
-        return MatedBatch(chosen, pairs, mate_of)
 
     def loss(self, batch: MatedBatch) -> tuple[Terms, int]:
         # Each distinct text of the step is embedded once: [texts, dim], then [sides, pairs and mates, dim].
@@ -217,7 +227,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         if held is not None:
             source, target = held[0].unsqueeze(1)
             cosines = template_held(cosines[None, :, None], source, target, held[1])[0, :, 0]
-        copies = shares_a_text(texts).fill_diagonal_(False)
+        copies = copies_of_pairs(texts)
         directions = ((cosines, copies), (cosines.T, copies.T))
         return torch.stack([in_batch_softmax(*logits, temperature=temperature).mean() for logits in directions]).mean()
 
@@ -251,6 +261,11 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         unit = (F.normalize(side, dim=-1) for side in (left, right))
         accuracy = accuracy_by_pair(*unit, self.data.dev_language_pair)
         return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": accuracy}
+
+
+def copies_of_pairs(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
+    """Mark, for each pair, others that share a text with it: their other sides are correct too, so not negatives."""
+    return shares_a_text(texts) & ~torch.eye(len(texts), dtype=torch.bool, device=texts.device)
 
 
 def template_held(

@@ -173,10 +173,10 @@ def static_task(config=STATIC, data=SHARED_MATES):
 @pytest.mark.parametrize("config", [STATIC, PIVOT, replace(STATIC, without=("template_contrast",))])
 def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
     model = static_task(config)
-    batch = next(batch for batch in model.batches(0) if len(batch.mates))
+    batch = next(batch for batch in model.batches(0) if len(batch.pairs) > len(batch.chosen))
     terms, count = model.loss(batch)
-    assert count == len(batch.utterances)
-    groups = torch.cat([batch.utterances, batch.mates])
+    assert count == len(batch.chosen)
+    groups = batch.pairs
     sides = [facets_of(model, texts) for texts in groups.unbind(1)]
     meanings, texts = [[part["meaning"] for part in side] for side in sides], groups.T.tolist()
     if config.candidates == "all_languages":
@@ -189,7 +189,7 @@ def test_the_losses_equal_loops_over_the_texts_of_a_step(config):
         expected = {"meaning_contrast": mean(of_pairs)}
     if not config.without:
         of_sides = []
-        for utterances, mates in zip(batch.utterances.unbind(1), batch.mate_of.unbind(1), strict=True):
+        for utterances, mates in zip(groups[:count].unbind(1), groups[batch.mate_of].unbind(1), strict=True):
             left, right = ([part["template"] for part in facets_of(model, numbers)] for numbers in (utterances, mates))
             temperature = config.template_temperature
             of_sides.append(contrast(left, right, utterances.tolist(), mates.tolist(), temperature))
@@ -202,16 +202,16 @@ def test_a_step_has_utterances_and_mates_in_all_its_languages():
     model = static_task()
     texts = {number: text for text, number in texts_by_number().items()}
     batches = model.batches(0)
-    assert len({tuple(texts[text].split()[1] for text in batch.utterances[0].tolist()) for batch in batches}) > 1
+    assert len({tuple(texts[text].split()[1] for text in batch.pairs[0].tolist()) for batch in batches}) > 1
     for batch in batches:
-        for row in [*batch.utterances.tolist(), *batch.mates.tolist()]:
+        for row in batch.pairs.tolist():
             languages, numbers = zip(*(texts[text].split()[1:3] for text in row), strict=True)
             assert languages[0] == "en"
             assert len(set(languages)) == 3
             assert len(set(numbers)) == 1
-        has_mate = (batch.mate_of != batch.utterances).any(dim=1)
-        assert batch.mate_of[has_mate].tolist() == batch.mates.tolist()
-    assert any(len(batch.mates) for batch in batches)
+        count = len(batch.chosen)
+        assert batch.mate_of[batch.mate_of >= count].tolist() == list(range(count, len(batch.pairs)))
+    assert any(len(batch.pairs) > len(batch.chosen) for batch in batches)
 
 
 def texts_by_number():
@@ -235,8 +235,8 @@ def texts_by_number():
 def test_an_epoch_pairs_every_utterance_with_every_language():
     model = static_task(replace(STATIC, languages_per_step=1))
     steps = model.batches(0)
-    assert sum(len(batch.utterances) for batch in steps) == 3 * len(model.groups.utterances)
-    assert {batch.utterances.shape[1] for batch in steps} == {2}
+    assert sum(len(batch.chosen) for batch in steps) == 3 * len(model.groups.utterances)
+    assert {batch.pairs.shape[1] for batch in steps} == {2}
 
 
 def test_pairs_from_several_source_languages_are_refused():
