@@ -57,9 +57,8 @@ class SpanItems:
 def span_items(sentences: Sequence[Tagged], *, max_span: int, mask: Mask) -> SpanItems:
     """Return every contiguous span of 1 to `max_span` words of every sentence.
 
-    A span is labelled if it is exactly a slot; parts of slots, and spans that contain one, are None. Slots
-    of more than `max_span` words are never classified, so recall is at most the share of shorter slots. `mask` is that
-    of the settings.
+    A span is labelled if it is exactly a slot; parts of slots, and spans that contain one, are None. Slots of more than
+    `max_span` words are never classified, so recall is at most the share of shorter slots.
     """
     positions: list[tuple[int, int, int]] = []
     masked, texts, labels = [], [], []
@@ -113,60 +112,40 @@ def contrastive_pairs(
     are drawn for each item of the positive pair; 1 draws one of the two items, then one negative for it. If there are
     more than `max_positive_pairs`, a random sample of that size is taken.
     """
-    if negatives_per_positive < 1 or (negatives_per_positive % 2 and negatives_per_positive != 1):
-        raise ValueError(f"negatives_per_positive must be 1 or even, not {negatives_per_positive}")
     random = np.random.default_rng((seed, 5))
-    groups = _Groups(labels)
-    first, second = groups.positives(max_positive_pairs, random)
+    # Items are sorted into blocks by label, the block of items without a type last.
+    types = sorted({label for label in labels if label is not None})
+    codes: dict[str | None, int] = {label: code for code, label in enumerate(types)}
+    code = np.array([codes.get(label, len(types)) for label in labels], np.int64)
+    order = np.argsort(code, kind="stable")
+    size = np.bincount(code, minlength=len(types) + 1)
+    begin = np.cumsum(size) - size
+    # Number all pairs, type by type; `ends` has the number at which each type's pairs end.
+    of_type = size[: len(types)] * (size[: len(types)] - 1) // 2
+    ends = np.cumsum(of_type)
+    total = int(ends[-1]) if len(ends) else 0
+    if not total:
+        raise TrainingError("no two training spans share a slot type. Set contrastive to false, or add examples")
+    if total <= max_positive_pairs:
+        chosen = np.arange(total)
+    else:
+        chosen = np.sort(random.choice(total, max_positive_pairs, replace=False, shuffle=False))
+    group = np.searchsorted(ends, chosen, side="right")
+    first, second = (order[begin[group] + place] for place in _unrank(chosen - (ends - of_type)[group]))
     if negatives_per_positive == 1:
         anchors = np.where(random.random(len(first)) < 0.5, first, second)
     else:
         half = negatives_per_positive // 2
         anchors = np.concatenate([np.repeat(first, half), np.repeat(second, half)])
-    return SpanPairs(
-        np.concatenate([first, anchors]),
-        np.concatenate([second, groups.negatives(anchors, random)]),
-        np.arange(len(first) + len(anchors)) < len(first),
-    )
-
-
-class _Groups:
-    """Items sorted into blocks by label, the block of items without a type last."""
-
-    def __init__(self, labels: Sequence[str | None]) -> None:
-        types = sorted({label for label in labels if label is not None})
-        codes: dict[str | None, int] = {label: code for code, label in enumerate(types)}
-        self.code = np.array([codes.get(label, len(types)) for label in labels], np.int64)
-        self.order = np.argsort(self.code, kind="stable")
-        self.size = np.bincount(self.code, minlength=len(types) + 1)
-        self.begin = np.cumsum(self.size) - self.size
-        self.types = len(types)
-
-    def positives(
-        self, at_most: int, random: np.random.Generator
-    ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        # Number all pairs, type by type; `ends` has the number at which each type's pairs end.
-        size = self.size[: self.types]
-        ends = np.cumsum(size * (size - 1) // 2)
-        total = int(ends[-1]) if len(ends) else 0
-        if not total:
-            raise TrainingError("no two training spans share a slot type. Set contrastive to false, or add examples")
-        few = total <= at_most
-        chosen = np.arange(total) if few else np.sort(random.choice(total, at_most, replace=False, shuffle=False))
-        group = np.searchsorted(ends, chosen, side="right")
-        low, high = _unrank(chosen - (ends - size * (size - 1) // 2)[group])
-        return self.order[self.begin[group] + low], self.order[self.begin[group] + high]
-
-    def negatives(
-        self, anchors: Int[np.ndarray, " anchors"], random: np.random.Generator
-    ) -> Int[np.ndarray, " anchors"]:
-        """Return one item with another label for each anchor, drawn uniformly by skipping the anchor's block."""
-        anchor_code = self.code[anchors]
-        candidates = len(self.code) - self.size[anchor_code]
-        if not candidates.all():
-            raise TrainingError("all training spans have the same label, so there is no negative. Add examples")
-        drawn = random.integers(0, candidates)
-        return self.order[drawn + np.where(drawn >= self.begin[anchor_code], self.size[anchor_code], 0)]
+    # An item with another label for each anchor is drawn uniformly by skipping the anchor's block.
+    block = code[anchors]
+    candidates = len(code) - size[block]
+    if not candidates.all():
+        raise TrainingError("all training spans have the same label, so there is no negative. Add examples")
+    drawn = random.integers(0, candidates)
+    negatives = order[drawn + np.where(drawn >= begin[block], size[block], 0)]
+    is_same = np.arange(len(first) + len(anchors)) < len(first)
+    return SpanPairs(np.concatenate([first, anchors]), np.concatenate([second, negatives]), is_same)
 
 
 def _unrank(rank: Int[np.ndarray, " pairs"]) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
@@ -376,7 +355,6 @@ class SpanTagger(Tagger):
         return encode_items(self.encoder, items, concat_norm=self.config.concat_norm)
 
     def _classify(self, features: ItemFeatures) -> list[tuple[int, int, float]]:
-        """Return the row, type and probability of each item classified as a slot."""
         rows = torch.arange(len(features))
         if self.filter is not None:
             rows = rows[probabilities(self.filter, features, rows)[:, 1] >= self.threshold.cpu()]

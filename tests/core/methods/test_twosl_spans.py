@@ -10,6 +10,7 @@ from slot_sentences import tagged_sentences
 
 from disent_core.errors import TrainingError
 from disent_core.methods.families.tagger import Tagged, sample_sentences, slot_types
+from disent_core.methods.twosl import TwoSlConfig
 from disent_core.methods.twosl_head import contrastive_pairs, sample_nones, span_items
 from disent_core.text import MASK, SUBWORD_MASK_CLOSE, SUBWORD_MASK_OPEN
 
@@ -143,4 +144,4 @@ def test_spans_without_a_pair_or_a_negative_are_refused():
     with pytest.raises(TrainingError, match="no negative"):
         drawn(["a", "a"])
     with pytest.raises(ValueError, match="negatives_per_positive must be 1 or even, not 3"):
-        drawn(["a", "a", None], negatives_per_positive=3)
+        TwoSlConfig(negatives_per_positive=3)
