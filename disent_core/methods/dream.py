@@ -37,7 +37,6 @@ class DreamConfig(TrainConfig):
 
 
 def draws(config: DreamConfig) -> tuple[Draw, ...]:
-    """Return the random texts to draw for the `partner` setting."""
     by_partner: dict[Partner, tuple[Draw, ...]] = {
         "same_language": ("partner",),
         "next_in_batch": ("next_in_batch",),

@@ -79,8 +79,6 @@ class _Pairs:
 
 
 class _PairCosines:
-    """The cosines of those pairs, `values` [3, pairs]."""
-
     def __init__(self, rows: Float[Tensor, "rows dim"], pairs: _Pairs) -> None:
         self.rows, self.pairs, self.scales = rows, pairs, norm(rows).reciprocal_()
         left, right = pairs.left, pairs.right
@@ -222,7 +220,6 @@ class MeatHead(LinearHead):
         }
 
     def adversary_terms(self, encoded: Batch) -> Batch:
-        """Return the cross-entropy of the discriminator, summed over both sides."""
         return {"discriminator": 2 * self._identified(encoded, both(encoded, "meaning_vectors")).mean()}
 
     def _distance(self, encoded: Batch, side: str, whose: str) -> Tensor:
@@ -265,7 +262,6 @@ class OracleHead(Head):
         return self.base.adversary_terms(encoded)
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return the base's terms, `intra_class` and `inter_class`."""
         variant, terms = VARIANTS[self.config.variant], self.base.terms(encoded)
         if variant.keeps is not None:
             terms = {name: value for name, value in terms.items() if name in variant.keeps}
@@ -301,7 +297,7 @@ class OracleHead(Head):
 
 
 def _rows(encoded: Batch, side: str, name: str) -> Tensor:
-    """Return the values of a side's texts; with `half_batch`, include the pairs of the batch's second half."""
+    """Return the values of a side's texts; with `half_batch`, include the batch's second half."""
     rows = encoded[f"{side}_{name}"]
     if f"{side}_second_half_language" not in encoded:
         return rows

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from disent_core.encoders.fine_tunable import Source, embed_all
 from disent_core.errors import TrainingError, commas
 from disent_core.losses import contrastive, similarity
-from disent_core.methods.emu import EmuConfig, IntentConfig
+from disent_core.methods.emu import IntentConfig
 from disent_core.methods.families.seed_by_seed import FineTuningTask, tuning_tasks
 from disent_core.optimisation.config import OptimiserConfig
 from disent_core.optimisation.optimiser import Optimiser
@@ -72,7 +72,7 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
         return of_training[labels[of_training] >= 0]
 
     def by_id(split: str, language: str) -> dict[str, int]:
-        """Return the row of each id, without ids that two corpora share, which are ambiguous."""
+        """Return the row of each id, without ids that two corpora share."""
         ids = parts[split, language].ids
         is_ambiguous = {utterance_id for utterance_id, count in Counter(ids).items() if count > 1}
         pairs = zip(ids, rows[split, language].tolist(), strict=True)
@@ -112,10 +112,7 @@ Lookup = Callable[[Tensor], Tensor]
 
 
 class IntentTask(FineTuningTask):
-    """Training of one seed on intents: the `source` (an encoder or map) and whatever else the loss needs.
-
-    `inputs` has the source's inputs (tokens or frozen vectors) for the rows of `data`.
-    """
+    """Training of one seed on intents; `inputs` has tokens or frozen vectors for the rows of `data`."""
 
     def __init__(
         self, data: IntentData, source: Source, inputs: Any, config: IntentConfig, seed: int, device: str
@@ -125,14 +122,13 @@ class IntentTask(FineTuningTask):
         self.config: Any = config
         self.build()
         self.to(device)
-        self.optimisers = {"main": Optimiser(self.main_parameters(), config.optimiser)}
+        self.optimisers = self.new_optimisers()
 
     def build(self) -> None:
         """Create additional modules that training needs."""
 
-    def main_parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that a step on the loss updates."""
-        return list(self.parameters())
+    def new_optimisers(self) -> dict[str, Optimiser]:
+        return {"main": Optimiser(self.parameters(), self.config.optimiser)}
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
         """Return the weighted loss terms of a batch: their sum is minimised."""
@@ -204,7 +200,6 @@ def intent_accuracy(
 def intent_tasks(
     kind: type[IntentTask], data: TrainingData, config: IntentConfig, device: str
 ) -> Callable[[int], FineTuningTask]:
-    """Return a function that makes each seed's task."""
     utterances = intent_data(data, config.training_languages, getattr(config, "adversarial_languages", ()))
 
     def make(source: Source, inputs: Any, seed: int) -> IntentTask:
@@ -239,14 +234,6 @@ class Discriminator(nn.Sequential):
 class EmuTask(IntentTask):
     """One seed of EMU or of one of its ablations."""
 
-    def __init__(
-        self, data: IntentData, source: Source, inputs: Any, config: EmuConfig, seed: int, device: str
-    ) -> None:
-        super().__init__(data, source, inputs, config, seed, device)
-        if self.discriminator is not None:
-            adam = OptimiserConfig(learning_rate=config.discriminator_learning_rate)
-            self.optimisers["discriminator"] = Optimiser(self.discriminator.parameters(), adam)
-
     def build(self) -> None:
         dim, config = self.source.dim, self.config
         self.classifier = nn.Linear(dim, self.data.classes)
@@ -261,9 +248,13 @@ class EmuTask(IntentTask):
             problem = "every language is a training language, so the discriminator has no other class"
             raise TrainingError(f"{problem}. Train on several languages, or choose fewer training_languages")
 
-    def main_parameters(self) -> list[nn.Parameter]:
-        """Return parameters of encoder and classifier, and learned centers."""
-        return [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
+    def new_optimisers(self) -> dict[str, Optimiser]:
+        if self.discriminator is None:
+            return super().new_optimisers()
+        others = [value for name, value in self.named_parameters() if not name.startswith("discriminator.")]
+        adam = OptimiserConfig(learning_rate=self.config.discriminator_learning_rate)
+        of_discriminator = Optimiser(self.discriminator.parameters(), adam)
+        return {"main": Optimiser(others, self.config.optimiser), "discriminator": of_discriminator}
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
         """Draw `labelled` and `adversarial` utterances for k discriminator updates and the step that follows.
@@ -369,7 +360,7 @@ tasks = partial(intent_tasks, EmuTask)
 
 
 class SoftmaxTask(IntentTask):
-    """Cross-entropy of the intent."""
+    """Cross-entropy of the intent, in nats."""
 
     def build(self) -> None:
         self.classifier = nn.Linear(self.source.dim, self.data.classes)
@@ -383,24 +374,21 @@ class ContrastiveTask(IntentTask):
     """Pair each utterance with one of the same or of another intent, with probability 1/2 each."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """Draw `partners`, one for each utterance."""
         pool = LabelPool(rows, self.data.labels)
         same, different = pool.same(rows, random), pool.different(rows, random)
         is_same = (torch.rand(len(rows), generator=random) < 0.5) & (same != rows)
         return {"partners": torch.where(is_same, same, different)}
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """Return `contrast`, squared distances."""
         left, right = lookup(torch.cat([batch["rows"], batch["partners"]])).chunk(2)
         is_same = self.labels(batch["rows"]) == self.labels(batch["partners"])
         return {"contrast": contrastive.siamese(left, right, is_same, margin=self.config.margin).mean()}
 
 
 class NPairTask(IntentTask):
-    """Compare each utterance with one of its intent (itself if there is no other) and several of other intents."""
+    """Compare, in nats, each utterance with one of its intent (or itself) and several of other intents."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
-        """Draw `positives`, one for each utterance, and `negatives`."""
         pool = LabelPool(rows, self.data.labels)
         repeated = rows.repeat_interleave(self.config.npair_n - 1)
         return {
@@ -409,7 +397,6 @@ class NPairTask(IntentTask):
         }
 
     def terms(self, batch: Batch, lookup: Lookup) -> dict[str, Tensor]:
-        """Return `contrast`, in nats."""
         texts = torch.cat([batch["rows"], batch["positives"], batch["negatives"].flatten()])
         count = len(batch["rows"])
         anchors, positives, negatives = lookup(texts).split([count, count, len(texts) - 2 * count])
@@ -438,7 +425,6 @@ class LabelPool:
         return torch.where(self.counts[label] > 1, self.sorted[drawn.clamp_max(len(self.sorted) - 1)], rows)
 
     def different(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Int[Tensor, " rows"]:
-        """Draw an utterance of another label for each row."""
         label = self.labels[rows]
         drawn = _below(len(self.sorted) - self.counts[label], random)
         return self.sorted[drawn + torch.where(drawn < self.starts[label], 0, self.counts[label])]

@@ -115,7 +115,6 @@ class FacetConfig(Settings):
 
     @property
     def reads_states(self) -> bool:
-        """Whether a part of the meaning comes from token states."""
         return "states" not in self.without
 
     @property
@@ -128,7 +127,6 @@ class FacetConfig(Settings):
 
     @property
     def unread(self) -> frozenset[Need]:
-        """Needs of the method that these settings leave out."""
         of_states = {Need.TOKEN_STATES, Need.MATE_STATES} if "states" in self.without else set()
         return frozenset(of_states | ({Need.MATE_STATES, Need.PARALLEL_MATES} if "mates" in self.without else set()))
 
@@ -205,7 +203,6 @@ class FacetFirstConfig(TrainConfig):
 
 
 def draws(config: FacetFirstConfig) -> tuple[Draw, ...]:
-    """Return the slot swaps to draw; none if no loss term uses them."""
     return () if {"template_contrast", "mate_negatives"} <= set(config.without) else ("slot_swap",)
 
 

@@ -64,7 +64,6 @@ class LanguageEraser(nn.Module):
         self.register_buffer("basis", torch.zeros(dim, dim))
 
     def forward(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
-        """Return the vectors with the language erased; norms change slightly."""
         if not self.basis.any():
             return vectors
         return vectors - (vectors - self.centre) @ self.basis @ self.basis.T
@@ -120,10 +119,7 @@ class FacetHead(nn.Module):
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
     def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
-        """Return the template and residual of each view in turn, normalised and then with the language erased.
-
-        `text` has the `grouped_states` of the texts, `bags` their words.
-        """
+        """Return the template and residual of each view in turn, normalised and then with the language erased."""
         config, views = self.config, []
         if self.units is not None:
             views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)
@@ -134,11 +130,9 @@ class FacetHead(nn.Module):
         ]
 
     def sentence(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
-        """Return the encoder's sentence vectors as a part of the meaning: normalised, then with the language erased."""
         return self.erasers[-1](F.normalize(vectors, dim=-1))
 
     def embed(self, text: Batch, bags: NgramBags | None) -> Batch:
-        """Return `meaning`, `template`, `residual` and `language`."""
         embedded, weight = side_by_side(self.parts(text, bags)), self.config.sentence_weight
         if weight:
             sides = (1 - weight) ** 0.5 * embedded["meaning"], weight**0.5 * self.sentence(text["vectors"])
@@ -185,7 +179,6 @@ class TrainedFacet(TrainedMethod):
 
 
 def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
-    """Read the head of a seed; it embeds in float32."""
     description, _ = describe_weights(path)
     weights, _ = read_weights(path, seed)
     words = None
@@ -275,7 +268,6 @@ class FacetTask(MatedPairsTask):
         return terms, count
 
     def erased_parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
-        """Return everything that has an eraser: the parts and, if the meaning includes it, the sentence vector."""
         if not self.config.sentence_weight:
             return self.parts(texts)
         vectors = self.sampler.data.vectors.take(self.data.rows[texts])

@@ -68,13 +68,11 @@ class FmdaConfig(AttentionConfig):
     without: tuple[Group, ...] = ()
 
     def has(self, group: str) -> bool:
-        """Whether the losses of a group are in the total."""
         is_whole = group.endswith("_reconstruction") and "reconstruction" in self.without
         return group not in self.without and not is_whole
 
 
 def draws(config: FmdaConfig) -> tuple[Draw, ...]:
-    """Return the negatives to draw; none if the contrast is left out."""
     return ("negative",) if config.has("contrast") else ()
 
 

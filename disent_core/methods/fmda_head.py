@@ -123,7 +123,6 @@ class TemplateStage(FmdaHead):
     monitored = "template"
 
     def encode(self, batch: Batch) -> Batch:
-        """Add `template` of all texts of the step and `language` of the pairs."""
         vectors = batch["role_vectors"]
         template, _ = self.attention(vectors, [of_role(batch, role) for role in ROLES[: len(vectors)]])
         pairs = vectors[:2]
@@ -131,7 +130,6 @@ class TemplateStage(FmdaHead):
         return batch | {"template": template, "language": language}
 
     def terms(self, encoded: Batch) -> Batch:
-        """Return three of FMDA's terms; both utterances of a pair are in one language."""
         terms: Batch = {}
         if self.config.stage1_train_language:
             terms["language_identification"] = self.identification(encoded)

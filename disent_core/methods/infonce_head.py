@@ -85,7 +85,7 @@ def pair_texts(data: TrainingData) -> PairTexts:
 
 
 class TranslationTask(FineTuningTask):
-    """Training of one seed: the encoder and its pairs."""
+    """Training of one seed on the contrast of translations, in nats."""
 
     def __init__(self, data: PairTexts, source: Source, inputs: Any, config: TunedConfig, seed: int) -> None:
         super().__init__()
@@ -103,7 +103,6 @@ class TranslationTask(FineTuningTask):
         ]
 
     def loss(self, batch: Batch) -> tuple[Terms, int]:
-        """Return the `contrast`, in nats."""
         texts = batch["texts"]
         loss = self._loss(texts, self.source(self.inputs, texts.T.flatten())).mean()
         return {"contrast": loss, "total": loss}, len(texts)
@@ -136,7 +135,6 @@ def shares_a_text(texts: Int[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs pairs"]:
 
 
 def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int], FineTuningTask]:
-    """Return a function that makes each seed's task."""
     of_pairs = pair_texts(data)
 
     def make(source: Source, inputs: Any, seed: int) -> TranslationTask:

@@ -60,12 +60,10 @@ class LexiconConfig(Settings):
 
     @property
     def unread(self) -> frozenset[Need]:
-        """Needs of the method that these settings leave out."""
         return frozenset({Need.PARALLEL_MATES} if "parallel_mates" in self.without else ())
 
     @property
     def optimiser(self) -> OptimiserConfig:
-        """Adam with a cosine schedule."""
         return OptimiserConfig(learning_rate=self.learning_rate, schedule="cosine")
 
 

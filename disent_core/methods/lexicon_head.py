@@ -56,7 +56,6 @@ class PairBags:
 
     @property
     def trained(self) -> Int[Tensor, " texts"]:
-        """Indices of the texts of training pairs and their mates."""
         return torch.cat([self.pairs["train"].flatten(), self.mates.flatten()]).unique()
 
     def table(self, dim: int, seed: int, at_least: int) -> HashedNgramTable:
@@ -65,7 +64,6 @@ class PairBags:
 
 
 def table_seed(seed: int) -> int:
-    """Return the seed for the random rows of a seed's table."""
     return derived_seed(seed, "table")
 
 
@@ -83,13 +81,11 @@ def side_by_side(parts: Sequence[Float[Tensor, "*texts _"]]) -> dict[str, Float[
 def in_blocks(
     embed: Callable[[Int[Tensor, " texts"]], Mapping[str, Float[Tensor, "texts _"]]], texts: Int[Tensor, " texts"]
 ) -> dict[str, Float[Tensor, "texts _"]]:
-    """Embed many texts, given by index, one block at a time."""
     blocks = [embed(block) for block in texts.split(EMBED_BLOCK)]
     return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]}
 
 
 def pair_bags(data: TrainingData, table_rows: int = TABLE_ROWS) -> PairBags:
-    """Collect the texts of all pairs and of the training mates."""
     of_pairs, number = pair_texts(data), dict[str, int]()
 
     def numbered(texts: Sequence[str]) -> Tensor:
@@ -181,7 +177,6 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         return self.with_total(terms), len(batch.chosen)
 
     def with_total(self, terms: Terms) -> Terms:
-        """Return the terms and their weighted sum, `total`."""
         total = torch.stack([value * self.weights.get(name, 1.0) for name, value in terms.items()]).sum()
         return {**terms, "total": total}
 
@@ -291,8 +286,6 @@ def template_held(
 
 
 class LexiconTask(MatedPairsTask):
-    """Training of one seed: the table, and the pairs."""
-
     def __init__(self, data: PairBags, config: LexiconConfig, seed: int) -> None:
         super().__init__(data, config, seed)
         self.words = data.table(config.width, seed, config.at_least)

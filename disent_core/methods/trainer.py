@@ -168,7 +168,6 @@ def _done(head: HeadSpec, files: HeadFiles) -> TrainResult | None:
 
 
 def _initial_weights(head: HeadSpec, files: HeadFiles) -> str | None:
-    """Return the fingerprint of the weights that a warm start begins from; None for a cold start."""
     if head.method.without_warm_start(head.settings) == head.settings:
         return None
     stored = none_if_damaged(lambda: describe_head(files.weights))

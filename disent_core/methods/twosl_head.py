@@ -190,7 +190,7 @@ def distinct(texts: Sequence[str]) -> tuple[list[str], Int[Tensor, " texts"]]:
 
 @dataclass(frozen=True)
 class ItemFeatures:
-    """Features of items, stored as the vectors of distinct texts."""
+    """Features of items, stored as the vectors of distinct texts; they are twice as wide as these."""
 
     masked: Float[Tensor, "sentences dim"]
     spans: Float[Tensor, "spans dim"]
@@ -202,7 +202,6 @@ class ItemFeatures:
         return len(self.masked_rows)
 
     def take(self, items: Int[Tensor, " chosen"]) -> Float[Tensor, "chosen features"]:
-        """Return the features of these items, twice as wide as the encoder's vectors."""
         items = items.to(self.masked_rows.device)
         return joined(self.masked[self.masked_rows[items]], self.spans[self.span_rows[items]], self.concat_norm)
 
@@ -210,11 +209,7 @@ class ItemFeatures:
 def joined(
     masked: Float[Tensor, "items dim"], spans: Float[Tensor, "items dim"], concat_norm: ConcatNorm
 ) -> Float[Tensor, "items features"]:
-    """Concatenate the vectors of masked sentence and span.
-
-    The cosine of such vectors is a mean of both parts' cosines weighted by norms; `l2_each` gives both parts the same
-    weight.
-    """
+    """Concatenate the vectors of masked sentence and span; `l2_each` gives both the same weight in a cosine."""
     parts = (masked, spans) if concat_norm == "none" else (F.normalize(masked, dim=-1), F.normalize(spans, dim=-1))
     return torch.cat(parts, dim=-1)
 
@@ -264,7 +259,6 @@ def train_classifier(
 def probabilities(
     network: nn.Sequential, features: ItemFeatures, items: Int[Tensor, " chosen"]
 ) -> Float[Tensor, "chosen classes"]:
-    """Return the probability of each class for these items, on the CPU."""
     network.eval()
     blocks = [network(features.take(block)).softmax(dim=-1).cpu() for block in items.split(_BLOCK)]
     return torch.cat(blocks)
@@ -455,7 +449,6 @@ class TokenTagger(Tagger):
 
     @torch.no_grad()
     def label(self, sentences: Sequence[Sequence[str]], language: str = "") -> list[list[str]]:
-        """Return a BIO tag for every word of every sentence; O for words that the encoder does not read."""
         self.eval()
         read = self.read(sentences)
         labelled = [[OUTSIDE] * len(tokens) for tokens in sentences]

@@ -68,7 +68,6 @@ class TokenMatrix:
         return scores.numpy()
 
     def paired(self, pool: "TokenMatrix") -> Float32[np.ndarray, " texts"]:
-        """Return the F1 of each text with the pool's text in the same row."""
         scores = torch.zeros(len(self))
         for row, ((left, left_weights), (right, right_weights)) in enumerate(
             zip(self._texts(), pool._texts(), strict=True)
@@ -116,7 +115,6 @@ def _positions(begin: Int[Tensor, " texts"], length: Int[Tensor, " texts"]) -> t
 
 
 def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix:
-    """Return the token states of the texts, normalised for comparison."""
     if features.states is None or features.state_rows is None:
         raise ValueError("bertscore needs token states, and these features have none")
     bank, rows = features.states, features.state_rows

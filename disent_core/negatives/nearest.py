@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -65,8 +66,6 @@ def max_bleu(
 
 @dataclass(frozen=True)
 class _Texts:
-    """Distinct token lists, in order of first occurrence."""
-
     of: Int64[np.ndarray, " utterances"]  # index of the distinct text of each utterance
     first: Int64[np.ndarray, " texts"]  # first utterance of each text
     second: Int64[np.ndarray, " texts"]  # second utterance of each text; the number of utterances if there is none
@@ -114,24 +113,18 @@ def _compare(search: Search, rows: Ids, targets: Int64[np.ndarray, " targets"], 
     if not len(rows) or not len(targets):
         return
     shards = ranges(len(rows), ROWS_OF_SHARD)
-    for shard, result in zip(shards, map_kept(_Rows(search, rows, targets), shards, name), strict=True):
+    compared = map_kept(partial(_compare_shard, search, rows, targets), shards, name)
+    for shard, result in zip(shards, compared, strict=True):
         rows_of_shard = rows[shard.start : shard.stop]
         search.best[rows_of_shard], search.nearest[rows_of_shard] = result["best"], result["nearest"]
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Compares a range of `rows` with `targets` without changing the search."""
-
-    search: Search
-    rows: Ids
-    targets: Int64[np.ndarray, " targets"]
-
-    def __call__(self, shard: range) -> Arrays:
-        rows = self.rows[shard.start : shard.stop]
-        search = replace(self.search, best=self.search.best.copy(), nearest=self.search.nearest.copy())
-        search.run(rows, self.targets)
-        return {"best": search.best[rows], "nearest": search.nearest[rows]}
+def _compare_shard(search: Search, rows: Ids, targets: Int64[np.ndarray, " targets"], shard: range) -> Arrays:
+    """Compare a range of `rows` with `targets` without changing the search."""
+    rows = rows[shard.start : shard.stop]
+    search = replace(search, best=search.best.copy(), nearest=search.nearest.copy())
+    search.run(rows, targets)
+    return {"best": search.best[rows], "nearest": search.nearest[rows]}
 
 
 def _recall(search: Search, texts: _Texts, utterances: Int64[np.ndarray, " some"], nearest: Witnesses) -> None:
@@ -172,7 +165,6 @@ def _by_utterance(texts: _Texts, search: Search) -> tuple[Scores, Witnesses]:
 
 
 def pool(state: pa.Table, config: BleuConfig) -> pa.Table:
-    """Select the utterances of a state whose largest BLEU is below the threshold, for `negative_pool`."""
     below = state.filter(pc.field("max_bleu") < config.threshold)
     return conform(below.drop_columns(["text_key"]), SCHEMAS["negative_pool"], "negative_pool")
 
@@ -184,7 +176,11 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
     threshold, only changes are computed, and the result equals a full computation exactly.
     """
     train = utterances.select(READ).filter(pc.field("split") == "train").sort_by("utterance_id")
-    _check(train)
+    for column in ("corpus", "language"):
+        if len(values := train[column].unique()) > 1:
+            raise ValueError(f"utterances of one {column} are expected, found {commas(values.to_pylist()[:3])}")
+    if repeated := train.num_rows - len(train["utterance_id"].unique()):
+        raise ValueError(f"{repeated} of {train.num_rows} utterance ids are repeated")
     tokens = (config.tokens(row["text"], row["language"]) for row in rows_of(train.select(["text", "language"])))
     known, nearest = _previous_witnesses(train, previous)
     score, witness = max_bleu(tokens, config, known, nearest)
@@ -194,14 +190,6 @@ def bleu_state(utterances: pa.Table, config: BleuConfig, previous: pa.Table | No
         "nearest_utterance_id": train["utterance_id"].take(pa.array(witness, mask=witness < 0)),
     }
     return conform(pa.table(columns), BLEU_STATE_SCHEMA, "bleu_state")
-
-
-def _check(train: pa.Table) -> None:
-    for column in ("corpus", "language"):
-        if len(values := train[column].unique()) > 1:
-            raise ValueError(f"utterances of one {column} are expected, found {commas(values.to_pylist()[:3])}")
-    if repeated := train.num_rows - len(train["utterance_id"].unique()):
-        raise ValueError(f"{repeated} of {train.num_rows} utterance ids are repeated")
 
 
 def _previous_witnesses(train: pa.Table, previous: pa.Table | None) -> tuple[np.ndarray, Witnesses]:

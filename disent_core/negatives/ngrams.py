@@ -47,8 +47,6 @@ def numbered(texts: Iterable[Sequence[str]]) -> Numbered:
 
 @dataclass(frozen=True)
 class NgramIndex:
-    """N-grams of n texts."""
-
     lengths: Int64[np.ndarray, " texts"]  # tokens of each text
     # For order 1, 2, ... a binary CSR matrix, texts x numbered n-grams, with columns from rare to frequent, without
     # columns of a single text.
@@ -112,7 +110,6 @@ def first_columns(matrix: sp.csr_array, counts: Int[np.ndarray, " rows"]) -> sp.
 def matches(
     matrix: sp.csr_array, left: Int[np.ndarray, " pairs"], right: Int[np.ndarray, " pairs"]
 ) -> Int[np.ndarray, " pairs"]:
-    """Count the clipped n-gram matches of each pair of rows."""
     return np.diff(matrix[left].multiply(matrix[right]).indptr)
 
 

@@ -179,8 +179,6 @@ class Search:
 
 
 class _Stage:
-    """Scores all pairs with one highest shared order."""
-
     def __init__(self, search: Search, order: int, targets: Int64[np.ndarray, " targets"]) -> None:
         self.search, self.order, self.targets = search, order, targets
         self.grams = search.index.orders[order - 1]

@@ -61,7 +61,7 @@ class RowAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Update the rows of the gradient; a row that occurs twice gets the sum."""
+        """Update the rows of the gradient."""
         (group,) = self.param_groups
         (table,) = group["params"]
         rows, gradient = _by_row(table.grad)
@@ -83,7 +83,6 @@ class RowAdam(torch.optim.Optimizer):
 
 
 def _by_row(gradient: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return distinct row numbers and their gradients."""
     if gradient is None or not gradient.is_sparse:
         raise ValueError("the gradient is not sparse: look the rows up by F.embedding with sparse=True")
     rows = gradient._indices()[0]  # in F.embedding, in the order in which they were looked up

@@ -112,7 +112,6 @@ class PairSampler:
         return rows
 
     def gather(self, rows: Rows, widths: Widths) -> Batch:
-        """Gather the tensors for rows [seeds, pairs]."""
         # One gather for all roles: [seeds, roles, pairs], then [seeds, roles, pairs, dim].
         roles = torch.stack([rows[role] for role in self.roles], dim=1)
         vectors = self.data.vectors.take(roles.flatten()).view(*roles.shape, self.data.dim)
@@ -207,7 +206,6 @@ class BatchPlan:
         return _halved(step_rows) if "second_half" in self.sampler.draws else step_rows
 
     def _widths(self, rows: Rows) -> Widths:
-        """Return the `group_widths` of the texts of each role."""
         if self.lengths is None:
             return {}
         return {role: group_widths(self.lengths[rows[role]]) for role in rows if role in ("", *self.sampler.roles)}
@@ -234,7 +232,6 @@ def next_of_its_language(language: Int[Tensor, "seeds pairs"]) -> Int[Tensor, "s
 
 
 def _draw_others(count: int, random: torch.Generator) -> Int[Tensor, " count"]:
-    """Draw for each of `count` pairs another one, uniformly."""
     if count == 1:
         raise TrainingError("there is just one pair, but another one must be drawn for it. Add pairs to the corpus")
     # A cyclic shift by 1 to count - 1 never hits the pair itself.

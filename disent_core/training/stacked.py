@@ -167,7 +167,6 @@ _PLAIN = ("seeds", "active", "best_score", "waited", "epoch", "steps", "history"
 
 
 def _save(checkpoint: Path, run: str, state: TrainingState) -> None:
-    """Write the state of a run; `run` is its fingerprint."""
     tensors = {
         f"{prefix}.{name}": stack
         for prefix, attribute in _STACKS.items()
@@ -177,7 +176,6 @@ def _save(checkpoint: Path, run: str, state: TrainingState) -> None:
 
 
 def _resume(checkpoint: Path, run: str, device: str) -> TrainingState | None:
-    """Read the state that `_save` wrote; None if there is none for this run."""
     saved = read_checkpoint(checkpoint, run, device)
     if saved is None:
         return None
@@ -418,7 +416,6 @@ def _total(terms: Batch, config: TrainConfig) -> Float[Tensor, " seeds"]:
 
 
 def _scores(dev: Mapping[str, list[float]], config: TrainConfig) -> list[float]:
-    """Return the score of each active seed; larger is better."""
     if config.monitor == "dev_retrieval":
         return dev["accuracy_at_1"]
     if config.monitor == "loss" or ADVERSARIAL not in dev:

@@ -87,7 +87,6 @@ class NgramBags:
 
 
 def ngram_bags(texts: Sequence[str], table_rows: int = TABLE_ROWS) -> NgramBags:
-    """Return texts as numbers, in order."""
     numbers: dict[str, int] = {}
     lists = [[numbers.setdefault(word, len(numbers)) for word in dict.fromkeys(words_of(text))] for text in texts]
     return NgramBags(Ragged.of(lists), Ragged.of([rows_of_word(word, table_rows) for word in numbers]), table_rows)

@@ -91,7 +91,6 @@ def _last_layer(layers: nn.Module) -> Linear:
 
 
 def _within_all(rows: Sequence[Int[Tensor, " texts"]]) -> Int[Tensor, " all"]:
-    """Convert row numbers within each role to row numbers within all roles, one after the other."""
     stacked = torch.stack(list(rows))
     return (stacked + stacked.shape[1] * torch.arange(len(rows), device=stacked.device).unsqueeze(1)).flatten()
 
