@@ -6,7 +6,7 @@ drawn by the source alone, the mates of an utterance in several languages are tr
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
@@ -65,7 +65,12 @@ def parallel_mates(pair: str, source: pa.Table, target: pa.Table, config: Parall
         donors = _Donors.of(sources, translations)
         drawn = ((aligned, _by_source(aligned, donors, config)) for aligned in translations)
     else:
-        values = _values_by_type(aligned for aligned in translations if aligned.source.split == "train")
+        pairs: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        for aligned in translations:
+            if aligned.source.split == "train":
+                for slot_type in aligned.slots:
+                    pairs[slot_type].add(aligned.values(slot_type))
+        values = {slot_type: _Values.of(of_type) for slot_type, of_type in pairs.items()}
         drawn = ((aligned, _by_pair(aligned, values, config)) for aligned in translations)
     rows = (row for aligned, values in drawn for row in _mates(aligned, pair, values))
     return rows_table(rows, "parallel_mates")
@@ -116,9 +121,9 @@ class _Ranked:
     hashes: UInt64[np.ndarray, " items"]
 
     @classmethod
-    def of(cls, names: Mapping[Any, str]) -> "_Ranked":
-        items = sorted(names)
-        return cls(items, np.array([hash_of(names[item]) for item in items], dtype=np.uint64))
+    def of(cls, items: Iterable[Any], name: Callable[[Any], str] = str) -> "_Ranked":
+        items = sorted(set(items))
+        return cls(items, np.array([hash_of(name(item)) for item in items], dtype=np.uint64))
 
     def drawn(self, salt: int) -> Iterator[Any]:
         """Yield all items, by ascending hash with the salt."""
@@ -136,7 +141,7 @@ class _Values:
     @classmethod
     def of(cls, pairs: set[tuple[str, str]]) -> "_Values":
         texts = {_forms(pair): pair for pair in sorted(pairs, reverse=True)}
-        return cls(texts, _Ranked.of({forms: "\x1f".join(forms) for forms in texts}))
+        return cls(texts, _Ranked.of(texts, "\x1f".join))
 
     def others(self, old: tuple[str, str], salt: int, count: int) -> list[tuple[str, str]]:
         """Return up to `count` pairs of smallest hash that differ from the old one in both languages."""
@@ -149,20 +154,11 @@ def _forms(pair: tuple[str, str]) -> tuple[str, str]:
     return compared_form(pair[0]), compared_form(pair[1])
 
 
-def _values_by_type(translations: Iterable[_Aligned]) -> dict[str, _Values]:
-    pairs: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    for aligned in translations:
-        for slot_type in aligned.slots:
-            pairs[slot_type].add(aligned.values(slot_type))
-    return {slot_type: _Values.of(of_type) for slot_type, of_type in pairs.items()}
-
-
 def _by_pair(aligned: _Aligned, values: Mapping[str, _Values], config: ParallelMateConfig) -> dict[int, Mate]:
     """Return the mates by number; none if no slot is aligned or has other values of its type."""
     drawn: dict[str, list[tuple[str, str]]] = {}
     for slot_type in aligned.slots:
-        old = aligned.values(slot_type)
-        salt = _salt(aligned, slot_type, config)
+        old, salt = aligned.values(slot_type), _salt(aligned, slot_type, config)
         if slot_type in values and (others := values[slot_type].others(old, salt, config.n_mates)):
             drawn[slot_type] = others
     mates: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
@@ -192,12 +188,8 @@ class _Donors:
                 for slot_type, value in _single_values(utterance).items():
                     ids[slot_type][value].append(utterance.row["utterance_id"])
         return cls(
-            {slot_type: _Ranked.of({value: value for value in values}) for slot_type, values in ids.items()},
-            {
-                (slot_type, value): _Ranked.of({key: key for key in keys})
-                for slot_type, values in ids.items()
-                for value, keys in values.items()
-            },
+            {slot_type: _Ranked.of(values) for slot_type, values in ids.items()},
+            {(slot_type, value): _Ranked.of(keys) for slot_type, of in ids.items() for value, keys in of.items()},
             {aligned.source.row["utterance_id"]: aligned for aligned in translations},
         )
 

@@ -170,8 +170,24 @@ def _targets(
         target = next(((new, text) for new, text in texts if text not in used and text not in excluded), None)
         if target is None:  # all combinations are used, for later targets too, or the text would be too long
             break
-        rows.append(_pair_row(source, len(rows), *target))
-        used.add(target[1])
+        new, text = target
+        replaced = [
+            {"slot": slot.type, "old": source.value(slot), "new": value}
+            for slot, value in zip(source.slots, new, strict=True)
+        ]
+        rows.append(
+            {
+                "corpus": source.row["corpus"],
+                "language": source.row["language"],
+                "split": source.split,
+                "source_utterance_id": source.row["utterance_id"],
+                "target_index": len(rows),
+                "source_text": source.text,
+                "target_text": text,
+                "replaced_slots": replaced,
+            }
+        )
+        used.add(text)
     taken |= used - {source.text}
     return rows
 
@@ -219,7 +235,7 @@ def _orders(source: Annotated, choices: Sequence[_Choice], config: TemplatePairC
 
 def _drawn(choices: Sequence[_Choice], orders: Sequence[_Order]) -> Iterator[list[str]]:
     """Yield combinations of one new value per slot, by the sum of their ranks, then by the rank of the earlier slot."""
-    first: tuple[int, ...] = tuple(0 for _ in choices)
+    first = (0,) * len(choices)
     heap, seen = [(0, first)], {first}
     while heap:
         total, ranks = heapq.heappop(heap)
@@ -229,19 +245,3 @@ def _drawn(choices: Sequence[_Choice], orders: Sequence[_Order]) -> Iterator[lis
             if rank + 1 < len(order) and later not in seen:
                 seen.add(later)
                 heapq.heappush(heap, (total + 1, later))
-
-
-def _pair_row(source: Annotated, index: int, new: Sequence[str], text: str) -> dict[str, Any]:
-    return {
-        "corpus": source.row["corpus"],
-        "language": source.row["language"],
-        "split": source.split,
-        "source_utterance_id": source.row["utterance_id"],
-        "target_index": index,
-        "source_text": source.text,
-        "target_text": text,
-        "replaced_slots": [
-            {"slot": slot.type, "old": source.value(slot), "new": value}
-            for slot, value in zip(source.slots, new, strict=True)
-        ],
-    }
