@@ -1,6 +1,6 @@
 """Heads of two linear maps: DREAM, with the gradient of its losses; MEAT; and ORACLE, alone or over either."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -13,7 +13,6 @@ from disent_core.losses import similarity
 from disent_core.losses.similarity import norm
 from disent_core.matmul import Linear, product
 from disent_core.methods.dream import DreamConfig, MeatConfig
-from disent_core.methods.families.frozen import sum_of_means
 from disent_core.methods.modules.token_pooling import permuted
 from disent_core.methods.oracle import EMBEDDINGS, VARIANTS, OracleConfig, Terms
 from disent_core.training.data import Batch
@@ -56,6 +55,11 @@ ROLES = (*SIDES, *(f"{side}_partner" for side in SIDES))
 def both(encoded: Batch, name: str) -> Tensor:
     """Return the values of sources followed by those of targets: [2 pairs, ...]."""
     return torch.cat([encoded[f"{side}_{name}"] for side in SIDES])
+
+
+def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
+    """Return the sum over sides of the mean of each side's values over the pairs."""
+    return torch.stack([values.mean() for values in rows]).sum()
 
 
 # --- DREAM and its gradient -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from disent_core.methods.untrained import BertscoreConfig
-from disent_core.training.data import TextFeatures
+from disent_core.training.data import TextFeatures, ragged_positions
 
 BLOCK_TOKENS = 2048  # tokens of either side whose cosines are in memory at once (16 MB)
 
@@ -39,7 +39,7 @@ class TokenMatrix:
         return len(self.offsets) - 1
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "TokenMatrix":
-        positions, offsets = _positions(self.offsets[:-1][rows], self.offsets.diff()[rows])
+        positions, offsets = ragged_positions(self.offsets[:-1][rows], self.offsets.diff()[rows])
         return TokenMatrix(self.values[positions], self.weights[positions], offsets)
 
     def identities(self) -> np.ndarray:
@@ -107,18 +107,11 @@ def harmonic_mean(left: Float[Tensor, "*n"], right: Float[Tensor, "*n"]) -> Floa
     return 2 * left * right / (left + right).clamp_min(1e-12)
 
 
-def _positions(begin: Int[Tensor, " texts"], length: Int[Tensor, " texts"]) -> tuple[Tensor, Tensor]:
-    """Return the positions of the tokens of ragged texts, and the texts' offsets after concatenation."""
-    offsets = torch.cat([torch.zeros(1, dtype=torch.long), length.cumsum(0)])
-    # Token k of the result is token k - offsets[i] of text i, which begins at begin[i].
-    return torch.repeat_interleave(begin - offsets[:-1], length) + torch.arange(int(offsets[-1])), offsets
-
-
 def token_matrix(features: TextFeatures, config: BertscoreConfig) -> TokenMatrix:
     if features.states is None or features.state_rows is None:
         raise ValueError("bertscore needs token states, and these features have none")
     bank, rows = features.states, features.state_rows
-    positions, offsets = _positions(bank.begin[rows], bank.length[rows])
+    positions, offsets = ragged_positions(bank.begin[rows], bank.length[rows])
     values, special = bank.values.take(positions), torch.zeros(len(positions), dtype=torch.bool)
     special[offsets[:-1]] = special[offsets[1:] - 1] = True
     if config.center and not special.all():

@@ -115,6 +115,13 @@ class StateBank:
         return states if as_stored else states.float(), mask
 
 
+def ragged_positions(begin: Int[Tensor, " texts"], length: Int[Tensor, " texts"]) -> tuple[Tensor, Tensor]:
+    """Return the positions of the items of ragged texts, and where each text starts (and all end) once concatenated."""
+    starts = torch.nn.functional.pad(length.cumsum(0), (1, 0))
+    # Item k of the result is item k - starts[i] of text i, which begins at begin[i].
+    return (begin - starts[:-1]).repeat_interleave(length) + torch.arange(int(starts[-1]), device=length.device), starts
+
+
 GROUP_ENDS = (0.3, 0.55, 0.78, 0.94)
 """Ends, as shares of a batch's texts, of the groups of similar length within which texts are padded.
 

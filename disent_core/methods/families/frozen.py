@@ -1,6 +1,6 @@
 """Methods that train a head on frozen embeddings, such as DREAM and FMDA."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from disent_core.encoders.contract import EncoderFiles
 from disent_core.methods.families import FrozenHeadMethod
@@ -23,11 +21,6 @@ from disent_core.training.epoch import Epoch, Fit
 from disent_core.training.needs import Need
 from disent_core.training.sampling import PairSampler
 from disent_core.training.stacked import Head, Parameters, best_parameters, fit
-
-
-def sum_of_means(rows: Iterable[Float[Tensor, " _"]]) -> Float[Tensor, ""]:
-    """Return the sum over sides of the mean of each side's values over the pairs."""
-    return torch.stack([values.mean() for values in rows]).sum()
 
 
 class FrozenHeadTrainer(Trainer[FrozenHeadMethod[Any]]):

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 from disent_core.methods.trainer import require_shapes
+from disent_core.training.data import ragged_positions
 
 _BLOCK = 1 << 14  # texts whose rows are counted at once
 
@@ -44,11 +45,8 @@ class Ragged:
         return len(self.starts) - 1
 
     def take(self, chosen: Int[Tensor, " chosen"]) -> "Ragged":
-        # Item k of the result is item k - starts[i] of list i, which began at first[i].
-        first, length = self.starts[chosen], self.starts.diff()[chosen]
-        starts = F.pad(length.cumsum(0), (1, 0))
-        within = torch.arange(int(starts[-1]), device=length.device) - starts[:-1].repeat_interleave(length)
-        return Ragged(self.values[first.repeat_interleave(length) + within], starts)
+        positions, starts = ragged_positions(self.starts[chosen], self.starts.diff()[chosen])
+        return Ragged(self.values[positions], starts)
 
     def sums(self, table: Float[Tensor, "rows dim"]) -> Float[Tensor, "lists dim"]:
         """Sum the table rows that each list selects; zero for an empty list."""
