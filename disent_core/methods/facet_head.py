@@ -99,7 +99,7 @@ class FacetHead(nn.Module):
 
     `units`: token states -> template and residual units; `words`: hashed words -> the same, None if words are not read;
     `language`: sentence vector -> language logits; `erasers`: one for each part, then one for the sentence vector if
-    the meaning includes it; all are identities until `erase_language`.
+    the meaning includes it; all are identities until `FacetTask.erase_language`.
     """
 
     def __init__(self, dim: int, n_languages: int, config: FacetConfig, words: HashedNgramTable | None) -> None:
@@ -139,11 +139,6 @@ class FacetHead(nn.Module):
             embedded["meaning"] = torch.cat(sides, dim=-1)
         return embedded | {"language": likeliest(self.language(text["vectors"]))}
 
-    @torch.no_grad()
-    def erase_language(self, parts: Sequence[Float[Tensor, "texts _"]], languages: Int[Tensor, " texts"]) -> None:
-        for eraser, part in zip(self.erasers, parts, strict=True):
-            eraser.fit(part, languages, self.config.kept_variance)
-
 
 def pooled(units: MaxPooledLinear, text: Batch) -> Float[Tensor, "texts units"]:
     """Return the maximum of each unit over the tokens of each text, in the order of the texts."""
@@ -160,14 +155,24 @@ class TrainedFacet(TrainedMethod):
     """The heads of all seeds, with the weights of one seed in memory, because a table of words is large."""
 
     def __init__(self, path: Path, config: FacetConfig) -> None:
-        self.config = config
-        self.head = lru_cache(maxsize=1)(partial(read_head, path, config))
+        self.path, self.config = path, config
+        self.head = lru_cache(maxsize=1)(self._read)
+
+    def _read(self, seed: int) -> FacetHead:
+        description, config = describe_weights(self.path)[0], self.config
+        weights, words = read_weights(self.path, seed)[0], None
+        if config.reads_words:
+            words = HashedNgramTable.stored(self.path, weights, config.words_width, table_seed(seed), prefix="words.")
+        for name, value in weights.items():  # heads of code version 4 have only one column per language
+            if name.endswith(".basis") and value.ndim == 2:
+                weights[name] = F.pad(value, (0, len(value) - value.shape[1]))
+        build = partial(FacetHead, description["dim"], len(description["languages"]), config, words)
+        return filled(self.path, build, weights)
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
-        head = self.head(seed)
-        bags = None
+        head, bags = self.head(seed), None
         if self.config.reads_words:
             if features.texts is None:
                 raise ValueError("facet reads words, and these features have no texts")
@@ -176,19 +181,6 @@ class TrainedFacet(TrainedMethod):
             return embedded(
                 lambda text, places: head.embed(text, None if bags is None else bags.take(places)), features, "cpu"
             )
-
-
-def read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
-    description, _ = describe_weights(path)
-    weights, _ = read_weights(path, seed)
-    words = None
-    if config.reads_words:
-        words = HashedNgramTable.stored(path, weights, config.words_width, table_seed(seed), prefix="words.")
-    for name, value in weights.items():  # heads of code version 4 have only one column per language
-        if name.endswith(".basis") and value.ndim == 2:
-            weights[name] = F.pad(value, (0, len(value) - value.shape[1]))
-    build = partial(FacetHead, description["dim"], len(description["languages"]), config, words)
-    return filled(path, build, weights)
 
 
 class FacetTask(MatedPairsTask):
@@ -267,16 +259,17 @@ class FacetTask(MatedPairsTask):
             optimiser.adam.step()
         return terms, count
 
-    def erased_parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
-        if not self.config.sentence_weight:
-            return self.parts(texts)
-        vectors = self.sampler.data.vectors.take(self.data.rows[texts])
-        return [*self.parts(texts), self.head.sentence(vectors)]
-
     @torch.no_grad()
     def erase_language(self) -> None:
-        blocks = [self.erased_parts(block) for block in self.data.pairs["train"].flatten().split(EMBED_BLOCK)]
-        self.head.erase_language([torch.cat(part) for part in zip(*blocks, strict=True)], self.labels.flatten())
+        """Fit the erasers to everything that has one, of the texts of all training pairs."""
+        blocks = []
+        for texts in self.data.pairs["train"].flatten().split(EMBED_BLOCK):
+            blocks.append(self.parts(texts))
+            if self.config.sentence_weight:
+                blocks[-1].append(self.head.sentence(self.sampler.data.vectors.take(self.data.rows[texts])))
+        parts = [torch.cat(part) for part in zip(*blocks, strict=True)]
+        for eraser, part in zip(self.head.erasers, parts, strict=True):
+            eraser.fit(part, self.labels.flatten(), self.config.kept_variance)
 
 
 class FacetTrainer(SeedBySeedTrainer[Any]):
