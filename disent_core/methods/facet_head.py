@@ -499,11 +499,7 @@ class FacetStaticTask(LexiconTask):
         distinct, rows_of = torch.cat([groups, mates]).mT.unique(return_inverse=True)  # [sides, groups and mates]
         embedded = self.embed(distinct)
         meaning = embedded["meaning"][rows_of[:, : len(groups)]]
-        if self.config.candidates == "all_languages":
-            terms = {"meaning_contrast": self.one_pool(meaning, groups, self.config.temperature)}
-        else:
-            others = ((meaning[0], meaning[side], groups[:, [0, side]]) for side in range(1, len(meaning)))
-            terms = {"meaning_contrast": self.mean_contrast(others, self.config.temperature)}
+        terms = {"meaning_contrast": self.translations(meaning, groups)}
         if "template_contrast" not in self.config.without and len(self.groups.mates):
             template = embedded["template"]
             sides = (

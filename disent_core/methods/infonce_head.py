@@ -140,4 +140,4 @@ def tasks(data: TrainingData, config: TunedConfig, device: str) -> Callable[[int
     def make(source: Source, inputs: Any, seed: int) -> TranslationTask:
         return TranslationTask(of_pairs, source, inputs, config, seed)
 
-    return tuning_tasks(make, data, of_pairs.texts, of_pairs.rows, config, device, recompute=config.gradient_cache)
+    return tuning_tasks(make, data, of_pairs.texts, of_pairs.rows, config, device)

@@ -194,20 +194,20 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         return terms
 
     def translations(
-        self,
-        meaning: Float[Tensor, "sides pairs dim"],
-        texts: Int[Tensor, "pairs sides"],
-        held: Held | None = None,
+        self, meaning: Float[Tensor, "sides pairs dim"], texts: Int[Tensor, "pairs sides"], held: Held | None = None
     ) -> Float[Tensor, ""]:
         """Return the mean contrast of each text with its translation, among the candidates of the settings."""
         if self.config.candidates == "all_languages":
-            return self.one_pool(meaning, texts, self.config.temperature, held)
-        left, right = meaning.unbind(0)
-        return self.contrast(left, right, texts, self.config.temperature, held)
+            return self.one_pool(meaning, texts, held)
+        source, *others = meaning.unbind(0)
+        pairs = ((source, other, texts[:, [0, side]]) for side, other in enumerate(others, start=1))
+        return self.mean_contrast(pairs, self.config.temperature, held)
 
-    def mean_contrast(self, sides: Iterable[tuple[Tensor, Tensor, Tensor]], temperature: float) -> Float[Tensor, ""]:
+    def mean_contrast(
+        self, sides: Iterable[tuple[Tensor, Tensor, Tensor]], temperature: float, held: Held | None = None
+    ) -> Float[Tensor, ""]:
         """Return the mean `contrast` over sides, each given as left and right vectors and their texts' indices."""
-        return torch.stack([self.contrast(*side, temperature) for side in sides]).mean()
+        return torch.stack([self.contrast(*side, temperature, held) for side in sides]).mean()
 
     def contrast(
         self,
@@ -227,11 +227,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         return torch.stack([in_batch_softmax(*logits, temperature=temperature).mean() for logits in directions]).mean()
 
     def one_pool(
-        self,
-        vectors: Float[Tensor, "sides groups dim"],
-        texts: Int[Tensor, "groups sides"],
-        temperature: float,
-        held: Held | None = None,
+        self, vectors: Float[Tensor, "sides groups dim"], texts: Int[Tensor, "groups sides"], held: Held | None
     ) -> Float[Tensor, ""]:
         """Return the mean `one_pool_softmax`; groups that share a text are not negatives of each other."""
         flat = vectors.flatten(0, 1)
@@ -240,7 +236,7 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
         if held is not None:
             cosines = template_held(cosines, held[0], held[0], held[1])
         copies = (texts[:, None, :, None] == texts[None, :, None, :]).flatten(2).any(dim=2)  # in any language
-        return one_pool_softmax(cosines, copies, temperature=temperature).mean()
+        return one_pool_softmax(cosines, copies, temperature=self.config.temperature).mean()
 
     @torch.no_grad()
     def validate(self) -> Mapping[str, float]:

@@ -234,27 +234,6 @@ def perceptron(sizes: Sequence[int], seed: int, what: str, device: str) -> nn.Se
     return nn.Sequential(*layers[:-1]).to(device)
 
 
-def train_classifier(
-    network: nn.Sequential,
-    features: Callable[[], ItemFeatures],
-    items: Int[Tensor, " chosen"],
-    classes: Int[Tensor, " chosen"],
-    config: TwoSlConfig,
-    run: TrainingRun,
-) -> Iterator[EpochReport]:
-    """Train a `perceptron` with cross-entropy on some `items`, whose `classes` are known.
-
-    `features()` returns the features of all items; it is not called if a finished checkpoint has the weights.
-    """
-
-    def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        logits = network(features().take(items[rows]))
-        return F.cross_entropy(logits, classes[rows].to(logits.device), reduction="none")
-
-    size = config.batch_size
-    return train(ExamplesTask(network, loss, len(items), config.classifier_optimiser, batch_size=size, run=run), run)
-
-
 @torch.no_grad()
 def probabilities(
     network: nn.Sequential, features: ItemFeatures, items: Int[Tensor, " chosen"]
@@ -380,13 +359,28 @@ class SpanTagger(Tagger):
             raise TrainingError(f"{problem}. Add examples")
         if self.filter is not None:
             stage_run = stage(run, "filter", config.filter_epochs)
-            yield from train_classifier(self.filter, features, all_rows, (classes < none).long(), config, stage_run)
+            yield from self._train(self.filter, features, all_rows, (classes < none).long(), stage_run)
             if config.filter_recall is not None:
                 passing = probabilities(self.filter, features(), slot_rows)[:, 1]
                 self.threshold.fill_(recall_threshold(passing, config.filter_recall))
         rows = all_rows if self.filter is None else slot_rows
         stage_run = stage(run, "types", config.type_epochs)
-        yield from train_classifier(self.classifier, features, rows, classes[rows], config, stage_run)
+        yield from self._train(self.classifier, features, rows, classes[rows], stage_run)
+
+    def _train(
+        self, network: nn.Module, features: Callable[[], ItemFeatures], items: Tensor, classes: Tensor, run: TrainingRun
+    ) -> Iterator[EpochReport]:
+        """Train a `perceptron` with cross-entropy on some items, whose classes are known.
+
+        `features()` returns the features of all items; it is not called if a finished checkpoint has the weights.
+        """
+
+        def loss(rows: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+            logits = network(features().take(items[rows]))
+            return F.cross_entropy(logits, classes[rows].to(logits.device), reduction="none")
+
+        size, optimiser = self.config.batch_size, self.config.classifier_optimiser
+        return train(ExamplesTask(network, loss, len(items), optimiser, batch_size=size, run=run), run)
 
 
 # --- token classification ---------------------------------------------------------------------------------

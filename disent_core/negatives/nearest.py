@@ -29,13 +29,11 @@ BLEU_STATE_SCHEMA = schema("corpus, language, utterance_id, text_key, max_bleu f
 Tokens = Iterable[Sequence[str]]
 Scores = Float64[np.ndarray, " utterances"]
 Witnesses = Int64[np.ndarray, " utterances"]
+Known = Bool[np.ndarray, " utterances"]
 
 
 def max_bleu(
-    tokens: Tokens,
-    config: BleuConfig,
-    known: Bool[np.ndarray, " utterances"] | None = None,
-    nearest: Witnesses | None = None,
+    tokens: Tokens, config: BleuConfig, known: Known | None = None, nearest: Witnesses | None = None
 ) -> tuple[Scores, Witnesses]:
     """Compute the largest sentence BLEU of each utterance against all others.
 
@@ -83,13 +81,7 @@ def _distinct(utterances: Numbered) -> _Texts:
     return _Texts(of, first, second)
 
 
-def _search(
-    texts: _Texts,
-    tokens: Numbered,
-    config: BleuConfig,
-    known: Bool[np.ndarray, " utterances"],
-    nearest: Witnesses,
-) -> Search:
+def _search(texts: _Texts, tokens: Numbered, config: BleuConfig, known: Known, nearest: Witnesses) -> Search:
     """Find the best match of each distinct text among the other texts, starting from known witnesses."""
     index = index_ngrams(tokens, config.order)
     count = len(tokens)

@@ -112,15 +112,11 @@ def open_source(
     return TunableEncoder(encoder, device, precision=config.precision, train_embeddings=embeddings, recompute=recompute)
 
 
+MakeTask = Callable[[Source, Any, int], FineTuningTask]
+
+
 def tuning_tasks(
-    make: Callable[[Source, Any, int], FineTuningTask],
-    data: TrainingData,
-    texts: Sequence[str],
-    rows: Int[Tensor, " texts"],
-    config: TuningConfig,
-    device: str,
-    *,
-    recompute: bool = False,
+    make: MakeTask, data: TrainingData, texts: Sequence[str], rows: Int[Tensor, " texts"], config: Any, device: str
 ) -> Callable[[int], FineTuningTask]:
     """Return a function that makes each seed's task of its source, the inputs of all texts, and the seed.
 
@@ -129,7 +125,7 @@ def tuning_tasks(
     prepared: list[Any] = []
 
     def build(seed: int) -> FineTuningTask:
-        source = open_source(config, data.dim, data.encoder, device, recompute=recompute)
+        source = open_source(config, data.dim, data.encoder, device, recompute=getattr(config, "gradient_cache", False))
         if not prepared:
             is_map = isinstance(source, VectorMap)
             prepared.append(data.vectors.take(rows).to(device) if is_map else source.prepare(texts))
