@@ -6,7 +6,7 @@ names any other module itself.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from disent_core.errors import commas
 from disent_core.settings import Settings
@@ -25,10 +25,10 @@ class Method(Generic[Config]):
     A family of methods is a subclass; a method is an instance of it.
 
     Attributes:
-        name: name in the registry.
-        presets: named settings; the default, `paper`, follows the method's paper if there is one.
         trainer: subclass of `disent_core.methods.trainer.Trainer` that trains, saves and loads the family's methods, or
             a reference `module:ATTRIBUTE` to it.
+        name: name in the registry.
+        presets: named settings; the default, `paper`, follows the method's paper if there is one.
         embeddings: names that `embed` returns, from `EMBEDDINGS`, in display order.
         needs: data that the method reads beyond the sentence vectors of utterances.
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
@@ -42,9 +42,9 @@ class Method(Generic[Config]):
         code_version: must change with every code change that changes results.
     """
 
+    trainer: ClassVar[Any] = None
     name: str
     presets: Mapping[str, Config]
-    trainer: Any = None
     embeddings: tuple[str, ...] = ()
     needs: frozenset[Need] = frozenset()
     labels: bool = False

@@ -10,7 +10,7 @@ residual, language and meaning on translations.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from disent_core.errors import commas
 from disent_core.methods.families import FrozenHeadMethod
@@ -132,7 +132,7 @@ class TwoStageMethod(FrozenHeadMethod[FmdaTwoStageConfig]):
     named `stage_1_...`, there and in `weights`; the terms that early stopping monitors keep their names.
     """
 
-    trainer: Any = "disent_core.methods.fmda_head:TwoStageTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.fmda_head:TwoStageTrainer"
     first: FrozenHeadMethod[FmdaTwoStageConfig]
 
     def most_epochs(self, settings: FmdaTwoStageConfig) -> int:

@@ -15,15 +15,6 @@ from disent_core.training.data import TextFeatures, ragged_positions
 BLOCK_TOKENS = 2048  # tokens of either side whose cosines are in memory at once (16 MB)
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Texts of equal length. The token dimension comes first, so that maxima over tokens work on whole rows."""
-
-    tokens: Float32[Tensor, "length texts dim"]
-    weights: Float32[Tensor, "length texts"]
-    rows: Int[Tensor, " texts"]
-
-
 @dataclass(frozen=True, eq=False)
 class TokenMatrix:
     """A late interaction: unit token vectors of texts; text i has `values[offsets[i] : offsets[i + 1]]`.
@@ -55,16 +46,15 @@ class TokenMatrix:
         Each pair of equal-length groups needs one matrix product and no padding.
         """
         scores = torch.zeros(len(self), len(pool))
-        for queries in self._groups:
-            for candidates in pool._groups:
+        for tokens, weights, rows in self._groups:
+            for other_tokens, other_weights, other_rows in pool._groups:
                 # [query tokens, queries, candidate tokens, candidates]
-                cosines = (queries.tokens.flatten(0, 1) @ candidates.tokens.flatten(0, 1).T).view(
-                    *queries.weights.shape, *candidates.weights.shape
-                )
+                cosines = tokens.flatten(0, 1) @ other_tokens.flatten(0, 1).T
+                cosines = cosines.view(*weights.shape, *other_weights.shape)
                 # Each query token takes its best candidate token, [query tokens, queries, candidates], and vice versa.
-                precision = (cosines.amax(2) * queries.weights.unsqueeze(2)).sum(0)
-                recall = (cosines.amax(0) * candidates.weights).sum(1)
-                scores[queries.rows.unsqueeze(1), candidates.rows] = harmonic_mean(precision, recall)
+                precision = (cosines.amax(2) * weights.unsqueeze(2)).sum(0)
+                recall = (cosines.amax(0) * other_weights).sum(1)
+                scores[rows.unsqueeze(1), other_rows] = harmonic_mean(precision, recall)
         return scores.numpy()
 
     def paired(self, pool: "TokenMatrix") -> Float32[np.ndarray, " texts"]:
@@ -89,7 +79,11 @@ class TokenMatrix:
         return self.weights / totals.clamp_min(1e-12)[text_of_token]
 
     @cached_property
-    def _groups(self) -> list[_Group]:
+    def _groups(self) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Tokens [length, texts, dim], shares [length, texts] and rows [texts] of texts of equal length.
+
+        The token dimension comes first, so that maxima over tokens work on whole rows.
+        """
         lengths, groups = self.offsets.diff(), []
         for length in lengths.unique().tolist():
             if not length:
@@ -97,7 +91,7 @@ class TokenMatrix:
             for rows in (lengths == length).nonzero().squeeze(1).split(max(BLOCK_TOKENS // length, 1)):
                 # [length, texts]: position of token t of each text
                 positions = self.offsets[rows] + torch.arange(length).unsqueeze(1)
-                groups.append(_Group(self.values[positions], self._shares[positions], rows))
+                groups.append((self.values[positions], self._shares[positions], rows))
         return groups
 
 

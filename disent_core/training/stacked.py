@@ -97,17 +97,8 @@ class TrainingState:
 
     def part(self, begin: int, end: int) -> "TrainingState":
         """Return the state of some active seeds; its stacks are views of this state's."""
-
-        def views(stacks: Parameters) -> Parameters:
-            return {name: stack[begin:end] for name, stack in stacks.items()}
-
-        return replace(
-            self,
-            active=self.active[begin:end],
-            parameters=views(self.parameters),
-            first_moment=views(self.first_moment),
-            second_moment=views(self.second_moment),
-        )
+        stacks = {of: {name: stack[begin:end] for name, stack in getattr(self, of).items()} for of in _OF_ACTIVE}
+        return replace(self, active=self.active[begin:end], **stacks)
 
     def keep(self, scores: Sequence[float], patience: int) -> list[bool]:
         """Keep the best parameters of each seed, and remove seeds after `patience` epochs without a better score.
@@ -127,9 +118,9 @@ class TrainingState:
                 remaining_rows.append(row)
         if len(remaining_rows) < len(self.active):
             self.active = [self.active[row] for row in remaining_rows]
-            for stacks in (self.parameters, self.first_moment, self.second_moment):
-                for name in stacks:
-                    stacks[name] = stacks[name][remaining_rows].clone()
+            for of in _OF_ACTIVE:
+                stacks = {name: stack[remaining_rows].clone() for name, stack in getattr(self, of).items()}
+                setattr(self, of, stacks)
         return is_best
 
 
@@ -163,6 +154,7 @@ def start(
 
 
 _STACKS = {"now": "parameters", "first": "first_moment", "second": "second_moment", "best": "best"}
+_OF_ACTIVE = ("parameters", "first_moment", "second_moment")
 _PLAIN = ("seeds", "active", "best_score", "waited", "epoch", "steps", "history")
 
 

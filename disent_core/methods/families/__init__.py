@@ -5,7 +5,7 @@ A method has the object that computes it, or a reference `module:ATTRIBUTE` to i
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from disent_core.methods.contract import Config, Method
 from disent_core.optimisation.config import OptimiserConfig
@@ -20,7 +20,7 @@ HeadConfig = TypeVar("HeadConfig", bound=TrainConfig)  # the settings of a head
 class UntrainedMethod(Method[Config], Generic[Config]):
     """A `Method` without weights: `sentence(features, config)` returns its only embedding, `sentence`."""
 
-    trainer: Any = "disent_core.methods.families.unseeded:UntrainedTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.unseeded:UntrainedTrainer"
     sentence: Callable[[Any, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
     is_trained: bool = False
@@ -35,7 +35,7 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
     language.
     """
 
-    trainer: Any = "disent_core.methods.families.unseeded:ClosedFormTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.unseeded:ClosedFormTrainer"
     solve: Callable[[Any, Config], Any] | str
     apply: Callable[[Any, Any, str, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
@@ -51,7 +51,7 @@ class FrozenHeadMethod(Method[HeadConfig], Generic[HeadConfig]):
     and may depend on the config.
     """
 
-    trainer: Any = "disent_core.methods.families.frozen:FrozenHeadTrainer"
+    trainer: ClassVar[Any] = "disent_core.methods.families.frozen:FrozenHeadTrainer"
     head: Callable[[int, int, HeadConfig], Any] | str
     draws: tuple[Draw, ...] | Callable[[HeadConfig], tuple[Draw, ...]] = ()
 
@@ -71,6 +71,7 @@ class SeedBySeedMethod(Method[Config]):
     set `trainer` and `needs`.
     """
 
+    trainer: Any = None  # pyright: ignore[reportIncompatibleVariableOverride] - here, each method may have its own
     needs: frozenset[Need] = frozenset({Need.UTTERANCES, Need.ENCODER})
     code_version: str = "2"
 
