@@ -74,9 +74,8 @@ def intent_data(data: TrainingData, training: Sequence[str] = (), adversarial: S
     def by_id(split: str, language: str) -> dict[str, int]:
         """Return the row of each id, without ids that two corpora share."""
         ids = parts[split, language].ids
-        is_ambiguous = {utterance_id for utterance_id, count in Counter(ids).items() if count > 1}
-        pairs = zip(ids, rows[split, language].tolist(), strict=True)
-        return {utterance_id: row for utterance_id, row in pairs if utterance_id not in is_ambiguous}
+        count = Counter(ids)
+        return {name: row for name, row in zip(ids, rows[split, language].tolist(), strict=True) if count[name] == 1}
 
     if not len(labelled("train")):
         remedy = "Give these languages a corpus with intents, or choose other training_languages"
