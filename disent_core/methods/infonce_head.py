@@ -124,7 +124,8 @@ class TranslationTask(FineTuningTask):
             )
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
-        accuracy = accuracy_by_pair(*(F.normalize(side, dim=-1) for side in vectors), self.data.dev_language_pair)
+        source, target = (F.normalize(side, dim=-1) for side in vectors)
+        accuracy = accuracy_by_pair(source, target, self.data.dev_language_pair)
         return {"contrast": loss, "total": loss, "accuracy_at_1": accuracy}
 
 

@@ -242,15 +242,13 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
     def validate(self) -> Mapping[str, float]:
         """Return the contrast of meanings on dev pairs, in order, and their accuracy@1, averaged over directions."""
         pairs = self.data.pairs["dev"]
-        source, target = pairs.unbind(1)
-        left, right = (F.normalize(in_blocks(self.embed, texts)["meaning"], dim=-1) for texts in (source, target))
+        left, right = (F.normalize(in_blocks(self.embed, texts)["meaning"], dim=-1) for texts in pairs.unbind(1))
         losses = [
             self.translations(torch.stack([left[rows], right[rows]]), pairs[rows]) * len(rows)
             for rows in torch.arange(len(pairs)).split(self.config.batch_size)
         ]
         loss = float(torch.stack(losses).sum()) / len(pairs)
-        unit = (F.normalize(side, dim=-1) for side in (left, right))
-        accuracy = accuracy_by_pair(*unit, self.data.dev_language_pair)
+        accuracy = accuracy_by_pair(F.normalize(left, dim=-1), F.normalize(right, dim=-1), self.data.dev_language_pair)
         return {"meaning_contrast": loss, "total": loss, "accuracy_at_1": accuracy}
 
 

@@ -235,7 +235,7 @@ def _orders(source: Annotated, choices: Sequence[_Choice], config: TemplatePairC
 
 def _drawn(choices: Sequence[_Choice], orders: Sequence[_Order]) -> Iterator[list[str]]:
     """Yield combinations of one new value per slot, by the sum of their ranks, then by the rank of the earlier slot."""
-    first = (0,) * len(choices)
+    first: tuple[int, ...] = tuple(0 for _ in choices)
     heap, seen = [(0, first)], {first}
     while heap:
         total, ranks = heapq.heappop(heap)
