@@ -18,7 +18,7 @@ from disent_core.matmul import affine
 from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
 from disent_core.methods.infonce_head import pair_texts, shares_a_text
 from disent_core.methods.lexicon import LexiconConfig
-from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, Ragged, ngram_bags
+from disent_core.methods.modules.hashed_words import HashedNgramTable, NgramBags, ngram_bags
 from disent_core.methods.modules.word_rows import TABLE_ROWS
 from disent_core.methods.trainer import TrainedMethod
 from disent_core.optimisation.optimiser import RowOptimiser
@@ -43,8 +43,9 @@ Held = tuple[Float[Tensor, "sides pairs part"], Int[Tensor, " mated"]]
 class PairBags:
     """Distinct texts as bags of words; pairs and mates have indices of texts, so equal indices mean equal texts.
 
-    `rows` are the rows of the texts in the frozen embeddings, -1 for a text that is not encoded. List i of `mates_of`
-    has the rows in `mates` for training pair i. `dev_language_pair` has the index of each dev pair's language pair.
+    `rows` are the rows of the texts in the frozen embeddings, -1 for a text that is not encoded. The mates of training
+    pair i are `mates[mate_starts[i]:mate_starts[i + 1]]`. `dev_language_pair` has the index of each dev pair's language
+    pair.
     """
 
     bags: NgramBags
@@ -52,7 +53,7 @@ class PairBags:
     pairs: Mapping[str, Int[Tensor, "pairs 2"]]
     dev_language_pair: Int[Tensor, " dev_pairs"]
     mates: Int[Tensor, "mates 2"]
-    mates_of: Ragged
+    mate_starts: Int[Tensor, " pairs_and_1"]
 
     @property
     def trained(self) -> Int[Tensor, " texts"]:
@@ -102,8 +103,7 @@ def pair_bags(data: TrainingData, table_rows: int = TABLE_ROWS) -> PairBags:
     rows[of_row] = of_pairs.rows
     if len(mates) and data.mates["train"].rows:
         rows[mates] = torch.stack([data.mates["train"].rows[side] for side in SIDES], dim=1)
-    mates_of = Ragged(torch.arange(len(mates)), starts)
-    return PairBags(ngram_bags(list(number), table_rows), rows, pairs, of_pairs.dev_language_pair, mates, mates_of)
+    return PairBags(ngram_bags(list(number), table_rows), rows, pairs, of_pairs.dev_language_pair, mates, starts)
 
 
 @dataclass(frozen=True)
@@ -150,12 +150,12 @@ class MatedPairsTask(TrainingTask[MatedBatch]):
 
     def batches(self, epoch: int) -> Sequence[MatedBatch]:
         """Return all training pairs in random `order`, each with a random mate; drop a last batch of one pair."""
-        pairs, mates_of = self.data.pairs["train"], self.data.mates_of
+        pairs, starts = self.data.pairs["train"], self.data.mate_starts
         random = generator(self.seed, "epoch", epoch)
         order = self.order(random)
-        count = mates_of.starts.diff()
+        count = starts.diff()
         offset = (torch.rand(len(pairs), generator=random, dtype=torch.float64) * count).long()
-        drawn = torch.where(count > 0, mates_of.starts[:-1] + offset, -1)
+        drawn = torch.where(count > 0, starts[:-1] + offset, -1)
         steps = []
         for chosen in order.split(self.config.batch_size):
             if len(chosen) > 1:

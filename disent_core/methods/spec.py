@@ -167,26 +167,19 @@ class TrainingCost:
         return cls(**json.loads(curve.notes)) if curve.notes else None
 
 
-class Meter:
-    """Measures the time since its creation."""
+def training_cost(began: tuple[float, float], epochs: Sequence["Epoch"], device: str) -> TrainingCost:
+    """Return the cost of a training with these epochs, which `began` at these seconds of the clock and processor.
 
-    def __init__(self) -> None:
-        self.began = time.monotonic(), time.process_time()
-
-    def cost(self, epochs: Sequence["Epoch"], device: str) -> TrainingCost:
-        """Return the cost of a training with these epochs.
-
-        The checkpoint of a killed run has the seconds of epochs that are replayed here. Their processor seconds are
-        estimated in proportion to those of the epochs computed here.
-        """
-        seconds, processor = time.monotonic() - self.began[0], time.process_time() - self.began[1]
-        replayed = sum(epoch.seconds for epoch in epochs if epoch.is_replayed)
-        computed = sum(epoch.seconds for epoch in epochs if not epoch.is_replayed)
-        if replayed:
-            processor = processor * (1 + replayed / computed) if computed else None
-        return TrainingCost(
-            round(seconds + replayed, 3), None if processor is None else round(processor, 3), machine(device)
-        )
+    The checkpoint of a killed run has the seconds of epochs that are replayed here. Their processor seconds are
+    estimated in proportion to those of the epochs computed here.
+    """
+    seconds, processor = time.monotonic() - began[0], time.process_time() - began[1]
+    replayed = sum(epoch.seconds for epoch in epochs if epoch.is_replayed)
+    computed = sum(epoch.seconds for epoch in epochs if not epoch.is_replayed)
+    if replayed:
+        processor = processor * (1 + replayed / computed) if computed else None
+    rounded = None if processor is None else round(processor, 3)
+    return TrainingCost(round(seconds + replayed, 3), rounded, machine(device))
 
 
 def machine(device: str) -> str:

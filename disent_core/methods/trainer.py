@@ -6,6 +6,7 @@ compare the weights in an untrusted file with those that the settings of a head 
 
 import json
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,9 +30,9 @@ from disent_core.methods.spec import (
     WARM_START_KEY,
     HeadFiles,
     HeadSpec,
-    Meter,
     describe_head,
     learns_from_mates,
+    training_cost,
 )
 from disent_core.progress import Progress
 from disent_core.registry import imported
@@ -178,10 +179,10 @@ def _initial_weights(head: HeadSpec, files: HeadFiles) -> str | None:
 
 
 def _train_head(head: HeadSpec, files: HeadFiles, open_data: Callable[[], TrainingData], device: str) -> TrainResult:
-    meter = Meter()
+    began = time.monotonic(), time.process_time()
     data, initial_weights = open_data(), _initial_weights(head, files)
     epochs = _run_epochs(head, data, files, device, initial_weights)
-    cost = meter.cost(epochs, device)
+    cost = training_cost(began, epochs, device)
     rows = curve_table(epochs, method=head.name, encoder=head.encoder, trained_on=head.trained_on)
     curve = write_table(files.curve, cost.beside(rows), SCHEMAS["training_curve"], inputs=head.inputs)
     description = {

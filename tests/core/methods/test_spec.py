@@ -8,7 +8,7 @@ import pytest
 
 from disent_core.methods.dream import DreamConfig
 from disent_core.methods.fmda import FmdaConfig
-from disent_core.methods.spec import Meter, TrainingCost, settings_fingerprint
+from disent_core.methods.spec import TrainingCost, settings_fingerprint, training_cost
 from disent_core.storage.tables import SCHEMAS, content_fingerprint, read_info, rows_table, write_table
 
 CURVE = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "seed": 0, "epoch": 1, "split": "dev"}
@@ -26,7 +26,7 @@ def measured(monkeypatch):
         clocks = {"monotonic": iter([100.0, 110.0]), "process_time": iter([5.0, 13.0])}
         for name, moments in clocks.items():
             monkeypatch.setattr(time, name, lambda moments=moments: next(moments))
-        return Meter().cost(epochs, "cpu")
+        return training_cost((time.monotonic(), time.process_time()), epochs, "cpu")
 
     return measured
 
