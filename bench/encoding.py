@@ -21,8 +21,8 @@ from bench.gpu.measuring import in_turns
 from bench.measuring import row
 from bench.negatives import DEFAULT_MASSIVE, massive_rows
 from disent_core import text
+from disent_core.embeddings.arrays import Texts
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import HuggingFaceEncoder, load
 

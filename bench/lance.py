@@ -18,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from bench.search import HEAD, NAME, QUERIES, K, Vectors
-from disent_core.embeddings.arrays import KEY
+from disent_core.embeddings.arrays import KEY, Texts
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.search.build import add_texts
 from disent_core.search.stored import open_index

@@ -97,7 +97,7 @@ MORE = 100
 ADD = f"""
 import resource, sys
 from disent_assets.settings.environment import open_workspace
-from disent_core.embeddings.texts import Texts
+from disent_core.embeddings.arrays import Texts
 from disent_core.lineage.embeddings import lazy_encoder, store
 from disent_core.text import text_key
 workspace = open_workspace()

@@ -22,8 +22,8 @@ from bench.negatives import DEFAULT_MASSIVE, read_english, recombined
 from bench.retrieval import vectors
 from disent_assets.settings.environment import shard_backend
 from disent_core.embeddings import store as embeddings
+from disent_core.embeddings.arrays import Texts
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders import LazyEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.evaluation.metrics.ranking import nearest

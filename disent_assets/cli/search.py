@@ -232,11 +232,11 @@ def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
     MODEL is a folder, a name from disent models, or the URL of an archive (https://HOST/x.tar.gz) with --sha256.
     Without a signature, anyone who changes the folder can also rewrite its record.
     """
+
     from disent.downloaded import downloaded
     from disent.home import expanded
     from disent.model import require_model, static_folder
-    from disent_core.export.checking import check_folder
-    from disent_core.export.signature import SIGNATURE, signer_of
+    from disent_core.export.checking import SIGNATURE, check_folder, signer_of
 
     sha256 = checksum(folder)
     if sha256 is not None and "://" not in folder:

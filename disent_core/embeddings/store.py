@@ -21,9 +21,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Bool, Float
 
-from disent_core.embeddings.arrays import KEY, StateTable, VectorTable, key_column, keys_array, mark_present, packed
+from disent_core.embeddings.arrays import (
+    KEY,
+    StateTable,
+    Texts,
+    VectorTable,
+    key_column,
+    keys_array,
+    packed,
+    positions,
+)
 from disent_core.embeddings.mmap_cache import open_table, read_part
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch, Encoder, StatesName
 from disent_core.errors import EncoderError
 from disent_core.progress import Progress
@@ -78,7 +86,8 @@ class EmbeddingStore:
         """Return which of the distinct sorted keys have no vector yet (or no states, if `states`)."""
         is_stored = np.zeros(len(keys), dtype=bool)
         for part in self.parts(STATES if states else VECTORS) if len(keys) else ():
-            mark_present(keys, self._part_keys(part), is_stored)
+            position, is_there = positions(keys, self._part_keys(part))
+            is_stored[position[is_there]] = True
         return ~is_stored
 
     def add(self, encoder: Encoder, texts: Texts) -> EncodeResult:

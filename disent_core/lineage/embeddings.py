@@ -16,9 +16,17 @@ import pyarrow.parquet as pq
 from jaxtyping import Float
 
 from disent_core.config.model import Config
-from disent_core.embeddings.arrays import StateTable, VectorTable, key_column, keys_array
+from disent_core.embeddings.arrays import (
+    StateTable,
+    Texts,
+    VectorTable,
+    distinct_texts,
+    key_column,
+    keys_array,
+    keys_fingerprint,
+    keys_of_texts,
+)
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore
-from disent_core.embeddings.texts import Texts, distinct_texts, keys_fingerprint, keys_of_texts
 from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Device, EncoderFiles, EncoderStep
 from disent_core.errors import TableError, located

@@ -12,8 +12,8 @@ import numpy as np
 import ray
 
 from disent_core.embeddings import store as embeddings
+from disent_core.embeddings.arrays import Texts
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.errors import EncoderError
 from disent_core.evaluation.metrics import exact_search

@@ -18,9 +18,8 @@ from tiny_encoder import tiny_encoder
 
 from disent_core.embeddings import mmap_cache
 from disent_core.embeddings import store as embeddings
-from disent_core.embeddings.arrays import KEY
+from disent_core.embeddings.arrays import KEY, Texts
 from disent_core.embeddings.store import STATES, VECTORS, EmbeddingStore, encoded_tables
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import EncodedBatch
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig

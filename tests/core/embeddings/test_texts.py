@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_core.embeddings import texts as module
-from disent_core.embeddings.arrays import key_column, keys_array
-from disent_core.embeddings.texts import Texts, distinct_texts, keys_fingerprint, keys_of_texts
+from disent_core.embeddings import arrays as module
+from disent_core.embeddings.arrays import Texts, distinct_texts, key_column, keys_array, keys_fingerprint, keys_of_texts
 from disent_core.storage import text_columns
 from disent_core.storage.tables import fingerprint
 from disent_core.text import text_key, text_keys

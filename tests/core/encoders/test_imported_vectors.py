@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from disent_core.embeddings.arrays import Texts
 from disent_core.embeddings.store import EmbeddingStore
-from disent_core.embeddings.texts import Texts
 from disent_core.encoders import LazyEncoder
 from disent_core.encoders.contract import Encoder
 from disent_core.encoders.kinds import vectors as imported
