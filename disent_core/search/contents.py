@@ -108,7 +108,6 @@ class Contents:
 
     @property
     def rows(self) -> int:
-        """Return the number of texts of all parts."""
         return sum(part.rows for part in self.parts)
 
     @property

@@ -9,7 +9,9 @@ from disent_core.errors import EncoderError
 from disent_core.exact import nearest_rows, unit
 from disent_core.text import text_keys
 
-_NONE = -1
+Neighbours = tuple[NDArray[np.float32], NDArray[np.int64]]
+NONE = -1
+"""Row of a hit that there is not."""
 
 
 class MemoryIndex:
@@ -39,24 +41,35 @@ class MemoryIndex:
         keep: Callable[[str | None], bool] | None = None,
         without: Sequence[str] | None = None,
         is_exact: bool = True,
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    ) -> Neighbours:
         """Find the k texts with the highest cosines to each query, always exactly; see `StoredIndex.nearest`."""
         kept = [row for row, language in enumerate(self.languages) if keep is None or keep(language)]
         rows, pool = np.array(kept, dtype=np.int64), self._units[embedding]
         copies = 0 if without is None or not kept else int(np.unique(self.keys[rows], return_counts=True)[1].max())
         pool = pool if len(rows) == len(pool) else pool[rows]
         scores, places = nearest_rows(_unit(queries, "queries"), pool, min(k + copies, len(rows)))
-        nothing = np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), _NONE)
-        scores, hits = np.hstack([scores, nothing[0]]), np.hstack([rows[places], nothing[1]])
-        if without is not None and kept:
-            is_left_out = (hits != _NONE) & (self.keys[hits] == np.array(without, dtype="S32")[:, None])
-            scores, hits = np.where(is_left_out, -np.inf, scores), np.where(is_left_out, _NONE, hits)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]  # ties are in row order already
-        return np.take_along_axis(scores, order, 1), np.take_along_axis(hits, order, 1)
+        return best_of([(scores, rows[places])], len(queries), k, self.keys, without)
 
     def units(self, embedding: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the vectors of some rows, scaled to norm 1."""
         return self._units[embedding][rows]
+
+
+def best_of(
+    found: Sequence[Neighbours], queries: int, k: int, keys: np.ndarray, without: Sequence[str] | None
+) -> Neighbours:
+    """Return the best k hits of each query: the highest scores first, equal ones by row, then rows of -1.
+
+    `found` has scores and rows, [queries, any]; `keys` are those of the rows, and `without` has the key that each query
+    must not find.
+    """
+    nothing = np.full((queries, k), -np.inf, np.float32), np.full((queries, k), NONE)
+    scores, rows = (np.concatenate(columns, axis=1) for columns in zip(*found, nothing, strict=True))
+    if without is not None and len(keys):
+        is_left_out = (rows != NONE) & (keys[rows] == np.array(without, dtype="S32")[:, None])
+        scores, rows = np.where(is_left_out, np.float32(-np.inf), scores), np.where(is_left_out, NONE, rows)
+    order = np.lexsort((np.where(rows == NONE, len(keys), rows), -scores))[:, :k]
+    return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
 
 
 def _unit(rows: NDArray[np.float32], name: str) -> NDArray[np.float32]:

@@ -12,33 +12,19 @@ import pyarrow as pa
 from jaxtyping import Float, Float32, Int64
 
 from disent_core import exact
-from disent_core.embeddings.arrays import KEY, keys_array
+from disent_core.embeddings.arrays import keys_array
 from disent_core.errors import DamagedError, TableError, located
 from disent_core.evaluation.metrics.grid import Neighbours
 from disent_core.evaluation.metrics.ranking import Groups, expanded, grouped, unit_rows
 from disent_core.search.contents import REMEDY, Approximate, Contents, Part, read_contents
+from disent_core.search.memory import NONE, best_of
 from disent_core.search.parts import TEXT_SCHEMA, arrays_of, checked_file, read_all_texts
+from disent_core.storage.text_columns import TextColumn
 
-_NONE = -1
 _NEW = f"{REMEDY}, in a new folder"
 _TRIES = 3
 _FEW_PAIRS = 1 << 25
 """Pairs of rows that numpy compares in about the processor time that importing torch takes."""
-
-
-class Column(Sequence[Any]):
-    """Values by row of the index."""
-
-    def __init__(self, values: pa.ChunkedArray, order: Int64[np.ndarray, " rows"]) -> None:
-        # A large string column can hold more than 2 GB of text.
-        self._values = values.cast(pa.large_string()).combine_chunks().take(pa.array(order))
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getitem__(self, row: int | slice) -> Any:
-        """Return the value of a row, or a list of the values of several."""
-        return self._values[row].to_pylist() if isinstance(row, slice) else self._values[int(row)].as_py()
 
 
 class Proposals(NamedTuple):
@@ -76,8 +62,9 @@ class StoredIndex:
         self._rows = dict(
             zip((part.number for part in contents.parts), np.split(rows, self._starts[1:-1]), strict=False)
         )
-        self.texts = Column(table["text"], self._position)
-        self.languages = Column(table["language"], self._position)
+        self.texts, self.languages = (
+            TextColumn.whole(table[name]).take(self._position) for name in ("text", "language")
+        )
         self.keys: np.ndarray = keys_array(table["text_key"])[self._position]
         self._arrays: dict[tuple[int, str], _Arrays] = {}
         self._proposals: dict[str, Proposals] = {}
@@ -111,19 +98,15 @@ class StoredIndex:
         ]
         if proposals is not None:
             of_parts.append(self._nearest_of_proposals(units, proposals, embedding, count))
-        nothing = np.full((len(units), k), -np.inf, dtype=np.float32), np.full((len(units), k), _NONE)
-        scores, rows = (np.concatenate(columns, axis=1) for columns in zip(*of_parts, nothing, strict=True))
-        if without is not None:
-            is_left_out = (rows != _NONE) & (self.keys[rows] == np.asarray(without, dtype=KEY)[:, None])
-            scores, rows = np.where(is_left_out, np.float32(-np.inf), scores), np.where(is_left_out, _NONE, rows)
-        order = np.lexsort((np.where(rows == _NONE, len(self.keys), rows), -scores))[:, :k]
-        return np.take_along_axis(scores, order, 1), np.take_along_axis(rows, order, 1)
+        return best_of(of_parts, len(units), k, self.keys, without)
 
     def _nearest_of_part(
         self, units: Float32[np.ndarray, "queries dim"], part: Part, embedding: str, k: int
     ) -> Neighbours:
         values, group, groups = self._arrays_of(part, embedding)
-        if _without_torch(len(units) * len(values)):
+        # By numpy, if that is faster than torch imports, or torch is absent.
+        is_small = len(units) * len(values) <= _FEW_PAIRS or find_spec("torch") is None
+        if sys.modules.get("torch") is None and is_small:
             scores, best = exact.nearest_rows(units, values, min(k, part.rows), group)
             return scores, self._rows[part.number][best]
         from disent_core.evaluation.metrics.exact_search import nearest_rows
@@ -138,14 +121,11 @@ class StoredIndex:
     ) -> Neighbours:
         """Return the texts that faiss proposes, and those with equal vectors, with their exact scores."""
         _, proposed = proposals.index.search(units, k)
-        if proposed.max(initial=_NONE) >= len(self._position):
+        if proposed.max(initial=NONE) >= len(self._position):
             raise DamagedError(located(self.folder, None, "its faiss index finds rows that do not exist", _NEW))
         scored = [self._scored(unit, rows[rows >= 0], embedding, k) for unit, rows in zip(units, proposed, strict=True)]
-        width = max(len(scores) for scores, _ in scored)
-        scores = np.full((len(units), width), -np.inf, dtype=np.float32)
-        rows = np.full((len(units), width), _NONE)
-        for query, (of_query, members) in enumerate(scored):
-            scores[query, : len(of_query)], rows[query, : len(members)] = of_query, members
+        best = [best_of([(scores[None], rows[None])], 1, k, self.keys, None) for scores, rows in scored]
+        scores, rows = (np.concatenate(columns) for columns in zip(*best, strict=True))
         return scores, rows
 
     def _scored(
@@ -236,11 +216,6 @@ def _read_faiss(path: Path, dim: int) -> Any:
     if index.d != dim:
         raise DamagedError(located(path, None, f"its vectors have {index.d} numbers, not {dim}", _NEW))
     return index
-
-
-def _without_torch(pairs: int) -> bool:
-    """Return whether numpy compares so many pairs of rows: faster than torch imports, or because torch is absent."""
-    return sys.modules.get("torch") is None and (pairs <= _FEW_PAIRS or find_spec("torch") is None)
 
 
 def open_index(folder: Path) -> StoredIndex:

@@ -57,7 +57,7 @@ class Column(Sequence[Item]):
 
 
 class TextColumn(Column[str]):
-    """Some rows of a column of texts."""
+    """Some rows of a column of texts; None where there is none."""
 
     def __init__(self, column: pa.LargeStringArray, rows: Int[np.ndarray, " texts"]) -> None:
         self._column, self._rows = column, rows
@@ -65,7 +65,10 @@ class TextColumn(Column[str]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _list(self, rows: slice) -> list[str]:
+    def __getitem__(self, row: SupportsIndex | slice) -> Any:
+        return self._list(row) if isinstance(row, slice) else self._column[int(self._rows[row])].as_py()
+
+    def _list(self, rows: slice) -> list[Any]:
         return self._column.take(pa.array(self._rows[rows])).to_pylist()
 
     @classmethod
@@ -96,7 +99,6 @@ class PairColumn(Column[tuple[str, str]]):
 
 
 def joined(columns: Iterable[TextColumn]) -> TextColumn:
-    """Join columns, one after another."""
     return TextColumn.whole(pa.chunked_array([column.arrow() for column in columns], pa.large_string()))
 
 
