@@ -7,12 +7,12 @@ the rows are added up as whole numbers, so vectors are the same to the bit on ev
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Float32
 
 from disent_core.encoders.contract import Device, EncodedBatch, EncoderConfig, FloatName, StatesName
 from disent_core.encoders.tokens import parse_marks
@@ -53,7 +53,6 @@ class WordsConfig(EncoderConfig):
         return WordsEncoder(self, self.fingerprint(folder))
 
     def has_seen(self, config: Any) -> str:
-        """Return that it was not trained on anything."""
         return "nothing"
 
 
@@ -73,26 +72,19 @@ class WordsEncoder:
     def encode(self, texts: Sequence[str], *, states: bool) -> Iterator[EncodedBatch]:
         if states and texts:
             raise EncoderError(f"encoder {self.name!r} is hashed words, which have no token states")
-        numbers: dict[str, int] = {}  # maps a word to the row of its vector
-        vectors, scale = np.empty((0, self.dim), np.float32), np.float32(self.dim**-0.5)
+        vectors: dict[str, np.ndarray] = {}
+        scale = np.float32(self.dim**-0.5)
         for start in range(0, len(texts), _BATCH_TEXTS):
-            if len(numbers) > _CACHED_NUMBERS // self.dim:
-                numbers.clear()
-            count = len(numbers)
-            bags = [
-                [numbers.setdefault(word, len(numbers)) for word in self._words(text)]
-                for text in texts[start : start + _BATCH_TEXTS]
-            ]
-            if len(numbers) > len(vectors):  # at least doubled, so that it is copied only a few times
-                more = np.empty((max(len(numbers), 2 * count) - count, self.dim), np.float32)
-                vectors = np.concatenate([vectors[:count], more])
-            new = list(islice(reversed(numbers), len(numbers) - count))[::-1]
+            if len(vectors) > _CACHED_NUMBERS // self.dim:
+                vectors.clear()
+            bags = [list(self._words(text)) for text in texts[start : start + _BATCH_TEXTS]]
+            words = list(chain.from_iterable(bags))
+            new = [word for word in dict.fromkeys(words) if word not in vectors]
             for first in range(0, len(new), _BATCH_WORDS):
                 block = new[first : first + _BATCH_WORDS]
-                vectors[count + first : count + first + len(block)] = self._made(block)
-            indices = np.arange(start, start + len(bags))
-            sums = _sums(vectors, list(chain.from_iterable(bags)), list(map(len, bags))) * scale
-            yield EncodedBatch(indices, sums, None, np.zeros(len(bags), np.int64))
+                vectors.update(zip(block, self._made(block), strict=True))
+            sums = _sums(np.stack([vectors[word] for word in words]), list(map(len, bags))) * scale
+            yield EncodedBatch(np.arange(start, start + len(bags)), sums, None, np.zeros(len(bags), np.int64))
 
     def _words(self, text: str) -> Iterable[str]:
         """Return the distinct unmasked words of a text; a text without any consists only of the mask."""
@@ -106,11 +98,9 @@ class WordsEncoder:
         rows = [self._rows_of_word(word) for word in words]
         distinct, order = np.unique(np.array(list(chain.from_iterable(rows)), np.int64), return_inverse=True)
         signs = self._random_bits(distinct, self.dim, self._seed)[:, : self.dim] * np.float32(2) - 1
-        return _sums(signs, order, list(map(len, rows)))
+        return _sums(signs[order], list(map(len, rows)))
 
 
-def _sums(
-    vectors: Float32[np.ndarray, "rows dim"], rows: Sequence[int] | Int[np.ndarray, " all"], lengths: Sequence[int]
-) -> Float32[np.ndarray, "sums dim"]:
-    """Return the sums of the vectors of consecutive runs of rows, whose lengths are at least 1."""
-    return np.add.reduceat(vectors[rows], np.cumsum([0, *lengths[:-1]]), axis=0)
+def _sums(vectors: Float32[np.ndarray, "rows dim"], lengths: Sequence[int]) -> Float32[np.ndarray, "sums dim"]:
+    """Return the sums of consecutive runs of vectors, whose lengths are at least 1."""
+    return np.add.reduceat(vectors, np.cumsum([0, *lengths[:-1]]), axis=0)
