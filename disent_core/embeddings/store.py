@@ -10,6 +10,7 @@ deleted at any time. Texts are encoded in the order of their keys.
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,13 +124,13 @@ class EmbeddingStore:
             raise ValueError(f"encoder {encoder.fingerprint[:12]} is not that of store {self._path}")
         lacks_vector, lacks_states = self._lacking(texts)
         total = int((lacks_vector | lacks_states).sum())
-        counts = _Counts(Progress(log, total, "texts", what=f"{encoder.name}, {self._path.name}"))
+        counts, progress = Counter[str](), Progress(log, total, "texts", what=f"{encoder.name}, {self._path.name}")
         for chosen, states in ((lacks_states, True), (lacks_vector & ~lacks_states, False)):
             rows = np.flatnonzero(chosen)
-            for batches in _chunks(encoder.encode(texts.of(rows), states=states), counts):
+            for batches in _chunks(encoder.encode(texts.of(rows), states=states), counts, progress):
                 self._write(encoder, texts.keys[rows], batches, lacks_vector[rows])
         seconds = time.monotonic() - started
-        return EncodeResult(total, len(texts) - total, seconds, counts.tokens, counts.truncated)
+        return EncodeResult(total, len(texts) - total, seconds, counts["tokens"], counts["truncated"])
 
     def _lacking(self, texts: Texts) -> tuple[Bool[np.ndarray, " texts"], Bool[np.ndarray, " texts"]]:
         """Return which texts have no vector yet, and which lack the states that they need."""
@@ -201,24 +202,11 @@ class _Encode:
         return self.store._add(self.encoder, texts)
 
 
-@dataclass
-class _Counts:
-    progress: Progress
-    texts: int = 0
-    tokens: int = 0
-    truncated: int = 0
-
-    def add(self, batch: EncodedBatch) -> None:
-        self.texts += len(batch.indices)
-        self.tokens += int(batch.lengths.sum())
-        self.truncated += batch.truncated
-        self.progress.advance(self.texts)
-
-
-def _chunks(batches: Iterable[EncodedBatch], counts: _Counts) -> Iterator[list[EncodedBatch]]:
+def _chunks(batches: Iterable[EncodedBatch], counts: Counter[str], progress: Progress) -> Iterator[list[EncodedBatch]]:
     chunk, texts, size, started = [], 0, 0, time.monotonic()
     for batch in batches:
-        counts.add(batch)
+        counts.update(texts=len(batch.indices), tokens=int(batch.lengths.sum()), truncated=batch.truncated)
+        progress.advance(counts["texts"])
         chunk.append(batch)
         texts += len(batch.indices)
         size += batch.vectors.nbytes + (0 if batch.states is None else batch.states.nbytes)

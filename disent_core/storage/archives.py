@@ -140,9 +140,8 @@ def _opened_zip(path: Path) -> Iterator[Iterator[tuple[zipfile.ZipInfo, Callable
         with zipfile.ZipFile(path) as archive:
             listed = archive.infolist()
             _require_count(len(listed) - 1)
-            _require(
-                sum(member.file_size for member in listed), most_unpacked(path.stat().st_size)
-            )  # no more of each is unpacked
+            unpacked = sum(member.file_size for member in listed)  # no more of each is unpacked
+            _require(unpacked, most_unpacked(path.stat().st_size))
             yield ((member, lambda member=member: archive.open(member)) for member in listed)
     except _DAMAGE as error:
         raise ArchiveError(f"not a whole zip archive ({error})") from error

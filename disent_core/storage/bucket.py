@@ -10,9 +10,9 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -119,7 +119,6 @@ class Bucket:
         return now.version if now is not None and now.data == data else None
 
     def delete(self, key: str) -> None:
-        """Delete an object, if there is one."""
         self._existing(key, lambda: _obstore().delete(self._store, key))
 
     def listed(self, prefix: str = "", *, is_deep: bool = True) -> list[ListedObject]:
@@ -135,12 +134,13 @@ class Bucket:
 
     def size(self, key: str) -> int | None:
         """Return the size of an object in bytes; None if the object or the bucket does not exist."""
-        return self._ask(key, lambda: self._size(key))
 
-    def _size(self, key: str) -> int | None:
-        with suppress(FileNotFoundError):
-            return _obstore().head(self._store, key)["size"]
-        return None
+        def request() -> int | None:
+            with suppress(FileNotFoundError):
+                return _obstore().head(self._store, key)["size"]
+            return None
+
+        return self._ask(key, request)
 
     def upload(self, path: Path, key: str) -> None:
         """Upload a file as an object that nobody else writes; it appears whole or not at all."""
@@ -175,15 +175,10 @@ class Bucket:
         return self._ask(key, asked)
 
     def _ask(self, key: str, request: Callable[[], Answer]) -> Answer:
-        with self._errors(key):
-            return self.patience.ask(request, _is_away)
-
-    @contextmanager
-    def _errors(self, key: str) -> Iterator[None]:
-        """Report errors of the store in one line; let other errors pass."""
+        """Return the store's answer; report its errors in one line, and let other errors pass."""
         exceptions = _obstore().exceptions
         try:
-            yield
+            return self.patience.ask(request, _is_away)
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise self._error(key, "the store denies access", _CREDENTIALS) from error
         except exceptions.NotSupportedError as error:
@@ -191,9 +186,8 @@ class Bucket:
             raise self._error(key, f"the store can't do this ({_reason(error)})", remedy) from error
         except (exceptions.BaseError, FileNotFoundError) as error:  # the latter also for a lost upload
             if _is_without_bucket(error):
-                raise self._error(
-                    key, "this bucket does not exist", "Create it, or set DISENT_HOME to another"
-                ) from error
+                remedy = "Create it, or set DISENT_HOME to another"
+                raise self._error(key, "this bucket does not exist", remedy) from error
             problem = f"the store fails or does not answer ({_reason(error)})"
             raise self._error(key, problem, _AGAIN, TransientError if _is_away(error) else StorageError) from error
 

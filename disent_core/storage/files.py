@@ -32,16 +32,7 @@ log = logging.getLogger(__name__)
 
 _TEMPORARY = re.compile(r"(?P<temporary>\..*[.-][0-9a-f]{32}\.tmp)(\..*)?")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_REFUSED = {
-    errno.EACCES: "permission denied",
-    errno.EPERM: "permission denied",
-    errno.EROFS: "its disk is read-only",
-}
-_UNUSABLE = {
-    errno.ENOTDIR: "part of this path is a file, not a folder",
-    errno.ENAMETOOLONG: "a name in this path is too long",
-    errno.ELOOP: "its symbolic links form a cycle",
-}
+_DENIED = ("permission denied", "Change its permissions, or use another path")
 _KEPT, _AGAIN = "No complete file is lost", "start the same run again"
 _FAILURES = {
     **dict.fromkeys(_FULL, ("no space left for this file", f"{_KEPT}: free space and {_AGAIN}")),
@@ -49,8 +40,12 @@ _FAILURES = {
     errno.EMFILE: ("too many files are open in this process", f"{_KEPT}: raise the limit (ulimit -n) and {_AGAIN}"),
     errno.ENFILE: ("too many files are open on this machine", f"{_KEPT}: end other programs and {_AGAIN}"),
     errno.ENOLCK: ("it can't be locked", "Mount its folder with locks (disent doctor tests it), or use another path"),
-    **{number: (problem, "Change its permissions, or use another path") for number, problem in _REFUSED.items()},
-    **{number: (problem, "Use another path") for number, problem in _UNUSABLE.items()},
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
+    errno.EROFS: ("its disk is read-only", _DENIED[1]),
+    errno.ENOTDIR: ("part of this path is a file, not a folder", "Use another path"),
+    errno.ENAMETOOLONG: ("a name in this path is too long", "Use another path"),
+    errno.ELOOP: ("its symbolic links form a cycle", "Use another path"),
 }
 """Problem and remedy for system errors about a file, by error number."""
 _ERROR_NUMBER = re.compile(r"(?:os error|errno:?) (\d+)")
@@ -144,7 +139,6 @@ def temporary_folder(parent: Path | None = None) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

@@ -373,7 +373,8 @@ class RemoteHome:
     def _read(self, path: Path, *, again: bool = False) -> StoredObject | None:
         """Read the manifest of a result; with `again`, even if a block of `looking` has read it."""
         key, look = f"{self._key(path)}{MANIFEST}", self._look
-        if look is not None and not again and not self._holds(path):
+        holds = any(lease.key == f"{self._key(path)}{_LEASE}" for lease in self._leases)
+        if look is not None and not again and not holds:
             if key in look.manifests:
                 return look.manifests[key]
             if look.listed is not None:
@@ -389,9 +390,6 @@ class RemoteHome:
             if manifest is not None:
                 self._known[key] = manifest
         return manifest
-
-    def _holds(self, path: Path) -> bool:
-        return any(lease.key == f"{self._key(path)}{_LEASE}" for lease in self._leases)
 
     def _change(self, path: Path, change: Callable[[Sequence[Published]], Sequence[Published] | None]) -> None:
         """Replace the versions in a manifest by `change(versions)`; retry as long as others replace them first.
