@@ -267,7 +267,7 @@ def _extended(
     licence: str | None,
 ) -> Trained:
     """Add a table's new languages to a model, write it, and measure it beside the model as it was."""
-    from disent_core.export.added_language import AddedLanguageConfig, with_language
+    from disent_core.export.added_language import with_language
     from disent_core.static_model import StaticModel
 
     model = load(extend) if isinstance(extend, str | Path) else extend
@@ -292,7 +292,7 @@ def _extended(
             raise TrainingError(f"no training texts in {language} are translations of texts in {', '.join(known)}")
         log.info("%s: %d texts, translations in %s", language, len(pairs), ", ".join(known))
         texts, translated = zip(*pairs, strict=True)
-        extended = with_language(extended, texts, translated, language, AddedLanguageConfig(seed=seed))
+        extended = with_language(extended, texts, translated, language, seed=seed)
     languages = {code: tables[code] for code in (known[0], *new)}
     measured = _measured(languages, known[0], {"before": model, "trained": extended})
     facts = {"extended": model.description.get("name", "a model"), "added": new}

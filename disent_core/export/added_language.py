@@ -6,7 +6,6 @@ stay the same, except for texts that read one of these rows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -19,26 +18,9 @@ from disent_core.methods.modules.hashed_words import NgramBags, Ragged, ngram_ba
 from disent_core.optimisation.seeds import generator
 from disent_core.static_model import StaticModel
 
-
-@dataclass(frozen=True, kw_only=True)
-class AddedLanguageConfig:
-    """How the rows of a new language are trained.
-
-    Attributes:
-        batch_size: texts of a step, beside their translations.
-        steps: optimiser steps, at least a pass over the texts.
-        learning_rate: of Adam.
-        temperature: divisor of the cosines.
-        at_least: number of texts from which on a row is trained; rarer ones stay random.
-        seed: of the order of the texts.
-    """
-
-    batch_size: int = 512
-    steps: int = 300
-    learning_rate: float = 3e-3
-    temperature: float = 0.1
-    at_least: int = 2
-    seed: int = 0
+_LEARNING_RATE = 3e-3  # of Adam
+_TEMPERATURE = 0.1  # divisor of the cosines
+_AT_LEAST = 2  # texts from which on a row is trained; rarer ones stay random
 
 
 def with_language(
@@ -46,28 +28,30 @@ def with_language(
     texts: Sequence[str],
     translations: Sequence[str],
     language: str,
-    config: AddedLanguageConfig = AddedLanguageConfig(),
+    *,
+    seed: int = 0,
+    batch_size: int = 512,
+    steps: int = 300,
 ) -> StaticModel:
-    """Return a model with one more language, `language`.
+    """Return a model with one more language, learned from at least two texts and a translation of each.
 
-    Args:
-        texts: at least two texts in the new language.
-        translations: translations of the texts, in order, each into a language of the model.
+    A step has `batch_size` texts beside their translations. There are at least this many steps, and at least a pass
+    over the texts, whose order is that of `seed`.
     """
     bags, anchors = ngram_bags(texts, model.header.table_rows), torch.from_numpy(model.encode(translations))
     numbers = torch.cat([bags.words.take(bags.texts.values).values]).unique().numpy()
-    is_trained = (bags.row_frequencies()[numbers] >= config.at_least).numpy() & ~model.has_rows(numbers)
+    is_trained = (bags.row_frequencies()[numbers] >= _AT_LEAST).numpy() & ~model.has_rows(numbers)
     free = torch.nn.Parameter(torch.from_numpy(model.rows_of(numbers[is_trained])))
     order = np.concatenate([numbers[~is_trained], numbers[is_trained]])
     place = torch.full((model.header.table_rows,), -1)
     place[torch.from_numpy(order)] = torch.arange(len(order))
     fixed = torch.from_numpy(model.rows_of(numbers[~is_trained]))
     equal = _numbers_of(texts), _numbers_of(translations)
-    optimiser = torch.optim.Adam([free], lr=config.learning_rate)
-    for chosen in _batches(len(texts), config):
+    optimiser = torch.optim.Adam([free], lr=_LEARNING_RATE)
+    for chosen in _batches(len(texts), seed, batch_size, steps):
         vectors = _embedded(bags.take(chosen), torch.cat([fixed, free]), place)
         terms = (
-            _contrast(left, right, [side[chosen] for side in equal], config.temperature)
+            _contrast(left, right, [side[chosen] for side in equal])
             for left, right in _parts(model, vectors, anchors[chosen])
         )
         optimiser.zero_grad()
@@ -81,10 +65,10 @@ def _numbers_of(texts: Sequence[str]) -> Int[Tensor, " texts"]:
     return torch.from_numpy(np.unique(np.array(texts), return_inverse=True)[1])
 
 
-def _batches(count: int, config: AddedLanguageConfig) -> list[Int[Tensor, " batch"]]:
-    random, batches = generator(config.seed, "added_language", 0), []
-    while len(batches) < config.steps:
-        batches += [part for part in torch.randperm(count, generator=random).split(config.batch_size) if len(part) > 1]
+def _batches(count: int, seed: int, size: int, steps: int) -> list[Int[Tensor, " batch"]]:
+    random, batches = generator(seed, "added_language", 0), []
+    while len(batches) < steps:
+        batches += [part for part in torch.randperm(count, generator=random).split(size) if len(part) > 1]
         if not batches:
             raise ValueError("adding a language needs at least two texts")
     return batches
@@ -109,9 +93,9 @@ def _parts(
 
 
 def _contrast(
-    left: Float[Tensor, "texts dim"], right: Float[Tensor, "texts dim"], equal: Sequence[Tensor], temperature: float
+    left: Float[Tensor, "texts dim"], right: Float[Tensor, "texts dim"], equal: Sequence[Tensor]
 ) -> Float[Tensor, ""]:
     sides = torch.stack([left, right])
     cosines = torch.einsum("sgd,tcd->sgtc", sides, sides)
     excluded = (equal[0][:, None] == equal[0]) | (equal[1][:, None] == equal[1])
-    return one_pool_softmax(cosines, excluded, temperature=temperature).mean()
+    return one_pool_softmax(cosines, excluded, temperature=_TEMPERATURE).mean()

@@ -14,7 +14,7 @@ from disent_core.encoders.fine_tunable import TunableEncoder
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, Precision, model_folder
 from disent_core.encoders.layers import block_list, run_model
 from disent_core.encoders.transformer import HuggingFaceEncoder
-from disent_core.export.routes import Route, pooling_steps, refusal, states_of
+from disent_core.export.routes import Route, pooling_steps, refusal, shipped
 from disent_core.lineage.saved_heads import SavedHead
 from disent_core.methods.families.seed_by_seed import FineTuned
 
@@ -63,7 +63,7 @@ def exported_encoder(head: SavedHead, seed: int | None) -> ExportedEncoder:
     if steps is None:
         raise refusal(head, f"sentence-transformers has no module for the pooler of a {type(model).__name__}")
     encoder = cut_encoder(head, model)
-    states = (states_of(encoder.layers, width),) if len(encoder.layers) > 1 else ()
+    states = (shipped().LayerStates(list(encoder.layers), width),) if len(encoder.layers) > 1 else ()
     return replace(encoder, pooled=states + steps)
 
 
@@ -79,7 +79,6 @@ def cut_encoder(head: SavedHead, model: Any) -> ExportedEncoder:
 
 
 def _model_config(head: SavedHead) -> tuple[HuggingFaceConfig, Path]:
-    """Return the settings of the encoder and the folder of its model."""
     config = head.source.saved_config
     if not isinstance(config, HuggingFaceConfig):
         raise refusal(head, "its vectors were imported, so there is no encoder")

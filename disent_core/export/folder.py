@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import nn
 
 from disent_core.embedding_names import ALIASES
+from disent_core.encoders.checkpoint import load_tokeniser
 from disent_core.encoders.kinds.huggingface import PACKAGE_PREFIX, HuggingFaceConfig, Precision
 from disent_core.errors import TrainingError, located
 from disent_core.export.card import Measured, Rounding, card, outside_of_graph
@@ -121,9 +122,7 @@ class TaggerProbes(_Probes):
         self, folder: Path, run: Callable[[Mapping[str, np.ndarray]], Float[np.ndarray, "texts tokens tags"]]
     ) -> float:
         """Compare the logits of all words that have a sub-word, one sentence at a time, like the code on the card."""
-        from transformers import AutoTokenizer
-
-        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokeniser = load_tokeniser(folder)
         options = {"is_split_into_words": True, "truncation": True, "max_length": self.max_length}
         rows: list[np.ndarray] = []
         for words in self.texts:
@@ -140,7 +139,7 @@ class TaggerProbes(_Probes):
 @dataclass(frozen=True)
 class Exported:
     folder: Path
-    routes: Routes  # its routes
+    routes: Routes
     difference: float  # largest difference from the head's vectors in float32, as a share of their largest value
     graph_difference: float | None = None  # the same for its ONNX graph; None if it has none
     tags: tuple[str, ...] = ()  # tags of a tagger, which has no routes
@@ -163,16 +162,9 @@ def export_head(
     A tagger becomes a folder that transformers' `AutoModelForTokenClassification` loads. The new folder appears whole
     or not at all: before it gets its name it is loaded once, and its vectors must be the head's.
 
-    Args:
-        head: the head.
-        folder: a folder that does not exist yet.
-        seed: the head's seed to export; None if its method is deterministic.
-        embeddings: the routes to export; None: all that sentence-transformers computes with its own modules or, if
-            there are none, all. Others need a module in the folder, and `trust_remote_code=True`.
-        measured: measurements of the head, for its card.
-        onnx: whether the folder gets an ONNX graph too.
-        licence: licence of the weights, for the card; None: that of an earlier export of the head, if any.
-        made_from: fingerprint from the caller, to keep in the record.
+    `embeddings` are the routes to export; None: all that sentence-transformers computes with its own modules or, if
+    there are none, all. Others need a module in the folder, and `trust_remote_code=True`. The card has the numbers
+    `measured` and the licence; None: that of an earlier export of the head, if any. The record keeps `made_from`.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))

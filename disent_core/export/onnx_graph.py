@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from disent_core.encoders.checkpoint import load_tokeniser
 from disent_core.methods.modules.word_rows import random_bits, word_rows
 
 GRAPH = "disent.onnx"
@@ -76,7 +77,6 @@ class Graph(nn.Module):
         self.inputs = (*(() if self.encoder is None else _TOKENS), *((_WORDS,) if heads else ()))
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return the vectors of each route."""
         features: dict[str, Any] = dict(zip(self.inputs, inputs, strict=True))
         if self.encoder is not None:
             output = self.encoder(**{name: features[name] for name in _TOKENS})
@@ -103,7 +103,6 @@ class TaggerGraph(nn.Module):
         self.model = model
 
     def forward(self, ids: Int[Tensor, "texts tokens"], mask: Int[Tensor, "texts tokens"]) -> Tensor:
-        """Return the logits of the tags of each token."""
         return self.model(input_ids=ids, attention_mask=mask).logits
 
 
@@ -156,12 +155,9 @@ def graph_vectors(
 
     The batches are all texts, padded to the longest; the first two; and the third alone.
     """
-    from transformers import AutoTokenizer
-
     session = open_graph(folder)
-    sources, tokeniser = [source.name for source in session.get_inputs()], None
-    if set(_TOKENS) <= set(sources):
-        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    sources = [source.name for source in session.get_inputs()]
+    tokeniser = load_tokeniser(folder) if set(_TOKENS) <= set(sources) else None
     outputs = [output.name for output in session.get_outputs()]
     options = {"padding": True, "truncation": True, "max_length": max_length, "return_tensors": "np"}
     for rows in (slice(0, len(texts)), slice(0, 2), slice(2, 3)):

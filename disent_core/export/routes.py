@@ -56,12 +56,10 @@ class Routes:
 
     @property
     def needs_code(self) -> bool:
-        """Whether the folder has the shipped module."""
         return any(map(needs_code, self.steps.values()))
 
     @property
     def widths(self) -> dict[str, int]:
-        """Dimensions of each route."""
         sized = {name: [step for step in route if hasattr(step, "get_embedding_dimension")]
                  for name, route in self.steps.items()}  # fmt: skip
         return {name: steps[-1].get_embedding_dimension() for name, steps in sized.items()}
@@ -73,7 +71,6 @@ class Routes:
 
     @property
     def reads_words(self) -> bool:
-        """Whether a step reads the words of the texts."""
         return any(getattr(step, "settings", {}).get("words") for route in self.steps.values() for step in route)
 
     def learned(self, head: SavedHead) -> "Routes":
@@ -213,18 +210,13 @@ def _of_module(module: nn.Module, pooled: Route, head: SavedHead) -> Routes:
 def _of_units(module: FacetFirstHead, states: Sequence[nn.Module]) -> dict[str, Route]:
     """Return template and residual of facet_first; `states` stacks the states of several layers if it reads several."""
     sizes = [module.config.template_units, module.config.residual_units]
-    parts = zip(module.units.weight.detach().split(sizes), module.units.bias.detach().split(sizes), strict=True)
+    weights, biases = (value.detach().split(sizes) for value in (module.units.weight, module.units.bias))
+    normalize = _sentence_transformers().Normalize
     # max_j (W h_j) + b = max_j (W h_j + b): the bias is the same for every token.
-    steps = [
-        (
-            *states,
-            _dense(w.clone(), b.clone(), of_tokens=True),
-            _pool("max", len(w)),
-            _sentence_transformers().Normalize(),
-        )
-        for w, b in parts
-    ]
-    return dict(zip(("template", "residual"), steps, strict=True))
+    return {
+        name: (*states, _dense(w.clone(), b.clone(), of_tokens=True), _pool("max", len(w)), normalize())
+        for name, w, b in zip(("template", "residual"), weights, biases, strict=True)
+    }
 
 
 # --- modules that are shipped -------------------------------------------------------------------------------
@@ -233,11 +225,6 @@ def _of_units(module: FacetFirstHead, states: Sequence[nn.Module]) -> dict[str, 
 def _of_step(step: Any, pooled: Route) -> Routes:
     embeddings = {name: shipped().Embedding(name, list(widths)) for name, widths in step.widths.items()}
     return Routes({name: (*pooled, step, embedding) for name, embedding in embeddings.items()})
-
-
-def states_of(layers: Sequence[int], dim: int) -> nn.Module:
-    """Return the step that puts the states of several layers side by side."""
-    return shipped().LayerStates(list(layers), dim)
 
 
 def _after_tuning(source: nn.Module) -> Route:

@@ -105,7 +105,6 @@ class CopiedEncoder(LazyEncoder):
 
     @property
     def fingerprint(self) -> str:
-        """Return the fingerprint of the encoder that the head was trained on."""
         return self.original
 
     @property

@@ -44,16 +44,12 @@ def shipped_code(names: Collection[str] = (*COPIED, *COPIED_OF_STATIC)) -> dict[
     """Return the source of each code file that a folder may have, by name."""
     code = {}
     for name in names:
-        source = _path_of(name).read_text(encoding="utf-8")
+        # Not imported: it may need libraries that are not installed.
+        source = ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
         for other in names:  # transformers copies relative imports only
             source = source.replace(f"from {other} import", f"from .{other.rpartition('.')[2]} import")
         code[f"{name.rpartition('.')[2]}.py"] = source
     return code
-
-
-def _path_of(module: str) -> Path:
-    """Return the file of a module of disent without importing it: it may need libraries that are not installed."""
-    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def known_code() -> dict[str, Mapping[str, str]]:

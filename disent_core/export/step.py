@@ -40,7 +40,8 @@ def refresh_export(workspace: Workspace, encoder: str, method: MethodConfig, tra
     folder = workspace.export(*of)
     with sole_maker(folder):
         mark = _mark(workspace, made_from)
-        problem = _problem(folder, modules, mark) if _is_made(folder, made_from) else "it has not been made"
+        is_made = open_result(folder) is not None and read_record(folder).get("made_from") == made_from
+        problem = _problem(folder, modules, mark) if is_made else "it has not been made"
         if not (is_reused := not problem):
             mark.unlink(missing_ok=True)
             with write_folder(folder) as beside:
@@ -64,10 +65,6 @@ def refresh_export(workspace: Workspace, encoder: str, method: MethodConfig, tra
         checks=(SAME_OUTPUT.result(not problem, problem=problem),),
         summary=f"{'/'.join(of)} exported: {', '.join(names)}",
     )
-
-
-def _is_made(folder: Path, made_from: str) -> bool:
-    return open_result(folder) is not None and read_record(folder).get("made_from") == made_from
 
 
 def _mark(workspace: Workspace, made_from: str) -> Path:

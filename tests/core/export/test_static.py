@@ -14,7 +14,7 @@ from random_heads import CASES, TEXTS
 import disent
 from disent_core.errors import DamagedError, TrainingError
 from disent_core.export import static
-from disent_core.export.added_language import AddedLanguageConfig, with_language
+from disent_core.export.added_language import with_language
 from disent_core.export.checking import check_folder
 from disent_core.lineage.saved_heads import SavedHead, open_head
 from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
@@ -155,7 +155,7 @@ PAIRS = [(f"{verb} {value}", f"{new} {other}") for verb, new in WORDS.items() fo
 def models():
     model = disent.load()
     english, other = zip(*PAIRS, strict=True)
-    return model, with_language(model, other, english, "xx", AddedLanguageConfig(batch_size=16, steps=120))
+    return model, with_language(model, other, english, "xx", batch_size=16, steps=120)
 
 
 def accuracy(model) -> float:
