@@ -173,14 +173,8 @@ def use_int8(model: nn.Module, run: Callable[[], object]) -> None:
 
     A few columns of the inputs are many times as large as the others, which would round to almost nothing. So each
     column is divided by the square root of its largest value over that of its weights, and its weights are multiplied
-    by the same factor (Xiao et al. 2023, SmoothQuant, equation 4 with alpha = 0.5).
-
-    Args:
-        model: has weights in float32, on a CPU.
-        run: runs the model on inputs like those to come.
-
-    Raises:
-        ValueError: if this processor does not multiply 8-bit numbers exactly.
+    by the same factor (Xiao et al. 2023, SmoothQuant, equation 4 with alpha = 0.5). `run` runs the model, in float32 on
+    a CPU, on inputs like those to come. ValueError if this processor does not multiply 8-bit numbers exactly.
     """
     large = torch.full((32, 1024), 127, dtype=torch.int8)
     if not bool((torch._int_mm(large, large.T) == 127 * 127 * 1024).all()):  # sums of 16 bits would be cut

@@ -100,20 +100,10 @@ def shapes(
     earlier: Sequence[str] | None = None,
     threshold: float = THRESHOLD,
 ) -> list[Shape]:
-    """Group texts by shape.
+    """Group texts, of any languages and possibly repeated, by shape, and return the groups, the largest first.
 
-    Args:
-        texts: of one or several languages, which need not be known; repeats count.
-        encode: makes shape embeddings.
-        earlier: texts of an earlier log, to tell new shapes from known ones; None: there is none.
-            Both are grouped together.
-        threshold: least mean cosine of wordings in one group, above 0 and at most 1.
-
-    Returns:
-        The groups, the largest first.
-
-    Raises:
-        ValueError: if the threshold is out of range.
+    Texts of an `earlier` log are grouped with them, to tell new shapes from known ones; None: there is none. A group's
+    wordings have a mean cosine of at least `threshold`, above 0 and at most 1.
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"the threshold is {threshold}; it must be above 0 and at most 1")

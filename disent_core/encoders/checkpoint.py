@@ -137,7 +137,6 @@ class DensePooler(nn.Module):
         self.linear = nn.Linear(width, width, bias=bias)
 
     def forward(self, hidden: Float[Tensor, "rows length dim"]) -> Float[Tensor, "rows dim"]:
-        """Return one vector of norm 1 per text."""
         return F.normalize(torch.tanh(self.linear(hidden[:, 0])).float(), dim=-1)
 
 

@@ -43,7 +43,6 @@ class TokenisedTexts:
 
 
 def joined_tokens(parts: Sequence[TokenisedTexts]) -> TokenisedTexts:
-    """Return the texts of all parts, one after another."""
     nothing = TokenisedTexts(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(1, np.int64), np.zeros(0, bool))
     every = [nothing, *parts]
     ids, hidden, lengths, truncated = (

@@ -138,10 +138,6 @@ def official_size(name: str, subset: str, split: str) -> tuple[int, int]:
     return statistics["num_samples"] * 2, statistics["number_of_characters"]
 
 
-# pyright: reportMissingImports=false
-# mteb is an extra.
-
-
 OFFICIAL = {TATOEBA: "tatoeba_retrieval", STS17: "sts", **dict.fromkeys(MASSIVE, "")}
 """Official task -> task of disent that has its texts."""
 

@@ -88,18 +88,15 @@ def _metadata() -> Any:
 
         @property
         def spoken(self) -> dict[str, Spoken]:
-            """Return the languages of the texts by subset."""
             return self._spoken
 
         def is_for(self, embedding: str) -> bool:
-            """Return whether to measure the embedding."""
             return self._embeddings is None or embedding in self._embeddings
 
     return LocalMetadata
 
 
 def _task(name: str, subsets: Mapping[str, Problem]) -> "AbsTask":
-    """Return a task of mteb whose subsets are these problems."""
     from mteb import abstasks
     from mteb.abstasks.task_metadata import TaskMetadata
 

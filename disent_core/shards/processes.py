@@ -110,7 +110,6 @@ def _lost(worker: _Worker, killed: Counter[int]) -> list[int]:
 
 
 def _serve(connection: Connection) -> None:
-    """Compute the shards that arrive until the connection ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the driver ends its workers
     end_with_parent()
     with suppress(EOFError, ConnectionResetError, BrokenPipeError):

@@ -149,7 +149,6 @@ class DistilledConfig(ModelMadeHere):
         return self.languages or tuple(language for language in paired if language != self.pivot)
 
     def problems(self, config: Any) -> Iterator[tuple[str, str]]:
-        """Yield what is wrong with the teacher, and with the corpora that pair its language with others."""
         if not _can_teach(config.encoders.get(self.teacher)):
             suitable = ", ".join(name for name, candidate in config.encoders.items() if _can_teach(candidate))
             remedy = f"choose one of {suitable}" if suitable else "add one"

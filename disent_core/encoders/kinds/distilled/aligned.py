@@ -51,7 +51,6 @@ class Pieces:
     lengths: Int[np.ndarray, " texts"]
 
     def blocks(self) -> Iterator["Pieces"]:
-        """Yield some texts at a time."""
         ends = np.concatenate([[0], np.cumsum(self.lengths)])
         for start in range(0, len(self.lengths), BLOCK):
             lengths = self.lengths[start : start + BLOCK]
@@ -176,7 +175,6 @@ class Teacher:
 
     @property
     def rows(self) -> Float[np.ndarray, "pieces dim"]:
-        """Return the row of each piece of its vocabulary."""
         return self.model.get_input_embeddings().weight.detach().numpy()
 
 

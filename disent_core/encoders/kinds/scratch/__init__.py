@@ -86,7 +86,6 @@ class ScratchConfig(ModelMadeHere):
         return self._model(folder, self.pooling, "torch")
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that the weights depend on."""
         settings = {name: value for name, value in asdict(self).items() if name not in _READ_LATER}
         # Without dropout nothing draws from these seeds, so encoders older than them keep their identity.
         return settings | ({"dropout_seeds": "derived"} if self.dropout else {})
