@@ -57,14 +57,6 @@ class _Record:
     def parts(self) -> set[str]:
         return {name for group in self.groups for name in group.parts}
 
-    @property
-    def texts(self) -> int:
-        return sum(group.texts for group in self.groups)
-
-    @property
-    def rows(self) -> int:
-        return sum(group.rows for group in self.groups)
-
     def bytes_of(self, name: str, group: _Group) -> int:
         if name == "values":
             return group.rows * self.dim * np.dtype(self.kind).itemsize
@@ -182,11 +174,12 @@ def _write(path: Path, start: int, column: np.ndarray) -> str:
 
 def _mapped(folder: Path, record: _Record, name: str) -> VectorTable | StateTable:
     # Copy on write: torch does not accept read-only memory, and the file must not change.
-    keys = np.memmap(folder / "keys.bin", KEY, "c", shape=(record.texts,))
-    values = np.memmap(folder / "values.bin", record.kind, "c", shape=(record.rows, record.dim))
+    texts, rows = (sum(getattr(group, name) for group in record.groups) for name in ("texts", "rows"))
+    keys = np.memmap(folder / "keys.bin", KEY, "c", shape=(texts,))
+    values = np.memmap(folder / "values.bin", record.kind, "c", shape=(rows, record.dim))
     offsets = order = None
     if "lengths" in record.groups[0].sha256:
-        lengths = np.memmap(folder / "lengths.bin", _LENGTH, "c", shape=(record.texts,))
+        lengths = np.memmap(folder / "lengths.bin", _LENGTH, "c", shape=(texts,))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     if len(record.groups) > 1:
         # Merge the sorted groups; equal keys stay in the order in which they were stored.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 
 from disent_core import exact
 from disent_core.embeddings.arrays import keys_array
@@ -133,7 +133,7 @@ class StoredIndex:
     ) -> tuple[Float32[np.ndarray, " found"], Int64[np.ndarray, " found"]]:
         """Return exact scores of some rows and of the texts with equal vectors, at most k per vector."""
         scores, members = [np.empty(0, np.float32)], [np.empty(0, np.int64)]
-        for part, positions in self._by_part(self._position[rows]):
+        for part, _, positions in self._by_part(self._position[rows]):
             values, group, groups = self._arrays_of(part, embedding)
             for number in np.unique(group[positions]):
                 score = np.float32(values[number].astype(np.float64) @ unit.astype(np.float64))
@@ -145,11 +145,12 @@ class StoredIndex:
 
     def _by_part(
         self, positions: Int64[np.ndarray, " positions"]
-    ) -> Iterator[tuple[Part, Int64[np.ndarray, " positions"]]]:
-        """Yield the parts that contain some of the positions, with these counted from the part's first text."""
+    ) -> Iterator[tuple[Part, Bool[np.ndarray, " positions"], Int64[np.ndarray, " of_part"]]]:
+        """Yield the parts that contain some of the positions, which these are, and their places in the part."""
         which = np.searchsorted(self._starts, positions, side="right") - 1
         for number in np.unique(which):
-            yield self.contents.parts[number], positions[which == number] - self._starts[number]
+            is_of_part = which == number
+            yield self.contents.parts[number], is_of_part, positions[is_of_part] - self._starts[number]
 
     def _stored_proposals(self, embedding: str) -> Proposals | None:
         """Return the faiss index, read on first use; None if there is none, or faiss is not installed."""
@@ -184,13 +185,11 @@ class StoredIndex:
 
     def units(self, embedding: str, rows: Int64[np.ndarray, " rows"]) -> Float32[np.ndarray, "rows dim"]:
         """Return the vectors of some rows, scaled to norm 1."""
-        positions = self._position[rows]
-        order = np.argsort(positions, kind="stable")
-        parts = [np.empty((0, self.contents.embeddings[embedding]), dtype=np.float32)]
-        for part, of_part in self._by_part(positions[order]):
+        units = np.empty((len(rows), self.contents.embeddings[embedding]), dtype=np.float32)
+        for part, is_of_part, places in self._by_part(self._position[rows]):
             arrays = self._arrays_of(part, embedding)
-            parts.append(arrays.values[arrays.group[of_part]])
-        return np.concatenate(parts)[np.argsort(order)]
+            units[is_of_part] = arrays.values[arrays.group[places]]
+        return units
 
     def distinct(
         self, embedding: str

@@ -4,7 +4,6 @@ Kinds whose models the lineage makes (`ModelMadeHere`) save them as such folders
 """
 
 import json
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -38,6 +37,7 @@ DENSE = "2_Dense"
 """Folder where sentence-transformers saves the dense layer after pooling, the third module of a model."""
 RECORD = "distillation.json"
 """File in a distilled encoder's folder that records what it was made from."""
+_OF_READING = ("name", "pooling", "layer", "max_length", "products", "vector_dtype", "states_dtype")
 _MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _NOT_READ = {RECORD, "modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
 
@@ -122,15 +122,14 @@ class HuggingFaceConfig(EncoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelMadeHere(EncoderConfig):
-    """The settings of a kind whose `steps` make a folder of Hugging Face."""
+    """The settings of a kind whose `steps` make a folder of Hugging Face.
 
-    @abstractmethod
+    They have those of a `HuggingFaceConfig` on which the reading of a model depends, as fields or for the whole class.
+    """
+
     def model(self, folder: Path) -> HuggingFaceConfig:
         """Return the settings that load the model in the folder."""
-
-    def _model(self, folder: Path, pooling: Pooling, products: Products) -> HuggingFaceConfig:
-        shared = {name: getattr(self, name) for name in ("name", "layer", "max_length", "vector_dtype", "states_dtype")}
-        return HuggingFaceConfig(path=str(folder), pooling=pooling, products=products, **shared)
+        return HuggingFaceConfig(path=str(folder), **{name: getattr(self, name) for name in _OF_READING})
 
     def saved(self, folder: Path) -> HuggingFaceConfig:
         if not fetch(folder).is_dir():

@@ -7,8 +7,7 @@ of the corpora, and `pairs` keeps the texts that are measured out of them.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
@@ -18,6 +17,7 @@ from disent_core.encoders.contract import (
     EncoderStep,
     FloatName,
     Layers,
+    Pooling,
     StatesName,
     encoder_key,
 )
@@ -92,6 +92,8 @@ class DistilledConfig(ModelMadeHere):
         checkpoint_seconds: seconds between two checkpoints.
     """
 
+    pooling: ClassVar[Pooling] = "mean"
+
     teacher: str
     corpora: SomeNames
     languages: Names = ()
@@ -129,9 +131,6 @@ class DistilledConfig(ModelMadeHere):
     def __str__(self) -> str:
         """Return what fingerprints read. Encoders that are older than `products` keep theirs."""
         return repr(self) if self.products == "torch" else f"{self!r}, {self.products}"
-
-    def model(self, folder: Path) -> HuggingFaceConfig:
-        return self._model(folder, "mean", self.products)
 
     def identity(self, *, is_student: bool) -> dict[str, Any]:
         """Return the settings that the weights of the aligned encoder, or of the student, depend on."""

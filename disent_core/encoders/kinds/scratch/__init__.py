@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
 from disent_core.encoders.contract import IN_DOMAIN, EncoderStep, FloatName, Layers, StatesName, missing_layers
-from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, ModelMadeHere, TokensOfBatch, Vocabulary
+from disent_core.encoders.kinds.huggingface import ModelMadeHere, Products, TokensOfBatch, Vocabulary
 from disent_core.settings import Decay, Positive, Probability, Rate, Seconds, Seed, Width
 from disent_core.storage.tables import fingerprint
 
@@ -51,6 +50,8 @@ class ScratchConfig(ModelMadeHere):
         checkpoint_seconds: seconds between two checkpoints.
     """
 
+    products: ClassVar[Products] = "torch"
+
     pooling: Literal["cls", "mean"] = "mean"
     layer: Layers = -1
     vector_dtype: FloatName = "float32"
@@ -81,9 +82,6 @@ class ScratchConfig(ModelMadeHere):
         if missing := missing_layers(self.layer, self.layers):
             remedy = f"choose 0 (embeddings) to {self.layers}, or -1 for the last"
             raise ValueError(f"layer: there is no layer {missing[0]}; {remedy}")
-
-    def model(self, folder: Path) -> HuggingFaceConfig:
-        return self._model(folder, self.pooling, "torch")
 
     def identity(self) -> dict[str, Any]:
         settings = {name: value for name, value in asdict(self).items() if name not in _READ_LATER}
