@@ -37,7 +37,8 @@ DENSE = "2_Dense"
 """Folder where sentence-transformers saves the dense layer after pooling, the third module of a model."""
 RECORD = "distillation.json"
 """File in a distilled encoder's folder that records what it was made from."""
-_OF_READING = ("name", "pooling", "layer", "max_length", "products", "vector_dtype", "states_dtype")
+OF_READING = ("name", "pooling", "layer", "max_length", "products", "vector_dtype", "states_dtype")
+"""Settings by which a model that is made here is read."""
 _MODEL_FILES = ("*.safetensors", "*.json", "*.txt", "*.model")
 _NOT_READ = {RECORD, "modules.json", "data_config.json", "training_args.json", "config_sentence_transformers.json"}
 
@@ -129,7 +130,7 @@ class ModelMadeHere(EncoderConfig):
 
     def model(self, folder: Path) -> HuggingFaceConfig:
         """Return the settings that load the model in the folder."""
-        return HuggingFaceConfig(path=str(folder), **{name: getattr(self, name) for name in _OF_READING})
+        return HuggingFaceConfig(path=str(folder), **{name: getattr(self, name) for name in OF_READING})
 
     def saved(self, folder: Path) -> HuggingFaceConfig:
         if not fetch(folder).is_dir():

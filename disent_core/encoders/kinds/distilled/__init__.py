@@ -21,7 +21,14 @@ from disent_core.encoders.contract import (
     StatesName,
     encoder_key,
 )
-from disent_core.encoders.kinds.huggingface import HuggingFaceConfig, Length, ModelMadeHere, Products, Vocabulary
+from disent_core.encoders.kinds.huggingface import (
+    OF_READING,
+    HuggingFaceConfig,
+    Length,
+    ModelMadeHere,
+    Products,
+    Vocabulary,
+)
 from disent_core.settings import (
     Names,
     NotNegative,
@@ -40,9 +47,7 @@ CODE_VERSION = "1"  # changes with every change of `steps` that changes what enc
 ALIGNED_VERSION = "1"  # changes with every change of this folder's code that changes aligned encoders
 STUDENT_VERSION = "1"
 """Changes with every change of this folder's code that changes students, beyond a change of aligned encoders."""
-_READ_LATER = {
-    "name", "layer", "max_length", "products", "vector_dtype", "states_dtype", "checkpoint_seconds",
-}  # fmt: skip
+_READ_LATER = {*OF_READING, "checkpoint_seconds"}
 """Settings on which the weights do not depend."""
 _OF_ALIGNMENT = ("teacher", "corpora", "languages", "pivot", "vocab_size", "keep_teacher_words", "align_iterations")
 """Settings that the aligned encoder depends on; the others are those of the student."""
