@@ -6,7 +6,7 @@ A killed process leaves no lock. Folders can be flushed, and open files replaced
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -93,27 +93,19 @@ else:
 
     @contextmanager
     def shared(path: Path, alone: Callable[[], None]) -> Iterator[None]:
-        lock = ReadWriteLock(path, is_singleton=False)
-        try:
-            try:
-                with lock.write_lock(blocking=False):
-                    alone()
-            except Timeout:
-                pass
+        with closing(ReadWriteLock(path, is_singleton=False)) as lock:
+            with suppress(Timeout), lock.write_lock(blocking=False):
+                alone()
             with lock.read_lock():
                 yield
-        finally:
-            lock.close()
 
     def is_shared(path: Path) -> bool:
-        lock = ReadWriteLock(path, is_singleton=False)
-        try:
-            with lock.write_lock(blocking=False):
-                return False
-        except Timeout:
-            return True
-        finally:
-            lock.close()
+        with closing(ReadWriteLock(path, is_singleton=False)) as lock:
+            try:
+                with lock.write_lock(blocking=False):
+                    return False
+            except Timeout:
+                return True
 
     def flush(path: Path) -> None:
         if not path.is_dir():
