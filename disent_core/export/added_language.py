@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from disent_core.losses.contrastive import one_pool_softmax
-from disent_core.methods.modules.hashed_words import NgramBags, Ragged, ngram_bags
+from disent_core.methods.modules.hashed_words import Ragged, ngram_bags
 from disent_core.optimisation.seeds import generator
 from disent_core.static_model import StaticModel
 
@@ -49,7 +49,9 @@ def with_language(
     equal = _numbers_of(texts), _numbers_of(translations)
     optimiser = torch.optim.Adam([free], lr=_LEARNING_RATE)
     for chosen in _batches(len(texts), seed, batch_size, steps):
-        vectors = _embedded(bags.take(chosen), torch.cat([fixed, free]), place)
+        batch = bags.take(chosen)
+        words = Ragged(place[batch.words.values], batch.words.starts)
+        vectors = batch.texts.sums(words.sums(torch.cat([fixed, free])))
         terms = (
             _contrast(left, right, [side[chosen] for side in equal])
             for left, right in _parts(model, vectors, anchors[chosen])
@@ -72,13 +74,6 @@ def _batches(count: int, seed: int, size: int, steps: int) -> list[Int[Tensor, "
         if not batches:
             raise ValueError("adding a language needs at least two texts")
     return batches
-
-
-def _embedded(
-    bags: NgramBags, table: Float[Tensor, "rows dim"], place: Int[Tensor, " table_rows"]
-) -> Float[Tensor, "texts dim"]:
-    words = Ragged(place[bags.words.values], bags.words.starts)
-    return bags.texts.sums(words.sums(table))
 
 
 def _parts(
