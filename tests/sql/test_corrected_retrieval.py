@@ -1,9 +1,5 @@
 """Corrected retrieval is in the tables of every number, with a column that names it, and in no other relation."""
 
-import duckdb
-
-from disent.query import attach_warehouse
-
 RAW = {"method": "raw", "trained_on": "", "embedding": "sentence", "value": 0.45}
 FMDA = {"method": "fmda", "value": 0.58}
 BACK = {"evaluated_on": "de-en"}
@@ -19,33 +15,23 @@ EVERY_NUMBER = {
     *("parts.readings", "parts.paired_tests", "evaluation.measurements"),
     *("dimensions", "metric_catalogue"),
 }
-NAMES = """
-select schema_name || '.' || {0}_name as name from duckdb_{0}s() where not internal and database_name = 'warehouse'
-"""
 
 
 def corrected(row, name="csls", value=0.55):
     return {**row, "value": value, "settings": f'{{"hubness": "{name}"}}'}
 
 
-def contents(warehouse):
-    with duckdb.connect() as connection:  # `ask` would open the warehouse for each of the hundred relations
-        attach_warehouse(connection, warehouse.path)
-        connection.execute("use warehouse")
-        names = [name for kind in ("table", "view") for (name,) in connection.sql(NAMES.format(kind)).fetchall()]
-        return {
-            name.removeprefix("main."): connection.sql(f"from {name} order by all").to_arrow_table().to_pylist()
-            for name in names
-        }
+def versions(report):
+    """Of every relation; each changes with the rows."""
+    return {name.removeprefix("main."): of.version for name, of in report.contents.items()}
 
 
 def test_corrected_retrieval_changes_only_relations_listing_every_number(warehouse):
     more = [corrected(row, name) for row in METRICS for name in ("csls", "train_bias")]
     tests = [{**TEST, "settings": '{"hubness": "csls"}'}]
-    warehouse.build(metrics=METRICS, comparisons=[TEST])
-    before = contents(warehouse)
-    assert all(before[name] for name in ("headline", "best", "tatoeba_averages", "parts.measured_figures"))
-    assert any(row["encoder"] for row in before["papers.fmda_table2"])
-    warehouse.build(metrics=[*METRICS, *more], comparisons=[TEST, *tests])
-    after = contents(warehouse)
+    before = versions(warehouse.build(metrics=METRICS, comparisons=[TEST]))
+    filled = ("headline", "best", "tatoeba_averages", "parts.measured_figures")
+    assert [name for name in filled if not warehouse.ask(f"from {name}")] == []
+    assert warehouse.ask("from papers.fmda_table2 where encoder is not null")
+    after = versions(warehouse.build(metrics=[*METRICS, *more], comparisons=[TEST, *tests]))
     assert {name for name in before if before[name] != after[name]} == EVERY_NUMBER

@@ -1,7 +1,5 @@
 """`headline` has one number a method and direction, `best` the winner of each direction beside the runner-up."""
 
-import pytest
-
 from disent_core.evaluation import TASKS
 
 RELATIONS = ("headline", "best")
@@ -33,18 +31,18 @@ def test_a_method_has_one_row_a_direction(warehouse):
     ]
 
 
-@pytest.mark.parametrize(
-    ("sets", "chosen"),
-    [
-        (["en-es", "en-de"], "en-de"),
-        (["de-en+en-es", "en-es"], "de-en+en-es"),
-        (["en-de+en-es", "en-de+en-es+en-ja"], "en-de+en-es"),
-        (["en-ja", "en-es"], "en-es"),
-    ],
-)
-def test_the_headline_uses_the_smallest_training_set_with_the_evaluated_languages(warehouse, sets, chosen):
-    warehouse.build(metrics=[{"trained_on": name} for name in sets])
-    assert ask(warehouse, "trained_on") == [(chosen,)]
+SETS = {
+    "en-de": ["en-es", "en-de"],
+    "de-en+en-es": ["de-en+en-es", "en-es"],
+    "en-de+en-es": ["en-de+en-es", "en-de+en-es+en-ja"],
+    "en-es": ["en-ja", "en-es"],
+}
+"""The chosen of some training sets."""
+
+
+def test_the_headline_uses_the_smallest_training_set_with_the_evaluated_languages(warehouse):
+    warehouse.build(metrics=[{"dataset": chosen, "trained_on": name} for chosen, sets in SETS.items() for name in sets])
+    assert dict(ask(warehouse, "dataset, trained_on")) == {chosen: chosen for chosen in SETS}
 
 
 def test_the_languages_of_a_direction_may_have_hyphens(warehouse):
@@ -97,16 +95,17 @@ def test_ties_are_ordered_by_name(warehouse):
 FACET = {"method": "facet", "value": 0.8, "ci_low": 0.7, "ci_high": 0.9}
 
 
-@pytest.mark.parametrize(("p", "stands"), [(0.04, True), (0.06, False)])
-def test_the_best_is_shown_with_its_runner_up(warehouse, p, stands):
-    test = {"p_value": p, "p_holm": p}
-    warehouse.build(metrics=[FACET, RAW, {**BACK, **RAW}], comparisons=[test])
+def test_the_best_is_shown_with_its_runner_up(warehouse):
+    close = {"evaluated_on": "en-es"}
+    metrics = [FACET, RAW, {**BACK, **RAW}, FACET | close, RAW | close]
+    warehouse.build(metrics=metrics, comparisons=[{"p_holm": 0.04}, {"p_holm": 0.06, **close}])
     columns = (
         "evaluated_on, method, value, runner_up, runner_up_value, difference_low, difference_high, stands, methods"
     )
     assert ask(warehouse, columns, "best") == [
         ("de-en", "raw", 0.5, None, None, None, None, None, 1),
-        ("en-de", "facet", 0.8, "raw", 0.5, 0.2, 0.4, stands, 2),
+        ("en-de", "facet", 0.8, "raw", 0.5, 0.2, 0.4, True, 2),
+        ("en-es", "facet", 0.8, "raw", 0.5, 0.2, 0.4, False, 2),
     ]
 
 

@@ -29,7 +29,7 @@ def drawn_utterances(n=60):
         yield utterance(str(name), " ".join(words), " ".join(tags))
 
 
-def test_ceilings_equal_a_loop_over_sources(warehouse):
+def test_ceilings_equal_a_loop_over_sources_and_templates_those_of_the_tasks(warehouse):
     utterances = list(drawn_utterances())
     targets = [{"source_utterance_id": row["utterance_id"], "target_index": index}
                for row in utterances[10:] for index in range(2)]  # fmt: skip
@@ -43,11 +43,6 @@ def test_ceilings_equal_a_loop_over_sources(warehouse):
         assert row[column] == pytest.approx(np.mean([1 / copies[template] for template in of_source]))
     assert row["told_apart"] == pytest.approx(np.mean([Counter(templates)[template] == 1 for template in templates]))
     assert row["ceiling_without_types"] < row["ceiling"] < 1
-
-
-def test_the_template_of_an_utterance_equals_that_of_the_tasks(warehouse):
-    utterances = list(drawn_utterances())
-    warehouse.build(utterances=utterances, template_pairs=[], rankings=[])
     expected = {row["utterance_id"]: " ".join(template_and_values(row["tokens"], row["slot_tags"])[0])
                 for row in utterances}  # fmt: skip
     assert dict(warehouse.rows("select utterance_id, typed_template from parts.templates")) == expected

@@ -41,9 +41,10 @@ LATE = {
     **{"method": "dream", "encoder": "minilm", "partition": "en-de", "state": "failed", "waits": False},
 }  # fmt: skip
 SUSPICIOUS = {
-    "metrics_are_current": {"metrics": [{}, {"n": 99, "metric": "map"}], "asset_state": [LATE]},
-    "evaluated_languages_known": {"metrics": [{"evaluated_on": "en-fr"}], "utterances": [{}]},
-    "derived_utterances_known": {"template_pairs": [{"source_utterance_id": "9"}], "utterances": [{}]},
+    "metrics": [{}, {"n": 99, "metric": "map"}, {"evaluated_on": "en-fr", "trained_on": "en-fr"}],
+    "asset_state": [LATE],
+    "template_pairs": [{"source_utterance_id": "9"}],
+    "utterances": [{}, {"language": "de"}],
 }
 
 
@@ -59,11 +60,11 @@ def test_error_checks_count_offending_rows_and_prevent_publication(warehouse):
     assert not warehouse.path.exists()
 
 
-@pytest.mark.parametrize("check", SUSPICIOUS)
-def test_a_check_of_severity_warning_is_reported(warehouse, check):
-    reported = [result for result in warehouse.build(**SUSPICIOUS[check]).checks if result.offending]
-    assert [(result.name, result.severity, result.offending, len(result.sample)) for result in reported] == [
-        (check, "warning", 1, 1)
+def test_a_check_of_severity_warning_is_reported(warehouse):
+    reported = [result for result in warehouse.build(**SUSPICIOUS).checks if result.offending]
+    names = ("derived_utterances_known", "evaluated_languages_known", "metrics_are_current")
+    assert sorted((result.name, result.severity, result.offending, len(result.sample)) for result in reported) == [
+        (name, "warning", 1, 1) for name in names
     ]
 
 

@@ -87,11 +87,12 @@ BOARDS = {
 }
 
 
-@pytest.mark.parametrize(("metrics", "columns", "rows"), BOARDS.values(), ids=BOARDS)
-def test_the_leaderboard(warehouse, metrics, columns, rows):
-    warehouse.build(metrics=metrics)
-    shown = warehouse.rows(f"select {columns} from leaderboard")
-    assert (sorted(shown, key=str) if "distinct" in columns else shown) == rows
+def test_the_leaderboard(warehouse):
+    """Each board has a data set of its own."""
+    warehouse.build(metrics=[row | {"dataset": name} for name, (metrics, *_) in BOARDS.items() for row in metrics])
+    for name, (_, columns, rows) in BOARDS.items():
+        shown = warehouse.rows(f"select {columns} from leaderboard where dataset = '{name}'")
+        assert (sorted(shown, key=str) if "distinct" in columns else shown) == rows, name
 
 
 def test_a_user_task_can_declare_lower_is_better(warehouse):
