@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -53,6 +54,7 @@ SOURCES = {
 CORE = sorted(name for name in SOURCES if name.split(".")[0] == "disent_core")
 
 
+@cache
 def tree(name: str) -> ast.Module:
     return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
 

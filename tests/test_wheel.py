@@ -65,20 +65,15 @@ def test_a_new_project_runs_from_an_installed_package(run, site, tmp_path):
     assert contents(site) == before
 
 
-def test_a_project_is_written_into_an_empty_folder_only(run, tmp_path):
+def test_a_project_on_massive_downloads_to_its_own_folder_and_is_written_into_an_empty_one_only(run, tmp_path):
     (tmp_path / "mine").mkdir()
-    assert run("init", ".", folder=tmp_path / "mine").returncode == 0
-    assert (tmp_path / "mine" / "disent.toml").is_file()
-    again = run("init", "mine")
-    assert again.returncode == 2
-    assert again.stderr == "disent: mine: this is not an empty folder. Name a new one\n"
-
-
-def test_a_project_on_massive_downloads_to_its_own_folder(run, tmp_path):
-    assert run("init", "mine", "--real").returncode == 0
+    assert run("init", ".", "--real", folder=tmp_path / "mine").returncode == 0
     text = (tmp_path / "mine" / "disent.toml").read_text(encoding="utf-8")
     assert 'path = "data/real/massive/' in text
     assert "../" not in text
+    again = run("init", "mine")
+    assert again.returncode == 2
+    assert again.stderr == "disent: mine: this is not an empty folder. Name a new one\n"
 
 
 def test_a_command_without_its_extra_names_it(run, tmp_path):

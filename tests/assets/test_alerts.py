@@ -62,20 +62,21 @@ def test_the_alert_of_a_failed_run_names_step_partition_error_and_link(webhook):
 DIED = "its process has died; the end of its log says how"
 
 
-@pytest.mark.parametrize(("error", "tags", "reason"), [
-    ("its queue is full", {}, "its queue is full"),
-    (None, {}, DIED),
-    (None, {"dagster/will_retry": "true"}, f"{DIED}. It will be started once more"),
-])  # fmt: skip
-def test_the_alert_of_a_failed_run_without_failed_steps_names_the_reason(webhook, error, tags, reason):
+RETRIED = {"dagster/will_retry": "true"}
+
+
+def test_the_alert_of_a_failed_run_without_failed_steps_names_the_reason(webhook):
+    loaded = definitions(webhook, None)
     with dg.DagsterInstance.ephemeral() as instance:
-        run = dg.DagsterRun("refresh", status=dg.DagsterRunStatus.STARTED, tags=tags)
-        instance.add_run(run)
-        instance.report_run_failed(run, error)
-        (entry,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
-        evaluated(definitions(webhook, None), instance, run, entry.dagster_event)
-    (message,) = webhook.messages
-    assert (message["failures"][0]["error"], message["link"]) == (reason, None)
+        for error, tags in (("its queue is full", {}), (None, {}), (None, RETRIED)):
+            run = dg.DagsterRun("refresh", status=dg.DagsterRunStatus.STARTED, tags=tags)
+            instance.add_run(run)
+            instance.report_run_failed(run, error)
+            (entry,) = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.RUN_FAILURE)
+            evaluated(loaded, instance, run, entry.dagster_event)
+    reasons = ("its queue is full", DIED, f"{DIED}. It will be started once more")
+    assert [message["failures"][0]["error"] for message in webhook.messages] == [*reasons]
+    assert {message["link"] for message in webhook.messages} == {None}
 
 
 def test_the_error_of_a_refusing_webhook_hides_its_address(webhook):
@@ -85,25 +86,13 @@ def test_the_error_of_a_refusing_webhook_hides_its_address(webhook):
     assert "secret" not in "".join(map(str, (raised.value, raised.value.__cause__)))
 
 
-@pytest.mark.parametrize("address", ["", "http://127.0.0.1:9/x", "https://example.org/hook?key=1"])
-def test_the_alert_address_comes_from_the_environment(address):
-    assert run_settings({"DISENT_ALERTS": address}).alerts == (address or None)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "file:///etc/passwd",
-        "example.org/hook",
-        "http:///hook",
-        "http://[/hook",
-        "https://host:0/",
-        "https://host:port/",
-    ],
-)
-def test_an_invalid_alert_address_is_refused_and_not_shown(address):
-    with pytest.raises(ConfigError, match=r"^DISENT_ALERTS must be an address that begins with http:// or https://$"):
-        run_settings({"DISENT_ALERTS": address})
+def test_the_alert_address_comes_from_the_environment_and_an_invalid_one_is_refused_and_not_shown():
+    for address in ("", "https://example.org/hook?key=1"):
+        assert run_settings({"DISENT_ALERTS": address}).alerts == (address or None)
+    refused = r"^DISENT_ALERTS must be an address that begins with http:// or https://$"
+    for address in ("file:///etc/passwd", "http:///hook", "http://[/hook", "https://host:0/", "https://host:port/"):
+        with pytest.raises(ConfigError, match=refused):
+            run_settings({"DISENT_ALERTS": address})
 
 
 @pytest.mark.parametrize("tags", [{}, FACE])

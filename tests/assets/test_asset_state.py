@@ -65,23 +65,18 @@ def build(workspace: Workspace) -> None:
 STALE = "select method, why_stale from {schema}metrics where is_stale"
 
 
-@pytest.mark.parametrize("schema", ["", "main."])
-def test_disent_queries_read_current_states_and_other_clients_those_of_the_last_run(workspace, record, schema):
+def test_disent_queries_read_current_states_and_other_clients_those_of_the_last_run(workspace, record):
     record(metrics_of("raw", "fresh"), metrics_of("dream", "stale", "a table has changed"))
     build(workspace)
     record(metrics_of("raw", "fresh", is_settled=False), metrics_of("dream", "fresh"))
-    stale = query(workspace.warehouse, STALE.format(schema=schema)).to_pylist()
-    assert stale == [{"method": "raw", "why_stale": "waits"}]
-    states = query(workspace.warehouse, f"select state from {schema}asset_state").to_pylist()
-    assert states == [{"state": "fresh"}] * 2
-    assert opened(workspace, STALE.format(schema=schema)) == [("dream", "stale: a table has changed")]
-
-
-@pytest.mark.parametrize("statement", ["show tables", "Show all tables;", "describe"])
-def test_a_relation_recorded_after_the_build_is_listed_once(workspace, record, statement):
-    record(metrics_of("raw", "fresh"))
-    build(workspace)
-    assert query(workspace.warehouse, statement)["name"].to_pylist().count("asset_state") == 1
+    for schema in ("", "main."):
+        stale = query(workspace.warehouse, STALE.format(schema=schema)).to_pylist()
+        assert stale == [{"method": "raw", "why_stale": "waits"}]
+        states = query(workspace.warehouse, f"select state from {schema}asset_state").to_pylist()
+        assert states == [{"state": "fresh"}] * 2
+        assert opened(workspace, STALE.format(schema=schema)) == [("dream", "stale: a table has changed")]
+    for statement in ("show tables", "Show all tables;", "describe"):
+        assert query(workspace.warehouse, statement)["name"].to_pylist().count("asset_state") == 1
 
 
 def test_times_recorded_outside_the_warehouse_have_no_time_zone(workspace, record):
@@ -120,19 +115,17 @@ def test_leaderboard_and_best_show_staleness_and_as_of_date(workspace, record):
     assert best == ("raw", "dream", True, MADE)
 
 
-@pytest.mark.parametrize("partition", ["en-ja", "named"])
-def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_their_languages(
-    workspace, record, partition
-):
-    record(State("evaluation/toy/raw_metrics", partition, "failed", ("line 3",), False))
+def test_numbers_of_an_untrained_method_are_stale_only_if_the_partition_has_their_languages(workspace, record):
     places = ("en-de", "en-ja", "ja-en", "ja", "de", "de+en+ja")
     named = [{"training_set": "named", "pairs": ["en-ja"], "languages": ["en", "ja"]}]
     rows = [METRIC | {"method": "raw", "trained_on": "", "evaluated_on": place} for place in places]
     inputs = {"metrics": rows_table(rows, "metrics"), "asset_state": read_run_table(workspace, ASSET_STATE)}
     inputs["training_sets"] = rows_table(named, "training_sets")
     build_warehouse(inputs, SQL, workspace.warehouse)
-    stale = query(workspace.warehouse, "select evaluated_on from metrics where is_stale order by all").to_pylist()
-    assert [row["evaluated_on"] for row in stale] == ["en-ja", "ja", "ja-en"]
+    for partition in ("en-ja", "named"):
+        record(State("evaluation/toy/raw_metrics", partition, "failed", ("line 3",), False))
+        stale = query(workspace.warehouse, "select evaluated_on from metrics where is_stale order by all")
+        assert stale["evaluated_on"].to_pylist() == ["en-ja", "ja", "ja-en"]
 
 
 COMPARED, DATABASE = "evaluation/toy/toy_comparisons", "warehouse/database"
@@ -147,17 +140,18 @@ OUTDATED = {
 OTHER = ("evaluation/toys/comparisons: its content has changed", "corpora/utterances [de]: its content has changed")
 
 
-@pytest.mark.parametrize("reader", OUTDATED.values(), ids=OUTDATED)
-def test_numbers_are_stale_if_the_warehouse_is_older_than_their_tables(workspace, record, reader):
+def test_numbers_are_stale_if_the_warehouse_is_older_than_their_tables(workspace, record):
     fresh = metrics_of("raw", "fresh"), metrics_of("dream", "fresh")
     record(*fresh, State(DATABASE, None, "stale", OTHER, False))
     build(workspace)
     assert query(workspace.warehouse, "from metrics where is_stale").num_rows == 0
-    record(*fresh, reader)
-    (row,) = query(workspace.warehouse, "select distinct why_stale, count() as n from metrics group by all").to_pylist()
-    assert row == {"why_stale": "the warehouse may be older than this table", "n": 2}
-    for view in ("leaderboard", "headline"):
-        assert query(workspace.warehouse, f"from {view} where is_stale").num_rows == 2
+    reasons = "select distinct why_stale, count() as n from metrics group by all"
+    for why, reader in OUTDATED.items():
+        record(*fresh, reader)
+        (row,) = query(workspace.warehouse, reasons).to_pylist()
+        assert row == {"why_stale": "the warehouse may be older than this table", "n": 2}, why
+        for view in ("leaderboard", "headline"):
+            assert query(workspace.warehouse, f"from {view} where is_stale").num_rows == 2, why
 
 
 def test_without_a_record_the_table_of_states_is_empty(workspace):

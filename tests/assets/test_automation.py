@@ -45,7 +45,7 @@ def test_the_signature_depends_on_keys_partitions_and_code_version():
     assert len({first, *map(definitions_signature, others)}) == 3
 
 
-@pytest.mark.parametrize("wrong", ["spark", "processes:", "processes:0", "processes:-1", "processes:x", "ray:2"])
+@pytest.mark.parametrize("wrong", ["spark", "processes:", "processes:0", "processes:x", "ray:2"])
 def test_an_unknown_shard_backend_is_refused(wrong):
     with pytest.raises(ConfigError, match=f"DISENT_SHARDS must be one of .*, got '{wrong}'"):
         shard_backend({"DISENT_SHARDS": wrong})
@@ -58,7 +58,7 @@ def test_the_shard_backend_defaults_to_the_one_of_the_profile(profile, usual):
         assert shard_backend({"DISENT_PROFILE": profile, "DISENT_SHARDS": named}) == engine
 
 
-@pytest.mark.parametrize("workers", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("workers", ["0", "two"])
 def test_an_invalid_number_of_workers_is_refused(workers):
     with pytest.raises(ConfigError, match="DISENT_WORKERS"):
         run_settings({"DISENT_WORKERS": workers})

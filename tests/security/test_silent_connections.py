@@ -46,11 +46,15 @@ def serve(app: Starlette) -> Iterator[int]:
             thread.join()
 
 
+@pytest.fixture(scope="module")
+def index() -> disent.Index:
+    return disent.Index.of(["wake me up at nine", "play some jazz"])
+
+
 @pytest.fixture
-def port(monkeypatch) -> Iterator[int]:
+def port(monkeypatch, index) -> Iterator[int]:
     monkeypatch.setattr(module, "REQUEST_SECONDS", DEADLINE)
     monkeypatch.setattr(module, "MOST_CONNECTIONS", MOST)
-    index = disent.Index.of(["wake me up at nine", "play some jazz"])
     yield from serve(application(index, {}))
 
 
@@ -81,10 +85,10 @@ def is_closed(connection: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.parametrize("case", HALF)
-def test_a_request_that_does_not_end_is_closed(port, case):
-    with opened(port, HALF[case]) as connection:
-        assert is_closed(connection)
+def test_a_request_that_does_not_end_is_closed(port):
+    with ExitStack() as held:
+        waiting = {case: held.enter_context(opened(port, sent)) for case, sent in HALF.items()}
+        assert [case for case, connection in waiting.items() if not is_closed(connection)] == []
 
 
 def test_trickling_bytes_do_not_extend_the_request_timeout(port):
@@ -113,9 +117,8 @@ def test_connections_of_one_client_do_not_evict_those_of_another(port):
         assert modest.recv(1 << 16).startswith(b"HTTP/1.1 200")
 
 
-def test_requests_of_one_client_leave_room_for_another(monkeypatch):
-    index, free, asked = disent.Index.of(["wake me up at nine", "play some jazz"]), threading.Event(), []
-    search_each = index.search_each
+def test_requests_of_one_client_leave_room_for_another(monkeypatch, index):
+    free, asked, search_each = threading.Event(), [], index.search_each
 
     def slow(queries, *arguments, **options):
         asked.extend(query for query in queries if query[:6] in ("greedy", "modest"))  # others measure the noise
@@ -147,7 +150,7 @@ def test_a_connection_awaiting_its_answer_is_not_evicted(monkeypatch):
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
 
     def slow(request: Request) -> PlainTextResponse:
-        time.sleep(2)
+        time.sleep(1)
         return PlainTextResponse("done")
 
     for port in serve(Starlette(routes=[Route("/", slow)])):
