@@ -11,7 +11,6 @@ import pytest
 from toy_steps import listening
 from worlds import corpus, encoder, experiment
 
-from disent_assets.definitions import build
 from disent_assets.lineage.corpus_versions import record_of
 from disent_assets.lineage.refresh import OF_JOB, OF_STEPS, automated, load_error
 from disent_assets.settings.environment import RunSettings
@@ -22,6 +21,18 @@ from disent_core.lineage.workspace import Workspace
 
 WARN = dg.AssetCheckSeverity.WARN
 CONFIG = corpus("sample", path="corpus") + encoder("own") + experiment()
+
+
+def load(workspace: Workspace) -> dg.Definitions:
+    """Two assets stand for a hundred: as these, they have a partition for each language and each training set."""
+    config = workspace.config
+    names = {"utterances": config.utterance_languages, "metrics": config.experiment.pairs}
+    return dg.Definitions(
+        assets=[
+            dg.AssetSpec(name, partitions_def=dg.StaticPartitionsDefinition([*of_name]))
+            for name, of_name in names.items()
+        ]
+    )
 
 
 class Project:
@@ -44,7 +55,7 @@ class Project:
     def load(self, started: str = "") -> None:
         self.workspace = Workspace(load_config(self.folder / "disent.toml"), self.folder / "home")
         settings = RunSettings("in_process", self.ui, started=started)
-        self.repository = automated(build, self.workspace, settings).get_repository_def()
+        self.repository = automated(load, self.workspace, settings).get_repository_def()
 
     def look(self) -> tuple[list[str], int]:
         """One tick: partitions with new content, recorded as the daemon records them, and the requested runs."""
