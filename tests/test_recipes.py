@@ -11,7 +11,6 @@ from disent_assets.cli import main
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
-RECIPES = sorted(path for path in DEPLOY.iterdir() if path.is_dir())
 COMPOSE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text(encoding="utf-8"))
 SERVICES = COMPOSE["services"]
 VALUES = yaml.safe_load((DEPLOY / "helm/values.yaml").read_text(encoding="utf-8"))
@@ -47,12 +46,6 @@ def test_the_settings_of_dagster_are_those_of_the_profiles_with_postgres():
     profiles = ROOT / "disent_assets/settings/profiles"
     of_code = "".join((profiles / name).read_text(encoding="utf-8") for name in ("dagster.yaml", "postgres.yaml"))
     assert (DEPLOY / "compose/dagster.yaml").read_text(encoding="utf-8") == of_code
-
-
-def test_every_recipe_has_a_page_that_names_its_files():
-    for recipe in RECIPES:
-        page = (recipe / "README.md").read_text(encoding="utf-8")
-        assert [path.name for path in recipe.iterdir() if path.name != "README.md" and path.name not in page] == []
 
 
 # --- the image --------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 from starlette.testclient import TestClient
 from static_models import static_model
 
-from disent_assets.web.listening import is_shared
 from disent_assets.web.request_guard import refusal
 from disent_assets.web.search_page.app import (
     KINDS,
@@ -277,12 +276,6 @@ def test_a_shared_page_accepts_only_configured_names_and_its_address_as_host(sha
 def test_the_page_lets_other_machines_in_if_it_is_shared():
     assert client(at="192.0.2.1").get("/").status_code == 403
     assert client(shared="192.0.2.1", at="192.0.2.1").get("/").status_code == 200
-
-
-@pytest.mark.parametrize(("host", "shared"), [("127.0.0.1", False), ("::1", False), ("localhost", False),
-                                              ("0.0.0.0", True), ("::", True), ("wall.example", True)])  # fmt: skip
-def test_a_host_beyond_this_machine_is_known(host, shared):
-    assert is_shared(host) is shared
 
 
 def test_a_taken_port_is_one_clear_line():

@@ -39,7 +39,8 @@ def run(*arguments: object, **environment: str) -> Result:
 
 
 @pytest.mark.parametrize(("host", "token", "is_warned"), [
-    ("127.0.0.1", None, False), ("0.0.0.0", None, True), ("0.0.0.0", TOKEN, False),
+    ("127.0.0.1", None, False), ("::1", None, False), ("localhost", None, False),
+    ("0.0.0.0", None, True), ("::", None, True), ("wall.example", None, True), ("0.0.0.0", TOKEN, False),
 ])  # fmt: skip
 def test_sharing_without_a_login_warns(index, served, host, token, is_warned):
     result = run(index, "--host", host, **({} if token is None else {"DISENT_SERVE_TOKEN": token}))

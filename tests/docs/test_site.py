@@ -101,13 +101,6 @@ def test_a_page_states_its_version(tmp_path):
     assert re.search(r">disent \d+\.\d+\.\d+( and later changes)?\. Made with", (tmp_path / "page.html").read_text())
 
 
-def test_indentation_is_stripped_outside_code(tmp_path):
-    code = '<pre>if x:\n<span class="w">    </span>y\n\n    z</pre>'
-    site(tmp_path, page=f"<p>\n      a\n\n   b</p>\n    {code}")
-    finish(tmp_path)
-    assert "<p>\na\nb</p>\n<pre>if x:\n    y\n\n    z</pre>" in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 def test_a_split_page_keeps_its_content_and_links_its_parts():
     whole = "# Use\n\nfirst\n\n## A head\n\nsecond\n\n## Search\n\nthird\n"
     first, second = cut("docs/use.md", whole).values()

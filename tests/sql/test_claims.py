@@ -120,15 +120,10 @@ LEAK = Cell(0.0045, 0.0047, 0.002, 0.002, n=2974)
 EQUAL = Cell(0.5, 0.5, 0.05, 0.05, paired=(0.0, 1.0), n=100)
 BETTER, WORSE = replace(ABOVE, left=0.7), replace(BELOW, left=0.3)
 AVERAGE = {"low": 0.0, "over": "average"}
-VERDICTS = {
+VERDICTS = {  # an example of each rule; `twin` draws hundreds
     "a difference above": ([ABOVE], {"low": 0.0}, "held"),
     "a difference below": ([BELOW], {"low": 0.0}, "not held"),
-    "a difference that its intervals do not settle": ([LEVEL], {"low": 0.0}, "undecided"),
-    "something is below, and is not": ([ABOVE], {"high": 0.0}, "not held"),
-    "something is below, and is": ([BELOW], {"high": 0.0}, "held"),
-    "something is below, perhaps": ([LEVEL], {"high": 0.0}, "undecided"),
     "the paired test decides where there is one": ([CLOSE], {"low": 0.0}, "held"),
-    "the paired test leaves it open": ([replace(CLOSE, paired=(0.002, 0.2))], {"low": 0.0}, "undecided"),
     **{
         f"the same within a point needs an interval inside of the point: {by}": (
             [replace(ABOVE, left=0.5 + by, paired=(0.002, 0.5))], SAME, verdict,
@@ -136,12 +131,8 @@ VERDICTS = {
         for by, verdict in ((0.0, "held"), (0.009, "undecided"), (0.05, "not held"), (-0.05, "not held"))
     },
     "a ratio": ([Cell(0.05, 0.2)], LOSS, "held"),
-    "a ratio above": ([Cell(0.19, 0.2)], LOSS, "not held"),
-    "a ratio that its intervals do not settle": ([Cell(0.095, 0.2)], LOSS, "undecided"),
     "a ratio of a base below zero has no premise": ([Cell(-0.06, -0.08)], LOSS, "premise absent"),
-    "a ratio of a base that is not above zero has no premise": ([Cell(-0.06, 0.01)], LOSS, "premise absent"),
     "a leak too small to be cut has no premise": ([LEAK], {**LOSS, "premise_low": 0.02}, "premise absent"),
-    "a leak that was cut": ([replace(LEAK, right=0.05)], {**LOSS, "premise_low": 0.02}, "held"),
     **{
         f"what a method loses needs a method above the encoder, which is at {premise}": (
             [replace(BELOW, left=0.1, premise=premise)], {**LOSS, "has_premise": True}, verdict,
@@ -151,10 +142,7 @@ VERDICTS = {
     "equal items do not make a difference certain": ([EQUAL], SAME, "undecided"),
     "many equal items do": ([replace(EQUAL, n=1000)], SAME, "held"),
     "most cells and none against it": (on([ABOVE, ABOVE, LEVEL]), {"low": 0.0}, "held"),
-    "half of the cells": (on([ABOVE, LEVEL]), {"low": 0.0}, "undecided"),
     "most cells and one against it": (on([ABOVE, ABOVE, BELOW]), {"low": 0.0}, "undecided"),
-    "most cells against it and none for it": (on([BELOW, BELOW, LEVEL]), {"low": 0.0}, "not held"),
-    "most cells against it and one for it": (on([BELOW, BELOW, ABOVE]), {"low": 0.0}, "undecided"),
     "an average may have cells against it": (on([BETTER, BELOW]), AVERAGE, "held"),
     "an average below may have cells for it": (on([WORSE, ABOVE]), AVERAGE, "not held"),
     "cells that agree do not narrow the interval of their average": (on([Cell(0.53, 0.5)] * 20), AVERAGE, "undecided"),

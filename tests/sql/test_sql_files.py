@@ -24,13 +24,6 @@ def test_every_query_opens_with_its_grain_just_what_it_reads_and_units():
         assert set(re.findall(r"\b[a-z]+\.[a-z_0-9]+\b", lines[1])) == references(text), name
 
 
-def test_queries_are_lower_case_without_create():
-    for name, text in QUERIES.items():
-        code = re.sub(r"'[^']*'", "''", re.sub(r"--[^\n]*", "", text))
-        assert not re.search(r"\bcreate\b", code), name
-        assert code == code.lower(), name
-
-
 def test_the_template_is_filled_in_for_every_paper_table_that_has_columns():
     assert len(PAPERS) == sum(row["labels"] is not None for row in PUBLISHED["paper_tables"].to_pylist()) == 27
     assert [name for name, text in PAPERS.items() if "$" in text] == []
@@ -39,13 +32,6 @@ def test_the_template_is_filled_in_for_every_paper_table_that_has_columns():
 def test_every_table_of_values_is_described_beside_it():
     readme = (SQL / "published/README.md").read_text()
     assert [name for name in PUBLISHED if name != "published_metrics" and f"\n| `{name}.csv` | " not in readme] == []
-
-
-def test_every_check_states_its_severity_and_exclusions():
-    for path in (SQL / "checks").glob("*.sql"):
-        lines = path.read_text().splitlines()
-        assert lines[3] in ("-- severity: error", "-- severity: warning"), path
-        assert lines[4].startswith("-- excludes: "), path
 
 
 def test_loaded_tables_have_the_columns_of_their_schema_in_order(published):
