@@ -14,22 +14,47 @@ from disent_core.encoders import ENCODER_KINDS, encoder_kind, name_of_kind
 from disent_core.errors import ConfigError
 
 pytestmark = pytest.mark.end_to_end
+UNCHANGED = {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
 
 
-def test_a_kind_is_made_encodes_and_is_measured(copied, monkeypatch):
+KINDS = """name = "letters"
+kind = "toy"
+letters = 6
+
+[[encoders]]
+name = "none"
+kind = "words"
+dim = 64
+"""
+METHODS = """[methods.lexicon]
+encoders = ["none"]
+epochs = 1
+
+[methods.dream]
+encoders = ["letters"]
+"""
+
+
+def test_a_kind_of_a_module_and_hashed_words_are_made_and_measured_and_a_saved_head_embeds(fresh, monkeypatch):
     monkeypatch.setitem(ENCODER_KINDS, "toy", "toy_kind:ToyConfig")
-    copied.configure(SCRATCH, 'name = "letters"\nkind = "toy"\nletters = 6\n')
-    copied.only("raw", "dream")
-    copied.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
-    assert "missing embeddings/letters/letters_encoder" in copied.disent("status").stdout
-    first = copied.materialize()
-    assert first["encoded"] > 0
-    assert (copied.workspace.encoder("letters") / "letters.txt").is_file()
-    assert copied.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
-    assert copied.ask("select kind, settings from encoders") == [
+    fresh.configure(SCRATCH, KINDS)
+    fresh.only("raw", "dream", "lexicon")
+    fresh.configure("[methods.dream]\n", METHODS)
+    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
+    assert "missing embeddings/letters/letters_encoder" in fresh.disent("status").stdout
+    assert fresh.materialize()["encoded"] > 0
+    assert (fresh.workspace.encoder("letters") / "letters.txt").is_file()
+    assert fresh.materialize() | {"up_to_date": 0} == UNCHANGED
+    assert fresh.ask("select kind, settings from encoders where kind = 'toy'") == [
         {"kind": "toy", "settings": '{"letters": 6, "name": "letters"}'}
     ]
-    assert {row["method"] for row in copied.ask("select method from metrics")} == {"raw", "dream"}
+    measured = "select distinct method, kind, encoder_saw from metrics join encoders using (encoder)"
+    rows = fresh.ask(f"{measured} where kind = 'words' order by all")
+    assert rows == [{"method": name, "kind": "words", "encoder_saw": "nothing"} for name in ("lexicon", "raw")]
+    rows = fresh.ask(f"{measured} where kind = 'toy' order by all")
+    assert [row["method"] for row in rows] == ["dream", "raw"]
+    head = disent.load(fresh.home / "heads" / "none" / "lexicon" / "en-de.safetensors", device="cpu")
+    assert head.encode(["wake me up"], "template").shape == (1, 256)
 
 
 def test_an_encoder_kind_can_be_named_by_its_class():
@@ -43,22 +68,6 @@ def test_the_error_of_an_unknown_encoder_kind_lists_the_known_ones(fresh):
         with pytest.raises(ConfigError, match=rf"disent.toml:\d+: encoders.0..kind: .*{problem}"):
             fresh.workspace  # noqa: B018 - reads the configuration
         fresh.configure(f'kind = "{kind}"', 'kind = "scratch"')
-
-
-def test_raw_and_lexicon_are_made_and_measured_on_hashed_words_and_the_saved_head_embeds(fresh):
-    fresh.configure(SCRATCH, 'name = "none"\nkind = "words"\ndim = 64\n')
-    fresh.only("raw", "lexicon")
-    fresh.configure("[evaluation]", '[evaluation]\ntasks = ["crosslingual_retrieval"]')
-    fresh.configure("[methods.dream]\nmax_epochs = 6", "[methods.lexicon]\nepochs = 1")
-    first = fresh.materialize()
-    assert first["encoded"] > 0
-    assert fresh.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
-    rows = fresh.ask(
-        "select distinct method, kind, encoder_saw from metrics join encoders using (encoder) order by all"
-    )
-    assert rows == [{"method": name, "kind": "words", "encoder_saw": "nothing"} for name in ("lexicon", "raw")]
-    head = disent.load(fresh.home / "heads" / "none" / "lexicon" / "en-de.safetensors", device="cpu")
-    assert head.encode(["wake me up"], "template").shape == (1, 256)
 
 
 # --- vectors made elsewhere ---
@@ -98,7 +107,7 @@ def test_imported_vectors_reach_the_leaderboard_and_grow_with_the_texts_that_are
     pq.write_table(embed(texts), project.folder / "vectors" / "all.parquet")
     first = project.materialize()
     assert first["encoded"] == len(texts)
-    assert project.materialize() | {"up_to_date": 0} == {"made": 0, "up_to_date": 0, "encoded": 0, "steps": 0}
+    assert project.materialize() | {"up_to_date": 0} == UNCHANGED
     rows = project.ask("select distinct method, trained_on from metrics order by all")
     assert [(row["method"], row["trained_on"]) for row in rows] == [
         ("centered", "en-de"), ("dream", "en-de"), ("emu", "en-de"), ("raw", ""),
