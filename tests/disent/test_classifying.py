@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from static_models import static_model
 
 from disent import Classifier, load
@@ -260,43 +259,6 @@ def test_scikit_learn_tools_accept_a_classifier():
     check_is_fitted(pipeline)
 
 
-def _numbers(texts: list[str]) -> np.ndarray:
-    return np.array([np.fromstring(text, sep=" ") for text in texts])
-
-
-class OfMatrices(ClassifierMixin, BaseEstimator):
-    """The classifier on rows of numbers, written as texts that a model reads: scikit-learn's checks have no texts."""
-
-    def __init__(self, C: float = 10.0) -> None:
-        self.C = C
-
-    def fit(self, X, y):
-        X, y = validate_data(self, X, y)
-        check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError("Classifier can't train when only one class is present")
-        self.classifier_ = Classifier(_numbers, C=self.C).fit(self._texts(X), numbers)
-        return self
-
-    def predict(self, X):
-        check_is_fitted(self)
-        return self.classes_[self.classifier_.predict(self._texts(validate_data(self, X, reset=False)))]
-
-    def predict_proba(self, X):
-        check_is_fitted(self)
-        return self.classifier_.predict_proba(self._texts(validate_data(self, X, reset=False)))
-
-    @staticmethod
-    def _texts(X) -> list[str]:
-        return [" ".join(map(repr, row.tolist())) for row in np.asarray(X, dtype=np.float64)]
-
-
-@estimator_checks.parametrize_with_checks([OfMatrices()])
-def test_scikit_learns_checks_of_classifiers_pass_on_numbers_that_are_written_as_texts(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.parametrize(
     "check",
     [
@@ -310,5 +272,5 @@ def test_scikit_learns_checks_of_classifiers_pass_on_numbers_that_are_written_as
     ],
 )
 def test_scikit_learn_checks_without_data_pass(check):
-    """All others give rows of numbers, which are no texts: they run on `OfMatrices`."""
+    """All others give rows of numbers, which are no texts."""
     check("Classifier", Classifier(Words()))

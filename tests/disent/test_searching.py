@@ -17,8 +17,6 @@ from disent import extras
 from disent import index as index_module
 from disent_assets.cli import main
 from disent_core.errors import CorpusError, EncoderError, TableError, TrainingError
-from disent_core.static_model import StaticModel
-from disent_core.text import text_key
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -115,13 +113,6 @@ def test_template_search_finds_equal_shapes_and_residual_search_equal_values(ind
     assert {hit.text.split()[1] for hit in by_residual} == {"jazz"}
 
 
-def test_a_hit_has_text_language_score_row_and_key(index):
-    hit = index.search("wake jazz")[0]
-    assert hit == ("wake jazz", "en", pytest.approx(1, abs=1e-6), 1, text_key("wake jazz"))
-    assert (index.texts[hit.row], index.languages[hit.row]) == (hit.text, hit.language)
-    assert len(index) == len(index.texts) == len(index.languages) == 11
-
-
 def test_hits_are_by_score_and_then_by_row_and_several_queries_have_those_that_each_has_alone(index):
     queries = ["wake jazz", "turn kitchen", "nothing"]
     assert index.search(queries, "residual", 4) == [index.search(query, "residual", 4) for query in queries]
@@ -136,19 +127,6 @@ def test_a_search_by_several_embeddings_encodes_once_and_has_the_hits_of_each(in
     monkeypatch.setattr(Trained, "embed", lambda self, texts, seed: encoded.append(texts) or embed(self, texts, seed))
     assert index.search_each(queries, by, 4, except_same_text=True) == expected
     assert encoded == [queries]
-
-
-@pytest.mark.parametrize(
-    ("request_", "texts"),
-    [
-        ({"language": "en", "other_language": True}, {"wake nine", "halt zimmer"}),
-        ({"only_language": "de"}, {"wake nine", "halt zimmer"}),
-        ({"except_same_text": True}, {*TEXTS, "halt zimmer"} - {"wake nine"}),
-    ],
-)
-def test_hits_can_be_filtered_by_language_and_exclude_the_query(index, request_, texts):
-    hits = index.search("wake nine", k=99, **request_)
-    assert ({hit.text for hit in hits}, len(hits)) == (texts, len(texts))
 
 
 @pytest.mark.parametrize(
@@ -292,12 +270,6 @@ def test_an_unknown_option_of_a_search_is_refused(index):
         index.search("wake", same_text=True)
 
 
-def test_shape_and_values_are_the_template_and_the_residual(index):
-    for alias, name in (("shape", "template"), ("values", "residual")):
-        assert index.search("wake jazz", alias) == index.search("wake jazz", name)
-    assert list(index.search_each(["wake"], ["shape", "residual"])) == ["shape", "residual"]
-
-
 # --- in memory --------------------------------------------------------------------------------------------
 
 
@@ -386,16 +358,6 @@ def test_one_call_search_ranks_texts_by_cosine(static):
     assert [len(hits) for hits in disent.search(["a", "b"], TEXTS, model=static)] == [9, 9]
 
 
-def test_an_index_on_disk_is_made_and_opened_with_a_static_model(static, tmp_path):
-    index = disent.Index.build(tmp_path / "index", static, TEXTS, language="en")
-    assert index.head_title == "toy, de, en"
-    opened = disent.Index.open(tmp_path / "index")
-    assert opened.search(["wake jazz", "play"], "values", 5) == disent.Index.of(
-        TEXTS, static, language="en"
-    ).search(["wake jazz", "play"], "values", 5)  # fmt: skip
-    assert isinstance(opened.model, StaticModel)
-
-
 def test_the_vectors_of_an_index_are_those_of_its_texts_scaled_to_norm_1(static, tmp_path):
     texts = [f"text {number}" for number in range(5)]
     expected = static.encode(texts, "shape")
@@ -448,16 +410,16 @@ def test_numpy_and_safetensors_suffice_to_search():
     assert ran.stdout.splitlines() == ["weck mich um neun", "spiel jazz"]
 
 
-WITHOUT_TORCH = """
+BASE_AND_CLI = """
 import sys
-sys.modules |= dict.fromkeys(["torch", "transformers", "tokenizers"])
+sys.modules |= dict.fromkeys({absent})
 from disent_assets.cli import main
 for arguments in {commands!r}:
     main(arguments, standalone_mode=False)
 """
 
 
-def test_embed_index_search_and_check_run_without_torch(tmp_path):
+def test_embed_index_search_and_check_run_without_the_extras_train_and_lineage(tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text(
         "weck mich um neun\nspiel etwas jazz\nerinnere mich um neun\nweck mich um neun\n", encoding="utf-8"
@@ -469,7 +431,8 @@ def test_embed_index_search_and_check_run_without_torch(tmp_path):
         ["search", str(tmp_path / "index"), "wake me at ten", "--by", "shape", "-k", "1", "--format", "csv"],
         ["check", "small"],
     ]
-    code = WITHOUT_TORCH.format(commands=commands)
+    absent = sorted({"torch", "transformers", "tokenizers", "polars", "scipy"} | extras.LINEAGE)
+    code = BASE_AND_CLI.format(absent=absent, commands=commands)
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     embedded, indexed, again, _, hit, checked, *_ = ran.stdout.splitlines()
     assert embedded.endswith("out.npy: 4 texts, template")
