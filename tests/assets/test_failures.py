@@ -18,7 +18,7 @@ from disent_assets.cli.group import Command
 from disent_assets.lineage import factory
 from disent_assets.lineage.factory import step_asset
 from disent_assets.lineage.metadata import user_errors
-from disent_assets.run.error_messages import place_of, with_asset
+from disent_assets.run.error_messages import with_asset
 from disent_assets.run.plan import steps_of
 from disent_assets.run.step import compute
 from disent_assets.settings.environment import open_workspace
@@ -42,13 +42,6 @@ def test_an_unexpected_error_is_shown_with_the_place_of_the_user_s_code():
     assert message.startswith("json.decoder.JSONDecodeError: Expecting value")
     assert f"({__file__}:{of_user.__code__.co_firstlineno + 1}, in of_user)" in message
     assert message.endswith("For the traceback run disent --debug materialize")
-
-
-def test_the_place_of_an_error_is_the_innermost_frame_outside_libraries():
-    with pytest.raises(ValueError, match="Expecting") as raised:
-        json.loads("no json")
-    assert str(place_of(raised.value)).startswith(f"{__file__}:")
-    assert place_of(ValueError()) is None
 
 
 def test_a_failed_check_is_described_with_its_asset_condition_and_figures():

@@ -130,7 +130,3 @@ def test_different_keys_have_different_step_names(keys):
     names = {step_name(key) for key in keys}
     assert len(names) == 2
     assert all(re.fullmatch(r"[A-Za-z0-9_]+", name) for name in names)
-
-
-def test_a_plain_key_is_legible_in_the_name_of_its_step():
-    assert step_name(["heads", "xlm_roberta", "fmda_head"]) == "heads__xlm_roberta__fmda_head"

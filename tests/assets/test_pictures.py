@@ -5,8 +5,7 @@ import re
 import pytest
 from PIL import Image
 
-from disent_assets.lineage.metadata import literal, markdown_table, materialized, pictures
-from disent_core.lineage.result import StepResult
+from disent_assets.lineage.metadata import literal, markdown_table, pictures
 from disent_core.report.style import figure, png_made_of
 
 
@@ -60,10 +59,6 @@ def test_a_picture_is_shown_in_a_width_that_fits_and_opens_in_full(show):
     assert widths == [880, 460]
 
 
-def test_a_picture_can_be_found_without_a_server(show, tmp_path):
-    assert show("a")[1]["pictures"].value == str(tmp_path / "head")
-
-
 def test_a_small_picture_that_is_missing_is_made_from_the_full_one(show, drawn):
     path, _ = show("a")
     small = path.with_name("curve.small.png")
@@ -85,12 +80,6 @@ def test_a_table_is_cut_to_what_the_ui_shows_without_a_click():
     assert 900 < len(long) < 1000
     shown = int(re.search(r"\(the first (\d+) of 100\)", long)[1])
     assert long.count("direction") == shown
-
-
-def test_pictures_come_first_and_tables_last():
-    result = StepResult(rows=1, content="a", is_reused=False, figures={"table": [{"row": 1}], "figure": 0.5})
-    metadata = materialized(["stage", "asset"], result, {"picture": "shown"}).metadata
-    assert [name for name in metadata if "/" not in name] == ["picture", "figure", "recomputed", "table"]
 
 
 def test_a_picture_that_can_no_longer_be_drawn_is_removed(show):

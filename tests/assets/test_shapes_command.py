@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -14,7 +13,6 @@ import disent
 from disent_assets.cli import main
 from disent_assets.web.shapes_page import render
 from disent_core.shapes import shapes
-from disent_core.static_model import StaticModel
 
 LOG = ["wake me up at nine", "wake me up at six am", "weck mich um acht auf", "play some jazz", "play some rock music"]
 
@@ -106,9 +104,3 @@ def test_the_tutorial_block_prints_the_output_shown_below_it(capsys):
     exec(block, {})
     shown = re.findall(r"^    # (\d.*)$", block, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == shown
-
-
-def test_a_model_without_a_shape_is_refused():
-    whole = StaticModel.of_table([], np.zeros((0, 8)), parts={"whole": 8}, seed=1)
-    with pytest.raises(ValueError, match="no embedding 'shape'; choose one of meaning, whole"):
-        disent.shapes(LOG, whole)

@@ -1,9 +1,7 @@
 """The share of a step is that of the products of a part of it that runs again, times the rest of the step."""
 
-import sys
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 import torch
 
@@ -89,17 +87,3 @@ def test_products_are_counted_and_timed_even_with_packed_weights():
         layer(torch.randn(8, 32).bfloat16())
     assert recorded.counts.total() == 1
     assert recorded.seconds_alone() > 0
-
-
-def test_the_dearest_steps_of_the_pattern_come_first_with_their_share(monkeypatch, capsys):
-    rows = [step("heads", partition="en-de"), step("heads", processor_seconds=9.0, partition=None), step("corpora")]
-    known = {8.0: 2.0, 9.0: None}
-    monkeypatch.setattr(costs, "open_workspace", lambda: WORKSPACE)
-    monkeypatch.setattr(costs, "read_run_table", lambda *of: pa.Table.from_pylist(rows))
-    monkeypatch.setattr(costs, "products", lambda workspace, row: known[row["processor_seconds"]])
-    monkeypatch.setattr(sys, "argv", ["costs", "--only", "heads/*"])
-    costs.main()
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "| `heads/toy`  | 9.0 |  |  | 2 |",
-        "| `heads/toy` en-de | 8.0 | 2.0 | 0.25 | 2 |",
-    ]

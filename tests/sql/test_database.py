@@ -15,7 +15,6 @@ from made_warehouses import write_rows
 from disent.query import attach_warehouse, query
 from disent_assets.cli.output.tables import render
 from disent_assets.warehouse.build import INPUTS, build_warehouse
-from disent_assets.warehouse.sql_files import references
 from disent_core.errors import DisentError, StorageError, TableError
 
 SQL = Path(__file__).parents[2] / "sql"
@@ -163,11 +162,6 @@ def test_wrong_published_values_are_refused(warehouse, tmp_path, file, old, new,
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(TableError, match=problem):
         warehouse.build(tmp_path / "whole")
-
-
-def test_references_are_the_relations_after_from_and_join():
-    sql = "-- from x.comment\nselect a.b from main.c\nleft join corpora.d as e using (f)"
-    assert references(sql) == {"main.c", "corpora.d"}
 
 
 def test_relation_names_are_unique_and_main_has_no_intermediate_ones(published):

@@ -50,11 +50,6 @@ def test_every_description_line_is_used(published):
     assert [line for line in LINES if line not in used] == []
 
 
-def test_a_comment_says_what_a_row_is_and_in_which_units(published):
-    (row,) = published.ask("select comment from duckdb_views() where schema_name = 'main' and view_name = 'metrics'")
-    assert row["comment"].startswith("A row is one number, of one seed or (seed null) aggregated over seeds. Units")
-
-
 def test_the_most_specific_description_is_preferred():
     lines = [Description(*line, text="") for line in (("*", "n"), ("m*", "n"), ("mine", "*"), ("mine", "n"))]
     for place in range(len(lines)):

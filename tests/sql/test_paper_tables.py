@@ -229,20 +229,6 @@ def test_mixture_models_have_a_separate_row_and_other_pairs_are_not_compared(war
     assert (row["training"], row["en_de_measured"], row["en_de_published"]) == ("en-de+en-es", 0.5, None)
 
 
-def test_fmda_table_2_shows_the_paper_where_nothing_is_measured(published):
-    columns = "method, embedding, en_de_published, ja_en_published"
-    assert published.rows(f"select {columns} from fmda_table2") == [
-        ("raw", "sentence", 0.182, 0.037),
-        ("dream", "meaning", 0.550, 0.359),
-        ("fmda", "meaning", 0.594, 0.380),
-        ("fmda", "template", 0.583, 0.371),
-        ("fmda", "residual", 0.283, 0.075),
-    ]
-    rows = published.ask("from fmda_table2")
-    unmeasured = [name for name in rows[0] if name.endswith(("_measured", "_difference"))]
-    assert {row[name] for row in rows for name in unmeasured} == {None}
-
-
 def test_the_untrained_encoder_fills_every_training_pair_of_fmda_table_3(warehouse):
     warehouse.build(metrics=[{**RAW, "task": "template_retrieval", "evaluated_on": "en"}])
     (row,) = warehouse.ask("select * from fmda_table3 where method = 'raw'")

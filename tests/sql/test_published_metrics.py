@@ -58,29 +58,6 @@ def test_printed_percentages_are_kept(published):
         assert row["value"] == pytest.approx(float(json.loads(row["settings"])["printed"]) / 100, abs=1e-12)
 
 
-FMDA_T2 = "paper = 'fmda' and \"table\" = 'T2' and n = 2974 and embedding in ('meaning', 'sentence') and "
-
-
-@pytest.mark.parametrize(
-    ("where", "value"),
-    [
-        (FMDA_T2 + "method = 'fmda' and evaluated_on = 'en-de'", 0.594),
-        (FMDA_T2 + "method = 'fmda' and evaluated_on = 'de-en'", 0.605),
-        (FMDA_T2 + "method = 'raw' and evaluated_on = 'en-de'", 0.182),
-        (FMDA_T2 + "method = 'dream' and evaluated_on = 'en-de'", 0.550),
-        (FMDA_T2 + "method = 'fmda' and evaluated_on = 'ja-en'", 0.380),
-        ("paper = 'fmda' and method = 'fmda-contrast' and evaluated_on = 'en-de'", 0.241),
-        ("paper = 'fmda' and method = 'fmda_two_stage' and evaluated_on = 'en' and embedding = 'template'", 0.811),
-        ("paper = 'dream' and method = 'dream-meaning' and encoder = 'mbert'", 0.008),
-        ("paper = 'oracle' and \"table\" = 'T10' and method = 'dream_oracle' and encoder = 'infoxlm' "
-         "and evaluated_on = 'en-de' and embedding = 'meaning'", 0.4955),
-        ("paper = 'twosl' and task = 'ner' and method = 'twosl' and evaluated_on = 'yor'", 0.4538),
-    ],
-)  # fmt: skip
-def test_single_cells_are_found_by_their_names_as_printed(published, where, value):
-    assert published.rows(f"select value from published_metrics where {where}") == [(value,)]
-
-
 def test_the_method_vocabulary_is_the_registry_plus_published_variants(published):
     named = {row["method"]: row["is_trained"] for row in published.ask("select method, is_trained from parts.methods")}
     for name in methods.METHODS:

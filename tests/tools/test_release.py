@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.quick import MOST_FILES, OF_SQL, imported_modules, selected
+from tools.quick import MOST_FILES, OF_SQL, selected
 from tools.release import check_tag, checksums, notes, packed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,8 +94,3 @@ def test_a_changed_test_selects_itself_and_a_page_selects_none():
     assert selected([test], TESTS) == [test]
     assert selected([Path("docs/use.md")], TESTS) == []
     assert [test.as_posix() for test in selected([Path("sql/views/best.sql")], TESTS)] == [*OF_SQL]
-
-
-def test_imports_inside_functions_count():
-    source = "def f():\n    from a.b import c\n    import d.e"
-    assert set(imported_modules(source)) == {"a.b", "a.b.c", "d.e"}
