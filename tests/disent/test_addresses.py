@@ -234,10 +234,7 @@ def test_commands_accept_a_model_url_with_its_checksum(site, files, tmp_path):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (
-            ["embed", "{texts}", "out.npy", "--head", "{url}"],
-            "its checksum. Pass --sha256 DIGEST, the checksum its",
-        ),
+        (["embed", "{texts}", "out.npy", "--head", "{url}"], "its checksum. Pass --sha256 DIGEST, the checksum its"),
         (["check", "{url}"], "it is downloaded only with its checksum"),
         (["embed", "{texts}", "out.npy", "--head", "small", "--sha256", "0" * 64], "--sha256 is the checksum of"),
         (["check", "{texts}", "--sha256", "0" * 64], "--sha256 is the checksum of an archive at a URL"),

@@ -45,17 +45,6 @@ def test_a_truncated_line_fails_with_its_place_and_keeps_all_results(copied):
     assert copied.materialize("group:corpora", "--partition", "de")["made"] == 0
 
 
-def test_an_utterance_without_partner_fails_naming_it(copied):
-    rows = copied.utterances("de-DE")
-    copied.write("de-DE", rows[1:])
-    copied.materialize("group:corpora or group:negatives or group:targets", "--partition", "de")
-    result = copied.disent("materialize", "key:targets/aligned_pairs", "--partition", "en-de")
-    assert result.exit_code == 1
-    message = complaint(result)
-    assert "1 of 120 ids of en have no partner among the 119 of de" in message
-    assert f"e.g. {rows[0]['id']}. " in message
-
-
 def test_a_step_without_its_inputs_fails_naming_the_table_to_make(fresh):
     result = fresh.disent("materialize", "key:targets/masked_utterances", "--partition", "en")
     assert result.exit_code == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import disent
-from disent_core.errors import EncoderError, TrainingError
+from disent_core.errors import EncoderError
 
 pytestmark = pytest.mark.end_to_end
 
@@ -59,13 +59,6 @@ def test_one_text_gives_one_vector_similarity_is_the_cosine_and_other_embeddings
     monkeypatch.setattr("disent_core.progress.PATIENCE", 0)
     model.encode(TEXTS * 8, progress=True)
     assert "32/32" in capsys.readouterr().err
-
-
-def test_heads_of_a_moved_results_folder_load_and_missing_files_are_errors(finished, copied, tmp_path):
-    before = disent.load(head_file(finished, "dream")).encode(TEXTS)
-    np.testing.assert_array_equal(disent.load(head_file(copied, "dream")).encode(TEXTS), before)
-    with pytest.raises(TrainingError, match="there is no such file"):
-        disent.load(tmp_path / "none.safetensors")
 
 
 def test_a_missing_or_changed_encoder_is_refused_and_can_be_passed(copied, tmp_path):

@@ -5,7 +5,7 @@ import re
 from ast import literal_eval
 
 import pytest
-from tutorials import PAGES, Reader, missing
+from tutorials import PAGES, Reader
 
 import disent
 from disent_core.errors import TrainingError
@@ -30,11 +30,6 @@ def test_the_corpus_tutorial_trains_a_head(reader):
 @pytest.mark.parametrize("page", sorted({path.name for path in PAGES.glob("*.md")} - {"corpus.md", "shapes.md"}))
 def test_the_other_tutorials_run_on_the_results_of_the_first(reader, page):
     reader.read(page)
-
-
-def test_missing_command_output_is_detected():
-    assert missing("facet  80 [55, 93]\nraw", "facet 7 [5,  9.5]\nraws") == ["raw"]
-    assert missing("facet  80 [55, 93]", "\nfacet 7    [5, 9.5]") == []
 
 
 def test_the_python_of_the_readme_gives_the_shown_figures(root):
