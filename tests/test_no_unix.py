@@ -37,9 +37,12 @@ def table(tmp_path_factory):
 MAIN = "from disent_assets.cli import main\nmain({}, standalone_mode=False)\n"
 
 
-def test_a_model_is_trained_loaded_and_searched_and_classifies(tmp_path, table):
+def test_a_lineage_is_made_and_a_model_is_trained_loaded_and_searched_and_classifies(tmp_path, table):
     code = (
-        MAIN.format(["train", str(table), "mine"])
+        MAIN.format(["init", "project", "--from", str(table)])
+        + "import os\nos.environ |= {'DISENT_CONFIG': 'project/disent.toml', 'DISENT_HOME': 'project/data'}\n"
+        + MAIN.format(["materialize", "corpora"])
+        + MAIN.format(["train", str(table), "mine"])
         + """
 import disent
 model = disent.load("mine")
@@ -146,10 +149,3 @@ def test_unix_only_features_fail_with_one_clear_line(tmp_path):
     assert "`disent dev` needs Linux or macOS" in without_unix(tmp_path, MAIN.format(["dev"]), fails=True)
     code = "from disent_assets.run.workers import Processes\nProcesses(None, 2, None)"
     assert "several workers need Linux or macOS" in without_unix(tmp_path, code, fails=True)
-
-
-def test_a_lineage_is_made_on_this_machine(tmp_path, table):
-    code = MAIN.format(["init", "project", "--from", str(table)])
-    code += "import os\nos.environ |= {'DISENT_CONFIG': 'project/disent.toml', 'DISENT_HOME': 'project/data'}\n"
-    code += MAIN.format(["materialize", "corpora"])
-    without_unix(tmp_path, code)
