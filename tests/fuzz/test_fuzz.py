@@ -2,14 +2,12 @@
 
 import contextlib
 import logging
-import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from disent_core.errors import DisentError
-from harness.fuzz.mutate import bytes_only, mutated
 from harness.fuzz.run import inputs, try_inputs, write
 from harness.fuzz.targets import MASSIVE, TARGETS
 
@@ -28,7 +26,7 @@ def quiet():
 def test_original_files_are_valid_and_mutated_ones_are_read_or_refused(tmp_path, name):
     write(TARGETS[name].files, tmp_path / "as they are")
     TARGETS[name].read(tmp_path / "as they are")
-    count = 200 if name in HEADS else 60
+    count = 100 if name in HEADS else 60
     assert try_inputs(TARGETS[name], tmp_path / "in", 1, range(1, 1 + count)).failures == {}
 
 
@@ -87,9 +85,3 @@ def test_a_failure_is_reported_with_its_place(tmp_path):
     target = TARGETS["massive"]
     result = try_inputs(type(target)(name="massive", files=MASSIVE, read=broken), tmp_path / "in", 0, range(3))
     assert result.failures == {"KeyError at ": "0"}
-
-
-def test_mutations_change_files():
-    rng = random.Random(0)
-    assert sum(mutated(MASSIVE, rng) != MASSIVE for _ in range(100)) > 90
-    assert sum(bytes_only(b"abc", rng) != b"abc" for _ in range(100)) > 80
