@@ -32,8 +32,7 @@ import os
 from typing import TYPE_CHECKING
 
 from disent.classifier import Classifier
-from disent.index import Hit, Index, SearchRequest, search
-from disent.log_shapes import shapes
+from disent.index import Hit, Index, SearchRequest, search, shapes
 from disent.model import Model, ModelInfo, load, models
 from disent.run import Head, HeadName, Run, open
 from disent.training import Measured, Trained, train

@@ -1,4 +1,4 @@
-"""Search texts by the embeddings of a model: by shape (template), values (residual) or meaning."""
+"""Search texts by shape (template), values (residual) or meaning, by the embeddings of a model; group them by shape."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from disent_core.search.memory import MemoryIndex
     from disent_core.search.stored import StoredIndex
     from disent_core.search.texts import Text
+    from disent_core.shapes import Shape
     from disent_core.static_model import StaticModel
 
     AnyModel = Model | StaticModel
@@ -422,6 +423,40 @@ def search(
 @cache
 def _small() -> "StaticModel":
     return load()
+
+
+def shapes(
+    texts: Iterable[str],
+    model: Any = None,
+    *,
+    earlier: Iterable[str] | None = None,
+    threshold: float | None = None,
+    show_progress: bool = False,
+) -> "list[Shape]":
+    """Group texts of one or several languages by their shape, as patterns with proposed slots.
+
+    Args:
+        texts: the texts of a log; repeated texts count.
+        model: what `load` returns, or a name or path for it; None: the model `small`.
+        earlier: texts of an earlier log, to tell new shapes from known ones; both logs are grouped together.
+        threshold: least mean cosine of shapes at which wordings share a group; None: 0.7.
+        show_progress: show on stderr how many texts are encoded, and the time left.
+
+    Returns:
+        The groups, the largest first; see `disent_core.shapes`.
+
+    Raises:
+        ValueError: if the model has no shape, a text is not a string, or the threshold is out of range.
+    """
+    from disent_core.shapes import THRESHOLD, shapes
+
+    loaded = opened(model)
+
+    def encode(listed: Sequence[str]) -> "np.ndarray":
+        return loaded.encode(listed, "shape", normalize=True, show_progress=show_progress)
+
+    known = None if earlier is None else listed_texts(earlier)
+    return shapes(listed_texts(texts), encode, earlier=known, threshold=THRESHOLD if threshold is None else threshold)
 
 
 # --- models ---

@@ -2,14 +2,17 @@
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from string import hexdigits
 from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
+from urllib.parse import urlsplit
 
 from disent.extras import needing_extra
-from disent.home import expanded
+from disent.home import cache_folder, expanded
 from disent_core.embedding_names import ByEmbedding, asked_name, is_vectors, plain_word, require_no_name
-from disent_core.errors import DamagedError, TrainingError, commas, located
+from disent_core.errors import CorpusError, DamagedError, TrainingError, commas, located
 from disent_core.progress import text_bar
 from disent_core.registry import nearest
 from disent_core.text import listed_texts, require_batch_size
@@ -32,6 +35,8 @@ ENTRY_POINTS = "disent.models"
 """Entry point group by which wheels provide models: the name, and the package that is the model's folder."""
 SMALL = "small"
 """Name of the model that `load()` opens."""
+HEAD_RECORD = "disent_head.json"
+"""File that marks the folder of a head written by `disent export`."""
 
 
 class ModelInfo(NamedTuple):
@@ -149,8 +154,6 @@ def load(
         ModuleNotFoundError: if it is a head and a library for it is not installed; the message names the extra.
     """
     if isinstance(path, str) and "://" in path:
-        from disent.downloaded import downloaded
-
         unpacked = downloaded(path, sha256)
         try:
             return load(unpacked, seed=seed, device=device, encoder=encoder, methods=methods)
@@ -201,7 +204,7 @@ def require_model(path: Path) -> None:
     for name, (what, remedy) in _OTHERS.items():
         if (path / name).is_file():
             raise TrainingError(located(path, None, f"this is {what}, not a model", remedy))
-    if (path / RECORD).is_file() and not (path / "disent_head.json").is_file():
+    if (path / RECORD).is_file() and not (path / HEAD_RECORD).is_file():
         read_header(path)  # says what is wrong with the record of a static model
 
 
@@ -253,6 +256,59 @@ def load_head(
     if encoder is not None:
         raise ValueError(f"{path} has its own encoder; leave encoder= out")
     return Model(open_folder(path, device=device, allowed=methods), seed)
+
+
+def downloaded(url: str, sha256: str | None) -> Path:
+    """Return the folder of the model in an archive; download the archive unless an earlier call has unpacked it.
+
+    Raises:
+        ValueError: if there is no checksum, or the URL is neither http nor https.
+        DamagedError: if the archive can't be downloaded or unpacked, has another checksum, or has no model.
+    """
+    with needing_extra("cli"):  # for the locks of Windows
+        from disent_core.storage.archives import ArchiveError, unpack
+        from disent_core.storage.download import fetch, file_name, shown
+        from disent_core.storage.files import locked, replacing_folder
+
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ValueError(f"{shown(url)} can't be loaded; give an https:// URL, or download it and give its folder")
+    file_name(url)
+    if sha256 is None or len(sha256) != 64 or not set(sha256) <= set(hexdigits):
+        what = "it is downloaded only with its checksum" if sha256 is None else "a SHA-256 has 64 hexadecimal digits"
+        remedy = "Pass disent.load(..., sha256=) the checksum its publisher states; `sha256sum FILE` prints a file's"
+        raise ValueError(located(shown(url), None, what, remedy))
+    folder = cache_folder() / "models" / sha256.lower()
+    archive = folder.with_suffix(".archive")
+    with locked(folder):
+        with suppress(LookupError):
+            return _model_in(folder)
+        try:
+            fetch(url, archive, sha256=sha256)
+            with replacing_folder(folder) as temporary:
+                temporary.mkdir()
+                unpack(archive, temporary)
+                _model_in(temporary)
+        except CorpusError as error:
+            raise DamagedError(str(error)) from error
+        except (ArchiveError, LookupError) as error:
+            remedy = "The file has the given checksum: ask whoever gave you the address for the right one"
+            raise DamagedError(located(shown(url), None, str(error), remedy)) from error
+        finally:
+            archive.unlink(missing_ok=True)
+        return _model_in(folder)
+
+
+def _model_in(folder: Path) -> Path:
+    """Return the outermost model folder inside a folder; raise LookupError unless there is exactly one."""
+    from disent_core.static_folder import RECORD
+
+    records = (RECORD, HEAD_RECORD)
+    inside = {path.parent for name in records for path in folder.rglob(name)}
+    least = min((len(path.parts) for path in inside), default=0)
+    outermost = [path for path in inside if len(path.parts) == least]
+    if len(outermost) != 1:
+        raise LookupError(f"expected one model folder, with {' or '.join(records)}; found {len(outermost) or 'none'}")
+    return outermost.pop()
 
 
 class Model:

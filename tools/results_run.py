@@ -14,7 +14,7 @@ from disent_assets.definitions import build
 from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.progress import duration
 from disent_assets.run.runner import expected_seconds, fresh_runs, recorded_seconds, usable_cores
-from disent_assets.run.status import find_states
+from disent_assets.run.steps import find_states
 from disent_assets.run.stopping import stoppable
 from disent_assets.settings.environment import environment_of
 from disent_core.config.checks import absent_corpora

@@ -8,10 +8,9 @@ import click
 from disent.home import home_folder
 from disent_assets.cli.group import main
 from disent_assets.cli.queries import Style, format_option, print_table
-from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, open_to_look, open_workspace
 from disent_core.report import TITLE
-from disent_core.text import printable
+from disent_core.text import counted, printable
 
 
 @main.command()
@@ -23,7 +22,7 @@ def status(show_all: bool, check: bool, style: Style) -> None:
 
     The formats csv, json and markdown list every partition, with the columns of asset_state.
     """
-    from disent_assets.run.status import find_states, record_states, summary
+    from disent_assets.run.steps import find_states, record_states, summary
     from disent_assets.settings.results_folder import is_read_only, open_for_work
     from disent_assets.warehouse.refresh import state_rows
     from disent_core.lineage.head_spec import without_mates
@@ -66,7 +65,7 @@ def publish(folder: Path, *, texts: bool) -> None:
 
     FOLDER is written as a whole, or left as it was. It has the schemas `main` and `papers`, with each view as a table.
     """
-    from disent_assets.warehouse.publish import publish
+    from disent_assets.warehouse.build import publish
     from disent_assets.warehouse.sql_files import require_same_sql
 
     warehouse = home_folder() / "warehouse.duckdb"

@@ -13,9 +13,8 @@ import click
 
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import Style, format_option, print_table
-from disent_assets.counted import counted
 from disent_core.errors import DamagedError, located
-from disent_core.text import printable
+from disent_core.text import counted, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,10 +231,8 @@ def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
     MODEL is a folder, a name from disent models, or the URL of an archive (https://HOST/x.tar.gz) with --sha256.
     Without a signature, anyone who changes the folder can also rewrite its record.
     """
-
-    from disent.downloaded import downloaded
     from disent.home import expanded
-    from disent.model import require_model, static_folder
+    from disent.model import downloaded, require_model, static_folder
     from disent_core.export.checking import SIGNATURE, check_folder, signer_of
 
     sha256 = checksum(folder)

@@ -1,6 +1,8 @@
 """The command that groups the texts of a log by shape."""
 
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from disent.model import SMALL
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import Style, format_option, print_table
 from disent_assets.cli.search import HEAD_HELP, SHA256, input_file, open_model
-from disent_assets.counted import counted
+from disent_core.text import counted
 
 if TYPE_CHECKING:
     from disent_core.shapes import Shape, Wording
@@ -101,8 +103,6 @@ def shapes(
         if hidden := " and ".join(counted(count, noun) for noun, count in cut.items() if count):
             click.echo(f"not shown: {hidden}; --format csv has all")
     if page is not None:
-        from disent_assets.web.shapes_page import render
-
         page.write_text(render(listed_shapes, Path(texts).name), encoding="utf-8")
         click.echo(short(page.resolve()), err=True)
 
@@ -136,3 +136,15 @@ def _values(values: dict[str, int]) -> str:
     listed = list(values.items())
     shown = ", ".join(value if count == 1 else f"{value} ({count})" for value, count in listed[:_VALUES])
     return shown + (f", {len(listed) - _VALUES} more" if len(listed) > _VALUES else "")
+
+
+def render(shapes: "Sequence[Shape]", title: str) -> str:
+    """Return the shapes as one self-contained HTML file, new ones marked; the template escapes every text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    page = Environment(loader=PackageLoader("disent_assets.web", "."), autoescape=True, undefined=StrictUndefined)
+    page.globals["counted"] = counted
+    texts = sum(shape.count for shape in shapes)
+    style = Markup((files("disent_assets.web") / "wordings.css").read_text(encoding="utf-8"))
+    return page.get_template("shapes.html.j2").render(shapes=shapes, title=title, texts=texts, style=style)

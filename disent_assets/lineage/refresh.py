@@ -29,9 +29,8 @@ from disent_assets.run.error_messages import failure_of_steps
 from disent_assets.run.plan import StepRun, plan, steps_of
 from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
-from disent_assets.run.status import find_states, forget_versions, observed_contents, record_states
 from disent_assets.run.step import DATA_VERSION, compute, evaluation, log_news, news
-from disent_assets.run.steps import command, steps_in
+from disent_assets.run.steps import command, find_states, forget_versions, observed_contents, record_states, steps_in
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
 from disent_assets.warehouse.refresh import newest_refresh, read_build, update_states

@@ -10,9 +10,8 @@ from typing import Any
 
 import dagster as dg
 
-from disent_assets.lineage.code_references import file_reference
 from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name, sql_descriptions, table_column
-from disent_assets.lineage.metadata import check_result, check_spec
+from disent_assets.lineage.metadata import check_result, check_spec, file_reference
 from disent_assets.run.step import Event, evaluation
 from disent_assets.run.steps import steps_in
 from disent_assets.settings.environment import SQL

@@ -5,7 +5,7 @@ import pytest
 from worlds import corpus, encoder, experiment
 
 from disent_assets.lineage.factory import step_asset
-from disent_assets.run.status import find_states
+from disent_assets.run.steps import find_states
 from disent_core.lineage.steps import DOWNLOADS, steps
 from disent_core.lineage.workspace import Workspace
 

@@ -11,8 +11,8 @@ from worlds import corpus, encoder, experiment, section
 
 from disent.home import PROJECT
 from disent_assets.definitions import build
-from disent_assets.lineage.code_references import code_references
 from disent_assets.lineage.factory import step_name
+from disent_assets.lineage.metadata import code_references
 from disent_assets.run.steps import BUILD
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.refresh import code_version, refresh_warehouse, warehouse_checks

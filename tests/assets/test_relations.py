@@ -10,9 +10,8 @@ from disent_assets.definitions import build
 from disent_assets.lineage import relations
 from disent_assets.lineage.relations import relation_key, shown_relations
 from disent_assets.run.plan import STAGES, plan, steps_of
-from disent_assets.run.status import find_states
 from disent_assets.run.step import compute, log_news
-from disent_assets.run.steps import steps_in
+from disent_assets.run.steps import find_states, steps_in
 from disent_assets.warehouse.refresh import refresh_warehouse
 from disent_core.config.load import load_config
 from disent_core.lineage.steps import DATABASE

@@ -13,7 +13,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 import disent
-from disent_assets.web.search_page import shapes as shapes_module
+from disent_assets.web.listening import Busy, Turns
+from disent_assets.web.search_page import app as shapes_module
 from disent_assets.web.search_page.api import (
     ENDPOINTS,
     LONGEST,
@@ -23,9 +24,7 @@ from disent_assets.web.search_page.api import (
     MOST_TEXTS,
     PUBLIC,
 )
-from disent_assets.web.search_page.app import application
-from disent_assets.web.search_page.shapes import index_shapes
-from disent_assets.web.turns import Busy, Turns
+from disent_assets.web.search_page.app import application, index_shapes
 from disent_core.search.noise import MADE_UP, made_up
 
 TIMES = ("six", "seven", "eight", "nine", "ten")
@@ -390,8 +389,8 @@ def test_a_self_refreshing_page_is_shown_while_shapes_are_computed(index, monkey
 
 
 def test_shapes_of_a_large_index_use_an_even_sample_without_long_texts(monkeypatch):
-    monkeypatch.setattr(shapes_module, "MOST_TEXTS", 6)
-    monkeypatch.setattr(shapes_module, "MOST_SHOWN", 1)
+    monkeypatch.setattr(shapes_module, "MOST_GROUPED", 6)
+    monkeypatch.setattr(shapes_module, "MOST_SHAPES", 1)
     long = "wake me up at " + "very " * 100 + "late"
     summary = index_shapes(disent.Index.of([*TEXTS[:8], long, *TEXTS[8:], "play  some rock"]))
     assert summary.texts == 5  # each second text but the long one

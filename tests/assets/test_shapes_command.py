@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import disent
 from disent_assets.cli import main
-from disent_assets.web.shapes_page import render
+from disent_assets.cli.shapes import render
 from disent_core.shapes import shapes
 
 LOG = ["wake me up at nine", "wake me up at six am", "weck mich um acht auf", "play some jazz", "play some rock music"]

@@ -24,7 +24,7 @@ from disent_assets.lineage.metadata import pictures
 from disent_assets.lineage.refresh import OF_STEPS, newest_by_hand
 from disent_assets.run.costs import read_run_table
 from disent_assets.run.plan import plan, steps_of
-from disent_assets.run.status import find_states
+from disent_assets.run.steps import find_states
 from disent_assets.settings.instance import FACE, home_tag, used
 from disent_assets.settings.results_folder import claim
 from disent_core.config.load import load_config

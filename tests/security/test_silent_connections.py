@@ -15,10 +15,9 @@ from starlette.routing import Route
 
 import disent
 from disent_assets.web import listening as module
-from disent_assets.web.listening import BoundedProtocol, listening, server
+from disent_assets.web.listening import BoundedProtocol, Turns, listening, server
 from disent_assets.web.search_page.api import MOST_BYTES
 from disent_assets.web.search_page.app import application
-from disent_assets.web.turns import Turns
 
 DEADLINE, MOST = 2.0, 10
 HALF = {

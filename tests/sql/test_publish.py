@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from made_warehouses import Warehouse
 
-from disent_assets.warehouse import publish as module
-from disent_assets.warehouse.publish import FILE, publish
+from disent_assets.warehouse import build as module
+from disent_assets.warehouse.build import FILE, publish
 
 RELATIONS = ("leaderboard", "case_studies", "catalogue", "corpora.utterances")
 
@@ -51,7 +51,7 @@ def test_an_error_leaves_the_last_folder_and_no_other(built, tmp_path, monkeypat
     def fail(*_):
         raise RuntimeError("stopped")
 
-    monkeypatch.setattr(module, "_comment", fail)
+    monkeypatch.setattr(module, "_copy_comments", fail)
     with pytest.raises(RuntimeError, match="stopped"):
         publish(built.path, tmp_path / "shared")
     assert {path.name: path.read_bytes() for path in (tmp_path / "shared").iterdir()} == before

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from made_warehouses import Warehouse
 
-from disent_assets.warehouse.publish import publish
+from disent_assets.warehouse.build import publish
 
 SECTION = re.compile(r"## For others\n(.*?)\n## ", re.DOTALL)
 WINS = {"dream": 1}

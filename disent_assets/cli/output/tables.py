@@ -16,8 +16,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from disent_assets.counted import counted
-from disent_core.text import printable
+from disent_core.text import counted, printable
 
 Style = Literal["table", "csv", "json", "markdown"]
 

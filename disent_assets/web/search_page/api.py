@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from disent.index import needed_languages
-from disent_assets.web.turns import MOST_WAITING, RETRY_SECONDS, Busy, Turns
+from disent_assets.web.listening import MOST_WAITING, RETRY_SECONDS, Busy, Turns
 from disent_core import version
 from disent_core.embedding_names import plain_word
 from disent_core.errors import DisentError, EncoderError, shortened

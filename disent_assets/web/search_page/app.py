@@ -3,12 +3,14 @@
 `/shapes` shows the shapes of the texts; the module `api` answers programs. The pages have no scripts.
 """
 
+import asyncio
 import base64
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from itertools import groupby
 from operator import itemgetter
@@ -24,8 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from disent.index import is_without_slots
-from disent_assets.counted import counted
-from disent_assets.web.listening import is_shared, serve
+from disent_assets.web.listening import Turns, is_shared, serve
 from disent_assets.web.request_guard import Guard, Login
 from disent_assets.web.search_page.api import (
     ERRORS,
@@ -38,14 +39,15 @@ from disent_assets.web.search_page.api import (
     predictions,
     refused,
 )
-from disent_assets.web.search_page.shapes import LONGEST as LONGEST_OF_SHAPES
-from disent_assets.web.search_page.shapes import LazyShapes
-from disent_assets.web.turns import Turns
 from disent_core.embedding_names import plain_word, without_slots
 from disent_core.errors import DisentError
 from disent_core.search.noise import written_apart
+from disent_core.shapes import Shape, compared, shapes
+from disent_core.text import counted
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from disent import Classifier, Hit, Index
 
 OTHERS = "-"  # stands for answers in other languages than the sentence's
@@ -169,6 +171,78 @@ def pieces(text: str, sentence: str) -> list[tuple[str, bool]]:
     return [("".join(part for part, _ in run), is_shared) for is_shared, run in runs]
 
 
+# --- shapes ------------------------------------------------------------------------------------------------
+
+MOST_GROUPED = 5_000
+"""Most texts to group: the work grows with their square."""
+LONGEST_GROUPED = 300  # characters of a grouped text; aligning two texts takes time in the product of their words
+MOST_SHAPES = 100
+PATIENCE_SECONDS = 2.0
+"""How long a request waits before the answer that the shapes are not ready yet."""
+
+
+@dataclass(frozen=True)
+class IndexShapes:
+    """Shapes of an index.
+
+    Attributes:
+        shapes: of at least two texts each, the largest first, at most `MOST_SHAPES`.
+        more: number of further such shapes.
+        alone: number of texts whose shape no other text has.
+        texts: number of grouped texts.
+    """
+
+    shapes: tuple[Shape, ...]
+    more: int
+    alone: int
+    texts: int
+
+
+class LazyShapes:
+    """Groups the texts of an index once, in a thread, while searches go on."""
+
+    def __init__(self, index: "Index") -> None:
+        self.index = index
+        self.is_possible = "template" in index.embeddings
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="shapes")
+
+    @cached_property
+    def _grouped(self) -> "Future[IndexShapes]":
+        return self._thread.submit(index_shapes, self.index)
+
+    async def get(self) -> IndexShapes | None:
+        """Return the shapes, or None if computing them takes longer than a request waits.
+
+        Raises:
+            ValueError: if the index has no shapes, with the reason.
+            DisentError: if the vectors of the index can't be read.
+        """
+        self.index._embedding("shape")
+        await asyncio.wait([asyncio.wrap_future(self._grouped)], timeout=PATIENCE_SECONDS)
+        return self._grouped.result() if self._grouped.done() else None
+
+
+def index_shapes(index: "Index") -> IndexShapes:
+    """Group evenly spaced texts of an index, at most `MOST_GROUPED`, by the vectors in it."""
+    step = max(-(-len(index) // MOST_GROUPED), 1)
+    texts = [
+        index.texts[row] for row in range(0, len(index), step) if 0 < len(index.texts[row].strip()) <= LONGEST_GROUPED
+    ]
+    row_of = {compared(index.texts[row]): row for row in range(0, len(index), step)}
+
+    def vectors(listed: Sequence[str]) -> "np.ndarray":
+        return index.vectors("template", [row_of[text] for text in listed])
+
+    listed = shapes(texts, vectors)
+    several = [shape for shape in listed if shape.distinct > 1]
+    return IndexShapes(
+        shapes=tuple(several[:MOST_SHAPES]),
+        more=max(len(several) - MOST_SHAPES, 0),
+        alone=len(listed) - len(several),
+        texts=len(texts),
+    )
+
+
 # --- the web application ----------------------------------------------------------------------------------
 
 COUNTS = (5, 10, 20, 50)  # numbers of answers to choose from on the page
@@ -266,7 +340,7 @@ class Page:
             status=status,
             grouped=grouped,
             error=error,
-            longest_of=LONGEST_OF_SHAPES,
+            longest_of=LONGEST_GROUPED,
             total=len(self.index.texts),
         )
         if status == 202:
