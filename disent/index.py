@@ -87,9 +87,9 @@ class Index:
         self,
         stored: "StoredIndex | MemoryIndex",
         model: "str | Path | AnyModel | None",
-        options: "_Loading | None" = None,
+        options: "Loading | None" = None,
     ) -> None:
-        self._stored, self._source, self._options = stored, model, options or _Loading()
+        self._stored, self._source, self._options = stored, model, options or Loading()
         self.folder: Path | None = stored.folder
         self.embeddings: tuple[str, ...] = stored.embeddings
         approximate = stored.approximate
@@ -165,7 +165,7 @@ class Index:
         with needing_extra("cli"):
             from disent_core.search.stored import open_index
 
-        options: _Loading = {"encoder": encoder, "device": device, "methods": methods}
+        options: Loading = {"encoder": encoder, "device": device, "methods": methods}
         return cls(open_index(expanded(folder)), head, options)
 
     @classmethod
@@ -462,7 +462,7 @@ def shapes(
 # --- models ---
 
 
-class _Loading(TypedDict, total=False):
+class Loading(TypedDict, total=False):
     """Options of `load` for heads."""
 
     encoder: str | Path | None
@@ -508,7 +508,7 @@ def is_without_slots(index: Index) -> bool:
     return not model.header.named_parts
 
 
-def index_model(folder: Path, **options: Unpack[_Loading]) -> "AnyModel":
+def index_model(folder: Path, **options: Unpack[Loading]) -> "AnyModel":
     """Load the model that made an index, or `small` if there is no index yet; the index's texts may be damaged."""
     from disent_core.search.contents import read_contents
 
@@ -517,7 +517,7 @@ def index_model(folder: Path, **options: Unpack[_Loading]) -> "AnyModel":
 
 
 def _model(
-    folder: Path, record: "HeadRecord", model: "str | Path | AnyModel | None", **options: Unpack[_Loading]
+    folder: Path, record: "HeadRecord", model: "str | Path | AnyModel | None", **options: Unpack[Loading]
 ) -> "AnyModel":
     """Load the model of an index unless it is loaded already, and check that it is the one that made the index."""
     what = "head" if record.encoder else "model"

@@ -9,6 +9,7 @@ import click
 
 from disent import train as train_model
 from disent.home import SHARED
+from disent.training import configuration_of
 from disent_assets.cli.group import main, short
 from disent_assets.cli.search import SHA256, checksum, open_model
 from disent_core.embedding_names import without_slots
@@ -59,7 +60,8 @@ def write_project(folder: Path, *, real: bool = False, data: Path | None = None)
 
     The project uses MASSIVE if `real`, a copy of the table of translations `data` if given, else the sample corpora.
     """
-    configuration = _configuration(real=real) if data is None else _of_table(data)
+    path = None if data is None else f"{_TABLES}/{data.resolve().name}"
+    configuration = _configuration(real=real) if data is None else configuration_of(data, path=path)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(located(folder, None, "this is not an empty folder", "Name a new one"))
     folder = folder.resolve()
@@ -105,12 +107,6 @@ def _configuration(*, real: bool) -> str:
     text = (SHARED / "configs" / "massive_start.toml").read_text(encoding="utf-8")
     sections = text[text.index("[[corpora]]") :]  # skip the header on running it in a checkout
     return _MASSIVE + sections.replace('"../data/', '"data/')  # its paths are relative to configs/
-
-
-def _of_table(data: Path) -> str:
-    from disent.training import configuration_of
-
-    return configuration_of(data, path=f"{_TABLES}/{data.resolve().name}")
 
 
 _NEXT = """\
@@ -170,7 +166,7 @@ def train(
         logging.getLogger(name).setLevel(logging.INFO)
     logging.getLogger("disent_core.methods.trainer").setLevel(logging.WARNING)  # no epochs between lines about steps
     checksum(extend)
-    known: Any = None if extend is None else open_model(extend, None)  # `train` refuses a head
+    known: Any = None if extend is None else open_model(extend)  # `train` refuses a head
     trained = train_model(data, folder, extend=known, seed=seed, bits=int(bits), licence=licence, overwrite=overwrite)
     click.echo(f"\n{trained}\n")
     if not trained.has_shape:

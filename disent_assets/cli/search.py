@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tqdm import tqdm
 
-    from disent import Classifier, Hit, Index, Model
-    from disent.index import AnyModel
-    from disent_core.encoders.contract import Device
+    from disent import Classifier, Hit, Index
+    from disent.index import AnyModel, Loading
     from disent_core.export.folder import Exported
     from disent_core.search.contents import EngineChoice
     from disent_core.search.texts import Text, TextFile
@@ -56,15 +55,7 @@ def checksum(head: str | None) -> str | None:
     return sha256
 
 
-def open_model(
-    head: str,
-    seed: int | None,
-    encoder: Path | None = None,
-    *,
-    stored: bool = False,
-    device: "Device" = "auto",
-    methods: Sequence[str] = (),
-) -> "AnyModel":
+def open_model(head: str, seed: int | None = None, *, stored: bool = False, **loading: "Unpack[Loading]") -> "AnyModel":
     """Load the model that a command was given; `head` is described in `HEAD_HELP`.
 
     With `stored`, look up the texts that the run has encoded, so that vectors equal those it measures, to the bit.
@@ -73,44 +64,36 @@ def open_model(
 
     sha256 = checksum(head)
     if sha256 is not None or "://" in head or not head.partition("@")[2] or Path(head).exists():
-        return load(head, sha256=sha256, seed=seed, encoder=encoder, device=device, methods=methods)
+        return load(head, sha256=sha256, seed=seed, **loading)
     from disent.home import home_folder
     from disent.run import open as open_run
     from disent_assets.settings.environment import configuration
     from disent_core.config.model import head_name
 
     method, name, pair = head_name(head)
+    encoder = loading.get("encoder")
     model = open_run(configuration(), home=home_folder()).head(method, name, pair or None)
     if stored and model.path is not None and encoder is None:
         model.seed = model._seed(seed)
         return model
     if model.path is not None:
-        return load(model.path, seed=seed, encoder=encoder, device=device, methods=(*methods, *model.modules))
+        loading["methods"] = (*loading.get("methods", ()), *model.modules)
+        return load(model.path, seed=seed, **loading)
     if seed is not None or encoder is not None:
         problem = f"{head} is untrained: it has no seed, and the configuration sets its encoder"
         raise ValueError(f"{problem}; leave --seed and --encoder out")
     return model
 
 
-def open_trained(head: str, *arguments: Any, **options: Any) -> "Model":
-    """Load the head given to a command that can't work with a static model."""
-    from disent import Model
-
-    model = open_model(head, *arguments, **options)
-    if not isinstance(model, Model):
-        raise ValueError(f"{head} is a static model, and this needs a trained head")
-    return model
-
-
-def open_index(folder: Path, head: str | None, encoder: Path | None, methods: Sequence[str]) -> "Index":
-    """Open the index given to a command; `head` and `encoder` say where its head and encoder are if they have moved."""
+def open_index(folder: Path, head: str | None, **loading: "Unpack[Loading]") -> "Index":
+    """Open the index given to a command; the options say where its head and encoder are if they have moved."""
     from disent import Index
     from disent_core.search.contents import read_contents
 
     checksum(head)
     contents = read_contents(folder) if head else None
-    model = open_model(head, contents.head.seed, encoder, methods=methods) if head and contents else None
-    return Index.open(folder, head=model, encoder=encoder, methods=methods)
+    model = open_model(head, contents.head.seed, **loading) if head and contents else None
+    return Index.open(folder, head=model, **loading)
 
 
 @main.command()
@@ -129,9 +112,8 @@ def export(
     embeddings: str | None,
     onnx: bool,
     seed: int | None,
-    encoder: Path | None,
     licence: str | None,
-    methods: tuple[str, ...],
+    **loading: "Unpack[Loading]",
 ) -> None:
     """Write a trained head or a static model as a folder that sentence-transformers loads without disent.
 
@@ -141,7 +123,8 @@ def export(
     """
     from disent import Model
 
-    model = open_model(head, seed, encoder, device="cpu", methods=methods)
+    loading["device"] = "cpu"
+    model = open_model(head, seed, **loading)
     if not isinstance(model, Model):
         from disent.index import require_vectors
 
@@ -278,9 +261,8 @@ def mteb(
     tasks: str | None,
     languages: str | None,
     seed: int | None,
-    encoder: Path | None,
     folder: Path | None,
-    methods: tuple[str, ...],
+    **loading: "Unpack[Loading]",
 ) -> None:
     """Measure a head with mteb on the corpora of the configuration, and write mteb's result files.
 
@@ -296,7 +278,9 @@ def mteb(
     from disent_core.mteb_bridge.run import evaluate, local_tasks, trained_languages
 
     run = disent.open(configuration(), home=home_folder())
-    model = open_trained(head, seed, encoder, stored=True, methods=methods)
+    model = open_model(head, seed, stored=True, **loading)
+    if not isinstance(model, disent.Model):
+        raise ValueError(f"{head} is a static model, and this needs a trained head")
     chosen = _names(languages) or trained_languages(run._workspace, str(model.description["trained_on"]))
     local = local_tasks(run._workspace, chosen, _names(tasks))
     output = run.home / "mteb" if folder is None else folder.expanduser()
@@ -358,8 +342,7 @@ def embed(
     column: str,
     language: str | None,
     seed: int | None,
-    encoder: Path | None,
-    methods: tuple[str, ...],
+    **loading: "Unpack[Loading]",
 ) -> None:
     """Embed a file of texts with a model that comes with disent, or with a trained head.
 
@@ -371,7 +354,7 @@ def embed(
         from disent_core.search.vectors_file import require_output, write_vectors
 
         require_output(output, file)
-        model = open_model(head, seed, encoder, methods=methods)
+        model = open_model(head, seed, **loading)
         names = chosen_embeddings(model, embedding)
         require_output(output, file, names)
         with progress(file, model) as (checked, bar):
@@ -408,8 +391,7 @@ def index(
     column: str,
     language: str | None,
     seed: int | None,
-    encoder: Path | None,
-    methods: tuple[str, ...],
+    **loading: "Unpack[Loading]",
 ) -> None:
     """Index texts for search, or add texts to an index.
 
@@ -421,9 +403,8 @@ def index(
         from disent_core.search.build import require_head
         from disent_core.search.contents import read_contents
 
-        options = {"encoder": encoder, "methods": methods}
         checksum(head)
-        model = open_model(head, seed, **options) if head else index_model(index, **options)
+        model = open_model(head, seed, **loading) if head else index_model(index, **loading)
         if (contents := read_contents(index)) is not None:
             require_head(index, contents, head_record(model))
         names = None if embedding is None else chosen_embeddings(model, embedding)
@@ -467,9 +448,9 @@ def search(
     language: str | None,
     head: str | None,
     column: str,
+    style: Style,
     encoder: Path | None,
     methods: tuple[str, ...],
-    style: Style,
     **request: Any,
 ) -> None:
     """Find the texts of an index that are nearest to TEXT: of the same shape, the same values or the same meaning.
@@ -478,7 +459,7 @@ def search(
     """
     if (text is None) == (queries is None):
         raise ValueError("give either TEXT or --queries FILE")
-    opened = open_index(index, head, encoder, methods)
+    opened = open_index(index, head, encoder=encoder, methods=methods)
     asked = _queries(text, queries, column, language)
     results: list[list[Hit]] = [[]] * len(asked)
     for code in dict.fromkeys(query.language for query in asked):
@@ -605,13 +586,7 @@ _HOST = "Any other address lets other machines connect too, without a login unle
 @SHA256
 @METHOD
 def serve(
-    index: Path,
-    labels: Path | None,
-    port: int,
-    host: str,
-    head: str | None,
-    encoder: Path | None,
-    methods: tuple[str, ...],
+    index: Path, labels: Path | None, port: int, host: str, head: str | None, **loading: "Unpack[Loading]"
 ) -> None:
     """Serve a search page for an index, and its answers as JSON for programs.
 
@@ -624,7 +599,7 @@ def serve(
     from disent_assets.web.search_page.app import run, warm
 
     token = serve_token()
-    opened = open_index(index, head, encoder, methods)
+    opened = open_index(index, head, **loading)
     warm(opened)
     classifier = None if labels is None else _classifier(labels, opened.model)
     if is_shared(host) and token is None:

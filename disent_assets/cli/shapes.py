@@ -65,7 +65,7 @@ def shapes(
 
     if page is not None:
         import_module("jinja2")  # before the work; if it is missing, the error says how to install it
-    model = open_model(head, None)
+    model = open_model(head)
     listed: list[str] = []
     lines: dict[str, list[int]] = {}
     with input_file(texts, column, None, skip_empty=True) as log:
