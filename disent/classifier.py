@@ -321,5 +321,4 @@ def _classes(labels: Iterable[str | int], texts: int) -> "tuple[tuple[str | int,
 
 
 def _identity(model: Any) -> dict[str, Any]:
-    """Return the fingerprint and seed of a model, each None if it has none."""
     return {"fingerprint": getattr(model, "fingerprint", None) or None, "seed": getattr(model, "seed", None)}

@@ -157,7 +157,6 @@ def _interruptible(
 
 
 def _collected(batches: pa.RecordBatchReader, limit: int | None) -> pa.Table:
-    """Collect the rows of a stream up to the limits."""
     read, rows, size = [], 0, 0
     try:
         for batch in batches:

@@ -133,7 +133,6 @@ class Trained:
 
 
 def _counted(counts: dict[str, dict[str, int]]) -> str:
-    """Return one line with the number of translations of each language by split."""
     of_language = (f"{code} {', '.join(f'{n} {split}' for split, n in of.items())}" for code, of in counts.items())
     return f"translations: {'; '.join(of_language)}"
 
@@ -218,7 +217,8 @@ def train(
         _make([step for step in steps(workspace) if step.key[0] not in ("corpora", "evaluation")])
         head = open_head(workspace.head("words", METHOD, NAME), device="cpu")
         rows = [{"language": code, "rows": table.num_rows, **counts.get(code, {})} for code, table in tables.items()]
-        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows, **_stated(licence)}
+        facts: dict[str, Any] = {"bits": bits, "name": target.name, "data": rows}
+        facts |= {} if licence is None else {"licence": licence}
         trained = of_head(head, seed, **facts)
         compared = _others(trained) | {"trained": trained}
         measured = _measured(tables, pivot, compared, _tables(workspace, TEMPLATES))
@@ -229,7 +229,6 @@ def train(
 
 
 def _make(needed: "Sequence[Step]") -> None:
-    """Run steps in order."""
     for step in needed:
         for partition in step.names:
             log.info("%s%s", "/".join(step.key), f" [{partition}]" if partition else "")
@@ -283,10 +282,10 @@ def _extended(
             f"{problem}: to add a language, the table needs its texts with translations into a language of the model"
         )
     extended = model
-    train_split = {code: _split(tables[code], "train") for code in (*known, *new)}
-    translations = {key: text for code in reversed(known) for key, text in zip(*_keyed(train_split[code]), strict=True)}
+    texts_of = {code: _columns(_split(tables[code], "train"), "utterance_id", "text") for code in (*known, *new)}
+    translations = {key: text for code in reversed(known) for key, text in zip(*texts_of[code], strict=True)}
     for language in new:
-        pairs = [(text, translations[key]) for key, text in zip(*_keyed(train_split[language]), strict=True)
+        pairs = [(text, translations[key]) for key, text in zip(*texts_of[language], strict=True)
                  if key in translations]  # fmt: skip
         if len(pairs) < 2:
             raise TrainingError(f"no training texts in {language} are translations of texts in {', '.join(known)}")
@@ -296,19 +295,11 @@ def _extended(
     languages = {code: tables[code] for code in (known[0], *new)}
     measured = _measured(languages, known[0], {"before": model, "trained": extended})
     facts = {"extended": model.description.get("name", "a model"), "added": new}
-    facts |= {"measured": [row._asdict() for row in measured], **_stated(licence)}
+    facts |= {"measured": [row._asdict() for row in measured]} | ({} if licence is None else {"licence": licence})
     extended = extended.described(name=target.name, **facts)
     extended.save(target)
     extended.path = target
     return Trained(extended, target, measured, counts)
-
-
-def _stated(licence: str | None) -> dict[str, str]:
-    return {} if licence is None else {"licence": licence}
-
-
-def _keyed(table: "pa.Table") -> list[list[str]]:
-    return _columns(table, "utterance_id", "text")
 
 
 def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
@@ -349,7 +340,6 @@ def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
 
 
 def _tables(workspace: "Workspace", key: "Key") -> "dict[str, pa.Table]":
-    """Return a table of each language."""
     from disent_core.storage.tables import SCHEMAS, read_table
 
     schema, codes = SCHEMAS[key[1]], workspace.config.utterance_languages

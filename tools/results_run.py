@@ -4,6 +4,7 @@ Each configuration is materialised in a separate process, so that a run can be s
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from disent_assets.run.progress import duration
 from disent_assets.run.runner import expected_seconds, fresh_runs, recorded_seconds, usable_cores
 from disent_assets.run.steps import find_states
 from disent_assets.run.stopping import stoppable
-from disent_assets.settings.environment import environment_of
+from disent_assets.settings.environment import address_of
 from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
 from disent_core.errors import DisentError
@@ -89,7 +90,8 @@ def outlook(project: Path, config: str, home: Path) -> Outlook:
 def materialize(project: Path, config: str, home: Path) -> None:
     """Materialise everything stale or missing, with the progress display of `disent materialize`."""
     command = [sys.executable, "-m", "disent_assets.cli", "materialize"]
-    process = subprocess.Popen(command, env=environment_of(project / config, home))
+    environment = {**os.environ, "DISENT_CONFIG": str(project / config), "DISENT_HOME": address_of(home)}
+    process = subprocess.Popen(command, env=environment)
     with stoppable(process.terminate):
         try:
             code = process.wait()

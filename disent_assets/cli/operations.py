@@ -31,8 +31,6 @@ _UNITS = {"h": "hours", "d": "days"}
 
 
 class _Age(click.ParamType):
-    """An age such as `7d` or `12h`."""
-
     name = "age"
 
     def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:

@@ -125,7 +125,6 @@ def sql(query: str, style: Style, limit: int, timeout: float) -> None:
 
 
 def _file(name: str) -> Path:
-    """Return the user's SQL file or, if there is none of this name, disent's."""
     if (path := Path(name)).is_file():
         return path
     shipped = sorted((SHARED / "docs").glob("*.sql"))
@@ -136,7 +135,6 @@ def _file(name: str) -> Path:
 
 
 def _contents() -> str:
-    """Return the data sets, encoders and methods of the warehouse."""
     names = {"dataset": "data sets", "encoder": "encoders", "method": "methods"}
     columns = ", ".join(f"string_agg(distinct {name}, ', ' order by {name}) as {name}" for name in names)
     (row,) = answer(f"select {columns} from metrics").to_pylist()
@@ -341,7 +339,6 @@ def _use(rows: list[dict[str, Any]], task: str) -> str:
 
 
 def _nothing(task: str | None) -> Exception:
-    """Explain why the leaderboard has no rows."""
     from disent_core.lineage.evaluation_inputs import tasks_of
 
     measured = [row["task"] for row in answer("select distinct task from leaderboard order by all").to_pylist()]
@@ -493,7 +490,6 @@ def _name(run: dict[str, Any]) -> str:
 
 
 def _counts(counts: dict[str, int], shown: int) -> str:
-    """Report how many numbers (means over seeds) changed, by kind of change."""
     return (
         f"Of the means over seeds, {counts['standing']:,} changed beyond their 95 % intervals, "
         f"{counts['changed']:,} within them; "

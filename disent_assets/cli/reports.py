@@ -98,7 +98,6 @@ main.add_command(texts, "texts")  # its name before 0.3
 
 
 def _new_file(path: Path) -> Path:
-    """Return the path of a file to write; reject devices, pipes and folders."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a regular file, so it can't be replaced")
     if not path.absolute().parent.is_dir():

@@ -93,7 +93,6 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
 
 
 def _heads(workspace: Workspace) -> Iterator[tuple[str, MethodConfig, str]]:
-    """Yield encoder, method and training set of each configured head."""
     config = workspace.config
     for encoder in config.encoders:
         for method in config.methods_of(encoder):
@@ -102,7 +101,6 @@ def _heads(workspace: Workspace) -> Iterator[tuple[str, MethodConfig, str]]:
 
 
 def _pictures(workspace: Workspace) -> Iterator[Picture]:
-    """Yield the existing pictures of the configured heads."""
     for encoder, method, training_set in _heads(workspace):
         for name in PICTURES:
             path = workspace.plot(encoder, method.name, training_set, name=name)

@@ -180,7 +180,6 @@ def source_checks(workspace: Workspace, source: Source) -> dg.AssetChecksDefinit
 
 
 def _spec(step: Step, output: Output) -> dg.AssetSpec:
-    """Return the spec of an output; the UI can filter by encoder and method."""
     tags = {
         "disent/encoder": step.encoder,
         "disent/method": step.method.name if step.method else "",

@@ -180,7 +180,6 @@ def run_command(
 
 
 def _languages(workspace: Workspace, partition: str | None) -> tuple[str, ...]:
-    """Return the languages of a partition if it is a training set."""
     config = workspace.config
     return config.languages_of(partition) if partition in config.training_sets else ()
 
@@ -252,20 +251,18 @@ def automated(load: Load, workspace: Workspace, settings: RunSettings) -> dg.Def
     assets = load(workspace)
     elsewhere = settings.profile != "local"
     refresh = refresh_job(load, assets, workspace, workers=settings.workers, submits=elsewhere)
-    alerts = _alerts(workspace, settings.alerts, settings.ui) if settings.alerts else []
     loaded = fingerprint(definitions_signature(assets), settings.started)
-    look = look_sensor(workspace, refresh, loaded)
+    sensors = [look_sensor(workspace, refresh, loaded), _reload_sensor(load, workspace, settings.ui)]
+    if settings.alerts:
+        sensors.append(alert_sensor(settings.alerts, settings.ui))
+        sensors.append(regression_sensor(settings.alerts, settings.ui, [*workspace.prefix, *DATABASE]))
     return dg.Definitions(
         assets=assets.assets,
         asset_checks=assets.asset_checks,
         jobs=[refresh],
         schedules=[nightly_schedule(workspace, refresh)],
-        sensors=[look, _reload_sensor(load, workspace, settings.ui), *alerts],
+        sensors=sensors,
     )
-
-
-def _alerts(workspace: Workspace, address: str, ui: str | None) -> list[dg.SensorDefinition]:
-    return [alert_sensor(address, ui), regression_sensor(address, ui, [*workspace.prefix, *DATABASE])]
 
 
 def definitions_signature(assets: dg.Definitions) -> str:
@@ -354,15 +351,10 @@ def _reason_to_wait(
         return "A refresh is about to start."
     if is_filled:
         return "Something has changed; waiting for the running backfill."
-    if _is_busy(workspace):
+    lock = workspace.home / "dagster" / "processes.lock"
+    if lock.is_file() and is_shared(lock):  # a killed refresh or command does not count
         return "Something has changed; waiting for the running refresh or command."
     return None
-
-
-def _is_busy(workspace: Workspace) -> bool:
-    """Return whether a refresh or a command has the results open; a killed one does not count."""
-    lock = workspace.home / "dagster" / "processes.lock"
-    return lock.is_file() and is_shared(lock)
 
 
 def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts: bool = True) -> dg.ScheduleDefinition:

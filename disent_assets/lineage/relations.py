@@ -4,7 +4,7 @@ The warehouse step makes all of them at once and reports them; to Dagster they a
 Dagster shows of a relation. Does not: how it is built.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from typing import Any
 
@@ -49,11 +49,6 @@ def shown_relations() -> tuple[Relation, ...]:
     """Return the tables and views, each after those that it reads."""
     ordered = in_order(relations(SQL, published_tables(SQL / "published")))
     return tuple(relation for relation in ordered if relation.kind != "macro")
-
-
-@cache
-def _column_sources() -> Mapping[str, Mapping[str, list[tuple[str, str]]]]:
-    return column_sources(SQL)
 
 
 @cache
@@ -149,7 +144,7 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
 
     A relation's data version is a hash of its rows, so its dependents are not stale when another relation changes.
     """
-    last = read_build(workspace)
+    last, sources = read_build(workspace), column_sources(SQL)
     stages = {f"{_INPUTS}{output.key[-1]}": output.key for step in steps_in(workspace) for output in step.made}
     for relation in shown_relations():
         key, of = _under(workspace, relation_key(relation.name)), last["relations"][relation.name]
@@ -158,8 +153,10 @@ def relation_events(workspace: Workspace) -> Iterator[Event]:
             metadata={
                 "dagster/row_count": of["rows"],
                 "refresh": newest_refresh(last),
-                "dagster/column_schema": _column_schema(relation, of["columns"]),
-                "dagster/column_lineage": _column_lineage(workspace, relation.name, stages),
+                "dagster/column_schema": dg.TableSchema(
+                    [table_column(relation.name.split(".")[1], *column) for column in of["columns"].items()]
+                ),
+                "dagster/column_lineage": _column_lineage(workspace, sources.get(relation.name, {}), stages),
             },
             tags={"dagster/data_version": of["version"]},
         )
@@ -186,12 +183,9 @@ def _outcomes(relation: Relation, last: Mapping[str, Any]) -> Iterator[CheckResu
             yield check.result_of_rows(figures)
 
 
-def _column_schema(relation: Relation, columns: Mapping[str, str]) -> dg.TableSchema:
-    name = relation.name.split(".")[1]
-    return dg.TableSchema([table_column(name, column, kind) for column, kind in columns.items()])
-
-
-def _column_lineage(workspace: Workspace, name: str, stages: Mapping[str, Key]) -> dg.TableColumnLineage:
+def _column_lineage(
+    workspace: Workspace, columns: Mapping[str, Sequence[tuple[str, str]]], stages: Mapping[str, Key]
+) -> dg.TableColumnLineage:
     """Return the sources of a relation's columns; `stages` has the keys of the inputs that are assets."""
     deps = {
         column: [
@@ -199,6 +193,6 @@ def _column_lineage(workspace: Workspace, name: str, stages: Mapping[str, Key]) 
             for relation, source in sources
             if relation in stages or not relation.startswith(_INPUTS)
         ]
-        for column, sources in _column_sources().get(name, {}).items()
+        for column, sources in columns.items()
     }
     return dg.TableColumnLineage(deps)

@@ -167,7 +167,6 @@ def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.M
 
 
 def _pictures(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
-    """Return the first leaderboard, and the leakage in it."""
     path, methods = partial(workspace.plot, "warehouse"), workspace.config.experiment.methods
     rows = cache(lambda: _rows(workspace, "select * from leaderboard"))
     board = cache(lambda: next((group for _, group in ordered_groups(rows(), task_names(workspace.config))), []))

@@ -113,7 +113,6 @@ def _select(steps: Sequence[AssetStep], selection: str) -> set[dg.AssetKey]:
 
 
 def _upstream(steps: Sequence[AssetStep]) -> dict[Node, set[Node]]:
-    """Map every step and partition to those that it depends on."""
     step_of = {output: step.key for step in steps for output in step.outputs}
     return {
         (step.key, partition): {(step_of[key], name) for key, name in step.parents(partition) if key in step_of}

@@ -306,7 +306,6 @@ class RunLog(Shown):
         log_news(self.context, [event for event in events if event.asset_key not in keys])
 
     def _known(self, key: dg.AssetKey, partition: str | None) -> str | None:
-        """Return the data version that Dagster recorded last."""
         instance, kind = self.context.instance, dg.DagsterEventType.ASSET_MATERIALIZATION
         if key not in self.known:
             if partition is None:

@@ -78,7 +78,6 @@ class Submitted:
         return len(self.runs) + sum(waiting) < self.count
 
     def _share(self, step: StepRun) -> float:
-        """Return the share of a run that a step takes."""
         seconds = self.seconds.get(step.name, RUN_SECONDS)
         can_share = step.partition is not None and not step.uses_device and seconds < SHORT_SECONDS
         return seconds / RUN_SECONDS if can_share else 1.0

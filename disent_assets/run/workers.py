@@ -210,7 +210,6 @@ class Processes:
                     self.log(step, *message)
 
     def _replaced(self, worker: _Worker) -> Iterator[tuple[StepRun, Outcome]]:
-        """Replace a dead worker, and yield its step as failed."""
         worker.process.join()
         if not worker.is_ready:
             raise DisentError(NOT_STARTED)

@@ -151,11 +151,6 @@ class RunSettings:
     profile: str = "local"
 
 
-def environment_of(config: Path, home: Path) -> dict[str, str]:
-    """Return the environment of a process that works with this configuration and folder of results."""
-    return {**os.environ, "DISENT_CONFIG": str(config), "DISENT_HOME": address_of(home)}
-
-
 def address_of(home: Path) -> str:
     """Return the DISENT_HOME of a process that uses this home: its path, or its address in a bucket."""
     from disent_core.storage.remote import bucket_of

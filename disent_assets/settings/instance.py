@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import dagster as dg
@@ -19,9 +18,6 @@ from disent_assets.settings.results_folder import is_read_only
 from disent_core.errors import ConfigError, StorageError, located
 from disent_core.storage.files import locked, storage_errors, temporary_folder, write_text
 from disent_core.storage.locks import shared
-
-if TYPE_CHECKING:
-    pass
 
 SETTINGS = Path(__file__).with_name("dagster.yaml")
 _NAME = "home.id"
@@ -94,14 +90,6 @@ def shown_state(home: Path) -> Iterator[None]:
         os.environ["DAGSTER_HOME"] = str(dagster_home(home))
         yield
         return
-    with _copied(home) as copy:
-        (copy.parent / "plots").symlink_to(home / "plots")
-        os.environ["DAGSTER_HOME"] = str(copy)
-        yield
-
-
-@contextmanager
-def _copied(home: Path) -> Iterator[Path]:
     with temporary_folder() as folder:
         state, copy = home / "dagster", folder / "dagster"
         for file in [*state.glob(SETTINGS.name), *state.rglob("*.db*")]:
@@ -109,12 +97,13 @@ def _copied(home: Path) -> Iterator[Path]:
                 target = copy / file.relative_to(state)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-        yield dagster_home(folder)
+        (folder / "plots").symlink_to(home / "plots")
+        os.environ["DAGSTER_HOME"] = str(dagster_home(folder))
+        yield
 
 
 @contextmanager
 def _state_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of Dagster's database into a `StorageError`."""
     with storage_errors(folder):
         try:
             yield

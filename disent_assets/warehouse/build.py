@@ -192,7 +192,6 @@ def _new_database(destination: Path, *, copied: bool = False) -> Iterator[duckdb
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
-    """Return column -> type of a relation."""
     with one_line(f"relation {name}"):
         rows = connection.sql(f"from {name} limit 0")
     return dict(zip(rows.columns, map(str, rows.types), strict=True))
@@ -442,7 +441,6 @@ def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[st
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, name: str, folder: Path) -> int:
-    """Copy a relation as a table and as a Parquet file; return its number of rows."""
     schema, _, table = name.partition(".")
     path = folder / ("" if schema == "main" else schema) / f"{table}.parquet"
     path.parent.mkdir(exist_ok=True)
@@ -453,7 +451,6 @@ def _copy(connection: duckdb.DuckDBPyConnection, name: str, folder: Path) -> int
 
 
 def _copy_comments(connection: duckdb.DuckDBPyConnection, names: list[str]) -> None:
-    """Copy the comments of the originals to the copies."""
     columns = f"""select 'column ' || schema_name || '.' || table_name || '."' || column_name || '"', comment,
         schema_name || '.' || table_name from duckdb_columns() where {_OF}"""
     relations = " union all ".join(

@@ -6,7 +6,7 @@ This module decides which files to load, and when; SQL and building the database
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -166,27 +166,22 @@ def _write(workspace: Workspace, record: Mapping[str, Any]) -> None:
 
 def state_rows(workspace: Workspace, states: Sequence[State]) -> pa.Table:
     """Return the table of states, with the current time."""
-    rows = read_run_table(workspace, ASSET_STATE).to_pylist()
-    before = {(row["asset"], row["partition"]): row for row in rows}
-    return rows_table(_rows(states, before, datetime.now(UTC)), ASSET_STATE[1])
-
-
-def _rows(
-    states: Iterable[State], before: dict[tuple[str, str | None], dict[str, Any]], now: datetime
-) -> Iterator[dict[str, Any]]:
-    for state in states:
-        key = state.asset.split("/")
-        last = before.get((state.asset, state.partition))
-        yield {
+    recorded, now = read_run_table(workspace, ASSET_STATE).to_pylist(), datetime.now(UTC)
+    since = {(row["asset"], row["partition"], row["state"]): row["since"] for row in recorded}
+    rows = [
+        {
             "asset": state.asset,
             "partition": state.partition,
-            **parts(key),
+            **parts(state.asset.split("/")),
             "state": state.status,
             "why": "; ".join(state.causes) or None,
             "waits": state.status == "fresh" and not state.is_settled,
-            "since": last["since"] if last is not None and last["state"] == state.status else now,
+            "since": since.get((state.asset, state.partition, state.status), now),
             "recorded_at": now,
         }
+        for state in states
+    ]
+    return rows_table(rows, ASSET_STATE[1])
 
 
 def _result(last: Mapping[str, Any], damaged: int, events: Mapping[str, int], *, is_reused: bool) -> StepResult:

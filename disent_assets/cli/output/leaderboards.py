@@ -56,7 +56,6 @@ def _with_notes(lines: list[str], rows: Sequence[Row]) -> list[str]:
 
 
 def _best(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the best value of each column."""
     best: dict[str, float] = {}
     for row in rows:
         best[row["evaluated_on"]] = max(best.get(row["evaluated_on"], -inf), _goodness(row))
