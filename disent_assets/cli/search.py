@@ -3,8 +3,9 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -45,6 +46,14 @@ SHA256 = click.option(
     help="SHA-256 checksum of the archive, if the model is given by a URL.",
 )  # fmt: skip
 _CHECKSUM = f"{__name__}.sha256"
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds several options, which help lists in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+OF_HEAD = together(ENCODER, SHA256, METHOD)
 
 
 def checksum(head: str | None) -> str | None:
@@ -102,7 +111,7 @@ def open_index(folder: Path, head: str | None, **loading: "Unpack[Loading]") -> 
 @click.option("--embeddings", metavar="NAMES", help="Only these embeddings, separated by commas.")
 @click.option("--onnx", is_flag=True, help="Also write the embeddings as one ONNX graph, disent.onnx.")
 @click.option("--seed", type=int, help="Training seed; default: the first.")
-@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if it has moved.")
+@ENCODER
 @click.option("--licence", help="Licence of the weights, for the card, such as CC-BY-4.0.")
 @SHA256
 @METHOD
@@ -249,7 +258,7 @@ def check(folder: str, key: Path | None, methods: tuple[str, ...]) -> None:
     help="Only these languages, separated by commas; default: those the head was trained on.",
 )
 @click.option("--seed", type=int, help="Training seed; default: the first.")
-@click.option("--encoder", type=click.Path(path_type=Path), help="Folder of the head's encoder, if it has moved.")
+@ENCODER
 @click.option(
     "--folder", type=click.Path(path_type=Path), help="Folder of mteb's result files; default: mteb in DISENT_HOME."
 )
@@ -314,6 +323,7 @@ _NAMES = "shape (template), values (residual)"
 _SEED = click.option("--seed", type=int, help="Training seed of the head; default: the first.")
 _COLUMN = click.option("--column", default="text", show_default=True, help="Column or key with the texts.")
 _LANGUAGE = click.option("--language", metavar="CODE", help="Language of texts without a value in the column language.")
+_OF_TEXTS = together(_COLUMN, _LANGUAGE, _SEED, OF_HEAD)
 _ENGINE = (
     "Search engine. auto: exact below 1,000,000 texts, then ivf of faiss if it is installed. "
     "Default: the previous choice, or auto."
@@ -328,12 +338,7 @@ _LOG_SECONDS = 5.0  # between progress lines where no terminal overwrites them
 @click.option(
     "--embedding", metavar="NAME|all", help=f"{_NAMES}, meaning or all. Default: meaning if available, else the first."
 )
-@_COLUMN
-@_LANGUAGE
-@_SEED
-@ENCODER
-@SHA256
-@METHOD
+@_OF_TEXTS
 def embed(
     texts: str,
     output: Path,
@@ -376,12 +381,7 @@ def embed(
 @click.option("--head", metavar="HEAD", help=f"{HEAD_HELP} Default: that of the index; for a new index, small.")
 @click.option("--embedding", metavar="NAME|all", help="For a new index: only this embedding. Default: all.")
 @click.option("--engine", type=click.Choice(["auto", "exact", "hnsw", "ivf"]), help=_ENGINE)
-@_COLUMN
-@_LANGUAGE
-@_SEED
-@ENCODER
-@SHA256
-@METHOD
+@_OF_TEXTS
 def index(
     texts: str,
     index: Path,
@@ -435,9 +435,7 @@ def index(
 @click.option("--exact", is_flag=True, help="Use exact search, whatever the engine of the index.")
 @MOVED_HEAD
 @_COLUMN
-@ENCODER
-@SHA256
-@METHOD
+@OF_HEAD
 @format_option
 def search(
     index: Path,
@@ -582,9 +580,7 @@ _HOST = "Any other address lets other machines connect too, without a login unle
 @click.option("--port", type=click.IntRange(0, 65535), default=8900, show_default=True, help="0: any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help=_HOST)
 @MOVED_HEAD
-@ENCODER
-@SHA256
-@METHOD
+@OF_HEAD
 def serve(
     index: Path, labels: Path | None, port: int, host: str, head: str | None, **loading: "Unpack[Loading]"
 ) -> None:
