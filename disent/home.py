@@ -36,11 +36,7 @@ PROJECT = project_folder()  # the project when this process started
 
 
 def home_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of results; for results in a bucket (`s3://bucket/prefix`), the folder of local copies.
-
-    Raises:
-        ConfigError: if DISENT_HOME has an unknown user or store, or has keys, or DISENT_CACHE_SIZE is not a number.
-    """
+    """Return the folder of results; for results in a bucket (`s3://bucket/prefix`), the folder of local copies."""
     home = environment.get("DISENT_HOME") or PROJECT / "data"
     if ":" in str(home):
         from disent_core.storage.bucket import SCHEMES
@@ -107,11 +103,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def check_owner(config: "Config", home: Path) -> None:
-    """Check that a folder's results are of this configuration: its path, relative path or text was recorded.
-
-    Raises:
-        ConfigError: if the results are of another configuration.
-    """
+    """Check that a folder's results are of this configuration: its path, relative path or text was recorded."""
     recorded = recorded_owner(home)
     if recorded and not recorded.items() & owner_identity(config, home).items():
         problem = f"the results in {home} belong to the configuration {recorded.get('path')}"

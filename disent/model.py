@@ -259,12 +259,7 @@ def load_head(
 
 
 def downloaded(url: str, sha256: str | None) -> Path:
-    """Return the folder of the model in an archive; download the archive unless an earlier call has unpacked it.
-
-    Raises:
-        ValueError: if there is no checksum, or the URL is neither http nor https.
-        DamagedError: if the archive can't be downloaded or unpacked, has another checksum, or has no model.
-    """
+    """Return the folder of the model in an archive; download the archive unless an earlier call has unpacked it."""
     with needing_extra("cli"):  # for the locks of Windows
         from disent_core.storage.archives import ArchiveError, unpack
         from disent_core.storage.download import fetch, file_name, shown

@@ -309,9 +309,6 @@ def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
         data: the table.
         seed: of the training.
         path: of the table, as written in the configuration; None: the absolute path.
-
-    Raises:
-        CorpusError: if the table can't be read, or has one language only.
     """
     from disent_core.corpora.formats import intents
 

@@ -79,17 +79,11 @@ def refresh_job(
     report: Report | None = None,
     ended: Callable[[Result], None] = lambda _: None,
 ) -> dg.JobDefinition:
-    """Return the job on a workspace whose assets are loaded.
+    """Return the job on a workspace whose assets are loaded; `load` makes them in other processes.
 
-    Args:
-        load: makes the assets in other processes.
-        assets: of the workspace.
-        workspace: to run in.
-        workers: as for `run_steps`.
-        submits: whether steps run elsewhere, each in its own run; this job then only waits for them.
-        pool: the accelerator's pool, if the steps take it; by default the profile's.
-        report: receives events, in addition to the log of the run.
-        ended: receives the steps' outcomes.
+    A job that `submits` only waits for steps that run elsewhere, each in its own run. `pool` is the accelerator's, if
+    the steps take it; by default the profile's. `report` receives events, in addition to the log of the run, and
+    `ended` the steps' outcomes; `workers` is as for `run_steps`.
     """
     of_device = None if submits or device_pool(workspace.config) is None else pool or device_pool(workspace.config)
 
@@ -282,11 +276,8 @@ def look_sensor(
 ) -> dg.SensorDefinition:
     """Return the sensor that starts a refresh after a change in what the workspace is made from.
 
-    Args:
-        workspace: workspace whose published files are watched.
-        refresh: the job that it starts.
-        loaded: fingerprint of the assets.
-        keys: of the assets, in an instance with other assets, where the sensor must be started by hand.
+    `loaded` is the fingerprint of the assets. With `keys`, the instance has other assets than these, and the sensor
+    must be started by hand.
     """
 
     @dg.sensor(

@@ -90,16 +90,9 @@ def run_steps(
     """Run steps in dependency order, up to `workers` at once.
 
     A single worker is this process, as it is for any number if at most one step can change: others are only checked.
-
-    Args:
-        load: makes the definitions of a workspace, in the workers.
-        workspace: to run in.
-        steps: of the lineage.
-        runs: the plan, or a part of it.
-        states: the states of all partitions before.
-        workers: None: one per core, or one if more would not pay off; for submitted steps, `AT_ONCE`.
-        report: receives what happens.
-        submitted_by: instance and tags of the runs, if the profile runs the steps elsewhere.
+    With None, it is one per core, or one if more would not pay off; for submitted steps, `AT_ONCE`. `runs` is the plan,
+    or a part of it; `states` are those of all partitions before; `submitted_by` has the instance and the tags of the
+    runs, if the profile runs the steps elsewhere. `load` makes the definitions of a workspace, in the workers.
     """
     report, by_key = report or Report(), {step.key: step for step in steps}
     fresh = fresh_runs(runs, states)

@@ -163,11 +163,7 @@ class Turns:
         return self.waiting >= self.most
 
     def require_place(self, address: str) -> None:
-        """Reject a request if all places are taken, unless another address has more of them.
-
-        Raises:
-            Busy: if the request is rejected.
-        """
+        """Raise `Busy` if all places are taken, unless another address has more of them."""
         if self.is_full and len(self._longest()) <= len(self._queues.get(address, ())) + 1:
             raise self.busy()
 
@@ -175,11 +171,7 @@ class Turns:
         return Busy(f"{self.most} requests are already waiting; try again in {RETRY_SECONDS} s")
 
     async def take(self, work: Callable[[], T], address: str = "") -> T:
-        """Compute in the thread, so that other requests can be read and answered meanwhile.
-
-        Raises:
-            Busy: if too many requests wait already, or another address takes the place.
-        """
+        """Compute in the thread while others are read; raise `Busy` without a place, or if another address takes it."""
         self.require_place(address)
         if self.is_full:
             _, refused = self._longest().pop()

@@ -183,19 +183,10 @@ PATIENCE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class IndexShapes:
-    """Shapes of an index.
-
-    Attributes:
-        shapes: of at least two texts each, the largest first, at most `MOST_SHAPES`.
-        more: number of further such shapes.
-        alone: number of texts whose shape no other text has.
-        texts: number of grouped texts.
-    """
-
-    shapes: tuple[Shape, ...]
-    more: int
-    alone: int
-    texts: int
+    shapes: tuple[Shape, ...]  # of at least two texts each, the largest first, at most `MOST_SHAPES`
+    more: int  # further such shapes
+    alone: int  # texts whose shape no other text has
+    texts: int  # grouped texts
 
 
 class LazyShapes:
@@ -211,12 +202,7 @@ class LazyShapes:
         return self._thread.submit(index_shapes, self.index)
 
     async def get(self) -> IndexShapes | None:
-        """Return the shapes, or None if computing them takes longer than a request waits.
-
-        Raises:
-            ValueError: if the index has no shapes, with the reason.
-            DisentError: if the vectors of the index can't be read.
-        """
+        """Return the shapes, or None if computing them takes longer than a request waits."""
         self.index._embedding("shape")
         await asyncio.wait([asyncio.wrap_future(self._grouped)], timeout=PATIENCE_SECONDS)
         return self._grouped.result() if self._grouped.done() else None
@@ -271,15 +257,9 @@ def application(
     token: str | None = None,
     turns: Turns | None = None,
 ) -> Starlette:
-    """Return the web application of an index.
+    """Return the web application of an index, with a text about it below the answers; `shared` is as in `Guard`.
 
-    Args:
-        index: the index to search.
-        about: text below the answers.
-        shared: as in `Guard`.
-        classifier: classifies the sentence on the page and the texts of programs.
-        token: required for all paths but those of `PUBLIC`; None: no login.
-        turns: queue for the requests.
+    All paths but those of `PUBLIC` need the token, if there is one.
     """
     turns = turns or Turns()
     page = Page(index, about, classifier)
