@@ -10,12 +10,11 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from disent_core.config.sections import CorpusConfig
 from disent_core.corpora import code_version, outside
 from disent_core.corpora.paths import FileStats, file_stats
 from disent_core.errors import CorpusError, TableError
@@ -120,7 +119,7 @@ def read_source(workspace: Workspace, source: Source, *, seconds: float = math.i
     is_complete = True
     for name in source.partitions:
         if is_complete := time.monotonic() < until:
-            by_name[name] = _VERSION_OF[source.key](workspace, observer, name)
+            by_name[name] = _version(workspace, observer, source.key, name)
         else:
             break
     observer.save(is_complete=is_complete)
@@ -138,30 +137,25 @@ def record_of(workspace: Workspace, source: Key) -> Path:
     return workspace.home / "cache" / "observed" / f"{READ_BY[source][1]}.json"
 
 
-def _utterance_version(workspace: Workspace, observer: Observer, language: str) -> str | None:
-    hashes = _hashes(workspace, observer, workspace.config.corpora_of(language), language)
-    return None if None in hashes else fingerprint(hashes)
-
-
-def _pair_version(workspace: Workspace, observer: Observer, pair: str) -> str | None:
-    hashes = _hashes(workspace, observer, workspace.config.corpora_of_sentence_pair(pair), pair)
-    return None if None in hashes else fingerprint(hashes, word_list_hash(workspace, pair))
-
-
-def _hashes(workspace: Workspace, observer: Observer, corpora: Iterable[CorpusConfig], part: str) -> list[str | None]:
-    return [
+def _version(workspace: Workspace, observer: Observer, source: Key, part: str) -> str | None:
+    """Return the version of a language, a pair or a source of mteb's results; None if a file of it can't be read."""
+    if source == MTEB_FILES:
+        return _mteb_version(workspace, observer, part)
+    config, of_pairs = workspace.config, source == PAIR_FILES
+    hashes = [
         observer.hash_of(
             workspace.corpus_path(corpus.name),
             (
                 corpus.format,
-                published_name(workspace.config, corpus, part),
+                published_name(config, corpus, part),
                 *code_version(corpus.format),
                 *map(file_stats, outside(corpus.format, workspace.corpus_path(corpus.name))),
             ),
             partial(published_hash, workspace, corpus, part),
         )
-        for corpus in corpora
+        for corpus in (config.corpora_of_sentence_pair(part) if of_pairs else config.corpora_of(part))
     ]
+    return None if None in hashes else fingerprint(hashes, *([word_list_hash(workspace, part)] if of_pairs else []))
 
 
 def _mteb_version(workspace: Workspace, observer: Observer, source: str) -> str | None:
@@ -172,6 +166,3 @@ def _mteb_version(workspace: Workspace, observer: Observer, source: str) -> str 
         return None
     hashes = [observer.hash_of(path, "mteb", partial(file_hash, path)) for path in files]
     return None if None in hashes else fingerprint([str(path) for path in files], hashes)
-
-
-_VERSION_OF = {FILES: _utterance_version, PAIR_FILES: _pair_version, MTEB_FILES: _mteb_version}

@@ -95,6 +95,7 @@ def step_asset(
     on_processor = Place("cpu", None, requests(0.0, step.memory * step_share()[1]))
     place = on_device(workspace.config, step.memory) if step.on_device and workspace else on_processor
     names = None if step.partitions is None else dg.StaticPartitionsDefinition(list(step.partitions))
+    warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def on an AssetCheckSpec.*")
 
     def make(partition: str) -> list[dg.MaterializeResult]:
         results = zip(step.outputs, step.make(partition), strict=True)
@@ -111,7 +112,7 @@ def step_asset(
         name=step_name(step.key),
         specs=[_spec(step, output) for output in step.made],
         partitions_def=names,
-        check_specs=list(_check_specs(step, names)),
+        check_specs=[check_spec(key, check, names) for key in step.outputs for check in step.checks],
         pool=place.pool,
         op_tags=place.tags,
         retry_policy=LOST_PROCESS,
@@ -210,14 +211,6 @@ def _dep(read: Read) -> dg.AssetDep:
         return dg.AssetDep(list(read.key))
     mapping = {name: set(dependents) for name, dependents in read.dependents.items()}
     return dg.AssetDep(list(read.key), partition_mapping=dg.StaticPartitionMapping(mapping))
-
-
-def _check_specs(step: Step, names: dg.PartitionsDefinition | None) -> Iterator[dg.AssetCheckSpec]:
-    """Return the checks, whose results the step returns; each has a result for each partition."""
-    warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def on an AssetCheckSpec.*")
-    for key in step.outputs:
-        for check in step.checks:
-            yield check_spec(key, check, names)
 
 
 # --- columns and names ------------------------------------------------------------------------------------

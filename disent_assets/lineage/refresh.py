@@ -31,6 +31,7 @@ from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
 from disent_assets.run.step import DATA_VERSION, compute, evaluation, log_news, news
 from disent_assets.run.steps import command, find_states, forget_versions, observed_contents, record_states, steps_in
+from disent_assets.run.workers import Load
 from disent_assets.settings.environment import RunSettings, is_local
 from disent_assets.settings.instance import BEGAN, FACE, HIDDEN, NOT_REPEATED, QUIET, home_tag, open_instance, used
 from disent_assets.warehouse.refresh import newest_refresh, read_build, update_states
@@ -45,7 +46,6 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.storage.locks import is_shared
 from disent_core.storage.tables import fingerprint
 
-Load = Callable[[Workspace], dg.Definitions]
 REFRESH = "refresh"  # name of the job
 STEP = "make_what_is_stale"  # name of its only step
 COMMAND = "user"  # run tag: the command that started it, which the UI shows in the column *Launched by*
@@ -364,7 +364,9 @@ def nightly_schedule(workspace: Workspace, refresh: dg.JobDefinition, *, starts:
 
 
 def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.SensorDefinition:
-    sources = _loaded_sources()
+    # All loaded modules, as they declare the versions of steps. Code that only computes is loaded in a step's process.
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    sources = sorted({Path(file) for file in files if file})
     loaded = _stats(sources)
 
     @dg.sensor(
@@ -382,21 +384,16 @@ def _reload_sensor(load: Load, workspace: Workspace, ui: str | None) -> dg.Senso
             return dg.SkipReason("Nothing has changed.")
         # A reload's cursor has the state before it, so edits during the reload differ from it.
         is_edited = code != loaded or any(max(stat[2:4]) > LOADED_AT for stat in code)
-        if is_edited:
-            reason, is_done = _reload_code(ui) if state else ("The code was just edited; waiting a moment.", False)
+        if is_edited and state is None:
+            reason, is_done = "The code was just edited; waiting a moment.", False
+        elif is_edited:
+            error = load_error()  # the same code is not tried twice
+            reason, is_done = (f"The previous code stays in use: {error}", True) if error else _reload("code", ui)
         else:
             reason, is_done = _reload_if_changed(load, workspace, ui)
         return dg.SensorResult(skip_reason=reason, cursor=state if is_done else None)
 
     return reload
-
-
-def _loaded_sources() -> list[Path]:
-    """Return the files of all loaded modules, which declare the versions of steps.
-
-    Code that only computes is loaded in a step's process, and needs no reload.
-    """
-    return sorted({Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))})
 
 
 def _stats(paths: Sequence[Path]) -> FileStats:
@@ -411,13 +408,6 @@ def _file_state(workspace: Workspace, code: FileStats) -> str | None:
     config = workspace.config
     stats = [*_stats([config.path, *(workspace.corpus_path(corpus.name) for corpus in config.corpora)]), *code]
     return fingerprint(signature(config), stats) if are_settled(stats, time.time_ns()) else None
-
-
-def _reload_code(ui: str | None) -> tuple[str, bool]:
-    """Reload changed code, unless it has errors; return as `_reload_if_changed`. Do not try the same code twice."""
-    if error := load_error():
-        return f"The previous code stays in use: {error}", True
-    return _reload("code", ui)
 
 
 def load_error() -> str | None:

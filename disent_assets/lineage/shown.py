@@ -150,7 +150,6 @@ def _best_line(row: Mapping[str, Any]) -> list[str]:
 
 
 def _largest_changes(workspace: Workspace, result: StepResult) -> dict[str, dg.MetadataValue]:
-    """Return what this refresh has changed: the largest changes of numbers by which methods are ranked."""
     if not result.figures["numbers/changed"]:
         return {}
     lines = [

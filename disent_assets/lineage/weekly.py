@@ -28,7 +28,6 @@ WEEKLY = "weekly_summary"  # name of the asset, of the job that makes both, and 
 MONDAYS = "0 6 * * 1"  # at 06:00 UTC, after the nightly refresh
 DAYS = 7
 _OF_JOB = "Sums up the last seven days of refreshes, and writes the report."
-Rows = Sequence[Mapping[str, Any]]
 _CHANGES = """
 select * from history.events
 where
@@ -101,7 +100,7 @@ def summed_up(workspace: Workspace, since: datetime, failed_runs: int) -> dict[s
     """Return the changes since a time as metadata of the asset, and write them as Markdown."""
     from disent.query import query
 
-    def rows(sql: str) -> Rows:
+    def rows(sql: str) -> list[dict[str, Any]]:
         return query(workspace.warehouse, sql.format(f"{since:%Y-%m-%d %H:%M:%S}")).to_pylist()
 
     changed, states = rows(_CHANGES), rows(_STATES)

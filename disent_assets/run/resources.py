@@ -78,7 +78,6 @@ def memory_of(workspace: Workspace, key: Key, partitions: Sequence[Partition], a
 
 
 def _memory_needed(records: Records, step: Step, partition: Partition) -> float:
-    """Return the GB of a partition, from its recorded peak and the rows of its largest input."""
     inputs = [(records.step_of[key], name) for key, name in step.parents(partition) if key in records.step_of]
     costs = [record.cost for parent in inputs if (record := records.of(*parent)) and record.cost]
     rows = max((cost["rows"] or 0 for cost in costs), default=0)
