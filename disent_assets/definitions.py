@@ -14,8 +14,7 @@ from disent_assets.lineage.weekly import each_week, weekly_assets
 from disent_assets.run.resources import Launch
 from disent_assets.run.steps import steps_in
 from disent_assets.settings.environment import database, open_workspace, run_settings
-from disent_assets.settings.profiles import executor_of
-from disent_assets.settings.profiles.retry_database import wait_for_database
+from disent_assets.settings.profiles import executor_of, wait_for_database
 from disent_core.lineage.steps import sources
 from disent_core.lineage.workspace import Workspace
 

@@ -49,7 +49,7 @@ def doctor() -> None:
     In a bucket, of 16 simultaneous writes exactly one must create an object, and exactly one must replace it. A folder
     must be writable and support locks. The profile must exist and its database must answer.
     """
-    from disent_assets.settings.profiles.retry_database import check_database, wait_for_database
+    from disent_assets.settings.profiles import check_database, wait_for_database
     from disent_assets.settings.results_folder import prepare
     from disent_core.storage.bucket import RACERS, check_bucket
     from disent_core.storage.files import check_locks

@@ -193,14 +193,7 @@ def models(style: Style) -> None:
     from disent import models as listed
 
     rows = [
-        {
-            "name": model.name,
-            "languages": " ".join(model.languages),
-            "megabytes": model.megabytes,
-            "licence": model.licence,
-            "folder": str(model.folder),
-        }
-        for model in listed()
+        model._asdict() | {"languages": " ".join(model.languages), "folder": str(model.folder)} for model in listed()
     ]
     if not rows and style == "table":
         click.echo("This installation of disent comes without models.")

@@ -19,7 +19,7 @@ import dagster as dg
 from disent_assets.run.error_messages import description_of
 from disent_assets.run.step import MADE
 from disent_assets.settings.environment import value
-from disent_assets.settings.profiles.retry_database import database_errors
+from disent_assets.settings.profiles import database_errors
 from disent_core.errors import TransientError
 from disent_core.lineage.result import Check, CheckResult, StepResult
 from disent_core.report.style import png, png_made_of, preview

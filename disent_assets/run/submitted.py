@@ -23,7 +23,7 @@ from disent_assets.run.steps import steps_in
 from disent_assets.run.workers import Log
 from disent_assets.settings.environment import code_locations
 from disent_assets.settings.instance import NOT_REPEATED, home_tag
-from disent_assets.settings.profiles.retry_database import LOOK_SECONDS, database_errors, retried
+from disent_assets.settings.profiles import LOOK_SECONDS, database_errors, retried
 from disent_core.errors import DisentError, located
 from disent_core.lineage.state import StepRecord, read_record
 from disent_core.lineage.workspace import Key, Workspace

@@ -12,8 +12,7 @@ import dagster as dg
 import yaml
 
 from disent_assets.settings.environment import database, is_local
-from disent_assets.settings.profiles import dagster_settings
-from disent_assets.settings.profiles.retry_database import database_errors, wait_for_database
+from disent_assets.settings.profiles import dagster_settings, database_errors, wait_for_database
 from disent_assets.settings.results_folder import is_read_only
 from disent_core.errors import ConfigError, StorageError, located
 from disent_core.storage.files import locked, storage_errors, temporary_folder, write_text

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from disent_assets.definitions import build
 from disent_assets.run.resources import Launch, requests
 from disent_assets.run.submitted import Submitted
+from disent_assets.settings import profiles
 from disent_assets.settings.environment import (
     VARIABLES,
     code_locations,
@@ -27,8 +28,7 @@ from disent_assets.settings.environment import (
     step_share,
 )
 from disent_assets.settings.instance import dagster_home, open_instance, settings_folder
-from disent_assets.settings.profiles import dagster_settings, for_cluster, retry_database
-from disent_assets.settings.profiles.retry_database import connect, retried
+from disent_assets.settings.profiles import connect, dagster_settings, for_cluster, retried
 from disent_core.errors import ConfigError, DisentError
 from disent_core.lineage.state import StepRecord, write_record
 from disent_core.storage.patience import PATIENCE_SECONDS, Patience
@@ -245,9 +245,9 @@ def test_a_process_waits_for_its_database_only_after_a_first_connection():
 
 
 def test_a_missing_driver_is_one_line(monkeypatch):
-    monkeypatch.setattr(retry_database, "find_spec", lambda _: None)
+    monkeypatch.setattr(profiles, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"^DISENT_POSTGRES needs an extra: pip install .*postgres\]'$"):
-        retry_database.wait_for_database.__wrapped__()
+        profiles.wait_for_database.__wrapped__()
 
 
 def test_the_table_of_variables_equals_those_read_by_the_code():

@@ -12,7 +12,7 @@ from made_postgres import Postgres
 from projects import Project, counts, new_project
 
 from disent_assets.run.costs import Meter
-from disent_assets.settings.profiles import retry_database
+from disent_assets.settings import profiles
 from disent_core.storage.patience import Patience
 
 CORPORA = ("materialize", "key:corpora/utterances", "--partition", "en")
@@ -57,7 +57,7 @@ def test_a_step_whose_database_comes_back_succeeds(project, postgres, monkeypatc
 def test_after_a_longer_outage_the_step_has_failed_and_the_next_command_uses_what_was_made(
     project, postgres, monkeypatch
 ):
-    monkeypatch.setattr(retry_database, "PATIENCE_SECONDS", 2.0)
+    monkeypatch.setattr(profiles, "PATIENCE_SECONDS", 2.0)
     monkeypatch.setattr(Patience, "ask", lambda _, request, is_away: request())
     away_for(30, postgres, monkeypatch)
     failed = project.disent(*CORPORA)
