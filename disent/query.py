@@ -61,17 +61,8 @@ def query(database: Path, sql: str, *, limit: int | None = None, seconds: float 
     """Run one query, which can neither change the warehouse nor access other files or the network.
 
     Only `select` (and `from`, `with`, `pivot`, `describe`) is run: even without access to files, DuckDB lets
-    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory besides its answer.
-
-    Args:
-        database: the warehouse.
-        sql: the query.
-        limit: an answer with more rows, or larger than 256 MB, is an error; None: no limit.
-        seconds: a query that takes longer is stopped; None: no limit.
-
-    Raises:
-        TableError: if the warehouse is missing or damaged.
-        DisentError: if the query can't be run, is another statement, or exceeds a limit.
+    `attach` and `copy` write to the open database and its log. A query may use 4 GB of memory besides its answer. With
+    a limit, an answer with more rows, or larger than 256 MB, is an error; a query that takes more `seconds` is stopped.
     """
     if not fetch(database).is_file():
         raise no_warehouse(database)

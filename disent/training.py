@@ -305,10 +305,7 @@ def _extended(
 def configuration_of(data: Path, seed: int = 0, path: str | None = None) -> str:
     """Return the text of a configuration that trains on a table; `disent init --from` writes the same.
 
-    Args:
-        data: the table.
-        seed: of the training.
-        path: of the table, as written in the configuration; None: the absolute path.
+    The configuration has the `path` of the table; None: the absolute path.
     """
     from disent_core.corpora.formats import intents
 

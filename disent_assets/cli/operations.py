@@ -30,16 +30,11 @@ def dev(port: int) -> None:
 _UNITS = {"h": "hours", "d": "days"}
 
 
-class _Age(click.ParamType):
-    name = "age"
-
-    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        number, unit = value[:-1], _UNITS.get(value[-1:])
-        if unit is None or not number.isdecimal() or len(number) > 4:
-            self.fail(f"{value!r} must be an age such as 7d or 12h", param, ctx)
-        return timedelta(**{unit: int(number)})
+def _age(_context: click.Context, _option: click.Parameter, value: str) -> timedelta:
+    number, unit = value[:-1], _UNITS.get(value[-1:])
+    if unit is None or not number.isdecimal() or len(number) > 4:
+        raise click.BadParameter(f"{value!r} must be an age such as 7d or 12h")
+    return timedelta(**{unit: int(number)})
 
 
 @main.command()
@@ -75,7 +70,10 @@ def doctor() -> None:
 
 
 @main.command()
-@click.option("--older", type=_Age(), default="7d", help="Minimum age of what is deleted, e.g. 12h.", show_default=True)
+@click.option(
+    "--older", metavar="AGE", default="7d", show_default=True, callback=_age,
+    help="Minimum age of what is deleted, e.g. 12h.",
+)  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only list what would be deleted.")
 def gc(older: timedelta, dry_run: bool) -> None:
     """Delete orphaned files in the bucket of DISENT_HOME.

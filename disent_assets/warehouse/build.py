@@ -115,12 +115,10 @@ def build_warehouse(
 ) -> WarehouseReport:
     """Build the warehouse beside `destination` and swap it in, so that readers see either the old or the new one.
 
-    Args:
-        inputs: name in `INPUTS` -> Parquet files or rows to load; a missing name stands for an empty table.
-        sql_root: folder with `tables`, `views`, `checks` and `published`.
-        destination: the DuckDB file. It changes only if every check of severity `error` passes.
-        before_swap: called when the checks have passed, before `destination` changes.
-        large: inputs whose rows are not copied: a table that only selects their columns becomes a view over the files.
+    `inputs` has Parquet files or rows by name in `INPUTS`; a missing name stands for an empty table. `sql_root` has
+    `tables`, `views`, `checks` and `published`. `destination`, a DuckDB file, changes only if every check of severity
+    `error` passes; `before_swap` is called before. The rows of `large` inputs are not copied: a table that only selects
+    their columns becomes a view over the files.
     """
     started = time.monotonic()
     published = published_tables(sql_root / "published")
