@@ -370,25 +370,17 @@ class Index:
             raise
 
 
+class _ModelAndRequest(SearchRequest, total=False):
+    model: "AnyModel | str | Path | None"
+
+
 @overload
 def search(
-    texts: str,
-    among: Iterable[str],
-    by: str | None = None,
-    k: int = 10,
-    *,
-    model: "AnyModel | str | Path | None" = None,
-    **request: Unpack[SearchRequest],
+    texts: str, among: Iterable[str], by: str | None = None, k: int = 10, **options: Unpack[_ModelAndRequest]
 ) -> list[Hit]: ...
 @overload
 def search(
-    texts: Queries,
-    among: Iterable[str],
-    by: str | None = None,
-    k: int = 10,
-    *,
-    model: "AnyModel | str | Path | None" = None,
-    **request: Unpack[SearchRequest],
+    texts: Queries, among: Iterable[str], by: str | None = None, k: int = 10, **options: Unpack[_ModelAndRequest]
 ) -> list[list[Hit]]: ...
 def search(
     texts: str | Queries,
