@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 from bench.products import Recorded
-from disent_assets.run.costs import read_run_table
 from disent_assets.settings.environment import open_workspace
+from disent_assets.warehouse.costs import read_run_table
 from disent_core.errors import DisentError
 from disent_core.evaluation.runner import evaluate
 from disent_core.lineage import evaluation, heads

@@ -125,7 +125,7 @@ STATUS = "from disent_assets.cli import main; main(['status'])"
 
 def record() -> None:
     """Record every partition as made from the present content of its parents, with empty files."""
-    from disent_assets.lineage.corpus_versions import read_sources
+    from disent_assets.run.corpus_versions import read_sources
     from disent_assets.run.steps import observed_contents, steps_in
     from disent_assets.settings.environment import open_workspace
     from disent_core.lineage.state import Records, StepRecord, write_record

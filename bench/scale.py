@@ -83,7 +83,7 @@ CORPORA = {
 }  # fmt: skip
 RUN = """
 import os, pathlib, resource, sys
-from disent_assets.run import costs
+from disent_assets.warehouse import costs
 from disent_assets.cli import main
 costs.RESET_PEAK = pathlib.Path(os.devnull)  # the peak of all steps is asked for below
 try:

@@ -39,7 +39,7 @@ class DisentLineage(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the assets, the job that refreshes them, and its sensor and schedule, both initially off."""
         from disent.home import check_owner, open_home
-        from disent_assets.lineage.embedded import hosted
+        from disent_assets.embedded import hosted
         from disent_assets.settings.environment import shard_backend
         from disent_core.config.load import load_config
         from disent_core.lineage.workspace import Workspace

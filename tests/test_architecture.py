@@ -126,6 +126,15 @@ def test_there_are_no_import_cycles():
     TopologicalSorter({name: set(imports(name)) for name in SOURCES}).prepare()  # raises CycleError
 
 
+def test_folders_of_disent_assets_do_not_import_each_other_both_ways():
+    folders: dict[str, set[str]] = {}
+    for name in SOURCES:
+        if name.startswith("disent_assets."):
+            inside = {other.split(".")[1] for other in imports(name) if other.startswith("disent_assets.")}
+            folders.setdefault(name.split(".")[1], set()).update(inside)
+    TopologicalSorter({folder: inside - {folder} for folder, inside in folders.items()}).prepare()
+
+
 def test_a_module_imports_only_from_its_layer_or_below():
     layer_of = {"disent_core": LAYERS[0]} | {name: name.split(".")[1] for name in CORE if "." in name}
     assert {*layer_of.values()} == set(LAYERS)

@@ -49,7 +49,7 @@ def status(show_all: bool, check: bool, style: Style) -> None:
 @click.option("--t-sne", is_flag=True, help="Also plot the embeddings of heads with t-SNE, which takes seconds each.")
 def report(output: Path | None, title: str, t_sne: bool) -> None:
     """Write tables, pictures and case studies of the run as one self-contained HTML file."""
-    from disent_assets.cli.run_report import write_report
+    from disent_assets.lineage.run_report import write_report
 
     workspace = open_workspace()
     path = _new_file(output) if output else workspace.home / "report.html"

@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from disent_assets.lineage.corpus_versions import read_source
 from disent_assets.lineage.metadata import check_result, check_spec, code_references, materialized, user_errors
+from disent_assets.run.corpus_versions import read_source
 from disent_assets.run.error_messages import failed_checks, failure_of_steps
 from disent_assets.run.resources import requests
 from disent_assets.run.step import (

@@ -20,10 +20,10 @@ import dagster as dg
 from pydantic import Field
 
 from disent_assets import LOADED_AT
-from disent_assets.lineage.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.lineage.factory import device_pool, prefixed_name
 from disent_assets.lineage.metadata import check_result
 from disent_assets.lineage.relations import state_events
+from disent_assets.run.corpus_versions import CorpusVersions, are_settled, read_sources
 from disent_assets.run.dagster_private import LOCATION, prepare_runs
 from disent_assets.run.error_messages import failure_of_steps
 from disent_assets.run.plan import StepRun, plan, steps_of

@@ -65,7 +65,7 @@ def weekly_assets(workspace: Workspace) -> list[dg.AssetsDefinition]:
         description="Tables, pictures and case studies as one HTML file, DISENT_HOME/report.html: `disent report`.",
     )
     def report() -> dg.MaterializeResult:
-        from disent_assets.cli.run_report import write_report
+        from disent_assets.lineage.run_report import write_report
 
         path = workspace.home / "report.html"
         with user_errors():

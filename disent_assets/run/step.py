@@ -13,12 +13,12 @@ from typing import Any
 
 import dagster as dg
 
-from disent_assets.run.costs import Meter, recorded_cost
 from disent_assets.run.dagster_private import step_function
 from disent_assets.run.error_messages import failed_checks, failure_of, is_of_disk
 from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.steps import steps_in
 from disent_assets.settings.profiles import database_errors
+from disent_assets.warehouse.costs import Meter, recorded_cost
 from disent_core.config.model import Config, signature
 from disent_core.errors import ConfigError, StorageError, located
 from disent_core.lineage.state import Records, StepRecord, name_of, read_record, write_record

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from disent_assets.lineage.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
-from disent_assets.run.costs import cost_rows, refresh_run_table
+from disent_assets.run.corpus_versions import READ_BY, CorpusVersions, read_sources, record_of
+from disent_assets.warehouse.costs import cost_rows, refresh_run_table
 from disent_assets.warehouse.refresh import code_version, refresh_warehouse, state_rows, warehouse_checks
 from disent_core.lineage import corpora
 from disent_core.lineage.result import StepResult

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from disent_assets.run.costs import parts, read_run_table
 from disent_assets.settings.environment import SQL
+from disent_assets.warehouse.costs import parts, read_run_table
 from disent_assets.warehouse.sql_files import sql_hash
 from disent_core.lineage.result import Check, StepResult
 from disent_core.lineage.state import State

@@ -7,9 +7,9 @@ import pytest
 from worlds import METRIC, TOY
 
 from disent.query import query
-from disent_assets.run.costs import read_run_table
 from disent_assets.run.steps import record_states
 from disent_assets.warehouse.build import build_warehouse, replace_states
+from disent_assets.warehouse.costs import read_run_table
 from disent_core.evaluation import TASKS
 from disent_core.lineage.state import State
 from disent_core.lineage.tables import scored_embeddings

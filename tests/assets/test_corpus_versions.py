@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.lineage.corpus_versions import SETTLED, Observer, are_settled
+from disent_assets.run.corpus_versions import SETTLED, Observer, are_settled
 from disent_core.corpora.paths import file_stats
 from disent_core.errors import CorpusError
 

@@ -8,8 +8,8 @@ import pytest
 from worlds import corpus, encoder, experiment
 
 from disent_assets.definitions import build
-from disent_assets.lineage.corpus_versions import read_sources
 from disent_assets.lineage.refresh import observe
+from disent_assets.run.corpus_versions import read_sources
 from disent_assets.run.steps import find_states
 from disent_core.lineage.steps import MTEB_FILES
 from disent_core.lineage.workspace import Workspace

@@ -11,8 +11,8 @@ import pytest
 from toy_steps import listening
 from worlds import corpus, encoder, experiment
 
-from disent_assets.lineage.corpus_versions import record_of
 from disent_assets.lineage.refresh import OF_JOB, OF_STEPS, automated, load_error
+from disent_assets.run.corpus_versions import record_of
 from disent_assets.settings.environment import RunSettings
 from disent_assets.settings.instance import open_instance
 from disent_core.config.load import load_config

@@ -12,9 +12,9 @@ from toy_steps import toy_step
 from worlds import TOY
 
 from disent_assets.lineage.factory import step_asset
-from disent_assets.run import costs
-from disent_assets.run.costs import Meter, cost_rows, refresh_run_table
 from disent_assets.run.steps import steps_in
+from disent_assets.warehouse import costs
+from disent_assets.warehouse.costs import Meter, cost_rows, refresh_run_table
 from disent_core.lineage.result import StepResult
 from disent_core.lineage.state import Records, read_record, write_record
 from disent_core.lineage.workspace import Workspace

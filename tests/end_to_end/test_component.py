@@ -18,15 +18,15 @@ from pydantic import ValidationError
 
 from disent_assets.component import DisentLineage
 from disent_assets.definitions import build
+from disent_assets.embedded import _result, hosted, hosted_assets
 from disent_assets.lineage import factory
-from disent_assets.lineage.embedded import _result, hosted, hosted_assets
 from disent_assets.lineage.metadata import pictures
 from disent_assets.lineage.refresh import OF_STEPS, newest_by_hand
-from disent_assets.run.costs import read_run_table
 from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.steps import find_states
 from disent_assets.settings.instance import FACE, home_tag, used
 from disent_assets.settings.results_folder import claim
+from disent_assets.warehouse.costs import read_run_table
 from disent_core.config.load import load_config
 from disent_core.errors import ConfigError
 from disent_core.lineage.workspace import Workspace

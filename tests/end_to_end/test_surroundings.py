@@ -17,8 +17,8 @@ import pytest
 from projects import Project, rows
 
 from disent_assets.definitions import build
-from disent_assets.lineage.corpus_versions import read_sources
 from disent_assets.run import runner
+from disent_assets.run.corpus_versions import read_sources
 from disent_assets.run.plan import StepRun, plan, steps_of
 from disent_assets.run.steps import find_states, observed_contents
 from disent_assets.run.workers import Work, how_ended

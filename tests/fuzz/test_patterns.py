@@ -25,7 +25,7 @@ TRUSTED = {
     "disent_assets.run.plan": "a selection of whoever types it",
     "disent_assets.run.progress": "lines of our log",
     "disent_assets.warehouse.sql_files": "our SQL files",
-    "disent_assets.run.costs": "what Linux says of the process",
+    "disent_assets.warehouse.costs": "what Linux says of the process",
     "disent_core.config.load": "errors of tomllib",
     "disent_core.config.reference": "our docstrings",
     "disent_core.config.toml_lines": "lines of the configuration, which are bounded",

@@ -11,8 +11,8 @@ import pytest
 from made_postgres import Postgres
 from projects import Project, counts, new_project
 
-from disent_assets.run.costs import Meter
 from disent_assets.settings import profiles
+from disent_assets.warehouse.costs import Meter
 from disent_core.storage.patience import Patience
 
 CORPORA = ("materialize", "key:corpora/utterances", "--partition", "en")
