@@ -24,7 +24,7 @@ from synthetic import DIM as WORLD_DIM
 from synthetic import world
 
 from disent_core.matmul import set_precision
-from disent_core.methods.fmda import METHOD, TWO_STAGE, FmdaConfig, FmdaTwoStageConfig, draws
+from disent_core.methods.fmda import TWO_STAGE, FmdaConfig, FmdaTwoStageConfig, draws
 from disent_core.methods.fmda_head import MeaningStage, TemplateStage
 from disent_core.methods.trainer import trainer
 from disent_core.training import stacked
@@ -35,15 +35,9 @@ from disent_core.training.stacked import best_parameters
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
-def test_every_term_equals_a_loop_over_pairs_and_tokens(switches):
+def test_terms_and_embeddings_equal_loops_over_pairs_and_tokens(switches):
     model, batch = head(**switches), batch_of_pairs()
-    actual = values(model(batch))
-    assert actual == pytest.approx(loop_terms(model, batch), abs=1e-9)
-
-
-@pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
-def test_embeddings_equal_attention_with_keys_and_values_of_every_token(switches):
-    model, batch = head(**switches), batch_of_pairs()
+    assert values(model(batch)) == pytest.approx(loop_terms(model, batch), abs=1e-9)
     embeddings = model.embed(texts_of(batch, "source"))
     for name, rows in embeddings.items():
         expected = [text[name] for text in loop_embeddings(model, batch, "source")]
@@ -80,14 +74,7 @@ def test_negatives_are_drawn_only_with_a_contrast_term():
     assert draws(FmdaConfig(without=("contrast",))) == ()
 
 
-def test_one_model_knows_all_languages_of_the_mixture(tmp_path):
-    config = FmdaConfig(max_epochs=1, batch_size=64, monitor="dev_retrieval")
-    (epoch,) = trainer(METHOD).fit(world("en-de", "en-es", "en-ja").data, config, Fit((0,), tmp_path / "c", "mixture"))
-    assert 0 <= epoch.terms["dev"]["accuracy_at_1"][0] <= 1
-    assert best_parameters(tmp_path / "c")[0]["identity.weight"].shape == (4, WORLD_DIM)
-
-
-WORLD = world("en-de", train=15, dev=9)
+WORLD = world("en-de", train=10, dev=6)
 DATA = WORLD.data
 SEEDS = (0, 1)
 TEMPLATE_ENCODER = {"attention.query", "attention.key", "attention.template_value"}
@@ -96,7 +83,7 @@ OF_STAGE_2 = {"attention.residual_value", "language", "identity", "meaning", "ut
 
 
 def config(**changes):
-    small = {"learning_rate": 0.03, "batch_size": 9, "max_epochs": 3, "patience": 2, "checkpoint_seconds": 0.0}
+    small = {"learning_rate": 0.03, "batch_size": 9, "max_epochs": 2, "patience": 1, "checkpoint_seconds": 0.0}
     return FmdaTwoStageConfig(**small | {"weight_decay": 0.1} | changes)
 
 
@@ -144,7 +131,7 @@ def stage(kind, **switches):
 
 @pytest.mark.parametrize(
     "switches",
-    [{}, {"contrast": "softmax"}, {"ffn": "mlp2"}, {"reconstruction_mlp": "all"}, {"without": ("contrast",)}],
+    [{}, {"contrast": "softmax", "ffn": "mlp2", "reconstruction_mlp": "all"}, {"without": ("contrast",)}],
 )
 @pytest.mark.parametrize(
     ("kind", "left_out"),
@@ -183,28 +170,21 @@ def test_stage_1_trains_the_template_encoder_and_its_language_and_stage_2_the_re
 
 
 def test_stage_1_trains_the_template_encoder_alone_without_its_language(tmp_path):
-    settings = config(stage1_train_language=False, max_epochs=1)
-    list(run(tmp_path, settings))
+    settings = config(stage1_train_language=False)
+    next(run(tmp_path, settings))
     assert maps_that_moved(fresh(settings), best_parameters(tmp_path / "stage_1_c")) == TEMPLATE_ENCODER
 
 
-@pytest.mark.parametrize(
-    ("freeze", "trained"),
-    [(("query", "key", "template_value", "language"), OF_STAGE_2 - {"language"}), ((), OF_STAGE_2 | TEMPLATE_ENCODER)],
-    ids=["language too", "nothing"],
-)
-def test_stage_2_freezes_the_configured_parts(tmp_path, freeze, trained):
-    list(run(tmp_path, config(stage2_freeze=freeze, max_epochs=1)))
-    assert moved_in_stage_2(tmp_path) == trained
+def test_stage_2_freezes_the_configured_parts_and_no_others(tmp_path):
+    list(run(tmp_path, config(stage2_freeze=("language",), max_epochs=1)))
+    assert moved_in_stage_2(tmp_path) == (OF_STAGE_2 | TEMPLATE_ENCODER) - {"language"}
 
 
 def test_stage_1_sees_template_pairs_only_and_stage_2_translations(whole, tmp_path):
-    fewer = {split: pairs.select(torch.arange(8)) for split, pairs in DATA.splits.items()}
-    first = untimed(whole[1])
-    other = untimed(run(tmp_path, config(), data=replace(DATA, splits=fewer)))
-    count = sum(is_first(epoch) for epoch in first)
-    assert [epoch for epoch in first if is_first(epoch)] == [epoch for epoch in other if is_first(epoch)]
-    assert first[count] != other[count]
+    fewer = {split: pairs.select(torch.arange(4)) for split, pairs in DATA.splits.items()}
+    first, second = untimed(run(tmp_path, config(max_epochs=1), data=replace(DATA, splits=fewer)))
+    assert first == untimed(whole[1])[0]
+    assert second.steps - first.steps == 1  # 4 pairs, where the whole run has 10 and the templates have more
 
 
 def test_dev_retrieval_is_of_templates_in_stage_1_and_of_meanings_in_stage_2(tmp_path):
@@ -252,15 +232,15 @@ def test_the_curve_numbers_epochs_across_stages_and_prefixes_stage_1_terms(whole
 
 
 def test_each_stage_applies_patience_per_seed(tmp_path):
-    epochs = list(run(tmp_path, config(max_epochs=60, learning_rate=0.2)))
+    epochs = list(run(tmp_path, config(max_epochs=60, learning_rate=0.7)))
     for wanted in (True, False):
         of_stage = [epoch for epoch in epochs if is_first(epoch) == wanted]
         for seed in SEEDS:
             losses = [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in of_stage if seed in epoch.seeds]
-            assert len(losses) == losses.index(min(losses)) + 1 + 2
+            assert len(losses) == losses.index(min(losses)) + 1 + 1
 
 
-@pytest.mark.parametrize("place", [-2, 0, 1], ids=["in stage 1", "between", "in stage 2"])
+@pytest.mark.parametrize("place", [-1, 1], ids=["in stage 1", "in stage 2"])
 def test_a_run_that_was_cut_off_in_either_stage_goes_on_to_the_same_bits(whole, tmp_path, monkeypatch, place):
     epochs = untimed(whole[1])
     done = sum(map(is_first, epochs)) + place

@@ -25,7 +25,7 @@ FMDA_SAMPLER = {"states": True, "masked": True, "draws": ("negative",)}
 def dream(**changes):
     """Settings under which a small head learns fast, and overfits soon."""
     return DreamConfig(
-        **{"learning_rate": 0.02, "batch_size": 5, "max_epochs": 6, "patience": 3, "checkpoint_seconds": 0.0} | changes
+        **{"learning_rate": 0.02, "batch_size": 5, "max_epochs": 3, "patience": 3, "checkpoint_seconds": 0.0} | changes
     )
 
 
@@ -54,8 +54,8 @@ def total(epochs, seed):
     return [epoch.terms["dev"]["total"][epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
 
 
-SHRINKING = dream(max_epochs=12, learning_rate=0.05, patience=2)
-OVERFITTED = dream(max_epochs=60, learning_rate=0.05)
+OVERFITTED, SEEDS = dream(max_epochs=60, learning_rate=0.2, patience=2), (0, 1, 2)
+SHRINKING = replace(OVERFITTED, max_epochs=8)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def copied(made, tmp_path):
     return shutil.copytree(path.parent, tmp_path / "copied") / path.name, epochs
 
 
-@pytest.mark.parametrize("cached", [1, 500, 1_000_000], ids=["one at a time", "some at a time", "all at once"])
+@pytest.mark.parametrize("cached", [1, 1_000_000], ids=["one at a time", "all at once"])
 def test_stacked_seeds_equal_separate_runs(made, tmp_path, cached, monkeypatch):
     monkeypatch.setattr(training, "_CACHED", cached)
     together = list(run(tmp_path / "together", dream(), (3, 4)))
@@ -93,7 +93,7 @@ def test_stacked_seeds_equal_separate_runs(made, tmp_path, cached, monkeypatch):
     ("weight_decay", "reference"), [(0.0, torch.optim.Adam), (0.1, torch.optim.AdamW)], ids=["adam", "adamw"]
 )
 def test_optimiser_steps_equal_those_of_torch(tmp_path, weight_decay, reference):
-    config, pairs = dream(weight_decay=weight_decay, max_epochs=4, patience=9), sampler()
+    config, pairs = dream(weight_decay=weight_decay), sampler()
     list(run(tmp_path / "run", config, (7,), pairs=pairs))
     torch.manual_seed(7)
     head = DreamHead(DIM, 2, config)
@@ -108,15 +108,15 @@ def test_optimiser_steps_equal_those_of_torch(tmp_path, weight_decay, reference)
         assert torch.allclose(value[0], head.get_parameter(name), atol=1e-6), name
 
 
-@pytest.mark.parametrize("done", [1, 4, 8])
+@pytest.mark.parametrize("done", [1, 7])
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(made, tmp_path, done, monkeypatch):
-    path, whole = made(SHRINKING, (0, 1, 2))  # seeds leave the stack on the way
-    cut = run(tmp_path / "cut", SHRINKING, (0, 1, 2))
+    path, whole = made(SHRINKING, SEEDS)  # a seed leaves the stack after seven epochs
+    cut = run(tmp_path / "cut", SHRINKING, SEEDS)
     list(itertools.islice(cut, done))
     cut.close()
     computed, original = [], training._one_epoch
     monkeypatch.setattr(training, "_one_epoch", lambda *given: computed.append(1) or original(*given))
-    assert untimed(run(tmp_path / "cut", SHRINKING, (0, 1, 2))) == untimed(whole)
+    assert untimed(run(tmp_path / "cut", SHRINKING, SEEDS)) == untimed(whole)
     assert len(computed) == len(whole) - done
     for prefix in ("now.", "best.", "first.", "second."):
         expected, actual = stack(path, prefix), stack(tmp_path / "cut", prefix)
@@ -136,24 +136,26 @@ def test_a_finished_run_is_not_computed_again(copied, monkeypatch):
     [{"name": "other data"}, {"config": dream(learning_rate=0.01)}, {"seeds": (1, 0)}],
     ids=["data", "config", "seeds"],
 )
-def test_a_checkpoint_of_another_run_is_not_used(copied, tmp_path, other):
+def test_a_checkpoint_of_another_run_is_not_used(copied, other):
+    path, epochs = copied
     arguments = {"config": dream(), "seeds": (0, 1), "name": "run"} | other
-    actual = untimed(run(copied[0], **arguments))
-    assert actual == untimed(run(tmp_path / "fresh", **arguments))
+    again = list(run(path, **arguments))
+    assert not any(epoch.is_replayed for epoch in again)
+    assert (untimed(again) == untimed(epochs)) == ("name" in other)  # nothing but the name is the same run
 
 
 FOREIGN = (2).to_bytes(8, "little") + b"{}"
 """A safetensors file of nobody."""
 
 
-@pytest.mark.parametrize("damage", [b"", b"no safetensors", FOREIGN, None], ids=["empty", "garbage", "foreign", "cut"])
-def test_a_damaged_checkpoint_is_not_used(copied, damage):
+def test_a_damaged_checkpoint_is_not_used(copied):
     path, epochs = copied
     content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2] if damage is None else damage)
-    again = list(run(path, dream()))
-    assert untimed(again) == untimed(epochs)
-    assert not again[0].is_replayed
+    for damaged in (b"", b"no safetensors", FOREIGN, content[: len(content) // 2]):
+        path.write_bytes(damaged)
+        again = list(run(path, dream()))
+        assert untimed(again) == untimed(epochs)
+        assert not again[0].is_replayed
 
 
 def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_path):
@@ -165,10 +167,10 @@ def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_pat
 
 
 def test_each_seed_stops_after_its_patience_independently(made):
-    _, epochs = made(OVERFITTED, (0, 1, 2, 3))
-    trained = {seed: len(total(epochs, seed)) for seed in range(4)}
+    _, epochs = made(OVERFITTED, SEEDS)
+    trained = {seed: len(total(epochs, seed)) for seed in SEEDS}
     assert len(set(trained.values())) > 1, "the seeds must stop at different epochs for this test to say something"
-    for seed in range(4):
+    for seed in SEEDS:
         losses = total(epochs, seed)
         best = losses.index(min(losses))
         assert trained[seed] == best + 1 + OVERFITTED.patience
@@ -176,21 +178,21 @@ def test_each_seed_stops_after_its_patience_independently(made):
 
 
 def test_best_marks_every_epoch_with_a_new_lowest_loss(made):
-    _, epochs = made(OVERFITTED, (0, 1, 2, 3))
-    for seed in (0, 1, 2, 3):
+    _, epochs = made(OVERFITTED, SEEDS)
+    for seed in SEEDS:
         lowest = [float("inf"), *itertools.accumulate(total(epochs, seed), min)]
         marks = [epoch.is_best[epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
         assert marks == [loss < before for loss, before in zip(total(epochs, seed), lowest, strict=False)]
 
 
 def test_best_parameters_are_those_of_each_seeds_best_epoch(made, tmp_path):
-    path, epochs = made(OVERFITTED, (0, 1, 2, 3))
-    losses = total(epochs, 3)
+    path, epochs = made(OVERFITTED, SEEDS)
+    losses = total(epochs, 0)
     best = losses.index(min(losses)) + 1
     assert best < len(losses)
-    list(run(tmp_path / "alone", replace(OVERFITTED, max_epochs=best), (3,)))
+    list(run(tmp_path / "alone", replace(OVERFITTED, max_epochs=best), (0,)))
     for name, value in stack(tmp_path / "alone", "now.").items():
-        assert torch.allclose(best_parameters(path)[3][name], value[0], atol=1e-5), name
+        assert torch.allclose(best_parameters(path)[0][name], value[0], atol=1e-5), name
 
 
 def naive_accuracies(head, data):
@@ -204,7 +206,7 @@ def naive_accuracies(head, data):
 
 
 def test_dev_retrieval_averages_meaning_accuracy_over_both_directions(tmp_path):
-    data, config, seeds = world(dev=40).data, dream(monitor="dev_retrieval", max_epochs=3, patience=9), range(4)
+    data, config, seeds = world(dev=40).data, dream(monitor="dev_retrieval", max_epochs=1), range(4)
     epochs = list(run(tmp_path / "run", config, seeds, pairs=PairSampler(data, draws=("partner",))))
     now, directions = stack(tmp_path / "run", "now."), []
     for index in seeds:
@@ -228,7 +230,7 @@ def test_accuracy_by_pair_is_unchanged_by_copies_under_other_languages():
 
 
 def test_monitoring_dev_retrieval_keeps_the_first_epoch_of_the_highest_accuracy(tmp_path):
-    config = dream(monitor="dev_retrieval", max_epochs=15, patience=15)
+    config = dream(monitor="dev_retrieval", learning_rate=0.05)
     epochs, ties = list(run(tmp_path / "run", config)), 0
     for index in (0, 1):
         accuracies = [epoch.terms["dev"]["accuracy_at_1"][index] for epoch in epochs]
@@ -270,7 +272,7 @@ def test_non_finite_loss_terms_and_missing_validation_pairs_are_errors(tmp_path)
 
 
 def test_the_curve_has_a_row_for_every_term_of_every_epoch_and_seed(made):
-    _, epochs = made(SHRINKING, (0, 1, 2))
+    _, epochs = made(OVERFITTED, SEEDS)
     curve = curve_table(epochs, method="dream", encoder="toy", trained_on="en-de").to_pylist()
     expected = {
         (epoch.number, seed, split, term): values[index]
@@ -290,7 +292,7 @@ class HalvedConfig(DreamConfig):
 
 def test_steps_use_the_learning_rate_of_their_epoch(tmp_path):
     """The second of two epochs, of one step each, moves half as far as it would at the full rate."""
-    full = dream(batch_size=50, max_epochs=2, patience=9)
+    full = dream(batch_size=50, max_epochs=2)
     ends = {}
     for config in (full, HalvedConfig(**asdict(full))):
         for epochs in (1, 2):
@@ -308,7 +310,7 @@ MAPS = {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
 
 def adversarial(**changes):
     return MeatConfig(
-        **{"learning_rate": 0.02, "batch_size": 5, "max_epochs": 3, "patience": 9, "checkpoint_seconds": 0.0} | changes
+        **{"learning_rate": 0.02, "batch_size": 5, "max_epochs": 2, "patience": 9, "checkpoint_seconds": 0.0} | changes
     )
 
 
@@ -317,8 +319,7 @@ def run_adversary(path, settings, seeds=(0, 1)):
     return fit(lambda: MeatHead(DIM, 2, settings), sampler, settings, Fit(seeds, path, "run"))
 
 
-@pytest.mark.parametrize("rate", [None, 0.3])
-@pytest.mark.parametrize("mode", ["uniform_ce", "negative_ce"])
+@pytest.mark.parametrize(("mode", "rate"), [("uniform_ce", None), ("negative_ce", 0.3)])
 def test_adversarial_training_equals_two_alternating_torch_optimisers(tmp_path, mode, rate):
     settings = adversarial(adversarial=mode, adversary_learning_rate=rate)
     list(run_adversary(tmp_path / "run", settings, (7,)))
@@ -370,7 +371,7 @@ def test_reversal_updates_everything_at_once(tmp_path, monkeypatch):
 
 
 OTHERS = {
-    "states": (FmdaConfig(learning_rate=0.01, batch_size=5, max_epochs=3), FmdaHead, FMDA_SAMPLER),
+    "states": (FmdaConfig(learning_rate=0.01, batch_size=6, max_epochs=1), FmdaHead, FMDA_SAMPLER),
     "adversary": (adversarial(), MeatHead, {}),
 }
 
@@ -395,7 +396,7 @@ def test_the_adversarys_loss_is_logged_but_no_part_of_the_total(tmp_path):
 
 @pytest.mark.parametrize("monitor", ["loss", "loss_without_adversarial"])
 def test_the_best_epoch_is_that_of_the_monitored_loss(tmp_path, monitor):
-    settings = adversarial(monitor=monitor, learning_rate=0.2, max_epochs=12, patience=99, weights={"adversarial": 3.0})
+    settings = adversarial(monitor=monitor, learning_rate=1.0, max_epochs=3, weights={"adversarial": 3.0})
     epochs = list(run_adversary(tmp_path / "run", settings, (0,)))
     dev = [epoch.terms["dev"] for epoch in epochs]
     scores = {
