@@ -173,12 +173,7 @@ def test_gradient_reversal_negates_the_gradient_of_the_maps_only():
         assert torch.allclose(actual[name], sign * value), name
 
 
-def test_only_gradient_reversal_has_no_separate_adversary_step():
-    assert {mode: meat(adversarial=mode).adversary for mode in MODES} == {
-        "uniform_ce": "discriminator",
-        "grad_reversal": "",
-        "negative_ce": "discriminator",
-    }
+def test_gradient_reversal_has_no_adversary_to_train():
     with pytest.raises(ValueError, match=r"adversary_learning_rate has no effect with adversarial = 'grad_reversal'"):
         MeatConfig(adversarial="grad_reversal", adversary_learning_rate=1e-4)
 
@@ -318,20 +313,10 @@ def test_nothing_to_minimise_and_a_weight_of_an_unknown_term_are_errors(tmp_path
         next(trainer(method("oracle")).fit(world().data, config, Fit((0,), tmp_path / "c", "run")))
 
 
-def test_weights_multiply_the_named_terms_in_the_total(tmp_path):
-    totals = {}
-    for weight in (1.0, 5.0):
-        config = OracleConfig(weights={"intra_class": weight}, max_epochs=1, learning_rate=1e-9)
-        epoch = next(trainer(method("oracle")).fit(world().data, config, Fit((0,), tmp_path / str(weight), "r")))
-        totals[weight] = epoch.terms["dev"]
-    difference = totals[5.0]["total"][0] - totals[1.0]["total"][0]
-    assert difference == pytest.approx(4 * totals[1.0]["intra_class"][0], abs=1e-5)
-
-
 @pytest.mark.parametrize("preset", ["paper", "official_code"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_preset_trains_on_a_mixture(tmp_path, name, preset):
     model, data = method(name), world("en-de", "en-es").data
-    config = replace(model.presets[preset], max_epochs=3, batch_size=7, learning_rate=0.01)
+    config = replace(model.presets[preset], max_epochs=2, batch_size=7, learning_rate=0.01)
     epochs = list(trainer(model).fit(data, config, Fit((0, 1), tmp_path / "c", "run")))
-    assert len({epoch.terms["train"]["total"] for epoch in epochs}) == 3
+    assert len({epoch.terms["train"]["total"] for epoch in epochs}) == 2

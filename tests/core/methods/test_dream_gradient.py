@@ -19,7 +19,7 @@ from disent_core.training.sampling import PairSampler, next_of_its_language
 
 SIDES = ("source", "target")
 TERMS = ("reconstruction", "meaning_parallel", "meaning_random", "language_embedding", "language_identification")
-CONFIG = DreamConfig(partner="next_in_batch", learning_rate=0.01, batch_size=5, max_epochs=4, checkpoint_seconds=0.0)
+CONFIG = DreamConfig(partner="next_in_batch", learning_rate=0.01, batch_size=5, max_epochs=2, checkpoint_seconds=0.0)
 
 
 def batch_of(vectors, labels):
@@ -89,9 +89,8 @@ def trained(path, head, config, seeds):
     return epochs, stacked.best_parameters(path)
 
 
-@pytest.mark.parametrize("weights", [{}, {"meaning_random": 0.3}], ids=str)
-def test_training_with_the_written_gradient_equals_autograd(tmp_path, weights):
-    config = replace(CONFIG, weights=weights)
+def test_training_with_the_written_gradient_equals_autograd(tmp_path):
+    config = replace(CONFIG, weights={"meaning_random": 0.3})
     epochs, heads = trained(tmp_path / "written", DreamHead, config, (3, 4))
     assert not ByAutograd(DIM, 3, config).has_gradient
     expected_epochs, expected = trained(tmp_path / "autograd", ByAutograd, config, (3, 4))

@@ -110,8 +110,14 @@ def by_text(embeddings):
 
 
 def presets(method):
-    """Distinct settings, without those that read the other texts: a mean of test texts is not of one text."""
-    for preset in {getattr(item, "vector_map", repr(item)): item for item in method.presets.values()}.values():
+    """Those that embed differently, without those that read the other texts: their mean is not of one text."""
+
+    def embeds(item):
+        if isinstance(method, FrozenHeadMethod):
+            return str(imported(method.head)(DIM, LANGUAGES, item)) + item.precision
+        return getattr(item, "vector_map", repr(item))
+
+    for preset in {embeds(item): item for item in method.presets.values()}.values():
         if "test" not in (getattr(preset, "source", ""), getattr(preset, "center", "")):
             yield replace(preset, center=False) if getattr(preset, "center", None) is True else preset
 
@@ -122,7 +128,7 @@ def test_a_text_has_the_same_embeddings_alone_and_among_others(name, files, thre
     for settings in presets(method):
         model, everything = trained(method, settings, files), list(range(len(TEXTS)))
         whole, drawn = embed(model, everything), random.Random(1)
-        for count in (1, 1, 2, 40, 120):
+        for count in (1, 2, 40, 120):
             texts = drawn.sample(everything, count)
             for embedding, rows in embed(model, texts).items():
                 assert (rows == whole[embedding][texts]).all(), (embedding, count)

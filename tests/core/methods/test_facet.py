@@ -95,16 +95,15 @@ def loops(model, batch):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("weight", [1.0, 1.7])
-def test_every_facet_loss_equals_loops_over_pairs_mates_and_candidates(weight):
-    model = task(repulsion=0.4, reading_weight=0.3, template_weight=weight)
+def test_every_facet_loss_equals_loops_over_pairs_mates_and_candidates():
+    model = task(repulsion=0.4, reading_weight=0.3, template_weight=1.7)
     batch = model.batches(0)[0]
     batch.pairs[1, 0] = batch.pairs[0, 0]
     model.head.units.bias.data[4:] -= 0.8  # so that some residuals repel each other already
     terms, count = model.loss(batch)
     expected = loops(model, batch)
     total = sum(expected.values()) - 0.6 * expected["residual_repulsion"] - 0.7 * expected["reading_contrast"]
-    total += (weight - 1) * expected["template_contrast"]
+    total += 0.7 * expected["template_contrast"]
     assert 0 < len(batch.pairs) - count < count == 5
     assert values(terms) == pytest.approx(expected | {"total": total}, abs=1e-5)
 
@@ -202,13 +201,12 @@ def test_the_sentence_weight_changes_only_the_meaning_and_not_the_training(tmp_p
     sentences, meanings, joint = (
         torch.as_tensor(each).double() for each in (eraser(vectors), before["meaning"], after["meaning"])
     )
-    for left, right in itertools.product(range(24), repeat=2):
-        expected = 0.7 * (meanings[left] @ meanings[right]) + 0.3 * (sentences[left] @ sentences[right])
-        assert (joint[left] @ joint[right]).item() == pytest.approx(expected.item(), abs=1e-5)
+    expected = 0.7 * meanings @ meanings.T + 0.3 * sentences @ sentences.T
+    assert torch.allclose(joint @ joint.T, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"without": ("words",)}, {"without": ("states",)}, {"sentence_weight": 0.5}], ids=str
+    "changes", [{"without": ("words",)}, {"without": ("states",)}, {"sentence_weight": 0.5}], ids=str
 )
 def test_trained_parts_have_equal_means_in_both_languages(tmp_path, changes):
     config, _ = trained(tmp_path, **changes)
@@ -230,9 +228,8 @@ def test_without_erasure_language_means_differ(tmp_path):
         FacetConfig(without=("states", "words"))
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_training_lowers_the_loss(tmp_path, precision):
-    _, (first, second, *_) = trained(tmp_path, precision=precision)
+def test_training_lowers_the_loss(tmp_path):
+    _, (first, second, *_) = trained(tmp_path, precision="bfloat16")
     assert second.terms["train"]["total"] < first.terms["train"]["total"]
 
 
@@ -243,8 +240,8 @@ LENGTHS = {
     "source_slot_swap": (3, 6, 4, 5),
     "target_slot_swap": (5, 3, 6, 4),
 }
-TEXTS = torch.tensor([[0, 1, 2, 3], [10, 11, 12, 13], [20, 1, 22, 23], [30, 11, 32, 33]])
-"""Numbers of the texts by role: the second pair has no slot, so both of its slot_swaps are itself."""
+TEXTS = torch.tensor([[0, 1, 0, 3], [10, 11, 12, 11], [20, 1, 20, 23], [30, 11, 32, 10]])
+"""Texts by role, with copies: the second pair has no slot, so both of its slot_swaps are itself."""
 
 
 def first_head(**changes):
@@ -253,14 +250,14 @@ def first_head(**changes):
     return FacetFirstHead(DIM, 2, config).double()
 
 
-def batch_of_pairs(texts=TEXTS):
-    rows, batch = {}, {"role_texts": texts}
+def batch_of_pairs():
+    rows, batch = {}, {"role_texts": TEXTS}
     for seed, (role, lengths) in enumerate(LENGTHS.items()):
         grouped = grouped_texts(lengths, DIM, seed=seed)
         batch |= {f"{role}_{name}": value for name, value in grouped.items()}
         rows[role] = random_rows(len(lengths), DIM, seed=seed + 50)
     for side, label in (("source", 0), ("target", 1)):
-        batch[f"{side}_language"] = torch.full((len(texts[0]),), label)
+        batch[f"{side}_language"] = torch.full((len(TEXTS[0]),), label)
     return batch | {"role_vectors": torch.stack([rows[role] for role in ROLES])}
 
 
@@ -299,13 +296,8 @@ def loop_template(model, batch):
 
 
 @pytest.mark.parametrize("swaps", [True, False], ids=["with slot swaps", "translations alone"])
-@pytest.mark.parametrize(
-    "texts",
-    [TEXTS, torch.tensor([[0, 1, 0, 3], [10, 11, 12, 11], [20, 1, 20, 23], [30, 11, 32, 10]])],
-    ids=["distinct", "copies"],
-)
-def test_every_term_of_the_first_facet_equals_loops_over_pairs_and_candidates(texts, swaps):
-    model, batch = first_head(without=() if swaps else ("mate_negatives",)), batch_of_pairs(texts)
+def test_every_term_of_the_first_facet_equals_loops_over_pairs_and_candidates(swaps):
+    model, batch = first_head(without=() if swaps else ("mate_negatives",)), batch_of_pairs()
     vectors = [(vector, side) for side in (0, 1) for vector in batch["role_vectors"][side].tolist()]
     expected = {
         "meaning_contrast": loop_meaning(model, batch, slot_swaps=swaps),
@@ -335,9 +327,8 @@ def test_facet_embeddings_equal_loops_and_the_language_is_one_hot():
     assert embeddings["language"].tolist() == torch.eye(2)[model.language(vectors).argmax(dim=1)].tolist()
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_training_lowers_the_loss_of_the_first_facet(tmp_path, precision):
-    config = FacetFirstConfig(**UNITS, max_epochs=4, batch_size=6, precision=precision)
+def test_training_lowers_the_loss_of_the_first_facet(tmp_path):
+    config = FacetFirstConfig(**UNITS, max_epochs=4, batch_size=6, precision="bfloat16")
     epochs = list(trainer(FACET_FIRST).fit(world().data, config, Fit([0, 1], tmp_path / "all", "run")))
     first, last = (epoch.terms["train"]["total"] for epoch in (epochs[0], epochs[-1]))
     assert all(after < before for before, after in zip(first, last, strict=True))

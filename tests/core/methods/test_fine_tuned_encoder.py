@@ -13,7 +13,7 @@ from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.transformer import load
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.losses.contrastive import symmetric_softmax
-from disent_core.methods import infonce_head
+from disent_core.methods import emu_head, infonce_head
 from disent_core.methods import method as method_named
 from disent_core.methods.spec import HeadFiles, HeadSpec
 from disent_core.methods.trainer import train_head, trainer
@@ -32,6 +32,11 @@ NAMES = (
 )  # fmt: skip
 METHODS = {name: method_named(name) for name in NAMES}
 TEXTS = ["toy en 1", "toy de 2 3 4 5 6 7", "toy", "toy es 9", "en en en en en en en en en", "unheard"]
+
+
+@pytest.fixture(autouse=True)
+def a_small_discriminator(monkeypatch):
+    monkeypatch.setattr(emu_head, "_HIDDEN", 12)
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +69,7 @@ def features(data, texts, language="en"):
     return TextFeatures(data.vectors, utterances.rows, texts=utterances.texts if texts else None)
 
 
-@pytest.mark.parametrize(
-    ("pooling", "layer"), [("mean", -1), ("cls", -1), ("pooler", -1), ("mean", 1), ("cls", 0), ("mean", (0, 1))]
-)
+@pytest.mark.parametrize(("pooling", "layer"), [("mean", -1), ("pooler", -1), ("cls", 0), ("mean", (0, 1))])
 def test_an_untuned_encoder_gives_the_vectors_of_the_frozen_one(files, pooling, layer):
     untuned = HuggingFaceConfig(name="tiny", path=str(files.folder), pooling=pooling, layer=layer, max_length=8)
     source = TunableEncoder(replace(files, pooling=pooling, layer=layer, max_length=8), "cpu")
@@ -148,9 +151,7 @@ def test_dropout_is_on_in_training_unless_disabled(files):
         assert torch.equal(settled, moving) != dropout
 
 
-CASES = [(name, "head") for name in METHODS if name != "fine_tuned"] + [
-    (name, "encoder") for name in ("emu", "npair", "fine_tuned")
-]
+CASES = [("emu", "encoder"), ("softmax", "head"), ("contrastive", "head"), ("npair", "head"), ("fine_tuned", "encoder")]
 
 
 @pytest.mark.parametrize(("name", "tune"), CASES)
@@ -160,10 +161,9 @@ def test_training_lowers_its_loss(name, tune, data, tmp_path):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", ["emu", "fine_tuned"])
-def test_layers_above_the_configured_one_are_not_tuned(name, data, files, tmp_path):
+def test_layers_above_the_configured_one_are_not_tuned(data, files, tmp_path):
     inner = replace(data, encoder=replace(files, layer=1))
-    list(run(name, inner, settings(name), tmp_path / "run", (0,)))
+    list(run("fine_tuned", inner, settings("fine_tuned"), tmp_path / "run", (0,)))
     before = dict(TunableEncoder(files, "cpu").named_parameters())
     moved = {key: not torch.equal(value, before[key.split(".", 1)[1]]) for key, value in kept(tmp_path / "run").items()}
     assert {key for key, is_moved in moved.items() if not is_moved} == {key for key in moved if ".layer.1." in key}
@@ -178,12 +178,10 @@ def test_seeds_are_the_same_runs_alone_and_one_after_another(data, tmp_path):
     assert not torch.equal(together["3.map.weight"], together["4.map.weight"])
 
 
-@pytest.mark.parametrize(
-    ("name", "tune"), [("emu_no_discriminator", "head"), ("emu_no_discriminator", "encoder"), ("emu", "head")]
-)
-def test_gamma_has_an_effect_only_with_a_discriminator(name, tune, data, tmp_path):
+@pytest.mark.parametrize("name", ["emu_no_discriminator", "emu"])
+def test_gamma_has_an_effect_only_with_a_discriminator(name, data, tmp_path):
     for folder, gamma in (("small", 0.0), ("large", 100.0)):
-        list(run(name, data, settings(name, tune=tune, gamma=gamma), tmp_path / folder, (0,)))
+        list(run(name, data, settings(name, tune="head", gamma=gamma), tmp_path / folder, (0,)))
     small, large = kept(tmp_path / "small"), kept(tmp_path / "large")
     assert all(torch.equal(small[key], large[key]) for key in small) == (name == "emu_no_discriminator")
 
@@ -226,7 +224,7 @@ def saved(name, data, config, tmp_path):
     return epochs, content
 
 
-@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("emu", "encoder"), ("fine_tuned", "encoder")])
+@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("fine_tuned", "encoder")])
 def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_path, monkeypatch):
     last = {}  # the tasks, to compare with
     task = type(imported(METHODS[name].tasks)(data, settings(name, tune=tune), "cpu")(0))
@@ -247,14 +245,6 @@ def test_what_is_saved_embeds_as_what_was_trained(name, tune, data, files, tmp_p
         assert matrix.dtype == np.float32
     names = read_weights(tmp_path / "weights")[0]
     assert not any("word_embeddings" in name or "classifier" in name for name in names)
-
-
-def test_equal_weights_have_equal_content_hashes(data, tmp_path):
-    config, contents = settings("softmax", tune="head"), []
-    for name, variant in (("a", config), ("b", config), ("c", replace(config, learning_rate=0.1))):
-        (tmp_path / name).mkdir()
-        contents.append(saved("softmax", data, variant, tmp_path / name)[1])
-    assert contents[0] == contents[1] != contents[2]
 
 
 def test_loading_with_another_encoder_or_embedding_without_seed_or_texts_fails(data, files, tmp_path):
@@ -284,9 +274,8 @@ def test_pairs_find_their_texts_and_equal_texts_are_one_row(data):
             assert source != target
 
 
-@pytest.mark.parametrize("other", ["de", "zh-TW"])
-def test_pairs_of_a_bitext_find_their_texts_as_well(other):
-    toy = world("en-de")
+def test_pairs_of_a_bitext_find_their_texts_as_well():
+    toy, other = world("en-de"), "zh-TW"
     entries = [row | {"pair": f"en-{other}", "target_language": other} for row in toy.aligned[0].to_pylist()]
     rows = [row for row in entries if row["split"] != "test"]
     bitext = rows_table(
@@ -326,10 +315,9 @@ def test_only_a_map_over_frozen_vectors_needs_no_encoder(name):
     assert set(left.values()) == {method.needs}
 
 
-@pytest.mark.parametrize(("name", "tune"), [("emu", "head"), ("fine_tuned", "encoder")])
-def test_a_tuned_head_is_trained_saved_and_reused(name, tune, data, tmp_path):
+def test_a_tuned_head_is_trained_saved_and_reused(data, tmp_path):
     head = HeadSpec(
-        name=name, method=METHODS[name], settings=settings(name, tune=tune), encoder="tiny", trained_on="en-de",
+        name="emu", method=METHODS["emu"], settings=settings("emu", tune="head"), encoder="tiny", trained_on="en-de",
         seeds=(0, 1), data_fingerprint="data", encoder_fingerprint="tiny",
     )  # fmt: skip
     written = HeadFiles(*(tmp_path / part for part in ("weights.safetensors", "curve.parquet", "checkpoint")))

@@ -50,7 +50,7 @@ def moved(state):
 @pytest.mark.parametrize("name", HEADS)
 def test_steps_and_validation_neither_synchronise_nor_mix_devices(name):
     method, data, seeds = methods.method(name), world().data, [0, 1]
-    for config in method.presets.values():
+    for config in (method.presets[name] for name in method.presets if name != "converged"):  # which only takes longer
         head, plan = trainer(method).head(data.dim, 2, config), sampler(method, config, data)
         state = moved(stacked.start(lambda: trainer(method).head(data.dim, 2, config), seeds, "cpu"))  # noqa: B023
         with OneDevice():
@@ -65,10 +65,9 @@ def test_steps_and_validation_neither_synchronise_nor_mix_devices(name):
         assert {value.device.type for value in terms.values()} == {"meta"}
 
 
-@pytest.mark.parametrize("draws", [("negative",), ("negative", "second_half")], ids=str)
-def test_lengths_that_are_known_before_give_the_same_batches(draws):
+def test_lengths_that_are_known_before_give_the_same_batches():
     data = world().data
-    read = PairSampler(data, states=True, draws=draws).plan("dev", 0.25, 1, "cpu")
+    read = PairSampler(data, states=True, draws=("negative", "second_half")).plan("dev", 0.25, 1, "cpu")
     known = replace(read, lengths=data.states.length[data.state_rows])
     for way in (
         lambda plan: plan.training_batches([3, 4], 1, 5),

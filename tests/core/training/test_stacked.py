@@ -240,16 +240,13 @@ def test_monitoring_dev_retrieval_keeps_the_first_epoch_of_the_highest_accuracy(
     assert ties, "for this test to say something"
 
 
-def test_terms_are_means_over_pairs_whatever_the_batch_and_the_total_is_their_sum(tmp_path):
+def test_terms_are_means_over_pairs_whatever_the_batch(tmp_path):
     by_size = {}
     for size in (4, 100):
         config = dream(batch_size=size, max_epochs=1)
         by_size[size] = next(iter(run(tmp_path / str(size), replace(config, learning_rate=1e-9)))).terms["dev"]
     for name, values in by_size[4].items():
         assert values == pytest.approx(by_size[100][name], abs=1e-5)
-    terms = next(iter(run(tmp_path / "run", dream()))).terms["dev"]
-    parts = [values for name, values in terms.items() if name != "total"]
-    assert terms["total"] == pytest.approx([sum(values) for values in zip(*parts, strict=True)], abs=1e-5)
 
 
 class Broken(Head):
@@ -304,8 +301,7 @@ def test_steps_use_the_learning_rate_of_their_epoch(tmp_path):
     assert torch.allclose(ends[DreamConfig, 2] - start, 2 * (ends[HalvedConfig, 2] - start), atol=1e-6)
 
 
-ADVERSARY = {"discriminator.weight", "discriminator.bias"}
-MAPS = {"meaning.weight", "meaning.bias", "language.weight", "language.bias"}
+UPDATED = {f"{part}.{kind}" for part in ("discriminator", "meaning", "language") for kind in ("weight", "bias")}
 
 
 def adversarial(**changes):
@@ -347,27 +343,11 @@ def total_loss(head, batch):
     return sum(head(batch).values())
 
 
-def test_each_of_the_two_updates_touches_its_own_parameters_only(tmp_path, monkeypatch):
-    updates = []
-    update = training.TrainingState.update
-
-    def watched(state, gradients, **settings):
-        before = {name: value.clone() for name, value in state.parameters.items()}
-        update(state, gradients, **settings)
-        changed = {name for name, value in state.parameters.items() if not torch.equal(value, before[name])}
-        assert changed == gradients.keys()
-        updates.append(changed)
-
-    monkeypatch.setattr(training.TrainingState, "update", watched)
-    list(run_adversary(tmp_path / "run", adversarial(max_epochs=1)))
-    assert updates == [ADVERSARY, MAPS] * 3
-
-
 def test_reversal_updates_everything_at_once(tmp_path, monkeypatch):
     updates = []
     monkeypatch.setattr(training.TrainingState, "update", lambda state, given, **_: updates.append(given.keys()))
     list(run_adversary(tmp_path / "run", adversarial(max_epochs=1, adversarial="grad_reversal")))
-    assert updates == [ADVERSARY | MAPS] * 3
+    assert updates == [UPDATED] * 3
 
 
 OTHERS = {

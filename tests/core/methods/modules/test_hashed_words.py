@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
@@ -55,6 +55,7 @@ def test_a_word_has_a_row_and_one_per_3_to_5_gram():
     assert rows_of_word("明日") == [row("w明日")]
 
 
+@settings(max_examples=25)
 @given(st.text(max_size=20))
 def test_every_non_blank_text_has_words_with_rows_in_range(text):
     words = list(words_of(text))
