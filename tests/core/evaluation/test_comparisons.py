@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from disent_core import progress
 from disent_core.errors import TableError
 from disent_core.evaluation import comparisons
 from disent_core.evaluation.comparisons import compare
@@ -247,10 +246,3 @@ def test_each_hubness_correction_has_a_separate_holm_family():
     corrected = [{**row, "settings": '{"hubness": "csls"}'} for row in plain]
     together = compared(*plain, *corrected).to_pylist()
     assert [row for row in together if row["settings"] == "{}"] == compared(*plain).to_pylist()
-
-
-def test_long_comparisons_log_progress(monkeypatch, caplog):
-    monkeypatch.setattr(progress, "SECONDS", 0.0)
-    with caplog.at_level(logging.INFO, logger="disent_core"):
-        compared(outcome("raw", HITS[0]), outcome("dream", HITS[1]))
-    assert "1 of 1 problems compared" in caplog.messages[-1]

@@ -122,15 +122,12 @@ def variance():
     return Variance(task="v", dataset="toy", evaluated_on="en", texts=roles)
 
 
-def test_a_task_may_have_several_metrics_and_roles():
+def test_a_task_may_have_several_metrics_and_roles_and_outcomes_are_their_items_row_by_row():
     evaluated = run([variance()], seeds=[1, 2])
     assert evaluated.metrics.column("metric").to_pylist() == ["mean_x"] * 3 + ["covariance"] * 3 + ["rows"] * 3
     assert evaluated.metrics.column("n").to_pylist() == [3] * 9
     assert evaluated.rankings.num_rows == 0
-
-
-def test_outcomes_are_the_items_of_every_seed_row_by_row():
-    rows = run([variance()], seeds=[1, 2]).outcomes.to_pylist()
+    rows = evaluated.outcomes.to_pylist()
     of_metrics = [("mean_x", 1, 1), ("mean_x", 2, 1), ("covariance", 1, 2), ("covariance", 2, 2)]
     assert [(row["metric"], row["seed"], row["columns"]) for row in rows] == of_metrics
     texts = list(variance().texts.values())

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
@@ -39,12 +39,19 @@ def loop(pairs, *, margin, form, hard, lone_pair):
     return values
 
 
-@pytest.mark.parametrize("form", ["sbert", "paper_eq"])
-@pytest.mark.parametrize("hard", ["sbert", "margin", "none"])
-@pytest.mark.parametrize("lone_pair", ["mean", "extreme"])
-@given(pairs=PAIRS)
-def test_the_loss_equals_a_loop_over_pairs(pairs, form, hard, lone_pair):
-    switches = {"margin": 0.5, "form": form, "hard": hard, "lone_pair": lone_pair}
+SWITCHES = st.fixed_dictionaries(
+    {
+        "margin": st.just(0.5),
+        "form": st.sampled_from(["sbert", "paper_eq"]),
+        "hard": st.sampled_from(["sbert", "margin", "none"]),
+        "lone_pair": st.sampled_from(["mean", "extreme"]),
+    }
+)
+
+
+@settings(max_examples=200)
+@given(PAIRS, SWITCHES)
+def test_the_loss_equals_a_loop_over_pairs(pairs, switches):
     actual = span_contrast(*tensors(pairs), **switches)
     torch.testing.assert_close(actual, torch.tensor(loop(pairs, **switches)), atol=1e-6, rtol=0)
 
@@ -57,7 +64,7 @@ def reference(left, right, labels):
     return loss.compute_loss_from_embeddings([left, right], labels)
 
 
-@pytest.mark.parametrize("positives", [0, 1, 2, 7, 19, 20])
+@pytest.mark.parametrize("positives", [0, 1, 7, 20])
 def test_the_sum_and_its_gradient_equal_the_online_contrastive_loss_of_sentence_transformers(positives):
     torch.manual_seed(positives)
     pair = torch.randn(2, 20, 6).requires_grad_(True)

@@ -56,6 +56,10 @@ def solved(method, data, config):
     return unseeded.Solved(imported(method.apply), imported(method.solve)(data, config), config)
 
 
+def embedded(head, rows, language):
+    return head.embed(features(rows, language), None)["sentence"]
+
+
 def random_matrix(seed, rows=7, dim=DIM):
     return np.random.default_rng(seed).normal(size=(rows, dim)) + 3
 
@@ -64,15 +68,14 @@ def test_centering_subtracts_the_mean_of_training_texts():
     data = world("en-de", "en-es").data
     training = np.unique(language_rows(data, "en")[0], axis=0)  # English is in both pairs, and counts once
     texts = random_matrix(1)
-    embedded = solved(CENTERED, data, CenteredConfig()).embed(features(texts, "en"), None)["sentence"]
-    np.testing.assert_allclose(embedded, texts - training.mean(axis=0), atol=1e-5)
+    centred = embedded(solved(CENTERED, data, CenteredConfig()), texts, "en")
+    np.testing.assert_allclose(centred, texts - training.mean(axis=0), atol=1e-5)
 
 
 def test_transductive_centering_subtracts_the_mean_of_embedded_texts():
     texts = random_matrix(0)
     solution = unseeded.Solved(closed_form_head.subtract_mean, {}, CenteredConfig(source="test"))
-    embedded = solution.embed(features(texts, "xx"), None)["sentence"]
-    np.testing.assert_allclose(embedded, texts - texts.mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(embedded(solution, texts, "xx"), texts - texts.mean(axis=0), atol=1e-4)
 
 
 @pytest.mark.parametrize(("pairs", "ridge"), [(40, 0.0), (40, 2.5), (4, 0.0)], ids=["plain", "ridge", "least norm"])
@@ -83,8 +86,8 @@ def test_the_map_equals_scikit_learns(pairs, ridge):
     german, english = language_rows(data, "de")
     reference = (Ridge(alpha=ridge) if ridge else LinearRegression()).fit(german, english)
     texts = random_matrix(2)
-    embedded = solved(PROJECTION, data, ProjectionConfig(ridge=ridge)).embed(features(texts, "de"), None)
-    np.testing.assert_allclose(embedded["sentence"], reference.predict(texts.astype(np.float32)), atol=1e-5)
+    mapped = embedded(solved(PROJECTION, data, ProjectionConfig(ridge=ridge)), texts, "de")
+    np.testing.assert_allclose(mapped, reference.predict(texts.astype(np.float32)), atol=1e-5)
 
 
 def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
@@ -99,8 +102,8 @@ def test_the_map_does_not_depend_on_the_size_of_blocks(monkeypatch):
 @pytest.mark.parametrize(("pair", "pivot"), [("en-de", "en"), ("de-en", "en"), ("fr-de", "fr")])
 def test_the_pivot_language_is_unchanged_and_is_english_by_preference(pair, pivot):
     solution, texts = solved(PROJECTION, world(pair).data, ProjectionConfig()), random_matrix(3)
-    np.testing.assert_array_equal(solution.embed(features(texts, pivot), None)["sentence"], texts.astype(np.float32))
-    assert not np.allclose(solution.embed(features(texts, "de"), None)["sentence"], texts)
+    np.testing.assert_array_equal(embedded(solution, texts, pivot), texts.astype(np.float32))
+    assert not np.allclose(embedded(solution, texts, "de"), texts)
 
 
 def test_a_mixture_has_the_map_of_each_pair():
@@ -119,7 +122,7 @@ def test_a_language_without_pairs_with_the_pivot_is_an_error():
 def test_the_transductive_map_gives_both_sides_the_mean_zero_and_else_the_same(language):
     data, texts = world().data, random_matrix(4)
     plain, centred = (
-        solved(PROJECTION, data, config).embed(features(texts, language), None)["sentence"]
+        embedded(solved(PROJECTION, data, config), texts, language)
         for config in (ProjectionConfig(), ProjectionConfig(center="test"))
     )
     np.testing.assert_allclose(centred, plain - plain.mean(axis=0), atol=1e-4)
@@ -172,8 +175,7 @@ def test_only_a_checkpoint_of_the_same_run_is_replayed(files):
 def test_dev_terms_are_those_of_a_loop_over_dev_pairs(tmp_path, method, config):
     data = world(dev=9).data
     solution = solved(method, data, config)
-    german, english = (solution.embed(features(rows, language), None)["sentence"] for rows, language in
-                       zip(language_rows(data, "de", "dev"), ("de", "en"), strict=True))  # fmt: skip
+    german, english = map(embedded, [solution] * 2, language_rows(data, "de", "dev"), ("de", "en"))
     cosine = np.array([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in english] for a in german])
     (epoch,) = trainer(method).fit(data, config, Fit((0,), tmp_path / "checkpoint", "r"))
     hits = [np.mean(scores.argmax(axis=1) == np.arange(9)) for scores in (cosine, cosine.T)]
@@ -199,11 +201,6 @@ def test_an_untrained_method_has_no_epochs_and_no_weights(tmp_path):
 def test_presets_that_use_test_texts_are_marked_transductive(method):
     is_transductive = {name: method.is_transductive(preset) for name, preset in method.presets.items()}
     assert is_transductive == {name: name != "paper" for name in method.presets}
-
-
-def embedded(head, rows, language):
-    bank = VectorBank([rows.float()])
-    return head.embed(TextFeatures(bank, torch.arange(len(rows)), language=language), None)["sentence"]
 
 
 def translations(data):

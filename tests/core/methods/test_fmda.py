@@ -19,9 +19,10 @@ from fmda_loops import (
     squared_error,
     texts_of,
 )
-from loops import dot, values
+from loops import values
 from synthetic import DIM as WORLD_DIM
 from synthetic import world
+from torch.nn.functional import normalize
 
 from disent_core.matmul import set_precision
 from disent_core.methods.fmda import TWO_STAGE, FmdaConfig, FmdaTwoStageConfig, draws
@@ -31,7 +32,7 @@ from disent_core.training import stacked
 from disent_core.training.data import text_features
 from disent_core.training.epoch import Fit
 from disent_core.training.sampling import PairSampler
-from disent_core.training.stacked import best_parameters
+from disent_core.training.stacked import accuracy_by_pair, best_parameters
 
 
 @pytest.mark.parametrize("switches", SWITCHES.values(), ids=SWITCHES)
@@ -200,21 +201,13 @@ def test_dev_retrieval_is_of_templates_in_stage_1_and_of_meanings_in_stage_2(tmp
         head = kind(WORLD_DIM, 2, settings)
         head.load_state_dict(best_parameters(tmp_path / checkpoint)[0])
         with torch.no_grad():
-            source, target = (head.embed(PairSampler(data, states=True).text(pairs.text[side])) for side in SIDES)
-        accuracy = {part: both_directions(source[part], target[part]) for part in ("template", "meaning")}
+            sides = [head.embed(PairSampler(data, states=True).text(pairs.text[side])) for side in SIDES]
+        accuracy = {
+            part: accuracy_by_pair(*(normalize(side[part], dim=-1) for side in sides), pairs.language_pair)
+            for part in ("template", "meaning")
+        }
         assert accuracy["template"] != accuracy["meaning"], "for this test to say something"
         assert epoch.terms["dev"]["accuracy_at_1"] == pytest.approx((accuracy[name],))
-
-
-def both_directions(source, target):
-    sources, targets = (torch.nn.functional.normalize(rows, dim=-1).tolist() for rows in (source, target))
-    places = range(len(sources))
-    nearest = [
-        max(places, key=lambda j, query=query, pool=pool: dot(query, pool[j]))
-        for asked, pool in ((sources, targets), (targets, sources))
-        for query in asked
-    ]
-    return sum(i == j for i, j in zip(nearest, (*places, *places), strict=True)) / len(nearest)
 
 
 def test_the_curve_numbers_epochs_across_stages_and_prefixes_stage_1_terms(whole):

@@ -1,11 +1,9 @@
 """The eraser leaves no linear trace of the language, and needs no language to do so."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disent_core.evaluation.tasks.probes import linear_probe
 from disent_core.methods.facet_head import LanguageEraser
 
 
@@ -50,20 +48,6 @@ def test_kept_variance_erases_the_directions_of_smallest_variance():
     vectors = torch.cat([vectors, -vectors]).repeat(2, 1)  # the last two hold 0.3 of 10.4
     kept = fitted(vectors, torch.arange(2).repeat_interleave(14), kept_variance=0.95)(vectors)
     assert (kept.var(dim=0) > 1e-9).tolist() == [True, True, True, True, True, False, False]
-
-
-def test_kept_variance_hides_language_in_low_variance_directions():
-    random, labels = torch.Generator().manual_seed(0), torch.arange(2).repeat(2000)
-    vectors = torch.randn(4000, 5, generator=random).double() * torch.tensor([1.0, 1.0, 1.0, 1.0, 0.01])
-    new = vectors[2000:] + torch.outer(labels[2000:] * 2 - 1, torch.tensor([0.0, 0.0, 0.0, 0.0, 0.02]))
-    names = labels[2000:].numpy().astype(str)
-
-    def read(kept_variance):
-        rows = fitted(vectors[:2000], labels[:2000], kept_variance=kept_variance)(new).numpy()
-        return (linear_probe(rows[:1000], names[:1000], rows[1000:]) == names[1000:]).mean()
-
-    assert read(1.0) > 0.9
-    assert read(0.95) == pytest.approx(0.5, abs=0.05)
 
 
 def test_erasure_weighs_languages_equally_whatever_their_number_of_texts():

@@ -1,11 +1,9 @@
-"""From spans to tags, and how tags are scored."""
+"""From spans to tags."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.corpora.annotation import Slot, tagged_slots
-from disent_core.evaluation.tasks.slot_labelling import agreement, tagged_words
 from disent_core.methods.twosl_head import Prediction, decode
 
 SPANS = st.lists(
@@ -34,10 +32,3 @@ def test_greedy_ties_keep_the_leftmost_span_and_shorter_spans_overwrite_longer()
     assert decode(3, spans, overlap="greedy") == ["B-x", "I-x", "O"]
     spans = [Prediction("y", 1, 2, 0.1), Prediction("x", 0, 3, 0.2), Prediction("z", 0, 1, 0.9)]
     assert decode(4, spans, overlap="overwrite") == ["B-x", "B-y", "I-x", "O"]
-
-
-def test_sentences_of_unequal_length_are_refused():
-    with pytest.raises(ValueError, match="sentence 0 has 2 gold tags and 1"):
-        agreement([["O", "O"]], [["O"]], tagged_words)
-    with pytest.raises(ValueError, match="1 sentences have gold tags and 0"):
-        agreement([["O"]], [], tagged_words)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from slot_sentences import tagged_sentences, tiny_bert, word_f1
+from slot_sentences import tagged_sentences, word_f1
 from slot_sentences import train as train_tagger
 
 from disent_core.methods.families.tagger import Tagged
@@ -17,11 +17,6 @@ from disent_core.storage.weights import merge_weights, read_weights, save_weight
 QUICK = TokenClassificationConfig(examples=40, epochs=25, learning_rate=5e-3, dropout=0.0)
 SHORT = replace(QUICK, examples=8, epochs=2)
 TRAIN, TEST = tagged_sentences(60), tagged_sentences(40, seed=1)
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from slot_sentences import TEMPLATES, tagged_sentences, tiny_bert, word_f1
+from slot_sentences import TEMPLATES, tagged_sentences, word_f1
 from slot_sentences import train as train_tagger
 from torch.nn import functional as F
 
@@ -19,7 +19,6 @@ from disent_core.methods.twosl_head import (
     SpanTagger,
     contrastive_pairs,
     encode_items,
-    perceptron,
     probabilities,
     recall_threshold,
     span_items,
@@ -36,11 +35,6 @@ QUICK = TwoSlConfig(
 SHORT = replace(QUICK, examples=8, filter_epochs=1, type_epochs=1, contrastive_epochs=1)
 TRAIN, TEST = tagged_sentences(60), tagged_sentences(40, seed=1)
 WORDS = sorted({word for template in TEMPLATES for word in template.split() if not word.startswith("{")})
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="module")
@@ -117,18 +111,6 @@ def test_tuning_brings_spans_of_one_type_together(files, tmp_path):
     assert epochs[-1].terms["train"]["total"] < epochs[0].terms["train"]["total"]
     untouched = TunableEncoder(files, "cpu").state_dict()
     assert [name for name, value in encoder.state_dict().items() if torch.equal(value, untouched[name])] == []
-
-
-def test_first_weights_depend_on_seed_and_purpose_alone():
-    torch.manual_seed(1)
-    first = perceptron([4, 3, 2], 0, "filter", "cpu")[0].weight
-    torch.manual_seed(2)
-    again, seed, what = (
-        perceptron([4, 3, 2], *args, "cpu")[0].weight for args in ((0, "filter"), (1, "filter"), (0, "types"))
-    )
-    assert torch.equal(first, again)
-    assert not torch.equal(first, seed)
-    assert not torch.equal(first, what)
 
 
 @given(st.lists(st.floats(0, 1, width=32), min_size=1, max_size=30), st.sampled_from([0.5, 0.8, 0.95, 1.0]))

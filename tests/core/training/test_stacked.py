@@ -12,6 +12,8 @@ from synthetic import DIM, world
 from disent_core.errors import TrainingError
 from disent_core.methods.dream import DreamConfig, MeatConfig
 from disent_core.methods.dream_head import DreamHead, MeatHead
+from disent_core.methods.facet import FacetFirstConfig
+from disent_core.methods.facet_head import FacetFirstHead
 from disent_core.methods.fmda import FmdaConfig
 from disent_core.methods.fmda_head import FmdaHead
 from disent_core.training import stacked as training
@@ -108,7 +110,7 @@ def test_optimiser_steps_equal_those_of_torch(tmp_path, weight_decay, reference)
         assert torch.allclose(value[0], head.get_parameter(name), atol=1e-6), name
 
 
-@pytest.mark.parametrize("done", [1, 7])
+@pytest.mark.parametrize("done", [1, 7, 8], ids=["first epoch", "a seed has left", "finished"])
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(made, tmp_path, done, monkeypatch):
     path, whole = made(SHRINKING, SEEDS)  # a seed leaves the stack after seven epochs
     cut = run(tmp_path / "cut", SHRINKING, SEEDS)
@@ -116,19 +118,13 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(made, tmp_path, done, m
     cut.close()
     computed, original = [], training._one_epoch
     monkeypatch.setattr(training, "_one_epoch", lambda *given: computed.append(1) or original(*given))
-    assert untimed(run(tmp_path / "cut", SHRINKING, SEEDS)) == untimed(whole)
+    again = list(run(tmp_path / "cut", SHRINKING, SEEDS))
+    assert untimed(again) == untimed(whole)
+    assert [epoch.is_replayed for epoch in again] == [number < done for number in range(len(whole))]
     assert len(computed) == len(whole) - done
     for prefix in ("now.", "best.", "first.", "second."):
         expected, actual = stack(path, prefix), stack(tmp_path / "cut", prefix)
         assert all(torch.equal(actual[name], expected[name]) for name in expected)
-
-
-def test_a_finished_run_is_not_computed_again(copied, monkeypatch):
-    path, first = copied
-    monkeypatch.setattr(training, "_one_epoch", None)
-    again = list(run(path, dream()))
-    assert again == first
-    assert [epoch.is_replayed for epoch in (*first, *again)] == [False] * len(first) + [True] * len(first)
 
 
 @pytest.mark.parametrize(
@@ -166,23 +162,17 @@ def test_checkpoints_are_written_no_more_often_than_asked_but_at_the_end(tmp_pat
     assert (tmp_path / "run").is_file()
 
 
-def test_each_seed_stops_after_its_patience_independently(made):
+def test_each_seed_stops_after_its_patience_and_marks_every_new_lowest_loss(made):
     _, epochs = made(OVERFITTED, SEEDS)
     trained = {seed: len(total(epochs, seed)) for seed in SEEDS}
     assert len(set(trained.values())) > 1, "the seeds must stop at different epochs for this test to say something"
     for seed in SEEDS:
         losses = total(epochs, seed)
-        best = losses.index(min(losses))
-        assert trained[seed] == best + 1 + OVERFITTED.patience
+        assert trained[seed] == losses.index(min(losses)) + 1 + OVERFITTED.patience
         assert [seed in epoch.seeds for epoch in epochs] == [number < trained[seed] for number in range(len(epochs))]
-
-
-def test_best_marks_every_epoch_with_a_new_lowest_loss(made):
-    _, epochs = made(OVERFITTED, SEEDS)
-    for seed in SEEDS:
-        lowest = [float("inf"), *itertools.accumulate(total(epochs, seed), min)]
         marks = [epoch.is_best[epoch.seeds.index(seed)] for epoch in epochs if seed in epoch.seeds]
-        assert marks == [loss < before for loss, before in zip(total(epochs, seed), lowest, strict=False)]
+        lowest = [float("inf"), *itertools.accumulate(losses, min)]
+        assert marks == [loss < before for loss, before in zip(losses, lowest, strict=False)]
 
 
 def test_best_parameters_are_those_of_each_seeds_best_epoch(made, tmp_path):
@@ -350,8 +340,11 @@ def test_reversal_updates_everything_at_once(tmp_path, monkeypatch):
     assert updates == [UPDATED] * 3
 
 
+SMALL = {"learning_rate": 0.01, "batch_size": 6, "max_epochs": 1}
+FACET = FacetFirstConfig(**SMALL, template_units=4, residual_units=3, precision="float32")
 OTHERS = {
-    "states": (FmdaConfig(learning_rate=0.01, batch_size=6, max_epochs=1), FmdaHead, FMDA_SAMPLER),
+    "maxima": (FACET, FacetFirstHead, {"states": True, "draws": ("slot_swap",)}),
+    "states": (FmdaConfig(**SMALL), FmdaHead, FMDA_SAMPLER),
     "adversary": (adversarial(), MeatHead, {}),
 }
 

@@ -8,22 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from disent_core.evaluation.measurement import Measurement, mean_of_items, measured
+from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics import intervals
 from disent_core.evaluation.metrics.intervals import aggregate, bootstrap, seeds_resampled, wilson
 from disent_core.evaluation.metrics.statistics import (
-    STATISTICS,
     bootstrap_p,
     f1,
     holm,
     mcnemar,
     mcnemar_exact,
-    mean_intervals,
     pearson,
     precision,
     recall,
     spearman,
-    statistic_of,
 )
 
 
@@ -87,14 +84,6 @@ def test_means_of_resampled_seeds_spread_as_the_mean_of_as_many_trainings_does(s
     assert values.min() <= means.min() <= means.max() <= values.max()
 
 
-def test_seeds_of_two_systems_are_resampled_independently():
-    values = np.repeat(np.random.default_rng(1).normal(size=(3, 1)), 20_000, axis=1)
-    first, again, other = (seeds_resampled(values, seed=0, name=name) for name in ("a", "a", "b"))
-    np.testing.assert_array_equal(first, again)
-    assert abs(np.corrcoef(first, other)[0, 1]) < 0.03
-    np.testing.assert_array_equal(seeds_resampled(values[:1], seed=0), values[0])
-
-
 def test_several_seeds_have_the_mean_over_seeds_and_the_bootstrap_interval():
     items = np.random.default_rng(0).integers(0, 2, (3, 60)).astype(float)
     mean = aggregate([measured("accuracy_at_1", row) for row in items], samples=50, seed=4)
@@ -143,15 +132,6 @@ def test_the_score_statistic_of_means_over_seeds_equals_a_loop_and_is_blind_to_t
         total, squares = total + a - b, squares + (a - b) ** 2
     expected = stats.chi2.sf(total**2 / squares, 1)
     np.testing.assert_allclose([mcnemar(means)[0, 1], mcnemar(3 * means)[1, 0]], expected, rtol=1e-9)
-
-
-def test_intervals_of_differences_of_means_are_those_of_paired_proportions():
-    outcomes = hits(2, 80, seed=1)
-    won, lost = discordant(*outcomes)
-    half = 1.96 * np.sqrt(won + lost - (won - lost) ** 2 / 80) / 80
-    low, high = mean_intervals(outcomes, z=1.96)
-    assert (low[0, 1], high[0, 1]) == pytest.approx(((won - lost) / 80 - half, (won - lost) / 80 + half))
-    assert (low[1, 0], high[1, 0]) == pytest.approx((-high[0, 1], -low[0, 1]))
 
 
 def test_bootstrap_p_counts_resamplings_on_the_rarer_side_with_the_observed_one():
@@ -241,9 +221,3 @@ def test_f1_precision_and_recall_are_those_of_the_summed_counts():
     counts = np.array([[2.0, 3, 4], [1, 1, 2]])[None]
     assert (precision(counts)[0], recall(counts)[0], f1(counts)[0]) == pytest.approx((3 / 4, 3 / 6, 2 * 3 / 10))
     assert [statistic(np.zeros((1, 2, 3)))[0] for statistic in (f1, precision, recall)] == [0, 0, 0]
-
-
-def test_one_column_metrics_are_means_and_others_are_looked_up_by_name():
-    assert statistic_of("anything", 1) is mean_of_items
-    assert all(statistic_of(name, 2) is statistic for name, statistic in STATISTICS.items())
-    assert statistic_of("anything", 2) is None

@@ -119,7 +119,7 @@ def by_loop(query, pool, queries, candidates, *, skip_translation):
 
 
 @pytest.mark.parametrize("parallel", ["some", "none"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(3))
 def test_intent_search_skips_only_the_translation(parallel, seed):
     forth, back = problems("intent_knn", japanese_inputs(parallel))
     english, japanese = (np.random.default_rng([seed, size]).normal(size=(size, 3)) for size in (4, 3))
@@ -131,11 +131,12 @@ def test_intent_search_skips_only_the_translation(parallel, seed):
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=9), st.integers(0, 99))
-def test_intents_of_parallel_utterances_are_searched_in_both_directions(labels, seed):
+def test_intents_of_parallel_utterances_are_aligned_by_id_and_searched_in_both_directions(labels, seed):
     rows = {str(number): (label, f"text {number}") for number, label in enumerate(labels)}
-    tables = {language: utterances(language, rows) for language in ("en", "de")}
+    tables = {"en": utterances("en", rows), "de": utterances("de", dict(reversed(rows.items())))}
     directions = problems("intent_knn", utterance_inputs(tables))
     assert [problem.evaluated_on for problem in directions] == ["en-de", "de-en"]
+    assert directions[0].texts["pool"].texts == [text for _, text in rows.values()]
     query, pool = np.random.default_rng(seed).normal(size=(2, len(labels), 5))
     measured = scored(directions[0], query=query, pool=pool)["accuracy_at_1"]
     assert measured.items.tolist() == by_loop(query, pool, rows, rows, skip_translation=True)
@@ -148,14 +149,6 @@ def test_one_language_is_searched_in_itself_without_the_query(parallel):
     assert problem.evaluated_on == "en"
     same = np.array([[1, 0], [1, 0.1], [0, 1]])  # the first two are each other's nearest
     assert scored(problem, query=same, pool=same)["accuracy_at_1"].items.tolist() == [1.0, 1.0, 0.0]
-
-
-def test_utterances_are_aligned_by_id_before_intents_are_compared():
-    english = utterances("en", {"1": ("a", "x"), "2": ("b", "y")})
-    german = utterances("de", {"2": ("b", "y"), "1": ("a", "x")})
-    forth, _ = problems("intent_knn", utterance_inputs({"en": english, "de": german}))
-    assert forth.texts["pool"].texts == ["x", "y"]
-    assert forth.texts["pool"].keys == [text_key("x"), text_key("y")]
 
 
 @pytest.mark.parametrize("labels", [[], ["a"], [None, None, "a"]])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from slot_sentences import tagged_data, tagged_sentences, tiny_bert
+from slot_sentences import tagged_data, tagged_sentences
 
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods import method
@@ -25,11 +25,6 @@ SETTINGS = {
 }  # fmt: skip
 STAGES = {"twosl": 9, "token_classification": 3}
 TEST = [sentence.tokens for sentence in tagged_sentences(6, seed=5)]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 def head_files(folder):

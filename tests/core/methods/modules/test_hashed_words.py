@@ -81,16 +81,6 @@ def test_rarer_rows_have_larger_norms_up_to_1():
     assert norms == pytest.approx({"wa": 0.01, "wb": math.log(4 / 2) / math.log(4), "wz": 1.0})
 
 
-def test_a_step_updates_only_the_rows_of_its_texts():
-    bags = ngram_bags(TEXTS)
-    words = HashedNgramTable.of_texts(bags, 8, seed=0)
-    before, optimiser = words.table.detach().clone(), torch.optim.SparseAdam([words.table], lr=0.1)
-    words(bags.take(torch.tensor([0]))).square().sum().backward()
-    optimiser.step()
-    moved = words.known[(words.table.detach() != before).any(dim=1)]
-    assert set(moved.tolist()) == {number for word in words_of(TEXTS[0]) for number in rows_of_word(word)}
-
-
 def test_random_rows_are_the_same_on_every_platform_and_whichever_are_made_with_them():
     rows = np.array([5, 131071, 0])
     made = random_rows(rows, 100, seed=7)
