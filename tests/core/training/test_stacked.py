@@ -350,12 +350,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("config", "head", "asked"), OTHERS.values(), ids=OTHERS)
-def test_stacked_seeds_that_read_states_or_have_an_adversary_equal_separate_runs(tmp_path, config, head, asked):
+def test_stacked_seeds_of_other_heads_equal_separate_runs(tmp_path, config, head, asked):
     given = {"pairs": PairSampler(world().data, **asked), "build": lambda: head(DIM, 2, config)}
-    list(run(tmp_path / "together", config, (3, 4), **given))
+    epochs = list(run(tmp_path / "together", config, (3, 4), **given))
     together = stack(tmp_path / "together", "now.")
     for index, seed in enumerate((3, 4)):
-        list(run(tmp_path / str(seed), config, (seed,), **given))
+        alone = list(run(tmp_path / str(seed), config, (seed,), **given))
+        assert total(alone, seed) == pytest.approx(total(epochs, seed), abs=1e-5)
         for name, value in stack(tmp_path / str(seed), "now.").items():
             assert torch.allclose(value[0], together[name][index], atol=1e-5), name
 
