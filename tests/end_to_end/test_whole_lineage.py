@@ -51,15 +51,6 @@ def test_a_run_records_the_states_of_all_assets_and_begins_the_history_with_its_
     assert finished.ask(unknown) == []
 
 
-def test_status_reports_deleted_files_as_missing(copied):
-    shutil.rmtree(copied.home / "heads" / "tiny" / "dream")
-    lines = copied.disent("status").stdout.splitlines()
-    assert [line for line in lines if "its files are gone" in line] == [
-        "missing heads/tiny/dream_head [en-de]  <- its files are gone",
-        "missing heads/tiny/dream_head [en-ja]  <- its files are gone",
-    ]
-
-
 def test_the_leaderboard_shows_ranked_rows_and_with_all_every_row(finished):
     brief, everything = (
         finished.disent("leaderboard", "template_retrieval", *more).stdout for more in ((), ("--all",))
@@ -119,14 +110,6 @@ def test_the_warehouse_has_just_the_metric_rows_of_the_files(finished):
     assert sum(written.values()) > 300
 
 
-def test_an_untrained_method_is_measured_once_per_language(finished):
-    metrics = finished.ask("select * from metrics where method = 'raw' and metric = 'accuracy_at_1'")
-    assert {row["trained_on"] for row in metrics} == {""}
-    measured = Counter((row["task"], row["evaluated_on"]) for row in metrics)
-    assert set(measured.values()) == {1}
-    assert {where for _, where in measured} == {"en", "de", "ja", "en-de", "de-en", "en-ja", "ja-en"}
-
-
 def test_a_mixture_measures_untrained_methods_only_on_new_scopes(copied):
     copied.configure('pairs = ["en-de", "en-ja"]', 'pairs = ["en-de", "en-de+en-ja"]')
     tasks = [task(name) for name in ("crosslingual_retrieval", "template_retrieval")]
@@ -150,8 +133,19 @@ def test_no_error_check_fails_and_every_pair_has_its_checks(events):
     must = [check for check in checks if check.severity == dg.AssetCheckSeverity.ERROR]
     assert [(check.asset_key, check.check_name) for check in must if not check.passed] == []
     assert len(must) >= 20
-    converged = {(check.asset_key.path[-1], check.partition) for check in checks if check.check_name == CONVERGED.name}
-    assert {("dream_head", "en-de"), ("dream_head", "en-ja")} <= converged
+
+
+def test_training_improved_by_its_last_epoch_counts_as_cut_short(events, finished):
+    checks = [event.asset_check_evaluation_data for event in events.of(dg.DagsterEventType.ASSET_CHECK_EVALUATION)]
+    of_heads = [check for check in checks if check.check_name == CONVERGED.name and check.asset_key.path[0] == "heads"]
+    converged = {(check.asset_key.path[-1].removesuffix("_head"), check.partition): check.passed for check in of_heads}
+    assert {*converged} == {(name, pair) for name in ("dream", "fmda", "fmda_softmax") for pair in ("en-de", "en-ja")}
+    for (name, pair), passed in converged.items():
+        curve = rows(finished.home / "tables" / "heads" / "training_curve" / "tiny" / name / f"{pair}.parquet")
+        end = max(row["epoch"] for row in curve)
+        assert passed == (not any(row["is_best"] for row in curve if row["epoch"] == end))
+    trainings = finished.ask("select method, trained_on, converged from heads.trainings where converged is not null")
+    assert {(row["method"], row["trained_on"]): row["converged"] for row in trainings} == converged
 
 
 def test_every_table_tells_its_rows_which_are_counted_and_whether_it_was_recomputed(events, finished):
