@@ -43,13 +43,19 @@ def kill_in_training(project: Project) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
-def test_a_killed_training_goes_on_to_the_weights_of_an_undisturbed_one(finished, tmp_path, monkeypatch):
+def test_a_killed_training_is_ended_and_goes_on_to_the_weights_of_an_undisturbed_one(finished, tmp_path, monkeypatch):
     killed, undisturbed = (finished.copy(tmp_path / name) for name in ("killed", "undisturbed"))
     for project in (killed, undisturbed):
         lengthen(project)
     earlier = killed.weights()
     kill_in_training(killed)
     assert killed.weights() == earlier
+    with (killed.home / "dagster" / "processes.lock").open() as another:  # a process of its kind lives
+        fcntl.flock(another, fcntl.LOCK_SH)
+        opened(killed)
+        assert last_run(killed) == dg.DagsterRunStatus.STARTED
+    opened(killed)
+    assert last_run(killed) == dg.DagsterRunStatus.FAILURE
 
     computed = []
     original = disent_core.training.stacked._one_epoch
@@ -59,17 +65,6 @@ def test_a_killed_training_goes_on_to_the_weights_of_an_undisturbed_one(finished
     undisturbed.materialize(*HEAD[1:])
     assert killed.weights() == undisturbed.weights() != earlier
     assert not killed.workspace.checkpoint("tiny", "dream", "en-de").exists()
-
-
-def test_a_killed_run_is_ended_as_soon_as_no_process_of_its_kind_lives(copied):
-    lengthen(copied)
-    kill_in_training(copied)
-    with (copied.home / "dagster" / "processes.lock").open() as another:
-        fcntl.flock(another, fcntl.LOCK_SH)
-        opened(copied)
-        assert last_run(copied) == dg.DagsterRunStatus.STARTED
-    opened(copied)
-    assert last_run(copied) == dg.DagsterRunStatus.FAILURE
 
 
 def opened(project: Project) -> None:
