@@ -61,7 +61,7 @@ SETTINGS = {
     **dict.fromkeys(("dream", "dream_oracle", "facet_first", "fmda", "fmda_two_stage", "meat", "meat_oracle", "oracle"),
                     "max_epochs = 2"),
     **dict.fromkeys(("contrastive", "emu_parallel", "npair", "softmax", "fine_tuned"), "epochs = 1"),
-    "facet": "epochs = 2",
+    "facet": "epochs = 2\ntemplate_units = 64\nresidual_units = 64\ntemplate_words = 64\nresidual_words = 64",
     "emu": 'preset = "head"\nepochs = 2',
     "token_classification": "examples = 20\nepochs = 1",
     "twosl": "examples = 20\ncontrastive_epochs = 1\nfilter_epochs = 1\ntype_epochs = 1",
