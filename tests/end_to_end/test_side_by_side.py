@@ -1,5 +1,6 @@
 """Steps in worker processes and commands side by side: equal results, nothing made twice, and nothing left behind."""
 
+import json
 import os
 import re
 import signal
@@ -19,7 +20,6 @@ from disent_core.storage.tables import content_of
 
 pytestmark = pytest.mark.end_to_end
 STOPPED = "stopped; results made so far are kept; run the command again to go on\n"
-BEGINS = "heads/tiny/dream_head [en-de]: begins"
 
 
 BLANK = """
@@ -30,10 +30,10 @@ with blank_pictures():
 """
 
 
-def start(project: Project, workers: int) -> "subprocess.Popen[str]":
-    """Start everything, in a process group of its own as a shell does."""
+def start(project: Project, workers: int, *selection: str) -> "subprocess.Popen[str]":
+    """Start a run, in a process group of its own as a shell does."""
     return subprocess.Popen(
-        [sys.executable, "-c", BLANK, "materialize", "--workers", str(workers)],
+        [sys.executable, "-c", BLANK, "materialize", *selection, "--workers", str(workers)],
         env=os.environ | project.environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -48,7 +48,7 @@ def in_training(project: Project, workers: int) -> "subprocess.Popen[str]":
         project.configure(f"[methods.{method}]\n", f"[methods.{method}]\npatience = 1000000\ncheckpoint_seconds = 0\n")
     for epochs in ("max_epochs = 6", "max_epochs = 3"):
         project.configure(epochs, "max_epochs = 1000000")
-    command = start(project, workers)
+    command = start(project, workers, "key:heads/*")
     assert command.stderr is not None
     checkpoints = project.home / "checkpoints" / "tiny"
     wait_until(lambda: any(checkpoints.rglob("*.safetensors")) or command.poll() is not None)
@@ -93,22 +93,26 @@ def statuses(project: Project) -> set[dg.DagsterRunStatus]:
 
 
 def test_two_runs_at_once_with_workers_share_the_work_and_make_what_one_process_makes(fresh, story):
-    fresh.configure("layers = 1", "layers = 1\n# another text of the same configuration")
+    methods = ["raw", "dream"]  # those with the longest and without a training
+    fresh.configure('["raw", "dream", "fmda", "fmda_softmax"]', json.dumps(methods))
     runs = [start(fresh, 2), start(fresh, 1)]
     outputs = [run.communicate(timeout=500) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], outputs
     summaries = [counts(out) for out, _ in outputs]
-    for what in ("steps", "encoded"):
-        assert sum(summary[what] for summary in summaries) == story.first[what]
-    assert fresh.weights() == story.project.weights()
-    columns = "select * exclude (as_of) from metrics order by all"
+    (costs,) = fresh.ask("select sum(steps) as steps, sum(texts) as encoded from step_costs")
+    assert {what: sum(summary[what] for summary in summaries) for what in costs} == costs
+    weights = story.project.weights()
+    assert fresh.weights() == {head: weights[head] for head in ("tiny/dream/en-de", "tiny/dream/en-ja")}
+    columns = f"select * exclude (as_of) from metrics where method in {(*methods,)} order by all"
     assert fresh.ask(columns) == story.project.ask(columns)
+    folders = [project.home / "tables" / "evaluation" / "metrics" / "tiny" for project in (fresh, story.project)]
     made, before = (
         {
-            str(path.relative_to(project.home)): content_of(path)
-            for path in (project.home / "tables" / "evaluation").rglob("*.parquet")
+            str(path.relative_to(folder)): content_of(path)
+            for name in methods
+            for path in (folder / name).glob("*.parquet")
         }
-        for project in (fresh, story.project)
+        for folder in folders
     )
     assert made == before
     assert not [line for _, err in outputs for line in err.splitlines() if "locked" in line or "Traceback" in line]
