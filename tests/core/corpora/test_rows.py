@@ -63,49 +63,16 @@ def test_good_rows_pass_and_schema_errors_are_left_to_the_schema():
     check_rows(utterances(split=[1, 2, 3], text_key=[1, 2, 3]), "corpus lines, en", "")
 
 
-FILE = Path("lt.valid.conll")
-
-
-def ids(published, rows=None):
-    locations = [(FILE, line) for line in range(1, len(published) + 1)]
-    return RowErrors().distinct(list(zip(locations, published, rows or range(len(published)), strict=True)))
-
-
 def test_the_first_row_of_an_id_keeps_it_and_the_others_get_one_that_is_free():
-    assert [key for key, _ in ids(["7", "7", "7-2", "7", "7-2", "a"])] == ["7", "7-3", "7-2", "7-4", "7-2-2", "a"]
-
-
-def test_a_duplicate_row_is_dropped():
-    assert ids(["7", "7", "7"], ["a", "b", "a"]) == [("7", "a"), ("7-2", "b")]
-
-
-def left_out(*lines):
-    row_errors = RowErrors()
-    for line in lines:
-        row_errors.leave_out(FILE, line, RowError(f"problem {line}", "a row is left out"))
-    return row_errors
-
-
-def test_dropping_half_of_a_file_is_an_error_naming_the_first_row():
-    left_out(4, 9).check(3, FILE)
-    with pytest.raises(CorpusError, match=r"^lt.valid.conll:4: problem 4. Correct this line"):
-        left_out(4, 9).check(2, FILE)
-
-
-def test_each_fault_of_a_file_is_logged_once_with_its_count(caplog):
-    row_errors = left_out(4, 9)
-    row_errors.repair(FILE, 5, "an id is made distinct")
-    row_errors.log()
-    assert caplog.messages == [
-        "lt.valid.conll:4: a row is left out (2 in this file)",
-        "lt.valid.conll:5: an id is made distinct (1 in this file)",
-    ]
+    rows = [((Path("f"), line), key, line) for line, key in enumerate(["7", "7", "7-2", "7", "7-2", "a"])]
+    assert [key for key, _ in RowErrors().distinct(rows)] == ["7", "7-3", "7-2", "7-4", "7-2-2", "a"]
 
 
 def test_the_counts_are_stored_with_the_rows_and_change_neither_content_nor_schema(tmp_path):
-    table = pa.table({"text": ["a"]})
+    row_errors, table = RowErrors(), pa.table({"text": ["a"]})
+    row_errors.leave_out(Path("lt.valid.conll"), 4, RowError("problem", "a row is left out"))
     plain = write_table(tmp_path / "plain.parquet", table, table.schema, inputs="i")
-    noted = write_table(tmp_path / "noted.parquet", left_out(4).noted(table), table.schema, inputs="i")
+    noted = write_table(tmp_path / "noted.parquet", row_errors.noted(table), table.schema, inputs="i")
     assert (plain.content_hash, plain.notes) == (noted.content_hash, "")
     stored = read_info(tmp_path / "noted.parquet")
     assert stored == noted
@@ -117,9 +84,13 @@ def test_the_counts_are_stored_with_the_rows_and_change_neither_content_nor_sche
 SOME = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
 
 
+def named(sentences):
+    """Texts of pairs; those of even numbers are on both sides."""
+    return [(f"s{source}", f"{'t' if target % 2 else 's'}{target}") for source, target in sentences]
+
+
 def numbered_pairs(sentences, split="test"):
-    named = [(f"s{source}", f"t{target}") for source, target in sentences]
-    return sentence_pairs(named, splits=[split] * len(named))
+    return sentence_pairs(named(sentences), splits=[split] * len(sentences))
 
 
 def named_utterances(language, ids):
@@ -132,7 +103,7 @@ def drawn(sentences, shares=(0.4, 0.3, 0.3), seed=0):
 
 @given(SOME, st.integers(0, 3), st.sampled_from([(0.4, 0.3, 0.3), (0.9, 0.05, 0.05), (0.2, 0.3, 0.4)]))
 def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences, seed, shares):
-    smallest = loop_bound([(text_key(f"s{source}"), text_key(f"t{target}")) for source, target in sentences])
+    smallest = loop_bound([tuple(map(text_key, pair)) for pair in named(sentences)])
     assert drawn(sentences, shares, seed) == [loop_split(key, shares, seed) for key in smallest]
 
 
@@ -140,12 +111,6 @@ def test_a_row_is_in_the_split_that_the_smallest_key_bound_to_it_draws(sentences
 def test_an_utterance_is_in_the_split_that_its_id_draws(ids, seed):
     table = draw_splits(named_utterances("en", sorted(ids)), (0.4, 0.3, 0.3), seed)
     assert table["split"].to_pylist() == [loop_split(key, (0.4, 0.3, 0.3), seed) for key in sorted(ids)]
-
-
-def test_a_sentence_on_both_sides_ties_its_pairs_to_one_split():
-    table = sentence_pairs([("Tom!", "Ja."), ("So.", "Tom!")])
-    for seed in range(30):
-        assert len(set(draw_splits(table, (0.5, 0.0, 0.5), seed)["split"].to_pylist())) == 1
 
 
 def test_only_the_split_changes_and_published_splits_are_kept():

@@ -83,12 +83,7 @@ def test_non_separating_white_space_stays_in_its_token(tmp_path):
 
 @pytest.mark.parametrize(
     ("published", "bio"),
-    [
-        ("B-A M-A E-A", "B-A I-A I-A"),
-        ("S-A I-A", "B-A B-A"),
-        ("B-A I-B", "B-A B-B"),
-        ("B-a-b I-a-b", "B-a-b I-a-b"),
-    ],
+    [("B-A M-A E-A", "B-A I-A I-A"), ("S-A I-A", "B-A B-A"), ("B-A I-B", "B-A B-B"), ("B-a-b I-a-b",) * 2],
 )
 def test_irregular_tags_become_bio_too(published, bio):
     assert bio_tags(published.split()) == bio.split()
@@ -122,10 +117,8 @@ def test_the_spans_survive_every_scheme(spans):
 
 BROKEN = {
     "Lag": "expected a token and its tag, found 'Lag'",
-    " B-LOC": "expected a token and its tag",
     "Lagos X-LOC": "'X-LOC' is not a tag such as O",
     "Lagos B-": "'B-' is not a tag",
-    "Lagos LOC": "'LOC' is not a tag",
     "<mask> O": "reserved for masked words",
 }
 

@@ -170,13 +170,12 @@ def test_slots_in_brackets_become_tags(tmp_path, with_text):
     assert stored["slot_tags"] == ["O", "O", "O", "B-time", "I-time", "B-date"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_wide_table_has_one_column_per_language(tmp_path, suffix):
+def test_a_wide_table_has_one_column_per_language(tmp_path):
     rows = [
         {"en": "wake me at [time : nine]", "de-DE": "weck mich um [time : neun]", "label": "alarm", "notes": "x"},
         {"en": "play jazz", "de-DE": "", "label": "music", "notes": "y"},
     ]
-    path = written(tmp_path, rows, f"wide.{suffix}")
+    path = written(tmp_path, rows)
     assert locales(path) == ["de-DE", "en"]
     english, german = read(path, "en"), read(path, "de-DE")
     assert [row["text"] for row in english] == ["wake me at nine", "play jazz"]
@@ -210,10 +209,7 @@ BROKEN = {
     "duplicate id": (GOOD.strip(), "id '1' is already at t.jsonl:1"),
     "mask": ('{"language": "en", "intent": "i", "text": "<mask>", "id": "2"}', "reserved for masked words"),
     "no code": ('{"language": "English", "intent": "i", "text": "b"}', "language 'English' is not a code such as"),
-    "split": (
-        '{"language": "en", "intent": "i", "text": "b", "id": "2", "split": "eval"}',
-        "split 'eval' is not one of",
-    ),
+    "split": ('{"language": "en", "text": "b", "id": "2", "split": "eval"}', "split 'eval' is not one of"),
     "not UTF-8": (b'{"text": "caf\xe9"}', "not UTF-8"),
 }
 
@@ -236,10 +232,8 @@ def test_a_broken_line_is_named(tmp_path, bad, message):
         ("t.csv", "en,note\nwake up,x\n", "or a column for each language, such as en and de; it has en, note"),
         ("t.csv", "en,de,text\na,b,c\n", "it has en, de, text"),
         ("t.csv", "en,de\nplay [a : jazz,spiel\n", r"t.csv:2: bracket '\['"),
-        ("t.csv", "language,intent,text\n", "this file has no rows"),
         ("t.tsv", "language\tintent\ttext\nen\ti\ta\tb\n", r"t.tsv:2: 3 columns expected, 4 found"),
         ("t.csv", "", "this file is empty"),
-        ("t.csv", "\n", "this file has no rows"),
         ("t.tsv", "\n\n", "this file has no rows"),
         ("t.parquet", "PAR1 no more", "not a whole Parquet file"),
         ("t.xlsx", "x", r"this is not a table. Tables are files named \*.csv, \*.tsv"),

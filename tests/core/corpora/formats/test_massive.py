@@ -15,7 +15,7 @@ from worlds import utterance
 from disent_core.corpora import reader
 from disent_core.corpora.annotation import bracketed_slots, tag_tokens, tagged_slots
 from disent_core.corpora.formats.massive import content_hash, read_utterances
-from disent_core.errors import ConfigError, CorpusError
+from disent_core.errors import CorpusError
 from disent_core.storage.tables import SCHEMAS
 from disent_core.text import MASK, is_unspaced, normalise, token_spans
 
@@ -205,11 +205,6 @@ def test_a_broken_line_is_named_with_file_number_and_remedy(tmp_path, bad, messa
     content = (folder / "1.1/data/en-US.jsonl").read_bytes()
     with pytest.raises(CorpusError, match=r"m.tar.gz:1.1/data/en-US.jsonl:3: "):
         read(packed(tmp_path / "m.tar.gz", {"1.1/data/en-US.jsonl": content}))
-
-
-def test_an_unknown_format_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"'slurp'.*massive"):
-        reader("slurp")
 
 
 @needs_real

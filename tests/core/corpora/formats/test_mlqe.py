@@ -41,14 +41,10 @@ def test_a_line_is_a_translation_with_its_standardised_and_its_plain_score(tmp_p
 @pytest.mark.parametrize(
     "name",
     [
-        "en-de/train.ende.df.short.tsv",
-        "train.ende.df.short.tsv",
-        "direct-assessments/train/en-de-train/train.ende.df.short.tsv",
-        "en-de/train.tsv",
-        "en-de/train.df.short.tsv",
-        "train.en-de.tsv",
+        "direct-assessments/train/en-de-train/train.ende.df.short.tsv", "en-de/train.df.short.tsv",
+        "train.ende.df.short.tsv", "train.en-de.tsv",
     ],
-)
+)  # fmt: skip
 def test_the_file_or_folder_name_determines_pair_and_split(tmp_path, name):
     written(tmp_path / name, line())
     assert pairs(tmp_path) == ["en-de"]
@@ -78,18 +74,14 @@ def test_rows_without_an_index_are_numbered(tmp_path):
 @pytest.mark.parametrize(
     ("bad", "ids", "fault"),
     [
-        (
-            line(9) + "\tmore",
-            ["test-0", "test-1", "test-2"],
-            "a line whose number of columns differs from the header's",
-        ),
-        (line(9, original=" "), ["test-0", "test-1", "test-2"], "a row with an empty sentence is left out"),
-        (line(0, original="B"), ["test-0", "test-1", "test-2", "test-0-2"], "gets an id of its own"),
-        (line(0), ["test-0", "test-1", "test-2"], "a duplicate of an earlier row is left out"),
+        (line(9) + "\tmore", [], "a line whose number of columns differs from the header's"),
+        (line(9, original=" "), [], "a row with an empty sentence is left out"),
+        (line(0, original="B"), ["test-0-2"], "gets an id of its own"),
+        (line(0), [], "a duplicate of an earlier row is left out"),
     ],
 )
 def test_an_unusable_line_is_skipped_or_repaired_and_logged(tmp_path, caplog, bad, ids, fault):
-    assert [row["pair_id"] for row in rows(corpus(tmp_path, line(0), line(1), line(2), bad))] == ids
+    assert [row["pair_id"] for row in rows(corpus(tmp_path, line(0), line(1), line(2), bad))][3:] == ids
     (message,) = caplog.messages
     assert fault in message
     assert message.endswith("(1 in this file)")
@@ -105,9 +97,6 @@ def test_a_pair_without_score_is_kept_without_one(tmp_path, caplog):
     ("bad", "message"),
     [
         (line(1)[:30], "expected 8 columns, found"),
-        (line(1) + "\tmore", "expected 8 columns, found 9"),
-        ("", "expected 8 columns, found 1"),
-        (line(1, z_mean="good"), "z_mean is 'good', not a number"),
         (line(1, z_mean="nan"), "z_mean is 'nan', not a number"),
         (line(1, original=" "), "the sentence is empty"),
         (line(1, translation="ein <mask>"), "reserved for masked words"),
@@ -120,12 +109,9 @@ def test_a_broken_line_is_named_with_file_and_remedy(tmp_path, bad, message):
         rows(corpus(tmp_path, line(), bad))
 
 
-def test_files_without_scores_are_refused(tmp_path):
+def test_files_without_scores_or_rows_are_refused(tmp_path):
     with pytest.raises(CorpusError, match=r"tsv:1: missing columns: z_mean, mean\. It has index, original"):
         rows(corpus(tmp_path, "0\tA\tB", header="index\toriginal\ttranslation"))
-
-
-def test_files_without_rows_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="has only a header"):
         rows(corpus(tmp_path))
 
