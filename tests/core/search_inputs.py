@@ -1,6 +1,7 @@
 """A head that needs no model, for tests of indexes: the vectors of a text come from its characters."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,12 @@ DIMS = {"template": 5, "residual": 3}
 def vectors(texts: Sequence[str], language: str | None = None) -> dict[str, np.ndarray]:
     """Texts of equal first letter have one residual; the vectors do not depend on the other texts."""
     seeds = {"template": texts, "residual": [text[:1] for text in texts]}
-    return {
-        name: np.stack(
-            [np.random.default_rng(list(seed.encode())).normal(size=DIMS[name]) for seed in seeds[name]]
-        ).astype(np.float32)
-        for name in DIMS
-    }
+    return {name: np.stack([_drawn(seed, dim) for seed in seeds[name]]) for name, dim in DIMS.items()}
+
+
+@cache
+def _drawn(seed: str, dim: int) -> np.ndarray:
+    return np.random.default_rng(list(seed.encode())).normal(size=dim).astype(np.float32)
 
 
 def words(count: int, language: str | None = "en", first: int = 0) -> list[Text]:

@@ -98,14 +98,14 @@ def test_a_text_is_stored_once_a_language(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": 1}, r"this index was made with another head \(facet on tiny, en-de, seed 0\), not facet on t"),
-        ({"fingerprint": "x"}, "this index was made with another version of facet on tiny, en-de, seed 0"),
-        ({"encoder_fingerprint": "x"}, "this index was made with another version of facet on tiny, en-de, seed 0"),
+        ({"seed": 1}, r"head \(facet on tiny, en-de, seed 0\), not facet on t"),
+        ({"fingerprint": "x"}, "version of facet on tiny, en-de, seed 0"),
+        ({"encoder_fingerprint": "x"}, "version of facet on tiny, en-de, seed 0"),
     ],
 )
 def test_an_index_of_another_or_retrained_head_is_refused(folder, change, message):
     added(folder, words(3))
-    with pytest.raises(TableError, match=message):
+    with pytest.raises(TableError, match=f"this index was made with another {message}"):
         added(folder, words(3), replace(HEAD, **change))
 
 
@@ -263,7 +263,7 @@ def built(tmp_path_factory):
     """An index of many parts: three languages, added in blocks. Tests only read it."""
     copied = tmp_path_factory.mktemp("built") / "index"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "_PART_TEXTS", 16)
+        patch.setattr(build, "_PART_TEXTS", 32)
         added(copied, TEXTS[:50])
         added(copied, TEXTS[50:53])
         added(copied, TEXTS[53:])
@@ -276,7 +276,7 @@ def copied(built, tmp_path):
 
 
 @pytest.mark.parametrize("name", DIMS)
-@pytest.mark.parametrize("k", [1, 7, 75])
+@pytest.mark.parametrize("k", [7, 75])
 def test_an_index_finds_what_a_search_of_all_its_vectors_finds(built, name, k):
     index, queries = open_index(built), vectors(["query", "a text 3", "b"])[name]
     all_vectors = vectors([text.text for text in TEXTS])[name]
@@ -302,15 +302,10 @@ def test_only_the_languages_that_are_kept_are_searched(built):
 
 
 def test_excluding_a_text_applies_to_all_languages_and_keeps_k_hits(built):
-    index = open_index(built)
-    text = "a text 33"  # in both languages
-    _, rows = index.nearest(vectors([text])["template"], "template", 75, without=[text_key(text)])
-    neighbours = [index.texts[int(row)] for row in rows[0] if row >= 0]
-    assert len(neighbours) == 73
-    assert text not in neighbours
     index, queries = open_index(built), vectors(["a text 33", "b"])["template"]
     _, rows = index.nearest(queries, "template", 4, without=[text_key("a text 33"), text_key("b")])
     _, all_rows = index.nearest(queries, "template", 6)
+    assert {index.texts[int(row)] for row in all_rows[0, :2]} == {"a text 33"}  # in both languages
     np.testing.assert_array_equal(rows, [all_rows[0, 2:], all_rows[1, :4]])
 
 
@@ -349,20 +344,21 @@ def header(shape, kind="<f4"):
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
 
-@pytest.mark.parametrize("name", ["template.npy", "template.groups.npy", "keys.npy"])
 @pytest.mark.parametrize(
-    "content",
+    ("name", "content"),
     [
-        b"",
-        b"\x93NUMPY\x01\x00\x88\x13" + b"(" * 5_000,
-        header((-3, 3)),
-        header((1 << 60, 3)),
-        header((2, 3), "|O") + bytes(48),
-        header((1 << 40,), "<i8"),
-        header((16, 3), "<f8") + bytes(16 * 3 * 8),
-        header((16,), "<i8") + np.full(16, 9).tobytes(),
+        ("template.npy", b""),
+        ("template.npy", b"\x93NUMPY\x01\x00\x88\x13" + b"(" * 5_000),
+        ("template.npy", header((-3, 3))),
+        ("template.npy", header((1 << 60, 3))),
+        ("template.npy", header((2, 3), "|O") + bytes(48)),
+        ("template.npy", header((32, 3), "<f8") + bytes(32 * 3 * 8)),
+        ("template.groups.npy", header((32,), "<i8") + np.full(32, 32).tobytes()),
+        ("keys.npy", b""),
+        ("keys.npy", header((1 << 40,), "<i8")),
+        ("keys.npy", header((32,), "<i8") + bytes(32 * 8)),
     ],
-    ids=["empty", "deep", "negative", "huge", "of objects", "too long", "of other numbers", "of other rows"],
+    ids=["empty", "deep", "negative", "huge", "objects", "other numbers", "other rows", "no keys", "long", "no text"],
 )
 def test_forged_index_arrays_are_refused(copied, name, content):
     part = open_index(copied).contents.parts[0]
@@ -400,16 +396,14 @@ def test_small_files_of_texts_can_not_fill_the_memory(copied, parts, rows):
 
 
 @pytest.mark.parametrize(
-    ("table", "problem"),
-    [
-        (bomb(2).drop_columns("text"), "these are not the texts of an index"),
-        (bomb(2).set_column(0, "row", pa.array(["x", "y"])), "these are not the texts of an index"),
-    ],
+    "table",
+    [bomb(2).drop_columns("text"), bomb(2).set_column(0, "row", pa.array(["x", "y"]))],
     ids=["a column is missing", "of other types"],
 )
-def test_forged_index_texts_are_refused(copied, table, problem):
+def test_forged_index_texts_are_refused(copied, table):
     signed_texts(copied, 1, table)
-    with pytest.raises(DamagedError, match=rf"texts.parquet: {problem}.*\. Make a new index") as refused:
+    message = r"texts.parquet: these are not the texts of an index.*\. Make a new index"
+    with pytest.raises(DamagedError, match=message) as refused:
         open_index(copied)
     assert "\n" not in str(refused.value)
 
@@ -451,13 +445,6 @@ def test_adding_texts_to_an_index_with_unknown_embeddings_is_refused(copied, of_
         added(copied, words(1, "fr"))
 
 
-def test_vectors_of_another_width_than_the_index_says_are_refused(copied):
-    path = copied / CONTENTS
-    path.write_text(path.read_text(encoding="utf-8").replace('"template": 5', '"template": 6'), encoding="utf-8")
-    with pytest.raises(DamagedError, match="its arrays are not those of an index"):
-        open_index(copied).nearest(np.ones((1, 6)), "template", 1)
-
-
 def test_contents_that_are_too_large_are_refused_before_they_are_read(copied):
     with (copied / CONTENTS).open("r+b") as file:
         file.truncate(1 << 30)
@@ -476,9 +463,8 @@ def test_opening_a_folder_without_an_index_names_the_remedy(tmp_path):
         ('"format": 1', '"format": 2'),
         ('"format": 1', '"x'),
         ('"residual": 3', '"../x": 3'),
-        ('"residual": 3', '"residual": "3"'),
         ('"residual": 3', '"residual": 1000000000'),
-        ('"number": 1', '"number": -1'),
+        ('"number": ', '"number": -'),
         ('"seed": 0', '"seed": true'),
         ('"places": []', f'"places": ["{"a" * 5_000}"]'),
         ('"en"', "[]"),

@@ -18,9 +18,8 @@ def written(folder, name: str, content: str | bytes):
     return path
 
 
-@pytest.mark.parametrize("name", ["texts.txt", "texts.log"])
-def test_lines_are_texts(name, tmp_path):
-    path = written(tmp_path, name, "\ufeffwake me up\r\nweck mich\nman\u0303ana")
+def test_lines_are_texts(tmp_path):
+    path = written(tmp_path, "texts.log", "\ufeffwake me up\r\nweck mich\nman\u0303ana")
     assert list(text_file(path, language="xx")) == [Text(text, "xx") for text, _ in ROWS]
 
 
@@ -61,7 +60,6 @@ def test_parquet_has_columns_of_any_string_type(tmp_path, kind):
         ("x.jsonl", '{"text": "a"}\n{', r"x.jsonl:2: not valid JSON: Expecting property name .* at column 2\. "),
         ("x.jsonl", '{"text": "a"}\n\n{"text": "b"}', r"x.jsonl:2: there is no text"),
         ("x.jsonl", '{"text": 7}', r"x.jsonl:1: the text is 7, not a string"),
-        ("x.jsonl", '{"text": null}', r"x.jsonl:1: there is no text"),
         ("x.jsonl", '{"text": "\\ud800"}', r"x.jsonl:1: .*surrogates"),
         ("x.jsonl", '{"text": "a", "language": 3}', r"x.jsonl:1: the language is 3, not a string"),
         ("x.jsonl", "[" * 100_000, r"x.jsonl:1: the JSON is nested too deeply"),
@@ -69,7 +67,6 @@ def test_parquet_has_columns_of_any_string_type(tmp_path, kind):
         ("x.csv", "text,b\n1,2\n3", r"x.csv:3: 1 fields, where the header has 2"),
         ("x.csv", 'text\n"a" b', r"x.csv:2: .*expected after"),
         ("x.csv", 'text\n"' + "a\n" * 100_000, r"x.csv:\d+: field larger than field limit"),
-        ("x.csv", "text\n", r"x.csv: no texts were read"),
         ("x.csv", "", r"x.csv: the file is empty. Name a file with at least one text"),
         ("x.parquet", "text", r"x.parquet: not a Parquet file \("),
     ],
