@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from places import PROJECT as ROOT
 from worlds import corpus, encoder, experiment, section
@@ -35,8 +35,6 @@ def changed(old, new):
 
 MISTAKES = {
     # what it is: (text to replace, replacement, line and key, message)
-    "unknown key at the top": ('[[corpora]]\nname = "one"', 'odd = 1\n[[corpora]]\nname = "one"', "1: odd",
-        "unknown key"),
     "unknown key in the second corpus": ('name = "two"', 'name = "two"\nodd = 1', "9: corpora[1].odd", "unknown key"),
     "missing key": ('kind = "huggingface"\n', "", "17: encoders[1].kind",
         "kind is None; choose one of huggingface, scratch"),
@@ -48,35 +46,25 @@ MISTAKES = {
     "number for a table": ("[methods.dream]\npatience = 7", "[methods]\ndream = 7", "27: methods.dream", "(found 7)"),
     "truth for a seed": ("methods = [", "seeds = [true]\nmethods = [", "24: experiment.seeds[0]",
         "this must be a whole number, without quotes (found True)"),
-    "seed given twice": ("methods = [", "seeds = [1, 1]\nmethods = [", "24: experiment.seeds", "must be distinct"),
     "unknown choice": ('contrast = "hinge"', 'contrast = "hing"', "32: methods.mine.contrast",
         "'linear', 'hinge' or 'softmax'"),
     "unknown group of losses": ("patience = 7", 'without = ["all"]', "27: methods.dream.without[0]", "(found 'all')"),
     "unknown locale": ('"de-DE"', '"de-AT"', "5: corpora[0].languages",
         "massive has no 'de-AT' (did you mean 'de-DE'?); it has"),
-    "locale given twice": ('"de-DE"', '"en-US"', "5: corpora[0].languages", "must be distinct"),
     "unknown method": ('"dream", "mine"', '"dreem", "mine"', "24: experiment.methods",
         "unknown method 'dreem' (did you mean 'dream'?); choose one of raw"),
-    "unknown method of a variant": ('method = "fmda"', 'method = "fmba"', "30: methods.mine.method",
-        "unknown method 'fmba'"),
     "variant without a method": ('method = "fmda"\n', "", "29: methods.mine.method", "unknown method 'mine'"),
-    "method that is a list": ('method = "fmda"', 'method = ["fmda"]', "30: methods.mine.method", "a text, in quotes"),
     "unknown preset": ('preset = "softmax"', 'preset = "sofmax"', "31: methods.mine.preset",
         "choose one of paper, hinge, softmax"),
     "preset that is a list": ('preset = "softmax"', 'preset = ["paper"]', "31: methods.mine.preset",
         "a text, in quotes"),
     "method given twice": ('"raw", "dream"', '"raw", "raw"', "24: experiment.methods", "must be distinct"),
-    "encoders that are a text": ('["real"]', '"real"', "33: methods.mine.encoders", "a list, in brackets"),
     "unknown format": ('"one"\nformat = "massive"', '"one"\nformat = "masive"', "3: corpora[0].format",
         "did you mean 'massive'?); choose one of conll"),
-    "unknown kind": ('"scratch"', '"scrach"', "15: encoders[0].kind", "choose one of huggingface, scratch"),
-    "kind that is a list": ('"scratch"', '["scratch"]', "15: encoders[0].kind", "choose one of huggingface, scratch"),
     "unknown task": ("[methods.dream]", '[evaluation]\ntasks = ["odd"]\n[methods.dream]', "27: evaluation.tasks",
         "unknown task 'odd'; choose one of crosslingual_retrieval"),
     "method of no package": ('method = "fmda"', 'method = "no_such_package.x:METHOD"', "30: methods.mine.method",
         "there is no module 'no_such_package'; install its package, or set PYTHONPATH"),
-    "method that is something else": ('method = "fmda"', 'method = "json:dumps"', "30: methods.mine.method",
-        "this is a function, not a method; export an instance"),
     "method without a name for its folders": ('"raw", "dream"', '"raw", "a_package.b:METHOD", "dream"',
         "24: experiment.methods", 'give it another name, [methods.NAME] method = "a_package.b:METHOD"'),
     "format that is something else": ('"one"\nformat = "massive"', '"one"\nformat = "json.decoder"',
@@ -90,12 +78,8 @@ MISTAKES = {
     "pair of one language": ('["en-de",', '["en-en",', "23: experiment.pairs", "'en-en' is not a pair"),
     "pair that no corpus has": ('["en-de",', '["de-zh-CN",', "23: experiment.pairs",
         "no corpus has both languages of 'de-zh-CN'"),
-    "language part that two locales share": ('["en-de",', '["en-zh",', "23: experiment.pairs",
-        "'en-zh' is not a pair"),
     "mixture with a pair twice": ('["en-de",', '["en-de+de-en",', "23: experiment.pairs",
         "names a pair of languages twice"),
-    "mixture with an unknown language": ('["en-de",', '["en-de+en-fr",', "23: experiment.pairs",
-        "'en-fr' is not a pair"),
     "no pairs": ('["en-de", "en-zh-TW"]', "[]", "23: experiment.pairs", "at least one"),
     "corpora of one name": ('"two"\n', '"one"\n', "8: corpora[1].name", "'one' is the name of another corpus"),
     "encoders of one name": ('"real"\nkind', '"toy"\nkind', "18: encoders[1].name", "two encoders are named 'toy'"),
@@ -109,7 +93,6 @@ MISTAKES = {
         'kind = "vectors"\npath = "real.parquet"', "33: methods.mine.encoders",
         "mine needs token states, which encoder 'real' does not have; name those that it runs on"),
     "broken syntax": ("[experiment]", "[experiment", "22", "(at column 12). Fix the TOML syntax"),
-    "key given twice": ('name = "two"', 'name = "two"\nname = "x"', "9", "Fix the TOML syntax"),
     "text that does not end": ('encoders = ["real"]\n', 'encoders = """', "33", "Fix the TOML syntax"),
 }  # fmt: skip
 
@@ -201,17 +184,13 @@ def test_a_key_of_training_templates_leaves_their_other_defaults(load):
     assert (pairs.splits, pairs.values, pairs.n_targets) == (("train", "dev"), "train", 2)
 
 
-def test_an_encoder_needs_only_what_its_methods_need(load):
-    config = load(GOOD)
-    assert [method.name for method in config.methods_of("toy")] == ["raw", "dream"]
-    assert config.needs("toy") == frozenset()
-    assert config.needs("real") == {Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}
-
-
-def test_corpora_of_a_pair_have_both_languages(load):
+def test_an_encoder_needs_only_what_its_methods_need_and_corpora_of_a_pair_have_both_languages(load):
     config = load(GOOD)
     assert [corpus.name for corpus in config.corpora_of("en")] == ["one", "two"]
     assert [corpus.name for corpus in config.corpora_of_pair("en", "zh-TW")] == ["two"]
+    assert [method.name for method in config.methods_of("toy")] == ["raw", "dream"]
+    assert config.needs("toy") == frozenset()
+    assert config.needs("real") == {Need.TOKEN_STATES, Need.MASKED_TARGETS, Need.NEGATIVE_POOL}
 
 
 PIECES = ["3", "-1", "nan", "true", '""', "[]", "[[]]", "{}", '"x"', '"~x"', "2020-01-01", "[1, 2]", '["en-US"]',
@@ -237,7 +216,6 @@ def mutated(draw):
     return "\n".join(lines)
 
 
-@settings(max_examples=100)
 @example(GOOD.replace('"scratch"', "{}"))
 @example(GOOD.replace('"fmda"', "[]"))
 @example(GOOD.replace('["real"]', "3"))
@@ -273,13 +251,11 @@ def test_the_signature_does_not_depend_on_set_order(sample_config):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda sample_config: {"experiment": replace(sample_config.experiment, seeds=(7,))},
-        lambda sample_config: {"corpora": sample_config.corpora[:1]},
-        lambda sample_config: {
-            "methods": {name: sample_config.methods[name] for name in list(sample_config.methods)[1:]}
-        },
-        lambda sample_config: {"encoders": {"another": next(iter(sample_config.encoders.values()))}},
-        lambda sample_config: {"path": Path("another.toml")},
+        lambda config: {"experiment": replace(config.experiment, seeds=(7,))},
+        lambda config: {"corpora": config.corpora[:1]},
+        lambda config: {"methods": dict(list(config.methods.items())[1:])},
+        lambda config: {"encoders": {"another": next(iter(config.encoders.values()))}},
+        lambda config: {"path": Path("another.toml")},
     ],
 )
 def test_the_signature_changes_with_every_part_of_the_configuration(sample_config, change):

@@ -139,7 +139,6 @@ WRONG = {
     "no pairs": ('["en-de"]', "[]", "pairs is too short"),
     "unknown format": ('"massive"', '"masive"', "format is none of"),
     "unknown kind": ('"vectors"', '"vector"', "encoders[] is none of"),
-    "unknown method": ('"dream"', '"dreem"', "methods.mine is none of"),
     "rate of a method of zero": ("0.001", "0.0", "methods.mine is none of"),
     "unknown section": ("experiment", "experiments", "file.experiments is unknown"),
 }
