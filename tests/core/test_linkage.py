@@ -37,10 +37,6 @@ def sets_of(labels):
     return {frozenset(np.flatnonzero(labels == label).tolist()) for label in range(labels.max(initial=-1) + 1)}
 
 
-def test_no_vectors_give_no_groups():
-    assert linked(np.zeros((0, 3), dtype=np.float32), 0.5).tolist() == []
-
-
 def test_a_chain_of_near_vectors_is_not_one_group():
     vectors, near = at_angles(0, 20, 50, 80), np.cos(np.deg2rad(31))
     assert sets_of(linked(vectors, near)) == {frozenset({0, 1}), frozenset({2, 3})}
@@ -52,12 +48,12 @@ def test_groups_that_are_given_stay_together_and_count_by_their_mean():
     assert linked(vectors, 0.71, np.array([0, 0, 1, 2])).tolist() == [0, 0, 1, 2]
 
 
-def test_equal_vectors_are_joined_at_threshold_one():
+def test_equal_vectors_are_joined_at_threshold_one_and_no_vectors_give_no_groups():
+    assert linked(np.zeros((0, 3), dtype=np.float32), 0.5).tolist() == []
     assert len(sets_of(linked(np.repeat(drawn(1, 3, 5), 4, axis=0), 1.0))) == 3
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("threshold", [0.85, 0.6, 0.4])
+@pytest.mark.parametrize(("seed", "threshold"), [(0, 0.85), (1, 0.6), (2, 0.6), (3, 0.4)])
 def test_groups_are_those_of_loops_where_the_steps_do_not_matter(seed, threshold):
     # Pairs of near vectors, and between the pairs nothing that is near.
     centres = np.eye(10, dtype=np.float32)[:6] + 0.02

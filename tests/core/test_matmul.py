@@ -36,7 +36,7 @@ def test_it_equals_nn_linear(precision, shape):
         assert actual.dtype == torch.float32
 
 
-@pytest.mark.parametrize("rows", [1, 7, ROWS])
+@pytest.mark.parametrize("rows", [1, ROWS])
 def test_a_packed_factor_gives_the_product_of_its_rows_for_any_number_of_left_rows(rows):
     generator = torch.Generator().manual_seed(0)
     right = torch.randn(OUTER, INNER, generator=generator)
@@ -56,12 +56,10 @@ def test_a_stack_equals_its_seeds_one_by_one(is_shared):
     actual = stacked(leaves, rows)
     gradients = torch.autograd.grad(actual.square().sum(), [rows, *leaves.values()])
     apart = {name: value.clone().requires_grad_() for name, value in stack.items()}
-    expected = torch.stack(
-        [
-            torch.nn.functional.linear(rows if is_shared else rows[seed], apart["weight"][seed], apart["bias"][seed])
-            for seed in range(SEEDS)
-        ]
-    )
+    expected = torch.stack([
+        torch.nn.functional.linear(rows if is_shared else rows[seed], apart["weight"][seed], apart["bias"][seed])
+        for seed in range(SEEDS)
+    ])  # fmt: skip
     assert torch.allclose(actual, expected, atol=1e-5)
     separate = torch.autograd.grad(expected.square().sum(), [rows, *apart.values()])
     for gradient, expected_gradient in zip(gradients, separate, strict=True):
@@ -74,8 +72,7 @@ def test_float64_stays_float64():
     assert torch.allclose(module.double()(rows), plain.double()(rows), atol=1e-12)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(32, 8), (25, 10), (3, 64), (1, 1)])
+@pytest.mark.parametrize(("shape", "bias"), [((32, 8), True), ((25, 10), False), ((1, 1), True)])
 @pytest.mark.parametrize(("dtype", "reference"), [(torch.bfloat16, nn.Linear), (torch.float32, OnednnLinear)])
 def test_weights_in_the_order_of_onednn_change_no_bit_of_a_product(shape, bias, dtype, reference):
     torch.manual_seed(0)

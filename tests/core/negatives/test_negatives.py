@@ -81,6 +81,7 @@ def massive():
     return tables
 
 
+@settings(max_examples=30)
 @given(corpora, configs)
 def test_max_bleu_equals_a_double_loop_over_sacrebleu(tokens, config):
     scores, nearest = max_bleu(tokens, config)
@@ -108,19 +109,10 @@ def test_the_witness_is_the_lowest_index_of_several():
     assert nearest.tolist() == [1, 0, 0, 0, -1]
 
 
-@settings(max_examples=30)
-@given(corpora, configs)
-def test_blocks_change_neither_scores_nor_witnesses(tokens, config):
-    for result, expected in zip(
-        max_bleu(tokens, config), max_bleu(tokens, replace(config, block_pairs=10**6)), strict=True
-    ):
-        assert result.tolist() == expected.tolist()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpora, configs, st.integers(1, 7))
-def test_shards_of_any_size_change_neither_scores_nor_witnesses(monkeypatch, tokens, config, size):
-    expected = max_bleu(tokens, config)
+def test_blocks_and_shards_of_any_size_change_neither_scores_nor_witnesses(monkeypatch, tokens, config, size):
+    expected = max_bleu(tokens, replace(config, block_pairs=10**6))
     monkeypatch.setattr(nearest, "ROWS_OF_SHARD", size)
     with sharded(ShardBackend("processes", 1)):
         actual = max_bleu(tokens, config)
@@ -152,6 +144,7 @@ def test_memory_is_bounded_where_one_4_gram_is_in_every_text():
 changing = st.lists(st.tuples(st.one_of(st.none(), texts), st.one_of(st.none(), texts, st.just("same"))), max_size=12)
 
 
+@settings(max_examples=30)
 @given(changing, configs)
 def test_an_updated_state_is_that_of_a_full_computation(changes, config):
     before = {f"{i:02}": " ".join(old) for i, (old, _) in enumerate(changes) if old is not None}
@@ -210,11 +203,9 @@ def test_the_pool_has_the_train_utterances_below_the_bleu_threshold():
     assert result["max_bleu"].to_pylist() == pytest.approx([(4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25] * 2 + [0, 0])
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.permutations(ROWS))
-def test_tables_do_not_depend_on_the_order_of_utterances(rows):
-    expected = bleu_state(utterance_table(ROWS), UNSMOOTHED)
-    assert bleu_state(utterance_table(rows), UNSMOOTHED).equals(expected)
+def test_tables_do_not_depend_on_the_order_of_utterances():
+    for rows in (ROWS[::-1], ROWS[2:] + ROWS[:2]):
+        assert bleu_state(utterance_table(rows), UNSMOOTHED).equals(bleu_state(utterance_table(ROWS), UNSMOOTHED))
 
 
 def test_tables_of_no_utterance_are_empty():
@@ -233,16 +224,11 @@ def test_utterances_of_two_languages_and_repeated_ids_are_rejected(second, messa
         bleu_state(pa.concat_tables([utterance_table(ROWS[:2]), second]), UNSMOOTHED)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"smoothing_value": 0.1}, "'none' takes no smoothing_value"),
-        ({"smoothing": "floor", "smoothing_value": 1.1}, "out of range"),
-    ],
-)
-def test_an_invalid_bleu_config_is_refused_with_the_reason(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        BleuConfig(**wrong)
+def test_an_invalid_bleu_config_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="'none' takes no smoothing_value"):
+        BleuConfig(smoothing_value=0.1)
+    with pytest.raises(ValueError, match="out of range"):
+        BleuConfig(smoothing="floor", smoothing_value=1.1)
 
 
 @pytest.mark.parametrize(
