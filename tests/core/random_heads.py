@@ -193,12 +193,10 @@ CASES: Mapping[str, Callable[[Path], Path]] = {
     "facet without words": partial(facet, without=("words",)),
     "facet without states": partial(facet, without=("states",)),
     "lexicon": lexicon,
-    "facet_static": partial(lexicon, name="facet_static"),
     "fmda": fmda,
     "fmda with every switch": partial(
         fmda, ffn="mlp2", attention_scale="sqrt_d", attention_special="drop", residual_attention="renorm"
     ),
-    "fmda_two_stage": partial(fmda, name="fmda_two_stage"),
     "projection": projection,
     "centered": centered,
     "cca": partial(aligned, name="cca"),

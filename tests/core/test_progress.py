@@ -41,7 +41,6 @@ LINES = {
     "no name": ([(6.0, 9)], {"unit": "problems compared"}, ["9 of 10 problems compared, 1.5 a second, 1 s left"]),
     "slow work, by the minute": ([(20.0, 2)], {}, ["2 of 10 texts, 6.0 a minute, 80 s left"]),
     "a rate without what was done before": ([(5.0, 8)], {"first": 4}, ["8 of 10 texts, 48.0 a minute, 2 s left"]),
-    "short work": (EACH_SECOND[:4], {}, []),
     "lines five seconds apart": (
         EACH_SECOND, {"total": 20},
         ["5 of 20 texts, 1.0 a second, 15 s left", "10 of 20 texts, 1.0 a second, 10 s left"],

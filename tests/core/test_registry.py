@@ -41,8 +41,6 @@ def test_only_names_with_a_dot_or_colon_are_import_paths(name):
     [
         ("import not_installed_anywhere", "there is no module 'not_installed_anywhere'"),
         ("def broken(:", r"can't be imported \(SyntaxError"),
-        ("from json import no_such_name", r"can't be imported \(ImportError"),
-        ("PART = no_such_name", r"can't be imported \(NameError"),
         ("raise ValueError('no preset')", r"can't be imported \(ValueError: no preset"),
     ],
 )
@@ -53,23 +51,19 @@ def test_a_module_that_can_not_be_imported_says_why(package, text, message):
 
 
 @pytest.mark.parametrize(
-    ("find_part", "module", "name"),
-    [(methods.method, "methods.dream:METHOD", "dream"), (task, "evaluation.tasks.sts:TASK", "sts")],
+    ("find_part", "module", "attribute", "name"),
+    [(methods.method, "methods.dream", "METHOD", "dream"), (task, "evaluation.tasks.sts", "TASK", "sts")],
 )
-def test_a_plugin_with_a_built_in_name_is_refused(package, find_part, module, name):
-    module, _, attribute = module.partition(":")
-    text = (
-        f"from dataclasses import replace\nfrom disent_core.{module} import {attribute}\nPART = replace({attribute})\n"
-    )
+def test_a_plugin_with_a_built_in_name_is_refused(package, find_part, module, attribute, name):
+    text = f"import copy\nfrom disent_core.{module} import {attribute}\nPART = copy.copy({attribute})\n"
     with pytest.raises(ConfigError, match=f"name '{name}' is already the name of a built-in (method|task); rename it"):
         find_part(package(f"another_{name}", text) + ":PART")
 
 
 def test_registry_names_take_precedence_over_modules(package):
     assert methods.method("disent_core.methods.dream:METHOD") is DREAM
-    assert (
-        find("part", package("name_of_both", ""), {"name_of_both": "disent_core.text"}).__name__ == "disent_core.text"
-    )
+    found = find("part", package("name_of_both", ""), {"name_of_both": "disent_core.text"})
+    assert found.__name__ == "disent_core.text"
 
 
 READER = "KIND, TRAINS, SHARES, PARALLEL, LOCALES = 'utterances', True, None, 'all', None\n" + "".join(

@@ -132,13 +132,6 @@ def test_new_parts_are_compared_only_with_previously_stored_parts(store, encoder
     assert (read, len(again.parts(VECTORS))) == ([stored], 5)
 
 
-def test_lacks_reports_keys_without_vectors_or_states(store, encoder):
-    encode_missing(store, encoder, by_key("b"))
-    keys = np.sort(np.array(list(by_key("a", "b", "c")), dtype=KEY))
-    assert keys[~store.lacks(keys, states=False)].tolist() == [text_key("b").encode()]
-    assert store.lacks(keys, states=True).all()
-
-
 def test_a_run_killed_between_chunks_keeps_the_finished_chunks(store, encoder, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK_TEXTS", 4)
     texts = by_key(*(f"text {number}" for number in range(12)))
@@ -175,7 +168,7 @@ def test_languages_and_encoders_share_nothing(tmp_path, encoder):
         encode_missing(other_store, encoder, by_key("taxi"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(texts=st.lists(st.text("abc", min_size=1, max_size=9), min_size=1, max_size=20, unique=True),
        cut=st.integers(0, 20), kind=st.sampled_from(["float16", "float32"]))  # fmt: skip
 def test_stored_vectors_and_states_round_trip_exactly(texts, cut, kind):
@@ -310,7 +303,7 @@ def test_damaged_arrays_are_made_again_from_the_parts(store, encoder, name):
     np.testing.assert_array_equal(store.open_vectors().matrix, before)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e6])
+@pytest.mark.parametrize("value", [np.nan, 1e6])
 def test_values_that_the_stored_type_does_not_hold_are_refused(store, value):
     encoder = CountingEncoder(vector_dtype="float16")
     encoder.states_of = lambda text: np.full((len(text), DIM), value, np.float32)
@@ -335,10 +328,7 @@ def test_vectors_and_states_in_memory_equal_those_of_the_store(tmp_path, vectors
     np.testing.assert_array_equal(our_states.values, store.open_states().values)
     np.testing.assert_array_equal(our_states.offsets, store.open_states().offsets)
     assert ours.matrix.dtype == store.open_vectors().matrix.dtype
-
-
-def test_states_are_omitted_unless_requested():
-    assert encoded_tables(CountingEncoder(), by_key("one"), states=False)[1] is None
+    assert encoded_tables(encoder, FEW_TEXTS, states=False)[1] is None
 
 
 WORDS = st.lists(st.text("abcdefgh ", min_size=1, max_size=9).filter(str.strip), min_size=1, max_size=14, unique=True)
@@ -368,7 +358,7 @@ def same(left, right):
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6)
 @given(WORDS, st.integers(1, 3), st.integers(1, 5))
 def test_shards_of_any_size_give_the_vectors_and_states_of_one(words, with_states, size):
     texts = texts_of(words, with_states)
@@ -388,8 +378,9 @@ def test_shards_of_a_real_model_give_the_vectors_and_states_of_one(tmp_path, mon
     load = partial(lazy.load, "en")
     whole = opened(tmp_path / "whole", load, texts, name="tiny", fingerprint=lazy.fingerprint)
     monkeypatch.setattr(embeddings, "TEXTS_OF_SHARD", 5)
-    cut = opened(tmp_path / "cut", load, texts, ShardBackend("processes", 1), "tiny", lazy.fingerprint)
-    assert same(cut, whole)
+    cut = partial(opened, tmp_path / "cut", load, texts, ShardBackend("processes", 1), "tiny", lazy.fingerprint)
+    assert same(cut(), whole)
+    assert cut()[0][:2] == (0, 23)
 
 
 def test_a_killed_worker_loses_only_the_texts_of_its_chunk_and_no_text_is_stored_twice(tmp_path, monkeypatch):
@@ -406,12 +397,3 @@ def test_a_killed_worker_loses_only_the_texts_of_its_chunk_and_no_text_is_stored
     store = EmbeddingStore(tmp_path / "cut", encoder="sinus", fingerprint="f" * 32, language="en")
     for table, stored in ((VECTORS, 24), (STATES, int(texts.with_states.sum()))):
         assert sum(len(store._part_keys(part)) for part in store.parts(table)) == stored
-
-
-def test_a_second_sharded_run_encodes_only_new_texts(tmp_path, monkeypatch):
-    monkeypatch.setattr(embeddings, "TEXTS_OF_SHARD", 4)
-    words = [f"text {number}" for number in range(20)]
-    opened(tmp_path, SinusEncoder, texts_of(words[:10], 2), ShardBackend("processes", 1))
-    again = opened(tmp_path, SinusEncoder, texts_of(words, 2), ShardBackend("processes", 1))
-    assert again[0][:2] == (10, 10)
-    assert same(((), again[1]), ((), opened(tmp_path / "other", SinusEncoder, texts_of(words, 2))[1]))

@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 ALL = ["meaning", "template", "residual", "language"]
 ROUTES = {"lexicon": ALL[:3], "emu, head, map = mlp": ["sentence"],
           **dict.fromkeys((name for name in CASES if name.startswith(("facet", "fmda"))), ALL),
-          "facet_first": ["template", "residual"], "facet_static": ALL[:3],
+          "facet_first": ["template", "residual"],
           **{key: ["en", "de"] for key in ("projection", "centered", "cca")},
           "infonce": ["meaning"], "infonce, mlp": ["meaning"],
           "emu, head": ["sentence"], "fine_tuned": ["meaning"]}  # fmt: skip

@@ -11,7 +11,7 @@ from PIL import Image
 
 from disent_core.evaluation.metrics.statistics import STATISTICS
 from disent_core.report import scores, style
-from disent_core.report.clouds import POINTS_PER_CLOUD, _pca, _Projection, _sample, _tsne, pca, tsne
+from disent_core.report.clouds import POINTS_PER_CLOUD, _pca, _sample, _tsne, pca, tsne
 from disent_core.report.curves import POINTS, _lines, _thinned, learning_curves, training_curve
 from disent_core.report.style import COLOURS, INK, MOST_BYTES, PAPER, method_marks, png, png_made_of, svg
 from disent_core.storage.tables import SCHEMAS, rows_table
@@ -33,12 +33,12 @@ def opened(png):
     return image
 
 
-@pytest.mark.parametrize("terms", [["total"], ["total", "dev_accuracy_at_1"], ["total", *"abcdefgh"]])
+@pytest.mark.parametrize("terms", [["total"], ["total", *"abcdefgh"]])
 def test_a_training_curve_is_a_small_png_with_a_panel_for_each_kind_of_term(terms):
     encoded = png(training_curve(curve(terms)))
     image = opened(encoded)
     assert (image.format, len(encoded) <= MOST_BYTES) == ("PNG", True)
-    assert image.width == {1: 528, 2: 792, 9: 792}[len(terms)]
+    assert image.width == {1: 528, 9: 792}[len(terms)]
     assert np.asarray(image.convert("L")).std() > 5  # something is drawn
 
 
@@ -63,19 +63,10 @@ def clouds(rows):
     }
 
 
-def test_tsne_of_full_clouds_is_a_small_png_with_a_panel_for_each_embedding(monkeypatch):
-    # Another test covers the projection; this one draws the largest figure.
-    points = np.random.default_rng(0).normal(size=(2 * POINTS_PER_CLOUD, 2))
-    there = lambda rows: _Projection(points[: len(rows)], ("", ""))  # noqa: E731
-    monkeypatch.setattr("disent_core.report.clouds._tsne", there)
-    encoded = png(tsne(clouds(1_000), "fmda"))
-    assert (opened(encoded).width <= 792, len(encoded) <= MOST_BYTES) == (True, True)
-
-
 @pytest.mark.parametrize(("draw", "rows"), [(tsne, 20), (pca, 1_000)])
 def test_clouds_are_a_small_png_and_the_same_each_time(draw, rows):
     encoded = png(draw(clouds(rows), "fmda"))
-    assert len(encoded) <= MOST_BYTES
+    assert (opened(encoded).width <= 792, len(encoded) <= MOST_BYTES) == (True, True)
     assert encoded == png(draw(clouds(rows), "fmda"))
 
 
@@ -100,7 +91,7 @@ def test_clouds_of_equal_length_are_sampled_alike():
 
 
 @pytest.mark.parametrize("draw", [tsne, pca])
-@pytest.mark.parametrize("few", [{}, {"en meaning": np.ones((7, 2))}, clouds(20) | {"en other": np.ones((3, 2))}])
+@pytest.mark.parametrize("few", [{}, clouds(20) | {"en other": np.ones((3, 2))}])
 def test_too_few_points_give_no_plot(draw, few):
     assert draw(few, "few") is None
 
@@ -145,10 +136,13 @@ def row(method="dream", value=0.5, rank=1, embedding="meaning", **more):
     return {**BASE, **columns, "ci_low": value - 0.02, "ci_high": value + 0.02, "reads_as": reads_as, **more}
 
 
-def board(directions=("de-en", "en-de", "en-ja", "ja-en", "en-es", "es-en")):
+DIRECTIONS = ("de-en", "en-de", "en-ja", "ja-en", "en-es", "es-en")
+
+
+def board():
     return [
         scored
-        for direction in directions
+        for direction in DIRECTIONS
         for place, method in enumerate(METHODS)
         for scored in (
             row(method, 0.9 / (1 + place), place + 1, evaluated_on=direction),
@@ -161,25 +155,19 @@ def seeds(rows):
     return [{**scored, "seed": seed, "value": scored["value"] + 0.001 * seed} for scored in rows for seed in range(3)]
 
 
-def size(figure):
-    encoded = png(figure)
-    Image.open(BytesIO(encoded)).load()
-    return len(encoded)
-
-
 def test_pictures_of_26_methods_and_of_a_method_with_every_task_are_small():
     rows, marks = board(), method_marks(METHODS)
     panels = scores.by_method(rows, seeds(rows), marks)
     drawn = [scores.leaderboard(rows, METHODS), scores.spread(panels, "x", most=6), scores.leakage(rows, marks, most=4)]
-    assert max(map(size, drawn)) <= MOST_BYTES
+    assert max(len(png(figure)) for figure in drawn) <= MOST_BYTES
     rows = [
         row(task=f"task_{task}", evaluated_on=direction, embedding=embedding)
         for task in range(12)
-        for direction in ("de-en", "en-de", "en-ja", "ja-en", "en-es", "es-en")
+        for direction in DIRECTIONS
         for embedding in ("meaning", "language")
     ]
     panels = scores.by_embedding(rows, seeds(rows))
-    assert (len(panels), size(scores.bars(panels)) <= MOST_BYTES) == (12, True)
+    assert (len(panels), len(png(scores.bars(panels))) <= MOST_BYTES) == (12, True)
 
 
 def test_every_metric_of_a_statistic_has_a_unit():
@@ -218,14 +206,11 @@ def test_empty_input_and_spread_without_seeds_give_no_plot():
     assert drawn == (None, None, None)
 
 
-@pytest.mark.parametrize("heights", [[0.9, 0.5, 0.1], [0.5] * 6, [0.02, 0.01, 0.0], [1.0, 1.0, 0.99]])
-def test_labels_are_spread_within_the_panel_in_order(heights):
+@pytest.mark.parametrize("heights", [[0.5] * 6, [0.02, 0.01, 0.0], [1.0, 1.0, 0.99]])
+def test_labels_are_spread_within_the_panel_in_order_and_not_moved_where_there_is_room(heights):
     placed = scores._apart(heights, 0.1)
     assert (np.diff(placed) <= -0.1 + 1e-9).all()
     assert (placed.min() >= -1e-9, placed.max() <= 1 + 1e-9) == (True, True)
-
-
-def test_labels_with_enough_room_are_not_moved():
     assert scores._apart([0.9, 0.5, 0.1], 0.1) == pytest.approx([0.9, 0.5, 0.1])
 
 

