@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,14 +101,9 @@ def test_auto_precision_is_float32_on_every_device(folder, device, monkeypatch):
 
 
 def test_the_same_fingerprint_means_the_same_format_and_library_of_products(folder):
-    choices = [
-        (precision, products)
-        for precision in ("auto", "float32", "bfloat16", "int8")
-        for products in ("onednn", "torch")
-    ]
-    prints = {
-        choice: encoder_fingerprint(config(folder, precision=choice[0], products=choice[1]), {}) for choice in choices
-    }
+    choices = list(product(("auto", "float32", "bfloat16", "int8"), ("onednn", "torch")))
+    prints = {(precision, products): encoder_fingerprint(config(folder, precision=precision, products=products), {})
+              for precision, products in choices}  # fmt: skip
     equal = {frozenset(other for other in choices if prints[other] == prints[choice]) for choice in choices}
     alike = {frozenset({(rounded, "onednn"), (rounded, "torch")}) for rounded in ("bfloat16", "int8")}
     assert equal == {*alike, *(frozenset({choice}) for choice in choices if choice[0] in ("auto", "float32"))}
@@ -205,7 +201,7 @@ def attended(function, *given, module=MODULE, mask=None, **named):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("width", [1, 5, 15, 16, 17, 31])
+@pytest.mark.parametrize("width", [1, 16, 31])
 def test_batched_and_exact_attention_agree_up_to_rounding(width, dtype):
     given = inputs(width, dtype=dtype)
     (exact, called), (batched, not_called) = (

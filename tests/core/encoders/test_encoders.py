@@ -1,7 +1,6 @@
 """Frozen encoders: pooling, masks, batches, and what is refused."""
 
 import json
-import threading
 import weakref
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from word_bert import TEXTS, WORDS, config, encode, save_model
 from disent_core import text
 from disent_core.encoders.kinds.huggingface import HuggingFaceConfig
 from disent_core.encoders.layers import run_model
-from disent_core.encoders.tokens import one_ahead, parse_marks
+from disent_core.encoders.tokens import parse_marks
 from disent_core.encoders.transformer import HuggingFaceEncoder, batch_shapes, load
 from disent_core.errors import EncoderError
 
@@ -33,9 +32,7 @@ def encoder(folder):
     return load(config(folder, pooling="mean"), "cpu")
 
 
-@pytest.mark.parametrize(("pooling", "layer"), [
-    ("cls", -1), ("mean", -1), ("pooler", -1), ("cls", 0), ("cls", 1), ("cls", 2), ("mean", -3)
-])  # fmt: skip
+@pytest.mark.parametrize(("pooling", "layer"), [("cls", -1), ("pooler", -1), ("cls", 1), ("mean", -3)])
 def test_pooling_equals_the_model_run_on_one_text_at_a_time_and_a_layer_is_one_of_its_states(folder, pooling, layer):
     from transformers import AutoModel, AutoTokenizer
 
@@ -64,8 +61,7 @@ def test_states_have_special_tokens_no_padding_and_the_configured_dtype(encoder,
     assert (batch.states.dtype, batch.vectors.dtype) == (np.float16, np.float32)
 
 
-@pytest.mark.parametrize("layers", [(1, 0), (0, 2), (-1, 1), (2,)], ids=str)
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize(("pooling", "layers"), [("cls", (1, 0)), ("mean", (-1, 1)), ("cls", (2,))], ids=str)
 def test_several_layers_lie_side_by_side_in_states_and_in_vectors(folder, pooling, layers):
     each = [encode(load(config(folder, pooling=pooling, layer=layer), "cpu"), TEXTS) for layer in layers]
     encoder = load(config(folder, pooling=pooling, layer=layers), "cpu")
@@ -76,7 +72,7 @@ def test_several_layers_lie_side_by_side_in_states_and_in_vectors(folder, poolin
         np.testing.assert_array_equal(actual, np.concatenate([part[number] for _, part in each], axis=1))
 
 
-@pytest.mark.parametrize("layer", [0, 1, -2, -3, (0, 1)], ids=str)
+@pytest.mark.parametrize("layer", [1, -3, (0, 1)], ids=str)
 def test_blocks_above_the_highest_layer_are_not_run_and_the_states_are_those_of_a_whole_pass(folder, layer):
     model = load(config(folder), "cpu")._model
     ids = torch.tensor([[1, 6, 7, 2], [1, 8, 2, 0]])
@@ -111,26 +107,26 @@ def test_padding_and_truncation_saved_with_a_tokeniser_are_ignored(tmp_path):
     assert batch.lengths.tolist() == [7]
 
 
-def test_a_tokeniser_that_panics_at_a_text_is_named(tmp_path):
-    folder = save_model(tmp_path)
-    file = folder / "tokenizer.json"
-    saved = json.loads(file.read_text())
-    assert saved["post_processor"]["type"] == "TemplateProcessing"
-    saved["post_processor"]["single"].append({"SpecialToken": {"id": "[NOWHERE]", "type_id": 0}})
-    file.write_text(json.dumps(saved))
-    with pytest.raises(EncoderError, match=r"can't read these texts .* check its tokenizer\.json"):
-        list(load(config(folder), "cpu").encode(TEXTS[:1], states=False))
+def unknown_token(post_processor):
+    post_processor["single"].append({"SpecialToken": {"id": "[NOWHERE]", "type_id": 0}})
 
 
-def test_a_tokeniser_with_more_tokens_than_the_model_is_named(tmp_path):
-    folder = save_model(tmp_path)
-    file = folder / "tokenizer.json"
-    saved = json.loads(file.read_text())
-    for token in saved["post_processor"]["special_tokens"].values():
+def large_ids(post_processor):
+    for token in post_processor["special_tokens"].values():
         token["ids"] = [1_000_000]
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (unknown_token, r"can't read these texts .* check its tokenizer\.json"),  # the tokeniser panics
+    (large_ids, "gives token 1000000, but the model has only"),
+])  # fmt: skip
+def test_a_tokeniser_that_does_not_fit_is_named(tmp_path, change, message):
+    file = save_model(tmp_path) / "tokenizer.json"
+    saved = json.loads(file.read_text())
+    change(saved["post_processor"])
     file.write_text(json.dumps(saved))
-    with pytest.raises(EncoderError, match="gives token 1000000, but the model has only"):
-        list(load(config(folder), "cpu").encode(TEXTS[:1], states=False))
+    with pytest.raises(EncoderError, match=message):
+        list(load(config(tmp_path), "cpu").encode(TEXTS[:1], states=False))
 
 
 @pytest.mark.parametrize(("stored", "written"), [
@@ -160,7 +156,7 @@ def test_a_masked_text_is_refused_where_the_model_has_no_mask(tmp_path):
         list(encoder.encode([f"wake {text.MASK}"], states=False))
 
 
-@pytest.mark.parametrize("marks", ["{a}up", "up{b}", "{a}up{d}", "{a}{c}up{d}{b}", "{b}up{a}"])
+@pytest.mark.parametrize("marks", ["{a}up", "up{b}", "{a}up{d}", "{a}{c}up{d}{b}"])
 def test_marks_that_are_not_in_pairs_are_refused(encoder, marks):
     names = {"a": text.SUBWORD_MASK_OPEN, "b": text.SUBWORD_MASK_CLOSE}
     names |= {"c": text.HIDDEN_OPEN, "d": text.HIDDEN_CLOSE}
@@ -217,7 +213,6 @@ def change_weights(folder, change):
 
 
 @pytest.mark.parametrize(("changed", "message"), [
-    ({"layer": 3}, "no layer 3"),
     ({"layer": -4}, "no layer -4"),
     ({"layer": (0, 3)}, "no layer 3"),
     ({"max_length": 128}, "reads at most 64 tokens"),
@@ -307,15 +302,6 @@ def test_out_of_memory_frees_the_failed_batch_and_halves_the_size(folder, monkey
     assert "out of GPU memory, continuing with" in caplog.text
     assert left
     assert all(vectors is None for references in left for vectors in references)
-
-
-def test_the_next_window_is_tokenised_while_this_one_is_used():
-    begun = threading.Event()
-    results = one_ahead([lambda: "first", lambda: (begun.set(), "second")[1], lambda: "third"])
-    assert next(results) == "first"
-    assert begun.wait(60)
-    assert list(results) == ["second", "third"]
-    assert list(one_ahead([])) == []
 
 
 def test_the_fingerprint_changes_with_every_setting_but_the_name(folder, tmp_path):

@@ -206,14 +206,12 @@ def twice_in_two_files(folder):
 MALFORMED = {
     "no JSON": (damaged("v.jsonl"), r"v\.jsonl: this can't be read as JSON lines \("),
     "JSON lines that are no objects": (json_lines([1]), "must be an object"),
-    "no JSON lines": (json_lines(), r"v\.jsonl: "),
     "a vector of words": (json_lines({"text": "a", "vector": ["one"]}), r"v\.jsonl: this can't be read as JSON lines"),
-    "NaN": (parquet(matrix=with_value(np.nan)), r"v\.parquet:3: .*'wie wird das wetter'"),
-    "infinity in a matrix": (npy(matrix=with_value(np.inf)), r"v\.npy:3: "),
     "too large for float32": (
         parquet(matrix=with_value(1e300), kind=pa.list_(pa.float64())),
-        r"v\.parquet:3: .*beyond float32",
+        r"v\.parquet:3: .*beyond float32.*'wie wird das wetter'",
     ),
+    "NaN in a matrix": (npy(matrix=with_value(np.nan)), r"v\.npy:3: "),
     "a missing number": (columns(text=TEXTS[:2], vector=[[1.0, 2.0], [1.0, None]]), r"v\.parquet:2: .*not finite"),
     "a vector of another width": (
         columns(text=TEXTS[:3], vector=[[1.0, 2.0], [1.0, 2.0], [1.0]]),
@@ -233,9 +231,7 @@ MALFORMED = {
     "no text": (columns(text=["a", None], vector=[[1.0], [2.0]]), r"v\.parquet:2: text is null"),
     "other columns": (columns(sentence=["a"], vector=[[1.0]]), r"Name them vector, and text"),
     "whole numbers": (columns(text=["a"], vector=[[1]]), r"vector has type .*int64"),
-    "numbers alone": (columns(text=["a"], vector=[1.0]), r"vector has type double"),
     "fewer lines than rows": (npy(TEXTS[:3]), r"3 lines in v\.txt, but 4 vectors"),
-    "a matrix of whole numbers": (npy(matrix=np.ones((4, 2), int)), r"shape \(4, 2\) and type int64"),
     "no Parquet": (damaged("v.parquet"), r"v\.parquet: this can't be read as Parquet"),
     "no matrix": (damaged("v.npy"), r"v\.npy: this matrix and its texts can't be read"),
 }

@@ -78,27 +78,13 @@ def test_the_result_is_loaded_like_any_other_model_without_a_pooler(tmp_path):
         transformer.load(asked, "cpu")
 
 
-def test_two_runs_with_one_seed_give_equal_weights_and_another_seed_others(tmp_path):
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        torch.manual_seed(len(name) + seed * 7)  # the state of the global generator plays no part
+def test_weights_depend_on_the_seed_and_the_global_generator_is_neither_read_nor_moved(tmp_path):
+    for number, (name, seed) in enumerate((("a", 0), ("b", 0), ("c", 1))):
+        torch.manual_seed(number)
         list(pretrain(TEXTS, config(seed=seed), tmp_path / name, "cpu"))
+        assert torch.equal(torch.rand(1), torch.rand(1, generator=torch.Generator().manual_seed(number)))
     assert are_equal(tmp_path / "a", tmp_path / "b")
     assert not are_equal(tmp_path / "a", tmp_path / "c")
-
-
-def test_the_global_generator_is_left_as_it_was(tmp_path):
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-    torch.manual_seed(5)
-    list(pretrain(TEXTS, config(max_steps=2), tmp_path / "model", "cpu"))
-    assert torch.equal(torch.rand(1), expected)
-
-
-def test_a_killed_run_leaves_no_model_and_a_finished_one_no_temporary_files(tmp_path, monkeypatch):
-    cut_off(tmp_path / "killed")
-    assert not (tmp_path / "killed").exists()
-    list(pretrain(TEXTS, config(), tmp_path / "killed", "cpu"))
-    assert {path.name for path in tmp_path.iterdir()} == {"killed"}
 
 
 def test_a_run_killed_before_publishing_recomputes_nothing(tmp_path, monkeypatch):
@@ -123,14 +109,16 @@ def test_a_finished_folder_is_left_alone_until_texts_or_configuration_change(tmp
     assert computed(pretrain(TEXTS[1:], config(max_steps=2), folder, "cpu")) == 2
 
 
-def test_a_run_whose_tokeniser_was_damaged_starts_anew_and_ends_alike(tmp_path, caplog):
+def test_a_killed_run_whose_tokeniser_was_damaged_starts_anew_ends_alike_and_leaves_only_the_model(tmp_path, caplog):
     cut_off(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
     (file,) = tmp_path.glob("*/tokenizer.json")
     file.write_bytes(file.read_bytes()[:100])
     list(pretrain(TEXTS, config(), tmp_path / "model", "cpu"))
     assert "tokenizer.json: this file is not as it was written" in caplog.text
     list(pretrain(TEXTS, config(), tmp_path / "undisturbed", "cpu"))
     assert are_equal(tmp_path / "model", tmp_path / "undisturbed")
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "undisturbed"}
 
 
 def test_translation_pairs_count_only_if_the_configuration_says_so(tmp_path):
@@ -178,7 +166,7 @@ def test_an_epoch_has_every_text_once_within_the_budget(lengths, budget):
     assert len(batches) == len(plan_epoch(lengths, budget, (0, 2)))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1000))
 def test_masks_follow_the_published_shares_and_spare_special_tokens(seed):
     ids = torch.randint(ORDINARY, 500, (200, 50), generator=torch.Generator().manual_seed(seed))

@@ -21,7 +21,6 @@ from disent_core.lineage.evaluation_inputs import (
 )
 from disent_core.lineage.headline import headline, result_line, table
 from disent_core.storage.tables import fingerprint
-from tools.results import ROOT, tables
 
 TEXT = (
     corpus("one", languages=["en-US", "de-DE", "fr-FR", "it-IT"])
@@ -118,13 +117,6 @@ def test_results_without_seed_resampling_stay_valid_with_intervals_over_items():
     before = (COMPARISONS_VERSION, ranked_by(items), evaluation.bootstrap_samples, evaluation.bootstrap_seed)
     assert comparisons_version(items) == fingerprint(*before)
     assert comparisons_version(both) != comparisons_version(items)
-
-
-def test_configurations_of_earlier_figures_still_resample_items_only():
-    names = ("heldout", "massive_measures", "massive_search", "massive_similarity")
-    later = {"disent.toml", *(f"configs/{name}.toml" for name in names)}
-    published = {table.config for table in tables(ROOT)} - later
-    assert {load_config(ROOT / name).evaluation.intervals for name in published} == {"items"}
 
 
 def row(on: str, value: float | None, **other: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import worlds
 
 from disent_core.errors import ConfigError, TableError
 from disent_core.lineage.evaluation_inputs import TABLES
-from disent_core.lineage.settings_search import choose, refresh_settings_search
+from disent_core.lineage.settings_search import refresh_settings_search
 from disent_core.lineage.steps import steps
 from disent_core.lineage.workspace import Workspace, settings_search_key
 from disent_core.storage.tables import SCHEMAS, read_table, refresh_table, write_table
@@ -98,12 +98,6 @@ def test_the_error_of_missing_decision_figures_names_the_needed_table(load, tmp_
         write_metrics(workspace, method, rows)
     with pytest.raises(TableError, match=r"cca has no figure for template on dev; .*targets.template_pairs"):
         refresh_settings_search(workspace, "toy")
-
-
-def test_one_trial_of_each_method_is_chosen():
-    rows = [{"method": name, "trial": trial, "score": score}
-            for name, trial, score in (("a", 0, 0.1), ("a", 1, 0.3), ("b", 0, 0.2), ("a", 2, 0.3))]  # fmt: skip
-    assert [row["is_chosen"] for row in choose(rows)] == [False, True, True, False]
 
 
 def test_only_an_encoder_with_trials_has_a_settings_search_step(load, tmp_path):

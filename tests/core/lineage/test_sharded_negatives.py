@@ -57,11 +57,10 @@ def made_in_one_shard(workspace):
     return expected
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_shards_give_the_files_of_one_shard_and_leave_nothing(workspace, monkeypatch, workers):
+def test_shards_give_the_files_of_one_shard_and_leave_nothing(workspace, monkeypatch):
     expected = made_in_one_shard(workspace)
     monkeypatch.setattr(nearest, "ROWS_OF_SHARD", 5)
-    refresh_pool(replace(workspace, shard_backend=ShardBackend("processes", workers)), "en")
+    refresh_pool(replace(workspace, shard_backend=ShardBackend("processes", 2)), "en")
     assert files(workspace) == expected
     assert not [path for path in (workspace.home / "shards").rglob("*") if path.is_file()]
 

@@ -119,12 +119,12 @@ def test_blocks_and_shards_of_any_size_change_neither_scores_nor_witnesses(monke
     assert [part.tolist() for part in actual] == [part.tolist() for part in expected]
 
 
-def test_an_update_in_processes_is_that_of_one_shard(monkeypatch):
+def test_an_update_in_shards_is_that_of_one_shard(monkeypatch):
     rows = [(f"{i:02}", f"{'abcdefg'[i % 7]} b c d e {i // 5}") for i in range(40)]
     previous = bleu_state(utterance_table(rows[:30]), UNSMOOTHED)
     expected = bleu_state(utterance_table(rows[3:]), UNSMOOTHED, previous)
     monkeypatch.setattr(nearest, "ROWS_OF_SHARD", 4)
-    with sharded(ShardBackend("processes", 2)):
+    with sharded(ShardBackend("processes", 1)):
         assert bleu_state(utterance_table(rows[3:]), UNSMOOTHED, previous).equals(expected)
 
 

@@ -47,15 +47,10 @@ def made(teacher, tmp_path_factory):
 
 
 def test_a_text_of_the_teachers_own_words_has_the_teachers_vector(teacher, made):
-    texts = [*PIVOTS[:18], "Wake ME up.", "call [MASK] at ten"]
+    texts = [*PIVOTS, "Wake ME up.", "call [MASK] at ten"]  # also words after an apostrophe
     expected, _ = encode(loaded(teacher), texts)
     new, _ = encode(loaded(made), texts)
     np.testing.assert_allclose(new, expected, atol=2e-6)
-
-
-def test_a_word_begins_after_an_apostrophe_as_it_does_for_the_teacher(made):
-    words = AutoTokenizer.from_pretrained(made).backend_tokenizer.pre_tokenizer.pre_tokenize_str("don't, wake")
-    assert [word for word, _ in words] == ["▁don", "▁'", "▁t", "▁,", "▁wake"]
 
 
 def test_a_translation_is_nearer_to_its_sentence_than_in_the_teacher(teacher, made):
@@ -133,9 +128,6 @@ def test_no_pairs_and_teachers_that_can_not_be_aligned_are_errors(teacher, tmp_p
         make(tmp_path / "multi", tiny_encoder(tmp_path / "other").folder)
 
 
-NOTHING = exclusion_digests(column([]))
-
-
 def pairs_of(*sides):
     return Translations("bitext", "de", *(column(side) for side in zip(*sides, strict=True)))
 
@@ -145,13 +137,6 @@ def test_a_pair_with_an_evaluation_text_on_either_side_is_left_out_whatever_its_
     training = pairs_of(("hello", "hallo"), (planted, "weck mich"), ("go", planted))
     kept = without(training, exclusion_digests(column(["wake me up"])))
     assert list(kept.pairs) == [("hello", "hallo")]
-
-
-def test_exclusion_drops_duplicates_but_keeps_superstrings_and_other_translations():
-    training = pairs_of(("wake me up at nine", "weck mich um neun"))
-    assert list(without(training, exclusion_digests(column(["wake me up"]))).pairs) == list(training.pairs)
-    training = pairs_of(("go", "geh"), ("Go!", "Geh."), ("go", "los"))
-    assert list(without(training, NOTHING).pairs) == [("go", "geh"), ("go", "los")]
 
 
 SOME = st.sampled_from(["a", "A", "b", "c!", "d"])
@@ -213,7 +198,7 @@ def looped(pivots, foreign, iterations):
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30)
 @given(corpora, st.integers(1, 4))
 def test_the_alignment_is_that_of_loops_over_sentences(corpus, iterations):
     pivots, foreign = [left for left, _ in corpus], [right for _, right in corpus]
@@ -225,7 +210,7 @@ def test_the_alignment_is_that_of_loops_over_sentences(corpus, iterations):
         np.testing.assert_allclose((probability, count), expected[key], rtol=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20)
 @given(corpora, st.integers(1, 4))
 def test_no_bit_depends_on_how_many_texts_are_linked_at_a_time(corpus, iterations):
     sides = [pieces([pair[side] for pair in corpus]) for side in (0, 1)]
@@ -243,6 +228,7 @@ def test_aligned_rows_mix_spelling_and_alignments_by_share():
     alignments = [
         Alignment(np.array([1, 1]), np.array([3, 4]), np.array([0.8, 0.1]), np.array([4.0, 0.5])),
         Alignment(np.array([1, 2]), np.array([0, 0]), np.array([0.5, 1.0]), np.array([2.0, 3.0])),
+        align(pieces([]), pieces([]), iterations=2),
     ]
     rows = aligned_rows(teacher_rows, copied, share, alignments)
 
@@ -259,9 +245,3 @@ def test_aligned_rows_mix_spelling_and_alignments_by_share():
         return share[piece] * spelt + (1 - share[piece]) * mean
 
     np.testing.assert_allclose(rows, [mixed(piece) for piece in range(4)], rtol=1e-5, atol=1e-6)
-
-
-def test_without_alignments_rows_come_from_the_spelling():
-    teacher_rows = np.eye(3, dtype=np.float32)
-    rows = aligned_rows(teacher_rows, [[0], [2]], np.array([0.0, 1.0]), [align(pieces([]), pieces([]), iterations=2)])
-    np.testing.assert_array_equal(rows, teacher_rows[[0, 2]])
