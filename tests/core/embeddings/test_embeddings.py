@@ -120,18 +120,6 @@ def test_states_requested_later_leave_stored_vectors_unchanged(store, encoder):
     assert (report.encoded, store.parts(VECTORS)) == (1, before)
 
 
-def test_new_parts_are_compared_only_with_previously_stored_parts(store, encoder, monkeypatch):
-    encode_missing(store, encoder, by_key("play", "stop"))
-    read: list[Path] = []
-    read_part = embeddings.read_part
-    monkeypatch.setattr(embeddings, "read_part", lambda part, columns: read.append(part) or read_part(part, columns))
-    monkeypatch.setattr(embeddings, "CHUNK_TEXTS", 2)
-    (stored,) = store.parts(VECTORS)
-    again = EmbeddingStore(store._home, encoder="counting", fingerprint="f" * 32, language="en")
-    encode_missing(again, encoder, by_key(*(f"text {number}" for number in range(8))))
-    assert (read, len(again.parts(VECTORS))) == ([stored], 5)
-
-
 def test_a_run_killed_between_chunks_keeps_the_finished_chunks(store, encoder, monkeypatch):
     monkeypatch.setattr(embeddings, "CHUNK_TEXTS", 4)
     texts = by_key(*(f"text {number}" for number in range(12)))

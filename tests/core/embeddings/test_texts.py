@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disent_core.embeddings import arrays as module
-from disent_core.embeddings.arrays import Texts, distinct_texts, key_column, keys_array, keys_fingerprint, keys_of_texts
+from disent_core.embeddings.arrays import distinct_texts, keys_fingerprint, keys_of_texts
 from disent_core.storage import text_columns
 from disent_core.storage.tables import fingerprint
 from disent_core.text import text_key, text_keys
@@ -33,16 +33,3 @@ def test_distinct_texts_equal_a_dictionary_and_the_first_column_sets_states(firs
 def test_a_fingerprint_of_keys_is_that_of_their_list(texts):
     keys = sorted(text_keys(texts))
     assert keys_fingerprint("é", np.array(keys, "S32")) == fingerprint("é", keys)
-
-
-@given(st.lists(st.text(max_size=3), min_size=1, max_size=7))
-def test_keys_survive_the_way_to_a_column_and_back(texts):
-    keys = np.array(text_keys(texts), "S32")
-    assert (keys_array(pa.chunked_array([key_column(keys)])) == keys).all()
-
-
-def test_texts_index_and_slice_like_a_list():
-    texts = Texts.of_mapping({text_key(text): text for text in "abcde"})
-    chosen = texts.of(np.array([3, 0, 2]))
-    expected = [texts.column[row].as_py() for row in (3, 0, 2)]
-    assert (list(chosen), chosen[1:], chosen[0]) == (expected, expected[1:], expected[0])

@@ -129,6 +129,7 @@ FORMS = {
     "fixed-size lists": parquet(kind=pa.list_(pa.float32(), 3)),
     "large lists": parquet(kind=pa.large_list(pa.float64())),
     "half precision": parquet(kind=pa.list_(pa.float16())),
+    "string views": columns(text=pa.array(TEXTS, pa.string_view()), vector=MATRIX.tolist()),
     "JSON lines": lines,
     "JSON lines of two languages": lines_of_two_languages,
     "matrix": npy(),
@@ -303,11 +304,3 @@ def test_a_path_may_contain_glob_characters(tmp_path):
     write(folder / "de.parquet")
     assert ImportedVectors(config(folder / "{language}.parquet"), "de").dim == 3
     assert [path.name for path in imported.vector_files(config(folder))] == ["de.parquet"]
-
-
-def test_strings_of_the_newest_encoding_are_read(tmp_path):
-    texts = pa.array(TEXTS, pa.string_view())
-    languages = pa.array(["de", "de", "en", "de"], pa.string_view())
-    pq.write_table(pa.table({"text": texts, "language": languages, "vector": MATRIX.tolist()}), tmp_path / "v.parquet")
-    keys = VectorsConfig(name="v", path=str(tmp_path / "v.parquet")).known_keys("de")
-    assert keys.to_pylist() == text_keys([TEXTS[0], TEXTS[1], TEXTS[3]])

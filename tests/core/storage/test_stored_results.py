@@ -132,15 +132,6 @@ def test_other_os_errors_are_not_wrapped(tmp_path):
         write_text(tmp_path / "folder" / "file", "x")
 
 
-def test_free_space_is_reported_for_the_disk_where_the_folder_will_be(tmp_path, monkeypatch):
-    asked = []
-    real = shutil.disk_usage
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(Path(path)) or real(path))
-    with pytest.raises(StorageError):
-        fails(tmp_path / "a" / "b" / "file", OSError(errno.ENOSPC, "full"))
-    assert asked == [tmp_path / "a" / "b"]
-
-
 def test_every_lock_file_is_opened_for_writing(tmp_path, monkeypatch):
     modes = []
     real = fcntl.flock

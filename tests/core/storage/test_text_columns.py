@@ -1,6 +1,5 @@
 """Columns of many texts: what lists of strings would give."""
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,10 +12,7 @@ from disent_core.storage.text_columns import (
     TextCollector,
     TextColumn,
     fingerprint_in_blocks,
-    first_repeated,
-    joined,
     key_strings,
-    numbered,
 )
 from disent_core.text import text_keys
 
@@ -37,15 +33,6 @@ def test_a_column_has_the_texts_that_were_appended_and_their_keys(texts):
     assert key_strings(collector.column()).to_pylist() == key_strings(texts).to_pylist() == text_keys(texts)
 
 
-@given(TEXTS)
-def test_the_first_repeated_text_equals_that_of_a_loop(texts):
-    places: dict[str, int] = {}
-    expected = next(
-        ((places[text], row) for row, text in enumerate(texts) if places.setdefault(text, row) != row), None
-    )
-    assert first_repeated(pa.chunked_array([texts], pa.string())) == expected
-
-
 def column_of(texts):
     return TextColumn.whole(pa.array(texts, pa.string()))
 
@@ -57,18 +44,6 @@ def test_a_block_wise_fingerprint_equals_that_of_the_whole(first, second, pairs)
 
     columns = PairColumn(*(column_of([pair[side] for pair in pairs]) for side in (0, 1)))
     assert fingerprint_in_blocks(*parts(column_of), columns) == fingerprint(*parts(list), pairs)
-
-
-@given(st.lists(TEXTS, max_size=3))
-def test_distinct_texts_are_numbered_as_by_a_dictionary(columns):
-    column = joined(TextColumn.whole(pa.array(texts, pa.string())) for texts in columns)
-    distinct, numbers = numbered(column)
-    texts = [text for texts in columns for text in texts]
-    expected = list(dict.fromkeys(texts))
-    assert (list(column), list(distinct)) == (texts, expected)
-    assert numbers.tolist() == [expected.index(text) for text in texts]
-    backwards = distinct.take(numbers).take(np.arange(len(texts))[::-1])
-    assert (list(backwards), backwards.arrow().to_pylist()) == (texts[::-1], texts[::-1])
 
 
 @given(TEXTS, st.slices(9), st.integers(-9, 9))
