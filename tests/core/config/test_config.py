@@ -13,7 +13,6 @@ from worlds import corpus, encoder, experiment, section
 
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
-from disent_core.corpora.languages import split_pair
 from disent_core.errors import ConfigError
 from disent_core.training.needs import Need
 
@@ -150,16 +149,11 @@ def test_languages_are_the_language_part_unless_two_locales_of_a_corpus_share_it
     assert config.languages == ("en", "de", "zh-CN", "zh-TW")
     assert config.locales["two"] == {"en": "en-US", "zh-CN": "zh-CN", "zh-TW": "zh-TW"}
     assert config.pair_languages == {"en-de": (("en", "de"),), "en-zh-TW": (("en", "zh-TW"),)}
-    mixture = load(changed('"en-de", "en-zh-TW"', '"en-de+en-zh-TW"'))
-    assert mixture.pair_languages == {"en-de+en-zh-TW": (("en", "de"), ("en", "zh-TW"))}
-
-
-def test_a_pair_is_split_at_the_hyphen_between_its_languages():
-    pairs = {
-        "en-de": ("en", "de"), "en-zh-TW": ("en", "zh-TW"),
-        "zh-CN-en": ("zh-CN", "en"), "zh-CN-zh-TW": ("zh-CN", "zh-TW"),
+    mixture = load(changed('"en-de", "en-zh-TW"', '"en-de+en-zh-TW", "zh-CN-en", "zh-CN-zh-TW"'))
+    assert mixture.pair_languages == {
+        "en-de+en-zh-TW": (("en", "de"), ("en", "zh-TW")),
+        "zh-CN-en": (("zh-CN", "en"),), "zh-CN-zh-TW": (("zh-CN", "zh-TW"),),
     }  # fmt: skip
-    assert {pair: split_pair(pair, ("en", "de", "zh-CN", "zh-TW")) for pair in pairs} == pairs
 
 
 def test_paths_are_relative_to_the_file_and_those_inside_a_package_stay_as_they_are(load, tmp_path):

@@ -1,6 +1,5 @@
 """The page of all settings keys matches the settings classes, and so does the JSON Schema, which refuses mistakes."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -42,13 +41,6 @@ def test_the_page_lists_every_method_key_in_its_section_or_a_linked_one():
         shown += "".join(re.findall(r"^To repeat the code of papers .*$", shown, re.MULTILINE)).replace("`", "\n| `")
         keys = [field.name for field in fields(type(methods.method(name).presets["paper"]))]
         assert [f"{name}.{key}" for key in keys if f"\n| `{key}" not in shown] == []
-
-
-def test_every_key_is_described_and_types_are_written_in_words():
-    rows = "\n".join([REFERENCE, *map(method_reference, methods.METHODS)]).splitlines()
-    assert len(REFERENCE.encode()) < 58_000
-    assert [row for row in rows if row.startswith("| `") and not row.split(" | ")[-1].strip(" |")] == []
-    assert [row for row in rows if "<class" in row or "typing." in row] == []
 
 
 def test_every_encoder_kind_is_documented():
@@ -110,10 +102,7 @@ def mistakes_of(text: str) -> list[str]:
 
 
 def test_the_file_is_current():
-    assert (PROJECT / FILE_NAME).read_text(encoding="utf-8") == schema_text(), (
-        "run: disent settings --schema > " + FILE_NAME
-    )
-    assert json.loads(schema_text()) == json.loads(json.dumps(SCHEMA))
+    assert (PROJECT / FILE_NAME).read_text(encoding="utf-8") == schema_text(), "run: disent settings --schema"
 
 
 def test_every_configuration_names_the_schema_and_is_valid_by_it():

@@ -192,16 +192,6 @@ def test_intents_and_slots_of_translations_agree():
     assert min(Counter(english.values()).values()) > 1
 
 
-def test_headers_of_slots_have_the_values_of_the_rows():
-    blocks = (CORPORA / "xsid/en.test.conll").read_text(encoding="utf-8").split("\n\n")
-    for block, row in zip(blocks, [row for row in utterance_rows("xsid", "en") if row["split"] == "test"], strict=True):
-        header = next(line for line in block.splitlines() if line.startswith("# slots: "))
-        spans = [span.split(":") for span in header.removeprefix("# slots: ").split(",") if span]
-        values = [(slot, row["text"][int(start) : int(end)]) for start, end, slot in spans]
-        tagged = tagged_slots(row["slot_tags"])
-        assert values == [(slot.type, " ".join(row["tokens"][slot.start : slot.end])) for slot in tagged]
-
-
 def test_all_kinds_of_entities_are_in_every_split():
     collected = defaultdict(set)
     for row in utterance_rows("ner", "de"):

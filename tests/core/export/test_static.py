@@ -178,14 +178,6 @@ def test_extending_a_model_keeps_its_rows_bitwise(models):
     assert extended.header.known > model.header.known
 
 
-def test_an_extended_model_is_written_and_loaded(models, tmp_path):
-    extended = models[1].described(name="more")
-    extended.save(tmp_path / "more")
-    np.testing.assert_array_equal(
-        disent.load(tmp_path / "more").encode(["bango wuxi"]), extended.encode(["bango wuxi"])
-    )
-
-
 def test_a_table_without_a_language_to_add_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text("en,de\n" + "".join(f"{left} {n},{left} {n}\n" for n, left in enumerate(WORDS)))
     with pytest.raises(TrainingError, match="to add a language, the table needs it"):
