@@ -70,18 +70,9 @@ def sides(tmp_path, left, right):
     return written(tmp_path, "p.en", left), written(tmp_path, "p.de", right)
 
 
-def test_lines_that_are_blank_in_both_files_are_left_out(tmp_path):
-    read = parallel_lines(*sides(tmp_path, "a\n\nc\n", "x\n \nz\n"), RowErrors())
-    assert [list(map(str, column)) for column in read] == [["1", "3"], ["a", "c"], ["x", "z"]]
-
-
-def test_a_pair_without_one_side_or_with_a_text_that_cannot_be_stored_is_left_out(tmp_path):
-    row_errors = RowErrors()
-    numbers, *_ = parallel_lines(*sides(tmp_path, "a\nb\nc\nd <mask>\ne\n", "x\n\nz\ny\nw\n"), row_errors)
-    assert numbers.tolist() == [1, 3, 5]
-
-
-def test_files_of_blank_lines_are_an_error(tmp_path):
+def test_pairs_without_a_side_or_with_a_text_that_cannot_be_stored_are_left_out_and_none_is_an_error(tmp_path):
+    read = parallel_lines(*sides(tmp_path, "a\n\nb\nc\nd <mask>\ne\n", "x\n \n\nz\ny\nw\n"), RowErrors())
+    assert [list(map(str, column)) for column in read] == [["1", "4", "6"], ["a", "c", "e"], ["x", "z", "w"]]
     with pytest.raises(CorpusError, match="only blank lines"):
         parallel_lines(*sides(tmp_path, "\n\n", "\n\n"), RowErrors())
 

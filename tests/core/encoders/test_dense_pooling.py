@@ -37,17 +37,9 @@ def test_a_model_that_is_tuned_passes_gradients_through_the_dense_layer(folder):
     assert model.pooler.linear.weight.grad.abs().sum() > 0
 
 
-def without_layer(folder):
-    (folder / DENSE / "model.safetensors").unlink()
-
-
-def damaged(folder):
-    (folder / DENSE / "model.safetensors").write_bytes(b"pickle")
-
-
 @pytest.mark.parametrize(("change", "message"), [
-    (without_layer, "2_Dense: pooling is 'cls_dense_norm'.*save the model again"),
-    (damaged, "2_Dense: pooling is 'cls_dense_norm'"),
+    (lambda folder: (folder / DENSE / "model.safetensors").unlink(), "2_Dense: pooling is 'cls_.*save the model again"),
+    (lambda folder: (folder / DENSE / "model.safetensors").write_bytes(b"pickle"), "2_Dense: pooling is 'cls_dense_n"),
     (lambda folder: save_dense(folder, 16), r"shape \(16, 32\) with Tanh, not \(32, 32\)"),
     (lambda folder: save_dense(folder, activation="torch.nn.modules.linear.Identity"), "with Identity, not"),
 ])  # fmt: skip

@@ -172,12 +172,6 @@ def test_the_error_of_texts_without_vectors_counts_them_and_names_a_remedy(tmp_p
     assert "`disent export-texts FILE --encoder other --missing`" in str(caught.value)
 
 
-def test_a_language_without_file_is_named_with_a_remedy(tmp_path):
-    write(tmp_path / "de.parquet")
-    with pytest.raises(EncoderError, match=r"ja\.parquet: there are no vectors of 'ja' here\. Run `disent materialize"):
-        ImportedVectors(config(tmp_path / "{language}.parquet"), "ja")
-
-
 def test_token_states_and_a_model_to_tune_are_refused(tmp_path):
     encoder = ImportedVectors(config(write(tmp_path / "v.parquet")), "de")
     with pytest.raises(EncoderError, match="no token states"):
@@ -277,6 +271,9 @@ def test_the_fingerprint_depends_on_the_language_of_each_file(tmp_path):
 
 
 def test_the_error_of_missing_vector_files_names_a_remedy(tmp_path):
+    write(tmp_path / "de.parquet")
+    with pytest.raises(EncoderError, match=r"ja\.parquet: there are no vectors of 'ja' here\. Run `disent materialize"):
+        ImportedVectors(config(tmp_path / "{language}.parquet"), "ja")
     with pytest.raises(EncoderError, match=r"none\.parquet: there are no vectors here\. Run `disent materialize"):
         _ = LazyEncoder(config(tmp_path / "none.parquet"), tmp_path).fingerprint
 

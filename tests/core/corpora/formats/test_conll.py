@@ -71,14 +71,12 @@ def test_separators_extra_columns_and_document_marks_are_ignored(tmp_path, conte
     assert read(written(tmp_path / "a", content)) == read(written(tmp_path / "b"))
 
 
-def test_tokens_of_unspaced_scripts_are_joined_without_spaces(tmp_path):
-    (row,) = read(written(tmp_path, "東京 B-LOC\nに O\n", name="jpn/test.txt"), "jpn")
-    assert (row["text"], row["tokens"]) == ("東京に", ["東京", "に"])
-
-
-def test_non_separating_white_space_stays_in_its_token(tmp_path):
-    (row,) = read(written(tmp_path, "30\u00a0000 B-DATE\nx O\n"))
-    assert row["tokens"] == ["30\u00a0000", "x"]
+@pytest.mark.parametrize(
+    ("code", "tokens", "text"), [("jpn", ["東京", "に"], "東京に"), ("yor", ["3\u00a00", "x"], "3\u00a00 x")]
+)
+def test_tokens_keep_other_white_space_and_unspaced_scripts_are_joined_without_spaces(tmp_path, code, tokens, text):
+    (row,) = read(written(tmp_path, "".join(f"{token} O\n" for token in tokens), name=f"{code}/test.txt"), code)
+    assert (row["text"], row["tokens"]) == (text, tokens)
 
 
 @pytest.mark.parametrize(
