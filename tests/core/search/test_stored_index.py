@@ -72,8 +72,8 @@ def test_texts_are_added_without_reading_stored_ones(folder, monkeypatch):
 
 
 def test_a_text_is_stored_once_a_language(folder):
-    texts = [*words(20), *words(20, "de"), *words(20), *words(1, None), *words(1)]
-    assert added(folder, texts).rows == 41
+    texts = [*words(60), *words(20, "de"), *words(60), *words(1, None), *words(1)]
+    assert added(folder, texts).rows == 81
     assert added(folder, texts).new == 0
 
 
