@@ -28,7 +28,7 @@ from disent_core.corpora.annotation import OUTSIDE
 from disent_core.evaluation.contract import Embedded, EvaluationConfig, Inputs, Problem, Setting, Task, Texts
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import nearest
-from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs, utterance_texts
+from disent_core.evaluation.tasks.parallel import parallel_texts, utterance_texts
 
 VALUES_NAME, PARAPHRASES_NAME = "value_retrieval", "paraphrase_retrieval"
 
@@ -67,7 +67,7 @@ def value_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
 
 def paraphrase_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:
     """Return the problem of each language of a pair; none if no two of its sentences share a translation."""
-    source, target = pair_texts(inputs, sentence_pairs(inputs, config.split))
+    _, (source, target) = parallel_texts(inputs, config.split)
     problems = []
     for side, other in ((source, target), (target, source)):
         words = list(map(_words, side.texts or ()))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from disent_core.corpora.contract import Parallel
+from disent_core.corpora.contract import KINDS, Parallel
 from disent_core.corpora.translations import check_intents
 from disent_core.errors import AlignmentError, commas
 from disent_core.evaluation.contract import Inputs, Texts
@@ -64,10 +64,25 @@ def sentence_pairs(inputs: Inputs, split: str) -> pa.Table:
     return chosen
 
 
-def pair_texts(inputs: Inputs, pairs: pa.Table) -> tuple[Texts, Texts]:
+def pair_texts(inputs: Inputs, pairs: pa.Table) -> list[Texts]:
     """Return source and target texts of the rows of `sentence_pairs`."""
-    source, target = (
+    return [
         Texts(language, pairs[f"{side}_key"].to_pylist(), pairs[side].to_pylist())
         for language, side in zip(inputs.languages, ("source", "target"), strict=True)
-    )
-    return source, target
+    ]
+
+
+def all_texts(inputs: Inputs, split: str) -> list[Texts]:
+    """Return the texts of the split by language, in the order of each table."""
+    if KINDS[inputs.kind] == "sentence_pairs":
+        return pair_texts(inputs, sentence_pairs(inputs, split))
+    return list(map(utterance_texts, inputs.languages, split_utterances(inputs, split)))
+
+
+def parallel_texts(inputs: Inputs, split: str) -> tuple[pa.ChunkedArray, list[Texts]]:
+    """Return the ids and, by language, the texts of the split whose rows are translations of each other."""
+    if KINDS[inputs.kind] == "sentence_pairs":
+        pairs = sentence_pairs(inputs, split)
+        return pairs["pair_id"], pair_texts(inputs, pairs)
+    tables = same_order(split_utterances(inputs, split), f"{inputs.corpus} {inputs.pair} {split}", inputs.parallel)
+    return tables[0]["utterance_id"], list(map(utterance_texts, inputs.languages, tables))

@@ -17,7 +17,7 @@ and still tell its language to everything else. `knn` is what a search sees: the
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -25,10 +25,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Setting, Task, Texts
+from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, Setting, Task
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import check_finite, nearest
-from disent_core.evaluation.tasks.parallel import pair_texts, sentence_pairs, split_utterances, utterance_texts
+from disent_core.evaluation.tasks.parallel import all_texts, split_utterances, utterance_texts
 
 PENALTY = 30.0
 """Weight of the squared norm: the best compromise of 1, 10, 30, 100 and 300 for 300 to 4,000 training texts."""
@@ -162,7 +162,7 @@ def language_problems(
     inputs: Inputs, config: EvaluationConfig, *, task: str, embeddings: tuple[str, ...], probe: Probe = "ridge"
 ) -> list[Problem]:
     """Return the problem of a pair of two languages, for these embeddings; none if a language has no texts for it."""
-    sides = {part: _sides(inputs, split) for part, split in probed_splits(config).items()}
+    sides = {part: all_texts(inputs, split) for part, split in probed_splits(config).items()}
     if len(set(inputs.languages)) < 2 or not all(len(texts) for both in sides.values() for texts in both):
         return []
     roles = {f"{part} {texts.language}": texts for part, both in sides.items() for texts in both}
@@ -178,13 +178,6 @@ def language_problems(
             labels={role: np.full(len(texts), texts.language) for role, texts in roles.items()},
         )
     ]
-
-
-def _sides(inputs: Inputs, split: str) -> Sequence[Texts]:
-    """Return texts of the split, by language."""
-    if inputs.kind == "bitext":
-        return pair_texts(inputs, sentence_pairs(inputs, split))
-    return [*map(utterance_texts, inputs.languages, split_utterances(inputs, split))]
 
 
 RANKED, LEAKAGE_RANKED = ("language", "sentence"), ("meaning", "template", "residual", "sentence")
