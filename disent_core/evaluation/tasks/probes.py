@@ -39,12 +39,6 @@ UNITS, EPOCHS, ALPHA, SEED = 128, 25, 0.1, 0
 Labels = np.ndarray
 """One string per text."""
 Probe = Literal["ridge", "knn", "mlp"]
-SETTINGS: Mapping[Probe, Mapping[str, Setting]] = {
-    "ridge": {"penalty": PENALTY},
-    "knn": {"neighbours": NEIGHBOURS},
-    "mlp": {"units": UNITS, "epochs": EPOCHS, "alpha": ALPHA},
-}
-"""Description of each probe in a metric row's settings, besides its name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,12 +50,11 @@ class ProbeProblem(Problem):
 
     def score(self, matrices: Mapping[str, Float[np.ndarray, "texts dim"]]) -> list[Measurement]:
         """Return the `accuracy` on the test texts of all names."""
-        train, test = (np.concatenate([matrices[role] for role in self._roles(part)]) for part in ("train", "test"))
-        labels, gold = (np.concatenate([self.labels[role] for role in self._roles(part)]) for part in ("train", "test"))
-        return [measured("accuracy", (PROBES[self.probe](train, labels, test) == gold).astype(float))]
-
-    def _roles(self, part: str) -> list[str]:
-        return [role for role in self.texts if role.startswith(f"{part} ")]
+        roles = [[role for role in self.texts if role.startswith(f"{part} ")] for part in ("train", "test")]
+        train, test = (np.concatenate([matrices[role] for role in of_part]) for of_part in roles)
+        labels, gold = (np.concatenate([self.labels[role] for role in of_part]) for of_part in roles)
+        predict, _ = PROBES[self.probe]
+        return [measured("accuracy", (predict(train, labels, test) == gold).astype(float))]
 
 
 def probed_splits(config: EvaluationConfig) -> dict[str, str]:
@@ -71,13 +64,11 @@ def probed_splits(config: EvaluationConfig) -> dict[str, str]:
 
 def probe_settings(config: EvaluationConfig, probe: Probe = "ridge") -> dict[str, Setting]:
     """Return settings of the probe in the metric rows."""
-    learned_on = probed_splits(config)["train"]
-    return {"split": config.split, "learned_on": learned_on, "probe": probe, **SETTINGS[probe]}
+    _, details = PROBES[probe]
+    return {"split": config.split, "learned_on": probed_splits(config)["train"], "probe": probe, **details}
 
 
-def linear_probe(
-    train: Float[np.ndarray, "n dim"], labels: Labels, test: Float[np.ndarray, "m dim"], *, penalty: float = PENALTY
-) -> Labels:
+def linear_probe(train: Float[np.ndarray, "n dim"], labels: Labels, test: Float[np.ndarray, "m dim"]) -> Labels:
     """Predict the label of each test row by ridge regression onto the classes; ties go to the first label.
 
     The penalty weighs the squared norm, with dimensions scaled to variance 1; intercepts are not penalised.
@@ -89,7 +80,7 @@ def linear_probe(
     classes = np.eye(len(names))[codes]  # one-hot, n x classes
     share = classes.mean(axis=0)
     moments = train.T @ train
-    moments[np.diag_indices_from(moments)] += penalty
+    moments[np.diag_indices_from(moments)] += PENALTY
     # (X'X + penalty I) W = X'(Y - mean Y): both sides are centred, so that the intercept is the share of each class.
     weights = solve(moments, train.T @ (classes - share), assume_a="pos")
     return names[np.argmax(test @ weights + share, axis=1)]
@@ -129,11 +120,12 @@ def _standardised(
     return (train - mean) / scale, (test - mean) / scale
 
 
-PROBES: Mapping[Probe, Callable[[np.ndarray, Labels, np.ndarray], Labels]] = {
-    "ridge": linear_probe,
-    "knn": knn_probe,
-    "mlp": mlp_probe,
+PROBES: Mapping[Probe, tuple[Callable[[np.ndarray, Labels, np.ndarray], Labels], Mapping[str, Setting]]] = {
+    "ridge": (linear_probe, {"penalty": PENALTY}),
+    "knn": (knn_probe, {"neighbours": NEIGHBOURS}),
+    "mlp": (mlp_probe, {"units": UNITS, "epochs": EPOCHS, "alpha": ALPHA}),
 }
+"""Each probe, and its description in a metric row's settings besides its name."""
 
 
 def intent_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:

@@ -63,12 +63,9 @@ class RetrievalProblem(Problem):
         queries, pool = matrices["query"], matrices["pool"]
         of_hubs = bias(self.hubness, pool, matrices.get("bank", queries))
         scores, indices = nearest(queries, pool, max(self.top_k, 2), skip=self.skip, bias=of_hubs, engine=self.search)
-        if self.metric == "map":
+        if self.metric == "map" or (self.gold.shape[1] > 1 and self.ties == "worst"):
             ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
-            items = average_precision(ranks)
-        elif self.gold.shape[1] > 1 and self.ties == "worst":
-            ranks = gold_ranks(queries, pool, self.gold, ties=self.ties, skip=self.skip)
-            items = (ranks == 1).any(axis=1).astype(float)
+            items = average_precision(ranks) if self.metric == "map" else (ranks == 1).any(axis=1).astype(float)
         elif self.gold.shape[1] > 1:
             items = (indices[:, :1] == self.gold).any(axis=1).astype(float)
         else:
