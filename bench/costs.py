@@ -86,7 +86,7 @@ def _of_evaluation(workspace: Workspace, step: Mapping[str, Any], recorded: Reco
     with recorded:
         evaluate(
             evaluation.problems_of(workspace, tasks_of(workspace.config), Scopes(workspace.config).of(method, of[1])),
-            evaluation.Embedder(workspace, of[0], method, trained),
+            evaluation.embedder(workspace, of[0], method, trained),
             method=method.name,
             encoder=of[0],
             trained_on=of[1],

@@ -17,7 +17,7 @@ from disent_core.config.model import MethodConfig
 from disent_core.encoders.transformer import resolve_device
 from disent_core.evaluation.comparisons import compare
 from disent_core.evaluation.contract import READABLE, Embedded, LabelProblem, Problem, Task, Texts
-from disent_core.evaluation.runner import Evaluated, Label, evaluate
+from disent_core.evaluation.runner import Embed, Evaluated, Label, evaluate
 from disent_core.lineage import evaluation_inputs
 from disent_core.lineage.corpora import naming_files
 from disent_core.lineage.embeddings import open_embeddings
@@ -78,7 +78,7 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
     with sharded(workspace.shard_backend):
         return evaluate(
             problems_of(workspace, tasks_of(config), Scopes(config).of(method, training_set)),
-            Embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
+            embedder(workspace, encoder, method, trained) if isinstance(trained, TrainedMethod) else None,
             _labeller(workspace, method, trained) if isinstance(trained, TrainedLabeller) else None,
             method=method.name,
             encoder=encoder,
@@ -90,19 +90,18 @@ def measure(workspace: Workspace, encoder: str, method: MethodConfig, training_s
         )
 
 
-class Embedder:
-    """Embeds stored texts with one method; returns nothing for languages that the method can't embed."""
+def embedder(workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> Embed:
+    """Return what embeds stored texts with one method: nothing for languages that the method can't embed."""
+    # Cached by language: opening a file verifies all of it, and a step does so hundreds of times.
+    tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
 
-    def __init__(self, workspace: Workspace, encoder: str, method: MethodConfig, trained: TrainedMethod) -> None:
-        self.trained = trained
-        # Cached by language: opening a file verifies all of it, and a step does so hundreds of times.
-        self.tables = cache(lambda language: open_embeddings(workspace, encoder, language, method.needs))
-
-    def __call__(self, texts: Texts, seed: int | None) -> Mapping[str, Embedded]:
-        if self.trained.languages is not None and texts.language not in self.trained.languages:
+    def embed(texts: Texts, seed: int | None) -> Mapping[str, Embedded]:
+        language = texts.language
+        if trained.languages is not None and language not in trained.languages:
             return {}
-        tables = self.tables(texts.language)
-        return self.trained.embed(text_features(texts.keys, tables, language=texts.language, texts=texts.texts), seed)
+        return trained.embed(text_features(texts.keys, tables(language), language=language, texts=texts.texts), seed)
+
+    return embed
 
 
 def _labeller(workspace: Workspace, method: MethodConfig, trained: TrainedLabeller) -> Label:

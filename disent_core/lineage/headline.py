@@ -4,7 +4,7 @@ The names of the figures do not contain the languages, so that a plot has a poin
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -16,20 +16,6 @@ RETRIEVAL = ("crosslingual_retrieval", "tatoeba_retrieval", "heldout_retrieval",
 """Tasks that find translations; figures are shown for the first that a method was measured on."""
 LANGUAGE = "language"
 """Embedding with which finding a translation is a leak."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A mean over the languages, or directions, of a training set."""
-
-    name: str
-    tasks: Sequence[str]
-    """Tasks that it may come from, the preferred one first."""
-    metric: str
-    where: Sequence[str]
-    """Languages, or pairs, on which the task was measured."""
-    embedding: str | None = None
-    """None: the embedding that the task ranks the method by."""
 
 
 def headline(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
@@ -57,20 +43,20 @@ def _interval(row: Row) -> str:
 
 
 def _figures(rows: Iterable[Row], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Row]]:
-    means = _means(rows)
+    """Return the rows of each figure, a mean over the languages, or directions, of a training set."""
+    chosen = partial(_chosen, _means(rows))
     forth, back = (["-".join(pair) for pair in turned] for turned in (pairs, [pair[::-1] for pair in pairs]))
     languages = [language for pair in pairs for language in pair]
-    figures = (
-        Figure("accuracy_at_1", RETRIEVAL, "accuracy_at_1", forth),
-        Figure("accuracy_at_1_reverse", RETRIEVAL, "accuracy_at_1", back),
-        Figure("leakage", RETRIEVAL, "accuracy_at_1", [*forth, *back], LANGUAGE),
-        Figure("language_in_meaning", ("language_leakage",), "accuracy", [*forth, *back], "meaning"),
-        Figure("template_accuracy_at_1", ("template_retrieval",), "accuracy_at_1", languages),
-        Figure("template_map", ("multi_target_template_retrieval",), "map", languages),
-        Figure("sts_spearman", ("sts",), "spearman", [*forth, *back]),
-        Figure("span_f1", ("slot_labelling", "ner"), "span_f1", languages),
-    )
-    return {figure.name: _chosen(means, figure) for figure in figures}
+    return {
+        "accuracy_at_1": chosen(RETRIEVAL, "accuracy_at_1", forth),
+        "accuracy_at_1_reverse": chosen(RETRIEVAL, "accuracy_at_1", back),
+        "leakage": chosen(RETRIEVAL, "accuracy_at_1", [*forth, *back], LANGUAGE),
+        "language_in_meaning": chosen(["language_leakage"], "accuracy", [*forth, *back], "meaning"),
+        "template_accuracy_at_1": chosen(["template_retrieval"], "accuracy_at_1", languages),
+        "template_map": chosen(["multi_target_template_retrieval"], "map", languages),
+        "sts_spearman": chosen(["sts"], "spearman", [*forth, *back]),
+        "span_f1": chosen(["slot_labelling", "ner"], "span_f1", languages),
+    }
 
 
 def _means(rows: Iterable[Row]) -> list[Row]:
@@ -79,13 +65,18 @@ def _means(rows: Iterable[Row]) -> list[Row]:
     return [row for row in means if hubness_of(row["settings"]) == "none"]
 
 
-def _chosen(rows: Sequence[Row], figure: Figure) -> list[Row]:
-    """Return the rows of a figure, all from the first corpus of the first task that has any."""
-    for name in figure.tasks:
-        of_task = [row for row in rows if (row["task"], row["metric"]) == (name, figure.metric)]
+def _chosen(
+    rows: Sequence[Row], tasks: Sequence[str], metric: str, where: Sequence[str], embedding: str = ""
+) -> list[Row]:
+    """Return the rows of some languages or pairs, all from the first corpus of the first task that has any.
+
+    They are of `embedding` or, without one, of that which the task ranks the method by.
+    """
+    for name in tasks:
+        of_task = [row for row in rows if (row["task"], row["metric"]) == (name, metric)]
         measured = [row["embedding"] for row in of_task]
-        embedding = figure.embedding or next((ranked for ranked in task(name).ranked if ranked in measured), "")
-        kept = [row for row in of_task if row["embedding"] == embedding and row["evaluated_on"] in figure.where]
+        wanted = embedding or next((ranked for ranked in task(name).ranked if ranked in measured), "")
+        kept = [row for row in of_task if row["embedding"] == wanted and row["evaluated_on"] in where]
         if kept:
             return [row for row in kept if row["dataset"] == kept[0]["dataset"]]
     return []

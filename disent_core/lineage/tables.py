@@ -1,7 +1,7 @@
 """List and read the tables of a run by name: the files declared by the configuration, and those that exist."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,10 +24,6 @@ DECLARED = (
     "metrics", "rankings", "outcomes", "comparisons", "settings_search", "mteb_results",
 )  # fmt: skip
 """Tables that steps make."""
-METHODS = ("warehouse", "configured_methods", "all")
-ENCODERS = ("warehouse", "encoders", "all")
-TRAINING_SETS = ("warehouse", "training_sets", "all")
-SCORED = ("warehouse", "scored_embeddings", "all")
 
 
 def stored_tables(workspace: Workspace) -> dict[str, list[Path]]:
@@ -73,18 +69,18 @@ def declared_tables(workspace: Workspace) -> dict[str, list[Path]]:
         pairs = ((corpus, "-".join(pair)) for corpus, of in workspace.config.sentence_pairs.items() for pair in of)
         order = {workspace.table(*key, *part): index for index, part in enumerate(pairs)}
         declared[key[1]].sort(key=order.__getitem__)
-    return declared | {key[1]: [workspace.table(*key)] for key in (METHODS, ENCODERS, TRAINING_SETS, SCORED)}
+    return declared | {name: [workspace.table("warehouse", name, "all")] for name in VOCABULARY}
 
 
 def refresh_vocabulary(workspace: Workspace) -> None:
     """Write the tables that describe configured methods, encoders and training sets, and all tasks."""
-    _refresh(workspace, METHODS, _methods(workspace.config))
-    _refresh(workspace, ENCODERS, _encoders(workspace.config))
-    _refresh(workspace, TRAINING_SETS, _named_sets(workspace.config))
-    _refresh(workspace, SCORED, scored_embeddings(dict.fromkeys((*TASKS, *workspace.config.evaluation.tasks))))
+    for name, rows_of in VOCABULARY.items():
+        rows = rows_of(workspace.config)
+        make = partial(rows_table, rows, name)
+        refresh_table(workspace.table("warehouse", name, "all"), SCHEMAS[name], inputs=fingerprint(rows), make=make)
 
 
-def _methods(config: Config) -> list[dict[str, str | bool]]:
+def _methods(config: Config) -> list[dict[str, Any]]:
     """Return the rows of `configured_methods`: method and settings by the name that `metrics` uses."""
     return [
         {
@@ -109,7 +105,7 @@ def training_costs(workspace: Workspace, curves: Iterable[Path]) -> pa.Table:
     return rows_table(rows, "training_costs")
 
 
-def _encoders(config: Config) -> list[dict[str, str | None]]:
+def _encoders(config: Config) -> list[dict[str, Any]]:
     """Return the rows of `encoders`, without the models' paths, which are specific to a machine."""
     rows = []
     for name, settings in config.encoders.items():
@@ -119,7 +115,7 @@ def _encoders(config: Config) -> list[dict[str, str | None]]:
     return rows
 
 
-def _named_sets(config: Config) -> list[dict[str, str | list[str]]]:
+def _named_sets(config: Config) -> list[dict[str, Any]]:
     """Return the rows of `training_sets`: pairs that heads are trained on, and their languages, by name."""
     return [
         {
@@ -132,7 +128,7 @@ def _named_sets(config: Config) -> list[dict[str, str | list[str]]]:
     ]
 
 
-def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]:
+def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, Any]]:
     """Return the rows of `scored_embeddings`: the embeddings by which each task ranks methods."""
     return [
         {
@@ -146,7 +142,10 @@ def scored_embeddings(tasks: Iterable[str]) -> list[dict[str, str | int | bool]]
     ]
 
 
-def _refresh(workspace: Workspace, key: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    name = key[1]
-    make = partial(rows_table, rows, name)
-    refresh_table(workspace.table(*key), SCHEMAS[name], inputs=fingerprint(rows), make=make)
+VOCABULARY: Mapping[str, Callable[[Config], list[dict[str, Any]]]] = {
+    "configured_methods": _methods,
+    "encoders": _encoders,
+    "training_sets": _named_sets,
+    "scored_embeddings": lambda config: scored_embeddings(dict.fromkeys((*TASKS, *config.evaluation.tasks))),
+}
+"""Tables that describe the configuration, and their rows."""

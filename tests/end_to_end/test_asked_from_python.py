@@ -12,7 +12,7 @@ import disent
 from disent_assets.cli import main
 from disent_core.errors import TableError, TrainingError
 from disent_core.evaluation.contract import Texts
-from disent_core.lineage.evaluation import Embedder
+from disent_core.lineage.evaluation import embedder
 from disent_core.lineage.heads import load_head
 
 pytestmark = pytest.mark.end_to_end
@@ -37,7 +37,7 @@ def measured(project, method: str, texts: Texts, seed: int | None):
     """What evaluation embeds."""
     workspace = project.workspace
     config = workspace.config.methods[method]
-    return Embedder(workspace, "tiny", config, load_head(workspace, "tiny", config, "en-de", "cpu"))(texts, seed)
+    return embedder(workspace, "tiny", config, load_head(workspace, "tiny", config, "en-de", "cpu"))(texts, seed)
 
 
 def assert_equal(ours, theirs):
