@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import groupby
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,12 +21,7 @@ from markupsafe import Markup
 from disent_core.report import curves, scores, style
 from disent_core.report.scores import Group, Row, direction, ordered_groups, ranked
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 PICTURES = {"t_sne": "t-SNE", "pca": "PCA"}  # titles of a head's pictures in the report, by file name
-
-Drawings = list[tuple[Markup, str]]  # SVG elements with their captions
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ def document(report: RunReport) -> str:
         facts=report.facts,
         boards=boards(report.rows("leaderboard"), report.rows("significance"), report.tasks),
         leakages=list(_leakages(report)),
-        curves=list(_curve_pictures(report.rows("training_curve"))),
+        curves=list(_curves(report.rows("training_curve"))),
         clouds=clouds,
         papers=paper_tables(report.views, report.rows("coverage")),
         coverage=report.rows("coverage"),
@@ -126,28 +121,22 @@ def _bar(row: Row) -> str:
     return "; ".join(f"--{name}: {min(max(share, 0), 1):.1%}" for name, share in shares.items())
 
 
-def _leakages(report: RunReport) -> Iterator[tuple[Group, Drawings]]:
+def _leakages(report: RunReport) -> Iterator[tuple[Group, Markup]]:
     """Yield, for each task, the largest group with both embeddings, and its drawing."""
     board, drawn_tasks = report.rows("leaderboard"), set[str]()
     marks = style.method_marks((*report.methods, *sorted({row["method"] for row in board})))
     for group, rows in scores.ordered_groups(board, report.tasks):
         drawn = None if group.task in drawn_tasks or group.hubness else scores.leakage(rows, marks)
-        if drawings := list(_drawing(drawn, f"Leakage, {' '.join(filter(None, group))}", "")):
+        if drawn is not None:
             drawn_tasks.add(group.task)
-            yield group, drawings
+            yield group, Markup(style.svg(drawn, f"Leakage, {' '.join(filter(None, group))}"))
 
 
-def _drawing(drawn: "Figure | None", name: str, caption: str) -> Iterator[tuple[Markup, str]]:
-    if drawn is not None:
-        yield Markup(style.svg(drawn, name)), caption
-
-
-def _curve_pictures(rows: Sequence[Row]) -> Iterator[tuple[str, Drawings]]:
+def _curves(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
     for encoder in sorted({row["encoder"] for row in rows}):
         drawn = curves.learning_curves([row for row in rows if row["encoder"] == encoder])
-        caption = f"Heads on {encoder}: method and training set."
-        if drawings := list(_drawing(drawn, f"Learning curves, {encoder}", caption)):
-            yield encoder, drawings
+        if drawn is not None:
+            yield encoder, Markup(style.svg(drawn, f"Learning curves, {encoder}"))
 
 
 # --- leaderboards: one per task, data set, encoder and metric, with the best method first -----------------

@@ -92,29 +92,24 @@ def axis(rows: Sequence[Row]) -> str:
     return ", ".join(filter(None, (unit(rows[0]["metric"]), direction(rows))))
 
 
-def groups(rows: Iterable[Row]) -> dict[Group, list[Row]]:
-    """Return comparable rows by group, in order of first appearance."""
-    by_group: dict[Group, list[Row]] = {}
-    for row in rows:
-        hubness = _hubness(row) and f"hubness: {_hubness(row)}"
-        group = Group(row["task"], row["dataset"], row["encoder"], row["metric"], hubness)
-        by_group.setdefault(group, []).append(row)
-    return by_group
-
-
 def _hubness(row: Row) -> str:
     name = hubness_of(row["settings"])
     return "" if name == "none" else name
 
 
 def ordered_groups(rows: Iterable[Row], tasks: Iterable[str]) -> list[tuple[Group, list[Row]]]:
-    """Return groups in task order (unknown tasks last), plain before corrected, larger before smaller."""
+    """Return comparable rows in task order (unknown tasks last), plain before corrected, larger groups first."""
     order = {name: index for index, name in enumerate(tasks)}
+    groups: dict[Group, list[Row]] = {}
+    for row in rows:
+        hubness = _hubness(row) and f"hubness: {_hubness(row)}"
+        group = Group(row["task"], row["dataset"], row["encoder"], row["metric"], hubness)
+        groups.setdefault(group, []).append(row)
 
     def sort_key(group: tuple[Group, list[Row]]) -> tuple[Any, ...]:
         return order.get(group[0].task, len(order)), group[0].hubness != "", -len(group[1])
 
-    return sorted(groups(rows).items(), key=sort_key)
+    return sorted(groups.items(), key=sort_key)
 
 
 def ranked(rows: Iterable[Row]) -> list[Row]:
