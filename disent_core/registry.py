@@ -17,16 +17,18 @@ def is_import(name: str) -> bool:
     return _REFERENCE.fullmatch(name) is not None and not name.isidentifier()
 
 
-def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "") -> Any:
+def find(kind: str, name: str, registry: Mapping[str, str], attribute: str = "", *, also: Iterable[str] = ()) -> Any:
     """Return a part by its name in the registry, or by its module, `module` or `module:ATTRIBUTE`.
 
     The registry maps names to such references and goes first. `attribute` is the default attribute of a module, empty
-    for the module itself; `kind` is the word for such a part in messages, e.g. `method`.
+    for the module itself; `kind` is the word for such a part in messages, e.g. `method`. `also` are other names, which
+    a message suggests if none in the registry is close.
     """
     if name not in registry and not is_import(name) and not _is_module(name):
         reference = "package.module:ATTRIBUTE" if attribute else "package.module"
         choices = f"choose one of {', '.join(registry)}, or name one of your own as {reference}"
-        raise ConfigError(f"unknown {kind} {name!r}{nearest(name, registry)}; {choices}")
+        suggestion = nearest(name, registry) or nearest(name, also)
+        raise ConfigError(f"unknown {kind} {name!r}{suggestion}; {choices}")
     module, _, named_attribute = registry.get(name, name).partition(":")
     imported = import_module(module) if name in registry else _imported(kind, name, module)
     attribute = named_attribute or attribute

@@ -220,12 +220,13 @@ def _method(name: str, known: Mapping[str, dict[str, Any]], toml: TomlErrors) ->
     if is_import(name) and not table:
         remedy = f'give it another name, [methods.NAME] method = "{name}"'
         toml.fail(name_path, f"{name!r} would become the name of folders; {remedy}")
+    others = known.keys() - {name}
     try:
-        method = methods.method(base)
+        method = methods.method(base, also=others if base == name else ())
     except ConfigError as error:
-        meant = nearest(name, known.keys() - {name})
-        remedy = "" if table or meant else f'; or name one by method = "..." in [methods.{name}]'
-        toml.fail(name_path, str(error).replace(f" {name!r};", f" {name!r}{meant};") + remedy)
+        is_misspelt = nearest(name, others)
+        remedy = "" if table or is_misspelt else f'; or name one by method = "..." in [methods.{name}]'
+        toml.fail(name_path, f"{error}{remedy}")
     if seeds and not method.is_seeded:
         toml.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")
     if corpora and not method.labels:

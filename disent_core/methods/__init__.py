@@ -5,6 +5,7 @@ trained or applied. To add a method, add a module that exports `METHOD`, and a l
 a module are named `module:ATTRIBUTE`. A method outside the library needs no line: the configuration names its module.
 """
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +52,15 @@ ALIASES = {"tuned": "fine_tuned"}
 """Earlier names of methods, which configurations may still use."""
 
 
-def method(name: str) -> "Method[Any]":
-    """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package."""
+def method(name: str, *, also: Iterable[str] = ()) -> "Method[Any]":
+    """Return the method of that name, from the library or, as `module` or `module:ATTRIBUTE`, from a user's package.
+
+    `also` are names that a message may suggest besides.
+    """
     from disent_core.methods.contract import Method  # imported here, because word_rows needs only numpy
 
     name = ALIASES.get(name, name)
-    instance = find("method", name, METHODS, "METHOD")
+    instance = find("method", name, METHODS, "METHOD", also=also)
     if not isinstance(instance, Method):
         remedy = "export an instance of a subclass of disent_core.methods.contract.Method"
         raise ConfigError(f"method {name!r}: this is a {type(instance).__name__}, not a method; {remedy}")
