@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from disent_core.corpora.paths import open_file, unreadable
+from disent_core.corpora.paths import opened
 from disent_core.corpora.row_errors import REMEDY, RowError, RowErrors
 from disent_core.errors import AlignmentError, CorpusError, commas, located, quoted
 from disent_core.storage.schemas import SCHEMAS
@@ -66,7 +66,7 @@ def iter_lines(path: Path) -> Iterator[str]:
     """Yield the lines of `read_lines`."""
     number = 0
     try:
-        with open_file(path) as file:
+        with opened(path) as file:
             if not file.peek(1).removeprefix(_BYTE_ORDER_MARK):
                 raise CorpusError(located(path, None, "this file is empty", "Write or download it again"))
             for number, line in enumerate(file, start=1):
@@ -77,8 +77,6 @@ def iter_lines(path: Path) -> Iterator[str]:
         is_of_bytes = isinstance(error, UnicodeDecodeError)
         problem, remedy = (f"not UTF-8 ({error})", "Save the file as UTF-8") if is_of_bytes else (str(error), REMEDY)
         raise CorpusError(located(path, number, problem, remedy)) from error
-    except OSError as error:
-        raise unreadable(path, error) from error
 
 
 def stored_text(text: str) -> str:

@@ -2,8 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from io import BufferedReader
@@ -37,37 +37,32 @@ def no_files(path: Path, problem: str, examples: str) -> CorpusError:
 # --- read -------------------------------------------------------------------------------------------------
 
 
-def open_file(path: Path) -> BufferedReader:
-    if not path.is_file():
-        raise missing(path, "file")
-    return path.open("rb")
-
-
-def unreadable(path: Path, error: OSError) -> CorpusError:
-    """Return the error for a file that the system can't read."""
-    remedy = "Check the permissions of the file and the disk"
-    return CorpusError(located(path, None, f"can't be read ({error})", remedy))
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """Open a file; what the system can't open or read, then or later, is a CorpusError."""
+    try:
+        if not path.is_file():
+            raise missing(path, "file")
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        remedy = "Check the permissions of the file and the disk"
+        raise CorpusError(located(path, None, f"can't be read ({error})", remedy)) from error
 
 
 def read_bytes(path: Path) -> bytes:
-    try:
-        with open_file(path) as file:
-            return file.read()
-    except OSError as error:
-        raise unreadable(path, error) from error
+    with opened(path) as file:
+        return file.read()
 
 
 def files_hash(files: Iterable[Path]) -> str:
     """Return the SHA-256, 64 hex digits, of the names and bytes of the files, in this order."""
     digest = hashlib.sha256()
     for path in files:
-        try:
-            with open_file(path) as file:
-                digest.update(f"{path.name}\n{os.fstat(file.fileno()).st_size}\n".encode())
-                while block := file.read(_BLOCK_BYTES):
-                    digest.update(block)
-        except OSError as error:
-            raise unreadable(path, error) from error
+        with opened(path) as file:
+            digest.update(f"{path.name}\n{os.fstat(file.fileno()).st_size}\n".encode())
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
     return digest.hexdigest()
 
 
