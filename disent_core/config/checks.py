@@ -73,7 +73,6 @@ def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
 
 
 def _check_needs(config: Config, toml: TomlErrors) -> None:
-    """Reject methods on encoders that lack what they need."""
     for name in config.encoders:
         for method in config.methods_of(name):
             if missing := " and ".join(_lacking(config, name, method)):
@@ -88,12 +87,10 @@ def _check_needs(config: Config, toml: TomlErrors) -> None:
 
 
 def _lacking(config: Config, encoder: str, method: MethodConfig) -> list[str]:
-    """Describe what the method needs and the encoder lacks."""
     return [description for need, description in config.encoders[encoder].lacks.items() if need in method.needs]
 
 
 def _check_parts(config: Config, toml: TomlErrors) -> None:
-    """Check that names can be names of folders."""
     named_keys = [
         *((("corpora", index, "name"), corpus.name) for index, corpus in enumerate(config.corpora)),
         *((("encoders", index, "name"), name) for index, name in enumerate(config.encoders)),
@@ -180,7 +177,6 @@ def _check_named_set(config: Config, toml: TomlErrors, name: str) -> None:
 
 
 def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> None:
-    """Check that a method's own corpora have utterances of every language that it is trained on."""
     key_path = ("methods", method.name, "corpora")
     for name in method.corpora:
         if name not in config.locales:
@@ -194,7 +190,6 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
 
 
 def _check_exports(config: Config, toml: TomlErrors) -> None:
-    """Check that every exported head is trained."""
     trained = [
         f"{method.name}@{encoder}:{training_set}"
         for encoder in config.encoders

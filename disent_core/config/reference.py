@@ -202,7 +202,6 @@ def _declared(kind: type) -> Sequence[str]:
 
 
 def _bases(kind: type) -> list[type]:
-    """Return the classes from which keys are inherited."""
     return [base for base in kind.__mro__[1:] if is_dataclass(base) and fields(base)]
 
 
@@ -246,7 +245,6 @@ def _values(hint: Any, default: Any = None) -> str:
 
 
 def _bounds(hint: Any) -> str:
-    """Describe the bounds of a number, except those that only refuse the absurd."""
     least, bounds = "at least", bounds_of(hint)
     bounds = {name: bound for name, bound in bounds.items() if abs(bound) < 1_000 or (name == least and bound > 0)}
     if bounds.keys() == {"at least", "at most"}:

@@ -45,7 +45,6 @@ def format_module(name: str) -> Format:
 
 
 def _members(table: str) -> list[str]:
-    """Return the names that a reader into the table must have."""
     protocols = (Format, PairReader if table == "sentence_pairs" else Reader)
     names = (name for protocol in protocols for name in (*get_annotations(protocol), *vars(protocol)))
     return [name for name in dict.fromkeys(names) if not name.startswith("_")]

@@ -137,7 +137,6 @@ def _fits(scripts: tuple[str, ...], languages: tuple[str, str]) -> bool:
 
 
 def _script(text: str) -> str:
-    """Return the script that most letters are in."""
     scripts = [unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha()]
     named = [_KANA.get(script, script) for script in scripts]
     return Counter(named).most_common(1)[0][0] if named else "no"

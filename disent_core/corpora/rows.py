@@ -106,7 +106,6 @@ def _smallest_component_keys(table: pa.Table) -> pl.Series:
 
 
 def _draw(keys: pl.Series, shares: Shares, seed: int) -> list[str]:
-    """Draw the split of each key from its hash."""
     digests = b"".join(hashlib.sha256(f"{seed}\n{key}".encode()).digest()[:8] for key in keys)
     uniform = np.frombuffer(digests, ">u8") / _HASH_RANGE
     indices = np.searchsorted(np.cumsum(shares), uniform, side="right")

@@ -157,7 +157,6 @@ def _items_by_problem(outcomes: Iterable[pa.Table], ranked: Mapping[str, Sequenc
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[dict[str, Any], np.ndarray]]:
-    """Yield each row without its items, and a view of its items."""
     rows = iter(table.drop_columns(["items"]).to_pylist())
     for chunk in table["items"].chunks:
         values = chunk.values.to_numpy()
@@ -189,7 +188,6 @@ def _comparable(problem: _Problem, methods: _Methods, ranked: Sequence[str]) -> 
 
 
 def _fair_pairs(systems: Sequence[_System]) -> _Pairs:
-    """Return the indices of all pairs of systems with the same training set, or with one untrained system."""
     trained_on = np.array([system.trained_on for system in systems])
     # systems x systems; the upper triangle has each pair once.
     is_fair = (trained_on[:, None] == trained_on) | (trained_on[:, None] == "") | (trained_on == "")
@@ -294,7 +292,6 @@ def _table(problem: _Problem, systems: Sequence[_System], pairs: _Pairs, tested:
 
 
 def _corrected(p: Float[np.ndarray, " tests"], families: Sequence[tuple[str, ...]]) -> Float[np.ndarray, " tests"]:
-    """Return Holm's correction within each family."""
     numbers = {family: number for number, family in enumerate(dict.fromkeys(families))}
     codes = np.array([numbers[family] for family in families])
     corrected = np.empty_like(p)

@@ -198,7 +198,6 @@ def _scores(path: Path, result: Mapping[str, Any]) -> Iterator[tuple[str, Mappin
 
 
 def _number(value: object) -> float | None:
-    """Return the value if it is a finite number, else None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -208,7 +207,6 @@ def _number(value: object) -> float | None:
 
 
 def _time(seconds: object) -> datetime | None:
-    """Return the time a result was made; None if the file does not have it."""
     number = _number(seconds)
     try:
         return None if number is None else datetime.fromtimestamp(number, UTC)

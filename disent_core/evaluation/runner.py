@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from disent_core.errors import EncoderError
-from disent_core.evaluation.contract import Embedded, EvaluationConfig, LabelProblem, Problem, Setting, Texts
+from disent_core.evaluation.contract import Embedded, EvaluationConfig, LabelProblem, Problem, Texts
 from disent_core.evaluation.measurement import Measurement, Ranking
 from disent_core.evaluation.metrics.intervals import aggregate
 from disent_core.evaluation.metrics.ranking import check_finite
@@ -55,7 +55,6 @@ def evaluate(
     config: EvaluationConfig,
     fingerprint: str,
     created_at: datetime,
-    settings: Mapping[str, Setting] | None = None,
 ) -> Evaluated:
     """Score a method and return its tables `metrics`, `rankings` and `outcomes`.
 
@@ -67,7 +66,6 @@ def evaluate(
         trained_on: `en-de`, `en-de+en-es`, or empty.
         seeds: training seeds; None: the method is not trained, and has only the rows whose seed is null.
         fingerprint: of config and inputs.
-        settings: further keys of the settings column.
     """
     if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
         raise ValueError(f"seeds are {list(seeds)}; they must be distinct and at least one (None: untrained)")
@@ -85,8 +83,7 @@ def evaluate(
     rows, outcomes = [], []
     for (index, embedding), by_seed in sorted(measured.items(), key=lambda item: item[0][0]):
         problem = problems[index]
-        settings_json = json.dumps({**(settings or {}), **problem.settings}, sort_keys=True)
-        identity = {**_identity(problem, embedding), "settings": settings_json}
+        identity = {**_identity(problem, embedding), "settings": json.dumps(dict(problem.settings), sort_keys=True)}
         rows += [{**identity, **run_columns, **row} for row in _rows(by_seed, seeds, config)]
         outcomes += [{**identity, **subject, **row} for row in _outcomes(by_seed, runs)]
     empty = SCHEMAS["rankings"].empty_table()
@@ -175,7 +172,6 @@ def _checked(embedded: Mapping[str, Embedded], texts: Texts, seed: int | None) -
 def _rows(
     by_seed: Sequence[Sequence[Measurement]], seeds: Sequence[int] | None, config: EvaluationConfig
 ) -> Iterator[dict[str, object]]:
-    """Yield each metric's row for the mean over seeds, then its rows for each seed."""
     for measurements in zip(*by_seed, strict=True):
         yield _row(measurements, None, config)
         for seed, measurement in zip(seeds or (), measurements, strict=seeds is not None):
@@ -188,7 +184,6 @@ def _row(measurements: Sequence[Measurement], seed: int | None, config: Evaluati
 
 
 def _outcomes(by_seed: Sequence[Sequence[Measurement]], runs: Sequence[int | None]) -> Iterator[dict[str, object]]:
-    """Yield the items of each metric that has items, for each seed."""
     for measurements in zip(*by_seed, strict=True):
         for seed, measurement in zip(runs, measurements, strict=True):
             if (items := measurement.items) is not None:

@@ -71,7 +71,6 @@ def download(workspace: Workspace) -> StepResult:
 
 
 def _at_hand(workspace: Workspace, corpus: CorpusConfig) -> Path:
-    """Return the path of a corpus; fetch one given by URL unless this machine already has it."""
     path = workspace.corpus_path(corpus.name)
     is_shared = corpus.path is None and remote_of(workspace.tables) is not None  # then another may have a newer one
     if corpus.url is not None and (is_shared or not path.exists()):
@@ -105,7 +104,6 @@ def _refresh(
     part: str,
     check: Callable[[Sequence[Path]], Sequence[CheckResult]],
 ) -> StepResult:
-    """Read a language, or a pair, of every corpus."""
     tables = [_refresh_corpus(workspace, key, corpus, part) for corpus in corpora]
     # Tolerated faults of the published files, including those found by earlier runs.
     faults = [fault for table in tables for fault in row_errors_of(table.info)]
@@ -153,7 +151,6 @@ def _of_rows(corpus: CorpusConfig) -> tuple[object, ...]:
 
 
 def _prepared(table: pa.Table, corpus: CorpusConfig, name: str) -> pa.Table:
-    """Check the rows of a language or pair, and select those requested by the corpus's settings."""
     from disent_core.corpora.rows import check_rows, draw_splits, limited
 
     remedy = "Correct its files" if corpus.format in READERS else f'Fix the reader "{corpus.format}"'

@@ -140,19 +140,17 @@ def tables_of(config: Config, encoder: str) -> list[str]:
     return [VECTORS, STATES] if Need.TOKEN_STATES in config.needs(encoder) else [VECTORS]
 
 
-def encode(workspace: Workspace, name: str, language: str) -> dict[str, StepResult]:
+def encode(workspace: Workspace, name: str, language: str) -> list[StepResult]:
     """Encode every text of a language that is not stored yet; return a result for each of `tables_of`."""
     plan, lazy = text_plan(workspace, name, language), lazy_encoder(workspace, name)
     embedding_store = store(workspace, name, language)
     embedding_store.quarantine_damaged()
     with sharded(workspace.shard_backend):
         figures = _encode(lazy, language, embedding_store, plan)
-    results = {
-        table: _result(embedding_store, table, plan, lazy.fingerprint, figures)
-        for table in tables_of(workspace.config, name)
-    }
-    summary = f"{name}, {language}: {figures['encoded']} texts encoded"
-    return results | {VECTORS: replace(results[VECTORS], summary=summary)}
+    vectors, *others = (
+        _result(embedding_store, table, plan, lazy.fingerprint, figures) for table in tables_of(workspace.config, name)
+    )
+    return [replace(vectors, summary=f"{name}, {language}: {figures['encoded']} texts encoded"), *others]
 
 
 def _encode(lazy: LazyEncoder, language: str, embedding_store: EmbeddingStore, plan: Texts) -> dict[str, Any]:
@@ -209,7 +207,6 @@ def text_plan(workspace: Workspace, encoder: str, language: str) -> Texts:
 
 
 def _paths(workspace: Workspace, language: str) -> dict[Key, list[Path]]:
-    """Return the language's files for each of `SOURCES`."""
     return {
         key: [
             workspace.table(*key, corpus.name, language)
@@ -246,7 +243,6 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.nd
 
 
 def _texts_of_mates(workspace: Workspace, encoder: str, language: str) -> Iterator[tuple[np.ndarray, pa.ChunkedArray]]:
-    """Yield keys and texts of the language in the training mates, if a method of the encoder reads them."""
     for path in _mates_of(workspace, encoder, language):
         mates = read_table(path, SCHEMAS["parallel_mates"])
         mates = mates.filter(pc.equal(mates["split"], "train"))
@@ -288,7 +284,6 @@ def texts_of(workspace: Workspace, encoder: str, *, only_missing: bool) -> pa.Ta
 
 
 def _check_made(workspace: Workspace, encoder: str, language: str) -> None:
-    """Raise TableError if a table that texts come from does not exist."""
     of_pairs = (
         workspace.table(*SENTENCE_PAIRS, corpus, "-".join(pair))
         for corpus, pairs in workspace.config.sentence_pairs.items()

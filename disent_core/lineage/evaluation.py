@@ -143,11 +143,11 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
         for method in config.methods_of(encoder)
         for training_set in config.training_sets_of(method)
     ]
-    paths = [workspace.table("evaluation", "outcomes", *of) for of in measured]
-    paths = [path for path in paths if result_exists(path)]
+    outcomes = (workspace.table("evaluation", "outcomes", *of) for of in measured)
+    paths, tests = list(filter(result_exists, outcomes)), workspace.table("evaluation", "comparisons", encoder)
     inputs = fingerprint(evaluation_inputs.comparisons_version(config), [content_of(path) for path in paths])
     refreshed = refresh_table(
-        workspace.comparisons(encoder),
+        tests,
         SCHEMAS["comparisons"],
         inputs=inputs,
         make=lambda: compare(
@@ -168,7 +168,7 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
         (content_of(workspace.table("evaluation", "metrics", *of)), content_of(workspace.training_curve(*of)))
         for of in measured
     ]
-    checks = [unique_rows([refreshed]), _check_probabilities(workspace.comparisons(encoder))]
+    checks = [unique_rows([refreshed]), _check_probabilities(tests)]
     result = result_of([refreshed], checks=checks)
     return replace(result, content=fingerprint(refreshed.info.content_hash, collected))
 

@@ -200,7 +200,6 @@ class Scopes:
 
     @cached_property
     def _between(self) -> dict[tuple[str, ...], list[Scope]]:
-        """The scopes of sentence pairs by source and target."""
         scopes: dict[tuple[str, ...], list[Scope]] = defaultdict(list)
         for scope in self._of_sentence_pairs:
             scopes[scope.languages].append(scope)
@@ -214,7 +213,6 @@ def parts_made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[s
 
 
 def _sources(workspace: Workspace, method: MethodConfig, training_set: str) -> list[tuple[str, ...]]:
-    """Return every table file that the tasks read for a training set."""
     config = workspace.config
     files = (
         (READABLE[table], table, scope.corpus, part)

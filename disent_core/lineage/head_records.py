@@ -58,8 +58,6 @@ class _Description:
 
 @dataclass(frozen=True, kw_only=True)
 class _Weight:
-    """Where a weight lies in a folder."""
-
     __pydantic_config__ = STRICT
     file: Text
     name: Text
@@ -77,8 +75,6 @@ class _Probes:
 
 @dataclass(frozen=True, kw_only=True)
 class _Folder:
-    """The record of an exported folder."""
-
     __pydantic_config__ = STRICT
     description: _Description
     fingerprint: Text
@@ -193,7 +189,6 @@ _adapter = cache(TypeAdapter)  # creating one takes 7 ms per record class
 
 
 def _validated(path: Path, kind: type[Record], values: Any) -> Record:
-    """Return an instance of a dataclass, validated from JSON values."""
     try:
         return _adapter(kind).validate_json(json.dumps(values))
     except ValidationError as error:

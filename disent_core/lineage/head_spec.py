@@ -56,7 +56,6 @@ def head_run(workspace: Workspace, encoder: str, method: MethodConfig, trained_o
 
 
 def _corpora(config: Config, method: MethodConfig, trained_on: str) -> tuple[Mapping[str, Any], ...]:
-    """Return the name and licence of each corpus that a head trains on."""
     corpora = [
         corpus for language in config.languages_of(trained_on) for corpus in config.trained_corpora(method, language)
     ]

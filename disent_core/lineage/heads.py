@@ -104,7 +104,6 @@ def head_and_data(
 
 
 def _cut_short(method: MethodConfig, curve: pa.Table, best: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Return the seeds whose best epoch is the last, if the method may stop early."""
     # Rows are ordered by epoch, so the last best epoch wins.
     best_epochs = {row["seed"]: row["epoch"] for row in best}
     last_epochs = dict(zip(curve["seed"].to_pylist(), curve["epoch"].to_pylist(), strict=True))
@@ -194,7 +193,6 @@ def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
 
 
 def _texts(workspace: Workspace, method: MethodConfig, training_set: str) -> dict[str, str]:
-    """Read the texts of the utterances and sentence pairs of a training set, by key."""
     by_key: dict[str, str] = {}
     for table in _of_languages(workspace, method, UTTERANCES, training_set, ["text_key", "text"]):
         by_key |= dict(zip(table["text_key"].to_pylist(), table["text"].to_pylist(), strict=True))

@@ -69,7 +69,6 @@ def with_tests(workspace: Workspace, history: pa.Table, added: pl.DataFrame) -> 
 
 
 def _compared(workspace: Workspace, numbers: pl.DataFrame, path: Path, kept: Path) -> pl.DataFrame:
-    """Return the tests of numbers of one method with one training set, by `row`."""
     config = workspace.config.evaluation
     # `compare` takes one embedding per system, and compares systems with the same training set.
     sides = [

@@ -26,7 +26,7 @@ def version(workspace: Workspace) -> str:
 def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
     """Write one row for each trial on an encoder, scored by its metrics on dev, unless that is up to date."""
     config = workspace.config
-    trials = config.trials_of(encoder)
+    trials, path = config.trials_of(encoder), workspace.table("evaluation", "settings_search", encoder)
     metrics = {
         (method.name, training_set): workspace.table("evaluation", "metrics", encoder, method.name, training_set)
         for method in trials
@@ -50,13 +50,13 @@ def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
         return choose([_row(method, scores(method), by) | common for method in trials])
 
     refreshed = refresh_table(
-        workspace.settings_search(encoder),
+        path,
         SCHEMAS["settings_search"],
         inputs=inputs,
         make=lambda: rows_table(rows(), "settings_search"),
         key=("encoder", "method", "trial"),
     )
-    stored = read_table(workspace.settings_search(encoder), SCHEMAS["settings_search"], ["method", "is_chosen"])
+    stored = read_table(path, SCHEMAS["settings_search"], ["method", "is_chosen"])
     chosen = stored.filter(stored["is_chosen"])["method"].to_pylist()
     is_one = sorted(chosen) == sorted({method.trial_of for method in trials})
     return result_of([refreshed], checks=[unique_rows([refreshed]), ONE_CHOSEN.result(is_one, chosen=chosen)])

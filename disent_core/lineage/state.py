@@ -191,7 +191,6 @@ def states(
 def _status(
     records: Records, step: Step, key: Key, partition: Partition, parents: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the status of an output, and why."""
     record, files = records.of(step, partition), step.files(partition)
     if record is None:
         # A step without files states what it reads: it has been made if its inputs have.

@@ -302,7 +302,6 @@ def embedding_keys(config: Config, encoder: str) -> list[Key]:
 
 
 def _made_encoder(workspace: Workspace, made: EncoderStep) -> Step:
-    """Return the step that makes an encoder, or a part of one."""
     folder = workspace.encoder(made.encoder, made.part)
     return _step(
         made.key,
@@ -335,10 +334,6 @@ def _encoded(workspace: Workspace, name: str) -> Step:
     if embeddings.encoder_steps(config, name):
         reads.append(Read(encoder_key(name)))
 
-    def encode(language: str) -> list[StepResult]:
-        results = embeddings.encode(workspace, name, language)
-        return [results[table] for table in names]
-
     def output(table: str) -> Output:
         folder = workspace.embeddings / table / name
         return Output(tables.embedding_key(name, table), EMBEDDED[table], folder, COLUMNS[table])
@@ -346,7 +341,7 @@ def _encoded(workspace: Workspace, name: str) -> Step:
     return Step(
         made=tuple(map(output, names)),
         version=embeddings.version(config, name)[:12],
-        make=encode,
+        make=partial(embeddings.encode, workspace, name),
         reads=tuple(reads),
         partitions=config.languages,
         stored=lambda language: [path for table in names for path in _embedded(workspace, table, name, language)],
@@ -511,7 +506,7 @@ def _metrics(workspace: Workspace, encoder: str, method: MethodConfig) -> Step:
 
 
 def _comparisons(workspace: Workspace, encoder: str) -> Step:
-    config, path = workspace.config, workspace.comparisons(encoder)
+    config, path = workspace.config, workspace.table("evaluation", "comparisons", encoder)
 
     def compare(_: str) -> StepResult:
         from disent_core.lineage.evaluation import refresh_comparisons
@@ -536,7 +531,7 @@ def _comparisons(workspace: Workspace, encoder: str) -> Step:
 
 
 def _settings_search(workspace: Workspace, encoder: str) -> Step:
-    path = workspace.settings_search(encoder)
+    path = workspace.table("evaluation", "settings_search", encoder)
     return _step(
         tables.settings_search_key(encoder),
         f"Trials of the search of settings on `{encoder}`: what was drawn, the score on dev, and the best of each "

@@ -104,7 +104,6 @@ def _is_filled(config: Config, key: Key, tables: Sequence[RefreshResult], source
 
 
 def _with_slots(source: Path, splits: Sequence[str]) -> int:
-    """Count the utterances of some splits that have a slot."""
     rows = read_table(source, SCHEMAS["utterances"], ["split", "slot_tags"])
     tags = rows.filter(pc.is_in(rows["split"], pa.array(splits)))["slot_tags"].to_pylist()
     return sum(any(tag != OUTSIDE for tag in of) for of in tags)

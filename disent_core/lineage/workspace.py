@@ -116,14 +116,6 @@ class Workspace:
         """Return the folder of the finished shards of an unfinished step."""
         return self._file("shards", stage, *partition)
 
-    def comparisons(self, encoder: str) -> Path:
-        """Return the table of paired tests between the methods of an encoder."""
-        return self.table("evaluation", "comparisons", encoder)
-
-    def settings_search(self, encoder: str) -> Path:
-        """Return the table of trials of the settings search on an encoder."""
-        return self.table("evaluation", "settings_search", encoder)
-
     @property
     def plots(self) -> Path:
         return self.home / "plots"

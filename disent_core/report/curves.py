@@ -78,8 +78,6 @@ def _lines(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[int,
 
 
 def _thinned(lines: _Lines) -> dict[tuple[str, str], dict[int, _Points]]:
-    """Keep at most 60 evenly spaced epochs of each line, and the epoch that is kept."""
-
     def thinned(points: _Points) -> _Points:
         chosen = np.linspace(0, len(points) - 1, min(POINTS, len(points))).round().astype(int)
         return points[np.union1d(chosen, np.flatnonzero(points[:, 2])[-1:])]

@@ -205,7 +205,6 @@ def _board(group: Group, rows: Sequence[Row], by_system: Mapping[System, Standin
 
 
 def _shown(row: Row, standing: Standing | None) -> Row:
-    """Return a row of the table of all numbers as displayed."""
     return {
         **row,
         "n": f"{row['n']:,}",

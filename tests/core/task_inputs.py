@@ -94,10 +94,10 @@ def vectors(texts, seed=None, dim=16):
     return {"sentence": np.array(rows)}
 
 
-def evaluated(of_problems, embed=vectors, label=None, *, seeds=None, config=CONFIG, settings=None):
+def evaluated(of_problems, embed=vectors, label=None, *, seeds=None, config=CONFIG):
     subject = {"method": "dream", "encoder": "tiny", "trained_on": "en-de", "fingerprint": "f"}
     now = datetime(2024, 5, 1, tzinfo=UTC)
-    return evaluate(of_problems, embed, label, **subject, seeds=seeds, config=config, created_at=now, settings=settings)
+    return evaluate(of_problems, embed, label, **subject, seeds=seeds, config=config, created_at=now)
 
 
 class Late:

@@ -131,7 +131,6 @@ def _sentences(path: Path, split: str, language: str, row_errors: RowErrors) -> 
 
 
 def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
-    """Yield each sentence as its numbered lines."""
     lines: list[tuple[int, str]] = []
     for number, line in enumerate([*read_lines(path), ""], start=1):
         if line.strip() and not line.startswith("-DOCSTART-"):

@@ -103,7 +103,6 @@ def _rows(location: str, content: bytes, locale: str, language: str, numbers: "a
 
 
 def _record(line: bytes, locale: str) -> dict[str, str]:
-    """Parse one line, and check that every field exists and is text."""
     record = json_object(line.decode("utf-8"))
     if missing := [field for field in _FIELDS if field not in record]:
         raise ValueError(f"missing fields: {commas(missing)}")

@@ -33,7 +33,6 @@ def _listed(path: Path) -> list[Path]:
 
 
 def _pair_and_split(file: Path) -> tuple[str, str] | None:
-    """Parse the languages from the name of the file or of its folder."""
     name, folder = _NAME.fullmatch(file.name), _FOLDER.fullmatch(file.parent.name)
     languages = name and (name.group(2, 3) if name[2] else folder and folder.groups())
     return ("-".join(map(language_code, languages)), name[1].rstrip("0123456789")) if name and languages else None
@@ -72,7 +71,6 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
 
 
 def _rows(path: Path, split: str, row_errors: RowErrors) -> Iterator[tuple[object, ...]]:
-    """Yield id, split and row of each line."""
     header, *lines = read_lines(path)
     names = header.split("\t")
     columns = {name: index for index, name in enumerate(names)}

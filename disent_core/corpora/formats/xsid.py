@@ -84,8 +84,6 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
 
 class _Block(NamedTuple):
-    """One utterance as published."""
-
     line: int
     headers: dict[str, str]
     rows: list[list[str]]

@@ -235,7 +235,6 @@ def _chunks_of_group(width: int) -> int:
 def _nearest_of_chunks(
     queries: QueryRows, pool: Candidates, chunks: Int64[Tensor, "queries fetched"], width: int, k: int
 ) -> Nearest:
-    """Return the k nearest among the candidates of some chunks, by exact scores."""
     columns = _members(chunks, width)
     scores = torch.empty(columns.shape)
     at_once = _RESCORED_ON_GPU if pool.is_cuda else _RESCORED

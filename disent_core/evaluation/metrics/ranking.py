@@ -248,7 +248,6 @@ def _empty(queries: int, k: int) -> Neighbours:
 
 
 def _keep_best(nearest_so_far: Neighbours, block: slice, scores: np.ndarray, columns: np.ndarray) -> None:
-    """Write the best of a block of queries into the arrays of all queries."""
     import torch
 
     from disent_core.evaluation.metrics.exact_search import best

@@ -109,7 +109,6 @@ def _problems(
 
 
 def _first_rows(items: Sequence[Hashable]) -> list[int]:
-    """Return the first row of each distinct item."""
     return sorted({item: row for row, item in reversed(list(enumerate(items)))}.values())
 
 

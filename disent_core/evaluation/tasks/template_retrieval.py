@@ -109,7 +109,6 @@ def _group(
 
 
 def _templates(inputs: Inputs, language: str, ids: pa.Array) -> Int[np.ndarray, " sources"]:
-    """Return the index of each source's template; equal templates have equal indices."""
     utterances = inputs.tables["utterances", language]
     places = pc.index_in(ids, value_set=utterances["utterance_id"].combine_chunks())
     if places.null_count:

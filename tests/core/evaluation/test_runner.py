@@ -37,7 +37,7 @@ def test_a_trained_method_has_a_row_per_seed_and_their_mean():
 
 
 def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interval():
-    evaluated = run(crosslingual(ENGLISH, GERMAN), settings={"pooling": "mean"})
+    evaluated = run(crosslingual(ENGLISH, GERMAN))
     rows = evaluated.metrics.to_pylist()
     assert [row["seed"] for row in rows] == evaluated.outcomes["seed"].to_pylist() == [None, None]
     expected = wilson(round(rows[0]["value"] * 3), 3)
@@ -46,7 +46,6 @@ def test_an_untrained_method_has_the_aggregate_row_alone_with_the_wilson_interva
         "equal_text_counts": False,
         "pool_duplicates": 0,
         "pool_size": 3,
-        "pooling": "mean",
         "split": "test",
         "ties": "lowest",
     }

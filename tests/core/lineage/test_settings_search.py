@@ -79,14 +79,15 @@ def test_the_best_mean_of_translations_and_templates_is_chosen(load, tmp_path):
                     ("template_retrieval", "en"): value + 0.5, ("template_retrieval", "de"): value + 0.5}  # fmt: skip
         write_metrics(workspace, method, [metric(method, *name, number) for name, number in of_tasks.items()])
     assert all(outcome.passed for outcome in refresh_settings_search(workspace, "toy").checks)
-    rows = read_table(workspace.settings_search("toy"), SCHEMAS["settings_search"]).to_pylist()
+    path = workspace.table("evaluation", "settings_search", "toy")
+    rows = read_table(path, SCHEMAS["settings_search"]).to_pylist()
     assert [row["name"] for row in rows if row["is_chosen"]] == ["cca", "lexicon_trial_1"]  # of equal ones the first
     best = next(row for row in rows if row["name"] == "lexicon_trial_1")
     scores = {key: best[key] for key in ("translation", "template", "score")}
     assert scores == pytest.approx({"translation": 0.5, "template": 0.9, "score": 0.7})
     assert json.loads(rows[1]["settings"]) == {"epochs": 4}
     bad = pa.Table.from_pylist([row | {"is_chosen": row["name"] == "cca"} for row in rows], SCHEMAS["settings_search"])
-    write_table(workspace.settings_search("toy"), bad, SCHEMAS["settings_search"], inputs=rows[0]["fingerprint"])
+    write_table(path, bad, SCHEMAS["settings_search"], inputs=rows[0]["fingerprint"])
     outcomes = {outcome.check.name: outcome.passed for outcome in refresh_settings_search(workspace, "toy").checks}
     assert outcomes == {"rows_are_unique": True, "one_trial_of_each_method_is_chosen": False}
 
