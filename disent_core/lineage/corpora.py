@@ -20,7 +20,7 @@ from disent_core.lineage.result import Check, CheckResult, StepResult, result_of
 from disent_core.lineage.workspace import SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.storage.download import fetch
 from disent_core.storage.remote import remote_of
-from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, refresh_table, repeated_rows
+from disent_core.storage.tables import SCHEMAS, RefreshResult, fingerprint, read_table, repeated_rows
 from disent_core.text import language_part
 
 if TYPE_CHECKING:
@@ -136,9 +136,10 @@ def _refresh_corpus(workspace: Workspace, key: Key, corpus: CorpusConfig, part: 
                 break  # otherwise another file of the corpus has changed, or the old content is back
         raise CorpusError(located(path, None, "this corpus was changed while it was read", "Start the same run again"))
 
-    return refresh_table(
-        workspace.table(*key, corpus.name, part),
-        SCHEMAS[key[1]],
+    return workspace.refresh(
+        *key,
+        corpus.name,
+        part,
         inputs=fingerprint(CODE_VERSION, corpus.format, name, content, *_of_rows(corpus)),
         make=make,
     )

@@ -99,7 +99,7 @@ class EncoderWorkspace:
 
     def texts(self, table: str, corpus: str, partition: str, splits: Sequence[str]) -> pa.Table:
         names = {"utterances": ["utterance_id", "text"], "sentence_pairs": ["source", "target"]}[table]
-        rows = read_table(self.workspace.table("corpora", table, corpus, partition), SCHEMAS[table], [*names, "split"])
+        rows = self.workspace.read("corpora", table, corpus, partition, columns=[*names, "split"])
         return rows.filter(pc.is_in(rows["split"], pa.array(splits))).select(names)
 
     def files(self, encoder: str) -> EncoderFiles:
@@ -226,16 +226,14 @@ def _texts_of_pairs(workspace: Workspace, language: str) -> Iterator[tuple[np.nd
         for pair in config.sentence_pairs[corpus.name]:
             if language not in pair:
                 continue
-            path = workspace.table(*SENTENCE_PAIRS, corpus.name, "-".join(pair))
             sides = [side for side, spoken in zip(("source", "target"), pair, strict=True) if spoken == language]
             names = ["split", *(f"{side}{ending}" for side in sides for ending in ("", "_key"))]
-            table = read_table(path, SCHEMAS["sentence_pairs"], names)
+            table = workspace.read(*SENTENCE_PAIRS, corpus.name, "-".join(pair), columns=names)
             table = table if corpus.trains else table.filter(pc.not_equal(table["split"], "train"))
             for side in sides:
                 yield keys_array(table[f"{side}_key"]), table[side]
             if config.targets.code_switching.dictionaries and corpus.is_switchable:
-                path = workspace.table(*SWITCHED, corpus.name, "-".join(pair))
-                switched = read_table(path, SCHEMAS["code_switched_pairs"])
+                switched = workspace.read(*SWITCHED, corpus.name, "-".join(pair))
                 switched = switched.filter(pc.not_equal(switched["split"], "train"))
                 for side in ("switched", "original"):
                     texts = switched.filter(pc.equal(switched[f"{side}_language"], language))[side]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import product
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +28,7 @@ from disent_core.lineage.workspace import Workspace
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod
 from disent_core.shards.backend import sharded
 from disent_core.storage.results import result_exists, sole_maker
-from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table
+from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table
 from disent_core.training.data import text_features
 
 
@@ -44,17 +43,18 @@ class MeasuredMethod(StepResult):
 def refresh_metrics(workspace: Workspace, encoder: str, method: MethodConfig, training_set: str) -> MeasuredMethod:
     """Measure a method on everything that belongs to a training set (see `Scopes.of`), unless that is up to date."""
     config, names = workspace.config, evaluation_inputs.TABLES
-    paths = {name: workspace.table("evaluation", name, encoder, method.name, training_set) for name in names}
+    of = (encoder, method.name, training_set)
     inputs = evaluation_inputs.provenance(workspace, encoder, method, training_set).inputs
     measured = cache(lambda: measure(workspace, encoder, method, training_set, inputs))
-    with sole_maker(paths["metrics"].with_suffix("")):  # one lock for all three, because one measurement makes them
+    # One lock for all three, because one measurement makes them.
+    with sole_maker(workspace.table("evaluation", "metrics", *of).with_suffix("")):
         refreshed = {
-            name: refresh_table(
-                paths[name], SCHEMAS[name], inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
+            name: workspace.refresh(
+                "evaluation", name, *of, inputs=inputs, make=partial(lambda name: getattr(measured(), name), name)
             )
             for name in names
         }
-    rows = read_table(paths["metrics"], SCHEMAS["metrics"])
+    rows = workspace.read("evaluation", "metrics", *of)
     figures = {
         **headline(rows.to_pylist(), config.pair_languages[training_set]),
         "by_task": table(rows.to_pylist(), ranked_by(config)),
@@ -121,11 +121,10 @@ def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Sc
     config, all_problems = workspace.config, []
     for scope, task in product(scopes, tasks):
         if scope.has(task):
-            paths = {
-                (table, part): workspace.table(READABLE[table], table, scope.corpus, part)
+            tables = {
+                (table, part): workspace.read(READABLE[table], table, scope.corpus, part)
                 for table, part in evaluation_inputs.parts_made(config, scope.partitions([task]))
             }
-            tables = {name: read_table(path, SCHEMAS[name[0]]) for name, path in paths.items()}
             with naming_files(workspace, scope.corpus):
                 all_problems += task.problems(scope.inputs(tables), config.evaluation)
     return all_problems
@@ -144,11 +143,10 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
         for training_set in config.training_sets_of(method)
     ]
     outcomes = (workspace.table("evaluation", "outcomes", *of) for of in measured)
-    paths, tests = list(filter(result_exists, outcomes)), workspace.table("evaluation", "comparisons", encoder)
+    paths, key = list(filter(result_exists, outcomes)), ("evaluation", "comparisons", encoder)
     inputs = fingerprint(evaluation_inputs.comparisons_version(config), [content_of(path) for path in paths])
-    refreshed = refresh_table(
-        tests,
-        SCHEMAS["comparisons"],
+    refreshed = workspace.refresh(
+        *key,
         inputs=inputs,
         make=lambda: compare(
             (read_table(path, SCHEMAS["outcomes"]) for path in paths),
@@ -168,13 +166,13 @@ def refresh_comparisons(workspace: Workspace, encoder: str) -> StepResult:
         (content_of(workspace.table("evaluation", "metrics", *of)), content_of(workspace.training_curve(*of)))
         for of in measured
     ]
-    checks = [unique_rows([refreshed]), _check_probabilities(tests)]
+    probabilities = workspace.read(*key, columns=["p_value", "p_holm"])
+    checks = [unique_rows([refreshed]), _check_probabilities(probabilities)]
     result = result_of([refreshed], checks=checks)
     return replace(result, content=fingerprint(refreshed.info.content_hash, collected))
 
 
-def _check_probabilities(path: Path) -> CheckResult:
-    rows = read_table(path, SCHEMAS["comparisons"], ["p_value", "p_holm"])
+def _check_probabilities(rows: pa.Table) -> CheckResult:
     p, corrected = (rows[name].to_numpy() for name in ("p_value", "p_holm"))
     outside = int((~((p >= 0) & (p <= corrected) & (corrected <= 1))).sum())
     return evaluation_inputs.PROBABILITIES.result(outside == 0, rows=outside)

@@ -21,7 +21,7 @@ from disent_core.methods.spec import (
     settings_fingerprint,
 )
 from disent_core.storage.results import none_if_damaged
-from disent_core.storage.tables import SCHEMAS, content_fingerprint, fingerprint, read_info, read_table
+from disent_core.storage.tables import content_fingerprint, fingerprint, read_info
 from disent_core.training.needs import Need, in_training_splits
 
 TABLES: dict[Need, Key] = {Need.TEMPLATE_PAIRS: TRAINING_TEMPLATES, Need.UTTERANCES: UTTERANCES}
@@ -129,7 +129,7 @@ def training_data(workspace: Workspace, encoder: str, training_set: str) -> Step
     ]
     read = []
     for source in dict.fromkeys(sources):
-        table = in_training_splits(read_table(workspace.table(*source), SCHEMAS[source[1]]))
+        table = in_training_splits(workspace.read(*source))
         read.append((source, len(table), content_fingerprint(table)))
     encoder_fingerprint = lazy_encoder(workspace, encoder).fingerprint
     if of_mixture := ranked_by_pair(config, methods, [training_set]):

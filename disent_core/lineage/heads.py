@@ -18,7 +18,7 @@ from disent_core.lineage.result import StepResult
 from disent_core.lineage.workspace import ALIGNED, MATES, SENTENCE_PAIRS, UTTERANCES, Key, Workspace
 from disent_core.methods.spec import HeadSpec
 from disent_core.methods.trainer import TrainedLabeller, TrainedMethod, train_head, trainer
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_table
+from disent_core.storage.tables import SCHEMAS, fingerprint
 from disent_core.training.build_data import training_data
 from disent_core.training.data import TrainingData, text_features
 from disent_core.training.needs import SIDES, Need, training_fingerprint
@@ -47,7 +47,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
         report = train_head(run, head_files(workspace, run), open_data, device=device)
     except TrainingError as error:
         raise TrainingError(f"{method.name} on {encoder}, {trained_on}: {error}") from error
-    curve = read_table(head_files(workspace, run).curve, SCHEMAS["training_curve"])
+    curve = workspace.read("heads", "training_curve", encoder, method.name, trained_on)
     best = curve.filter(pc.and_(curve["is_best"], pc.equal(curve["split"], "dev"))).to_pylist()
     cut_short = _cut_short(method, curve, best)
     return TrainedHead(
@@ -74,8 +74,8 @@ def head_and_data(
 ) -> tuple[HeadSpec, Callable[[], TrainingData]]:
     """Return the head to train, and a function that opens its training data."""
     config, needs, paired = workspace.config, method.needs, not method.method.labels
-    aligned = _of_set(workspace, ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
-    mates = [_of_set(workspace, MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
+    aligned = workspace.read(*ALIGNED, trained_on) if paired else SCHEMAS["aligned_pairs"].empty_table()
+    mates = [workspace.read(*MATES, trained_on)] if Need.PARALLEL_MATES in needs else []
     tables = {need: _of_languages(workspace, method, key, trained_on) for need, key in TABLES.items() if need in needs}
     templates, utterances = tables.get(Need.TEMPLATE_PAIRS, []), tables.get(Need.UTTERANCES)
     sentences = _sentences(workspace, trained_on) if Need.UTTERANCES in needs and paired else []
@@ -137,7 +137,7 @@ def dev_embeddings(
     workspace: Workspace, run: HeadSpec, method: MethodConfig
 ) -> dict[str, Float[np.ndarray, "texts _"]]:
     """Return the embeddings of some dev texts by the head's first seed, by language and embedding: `en meaning`."""
-    aligned = _of_set(workspace, ALIGNED, run.trained_on)
+    aligned = workspace.read(*ALIGNED, run.trained_on)
     dev = aligned.filter(pc.equal(aligned["split"], "dev"))
     head = load_head(workspace, run.encoder, method, run.trained_on, "cpu")
     assert isinstance(head, TrainedMethod)  # only embedding methods are plotted
@@ -166,17 +166,13 @@ def _dev_keys(workspace: Workspace, method: MethodConfig, training_set: str, lan
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def _of_set(workspace: Workspace, key: Key, training_set: str) -> pa.Table:
-    return read_table(workspace.table(*key, training_set), SCHEMAS[key[1]])
-
-
 def _of_languages(
     workspace: Workspace, method: MethodConfig, key: Key, training_set: str, columns: Sequence[str] | None = None
 ) -> list[pa.Table]:
     """Read the tables `key` of every language of the training set, of every corpus that the method trains on."""
     config = workspace.config
     return [
-        read_table(workspace.table(*key, corpus.name, language), SCHEMAS[key[1]], columns)
+        workspace.read(*key, corpus.name, language, columns=columns)
         for language in config.languages_of(training_set)
         for corpus in config.trained_corpora(method, language)
     ]
@@ -186,7 +182,7 @@ def _sentences(workspace: Workspace, training_set: str) -> list[pa.Table]:
     """Read `sentence_pairs` of every pair of the training set, of every corpus that offers it for training."""
     config = workspace.config
     return [
-        read_table(workspace.table(*SENTENCE_PAIRS, corpus.name, name), SCHEMAS["sentence_pairs"])
+        workspace.read(*SENTENCE_PAIRS, corpus.name, name)
         for left, right in config.pair_languages[training_set]
         for corpus, name in config.training_pairs(left, right)
     ]

@@ -8,7 +8,7 @@ from disent_core.corpora.paths import read_bytes
 from disent_core.evaluation.mteb_results import read_results, result_files
 from disent_core.lineage.result import Check, StepResult, result_of
 from disent_core.lineage.workspace import MTEB_RESULTS, Workspace
-from disent_core.storage.tables import SCHEMAS, fingerprint, refresh_table, rows_table
+from disent_core.storage.tables import fingerprint, rows_table
 
 CODE_VERSION = "1"
 HAS_RESULTS = Check("folder_has_results", "The folder has numbers of the tasks that are read.", False)
@@ -38,9 +38,9 @@ def refresh_mteb_results(workspace: Workspace, source: str) -> StepResult:
     files = mteb_files(workspace, source)
     folder = workspace.config.resolve(workspace.config.mteb.results[source])
     contents = [(path.relative_to(folder).as_posix(), file_hash(path)) for path in files]
-    refreshed = refresh_table(
-        workspace.table(*MTEB_RESULTS, source),
-        SCHEMAS["mteb_results"],
+    refreshed = workspace.refresh(
+        *MTEB_RESULTS,
+        source,
         inputs=fingerprint(mteb_version(workspace.config), source, contents),
         make=lambda: rows_table((row for path in files for row in read_results(path, source)), "mteb_results"),
     )

@@ -11,8 +11,7 @@ from disent_core.config.sections import CorpusConfig
 from disent_core.lineage.result import Check, StepResult, result_of
 from disent_core.lineage.workspace import POOL, UTTERANCES, Workspace
 from disent_core.shards.backend import sharded
-from disent_core.storage import tables
-from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, fingerprint, read_table
+from disent_core.storage.tables import RefreshResult, content_of, fingerprint, read_info, read_table, write_table
 
 CODE_VERSION = "1"
 POOL_HAS_ROWS = Check("pool_is_not_empty", "The pool has negatives to draw.", False)
@@ -27,8 +26,7 @@ def refresh_pool(workspace: Workspace, language: str) -> StepResult:
     """Make `negative_pool` of a language: one file for each corpus that heads train on."""
     corpora = workspace.config.corpora_of(language, training=True)
     refreshed = [_refresh(workspace, corpus, language) for corpus in corpora]
-    paths = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
-    splits = (read_table(path, SCHEMAS["utterances"], ["split"])["split"] for path in paths)
+    splits = (workspace.read(*UTTERANCES, corpus.name, language, columns=["split"])["split"] for corpus in corpora)
     training = sum(pc.sum(pc.equal(split, "train")).as_py() or 0 for split in splits)
     rows = sum(table.info.rows for table in refreshed)
     return result_of(
@@ -43,20 +41,19 @@ def _refresh(workspace: Workspace, corpus: CorpusConfig, language: str) -> Refre
     from disent_core.negatives.nearest import BLEU_STATE_SCHEMA, READ, bleu_state, pool
 
     settings = version(workspace.config)
-    source = workspace.table(*UTTERANCES, corpus.name, language)
     scores = workspace.table("negatives", "bleu_scores", corpus.name, language)
+    source = workspace.table(*UTTERANCES, corpus.name, language)
     inputs = fingerprint(CODE_VERSION, workspace.config.negatives, content_of(source))
 
     def make() -> pa.Table:
-        utterances = read_table(source, SCHEMAS["utterances"], READ)
-        stored = tables.read_info(scores)
+        utterances = workspace.read(*UTTERANCES, corpus.name, language, columns=READ)
+        stored = read_info(scores)
         is_usable = stored is not None and stored.inputs_hash == settings
         previous = read_table(scores, BLEU_STATE_SCHEMA) if is_usable else None
         shards = workspace.shards("negatives", corpus.name, language)
         with sharded(workspace.shard_backend, shards, fingerprint(inputs, is_usable and content_of(scores))):
             state = bleu_state(utterances, workspace.config.negatives, previous)
-            tables.write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
+            write_table(scores, state, BLEU_STATE_SCHEMA, inputs=settings)
         return pool(state, workspace.config.negatives)
 
-    path = workspace.table(*POOL, corpus.name, language)
-    return tables.refresh_table(path, SCHEMAS["negative_pool"], inputs=inputs, make=make)
+    return workspace.refresh(*POOL, corpus.name, language, inputs=inputs, make=make)

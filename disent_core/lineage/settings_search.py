@@ -12,7 +12,7 @@ from disent_core.errors import TableError
 from disent_core.lineage.headline import headline
 from disent_core.lineage.result import Check, StepResult, result_of, unique_rows
 from disent_core.lineage.workspace import Workspace
-from disent_core.storage.tables import SCHEMAS, content_of, fingerprint, read_table, refresh_table, rows_table
+from disent_core.storage.tables import content_of, fingerprint, rows_table
 
 CODE_VERSION = "1"
 ONE_CHOSEN = Check("one_trial_of_each_method_is_chosen", "Each method that is searched has one chosen trial.", True)
@@ -26,21 +26,18 @@ def version(workspace: Workspace) -> str:
 def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
     """Write one row for each trial on an encoder, scored by its metrics on dev, unless that is up to date."""
     config = workspace.config
-    trials, path = config.trials_of(encoder), workspace.table("evaluation", "settings_search", encoder)
-    metrics = {
-        (method.name, training_set): workspace.table("evaluation", "metrics", encoder, method.name, training_set)
-        for method in trials
-        for training_set in config.training_sets_of(method)
-    }
-    inputs = fingerprint(version(workspace), [content_of(path) for path in metrics.values()])
+    trials = config.trials_of(encoder)
+    measured = [(encoder, method.name, name) for method in trials for name in config.training_sets_of(method)]
+    metrics = [content_of(workspace.table("evaluation", "metrics", *of)) for of in measured]
+    inputs = fingerprint(version(workspace), metrics)
 
     def scores(method: MethodConfig) -> dict[str, float]:
         of_sets = [
             headline(
-                read_table(metrics[method.name, training_set], SCHEMAS["metrics"]).to_pylist(),
-                config.pair_languages[training_set],
+                workspace.read("evaluation", "metrics", encoder, method.name, name).to_pylist(),
+                config.pair_languages[name],
             )
-            for training_set in config.training_sets_of(method)
+            for name in config.training_sets_of(method)
         ]
         return {name: fmean(figures[name] for figures in of_sets) for name in of_sets[0]}
 
@@ -49,14 +46,14 @@ def refresh_settings_search(workspace: Workspace, encoder: str) -> StepResult:
         by = config.settings_search.by
         return choose([_row(method, scores(method), by) | common for method in trials])
 
-    refreshed = refresh_table(
-        path,
-        SCHEMAS["settings_search"],
+    key = ("evaluation", "settings_search", encoder)
+    refreshed = workspace.refresh(
+        *key,
         inputs=inputs,
         make=lambda: rows_table(rows(), "settings_search"),
         key=("encoder", "method", "trial"),
     )
-    stored = read_table(path, SCHEMAS["settings_search"], ["method", "is_chosen"])
+    stored = workspace.read(*key, columns=["method", "is_chosen"])
     chosen = stored.filter(stored["is_chosen"])["method"].to_pylist()
     is_one = sorted(chosen) == sorted({method.trial_of for method in trials})
     return result_of([refreshed], checks=[unique_rows([refreshed]), ONE_CHOSEN.result(is_one, chosen=chosen)])

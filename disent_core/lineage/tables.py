@@ -17,7 +17,7 @@ from disent_core.lineage.steps import steps
 from disent_core.lineage.workspace import OF_LANGUAGES, OF_PAIRS, Workspace
 from disent_core.methods.spec import TrainingCost
 from disent_core.storage.results import none_if_damaged, result_exists
-from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table, refresh_table, rows_table
+from disent_core.storage.tables import SCHEMAS, fingerprint, read_info, read_table, rows_table
 
 DECLARED = (
     *(name for _, name in (*OF_LANGUAGES, *OF_PAIRS)), "aligned_pairs", "parallel_mates", "training_curve",
@@ -76,8 +76,7 @@ def refresh_vocabulary(workspace: Workspace) -> None:
     """Write the tables that describe configured methods, encoders and training sets, and all tasks."""
     for name, rows_of in VOCABULARY.items():
         rows = rows_of(workspace.config)
-        make = partial(rows_table, rows, name)
-        refresh_table(workspace.table("warehouse", name, "all"), SCHEMAS[name], inputs=fingerprint(rows), make=make)
+        workspace.refresh("warehouse", name, "all", inputs=fingerprint(rows), make=partial(rows_table, rows, name))
 
 
 def _methods(config: Config) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,15 +24,7 @@ from disent_core.lineage.workspace import (
     Key,
     Workspace,
 )
-from disent_core.storage.tables import (
-    SCHEMAS,
-    RefreshResult,
-    content_of,
-    fingerprint,
-    read_info,
-    read_table,
-    refresh_table,
-)
+from disent_core.storage.tables import SCHEMAS, RefreshResult, content_of, fingerprint, read_info
 from disent_core.targets.code_switching import CODE_VERSION as SWITCHING_VERSION
 from disent_core.targets.code_switching import code_switched, read_dictionary
 from disent_core.targets.masking import mask_utterances
@@ -70,41 +61,35 @@ def refresh_language(workspace: Workspace, language: str, *, key: Key) -> StepRe
     config = workspace.config
     columns = ["utterance_id"] if key == MASKED else ["source_utterance_id", "target_text"]
 
-    def make(source: Path) -> pa.Table:
-        utterances = read_table(source, SCHEMAS["utterances"])
-        if key == MASKED:
-            return mask_utterances(utterances, config.targets)
-        return template_pairs(utterances, _templates(config, key))
-
     def refresh(corpus: str) -> RefreshResult:
-        source = workspace.table(*UTTERANCES, corpus, language)
-        return refresh_table(
-            workspace.table(*key, corpus, language),
-            SCHEMAS[key[1]],
-            inputs=fingerprint(version(config, key), content_of(source)),
-            make=lambda: make(source),
-            key=("corpus", "language", *columns),
-        )
+        def make() -> pa.Table:
+            utterances = workspace.read(*UTTERANCES, corpus, language)
+            if key == MASKED:
+                return mask_utterances(utterances, config.targets)
+            return template_pairs(utterances, _templates(config, key))
 
-    corpora = config.corpora_of(language, training=key in OF_TRAINING)
-    tables = [refresh(corpus.name) for corpus in corpora]
-    sources = [workspace.table(*UTTERANCES, corpus.name, language) for corpus in corpora]
-    return result_of(tables, checks=[unique_rows(tables), _is_filled(config, key, tables, sources)])
+        inputs = fingerprint(version(config, key), content_of(workspace.table(*UTTERANCES, corpus, language)))
+        return workspace.refresh(*key, corpus, language, inputs=inputs, make=make, key=("corpus", "language", *columns))
+
+    names = [corpus.name for corpus in config.corpora_of(language, training=key in OF_TRAINING)]
+    tables = list(map(refresh, names))
+    sources = [(*UTTERANCES, name, language) for name in names]
+    return result_of(tables, checks=[unique_rows(tables), _is_filled(workspace, key, tables, sources)])
 
 
-def _is_filled(config: Config, key: Key, tables: Sequence[RefreshResult], sources: Sequence[Path]) -> CheckResult:
+def _is_filled(workspace: Workspace, key: Key, tables: Sequence[RefreshResult], sources: Sequence[Key]) -> CheckResult:
     rows = sum(table.info.rows for table in tables)
     if key == MASKED:
-        utterances = sum(info.rows for source in sources if (info := read_info(source)))
+        utterances = sum(info.rows for source in sources if (info := read_info(workspace.table(*source))))
         return ALL_MASKED.result(rows == utterances, rows=rows, utterances=utterances)
     if rows:
         return HAS_TARGETS.result(True, rows=rows)
-    with_slots = sum(_with_slots(source, _templates(config, key).splits) for source in sources)
+    splits = _templates(workspace.config, key).splits
+    with_slots = sum(_with_slots(workspace.read(*source, columns=["split", "slot_tags"]), splits) for source in sources)
     return HAS_TARGETS.result(not with_slots, rows=0, utterances_with_slots=with_slots)
 
 
-def _with_slots(source: Path, splits: Sequence[str]) -> int:
-    rows = read_table(source, SCHEMAS["utterances"], ["split", "slot_tags"])
+def _with_slots(rows: pa.Table, splits: Sequence[str]) -> int:
     tags = rows.filter(pc.is_in(rows["split"], pa.array(splits)))["slot_tags"].to_pylist()
     return sum(any(tag != OUTSIDE for tag in of) for of in tags)
 
@@ -119,19 +104,19 @@ def switching_version(config: Config) -> str:
 
 def refresh_switched(workspace: Workspace, pair: str) -> StepResult:
     """Make `code_switched_pairs` of a pair: one file per corpus, without rows if the pair has no word list."""
-    config, words, schema = workspace.config, word_list(workspace, pair), SCHEMAS["code_switched_pairs"]
+    config, words = workspace.config, word_list(workspace, pair)
 
     def refresh(corpus: str) -> RefreshResult:
-        source = workspace.table(*SENTENCE_PAIRS, corpus, pair)
-        inputs = fingerprint(switching_version(config), content_of(source), word_list_hash(workspace, pair))
-        path, key = workspace.table(*SWITCHED, corpus, pair), ("corpus", "pair", "pair_id", "switched_language")
-        return refresh_table(path, schema, inputs=inputs, make=lambda: make(source), key=key)
+        def make() -> pa.Table:
+            if words is None:
+                return SCHEMAS["code_switched_pairs"].empty_table()
+            sentences = workspace.read(*SENTENCE_PAIRS, corpus, pair)
+            return code_switched(sentences, read_dictionary(words), config.targets.code_switching)
 
-    def make(source: Path) -> pa.Table:
-        if words is None:
-            return schema.empty_table()
-        sentences = read_table(source, SCHEMAS["sentence_pairs"])
-        return code_switched(sentences, read_dictionary(words), config.targets.code_switching)
+        content = content_of(workspace.table(*SENTENCE_PAIRS, corpus, pair))
+        inputs = fingerprint(switching_version(config), content, word_list_hash(workspace, pair))
+        key = ("corpus", "pair", "pair_id", "switched_language")
+        return workspace.refresh(*SWITCHED, corpus, pair, inputs=inputs, make=make, key=key)
 
     tables = [refresh(corpus.name) for corpus in config.switchable_corpora(pair)]
     rows = sum(table.info.rows for table in tables)
@@ -154,16 +139,16 @@ def mates_version(config: Config) -> str:
 def refresh_mates(workspace: Workspace, training_set: str) -> StepResult:
     """Make `parallel_mates` of the parallel utterances of a training set."""
     sources = [
-        (f"{left}-{right}", *(workspace.table(*UTTERANCES, corpus, language) for language in (left, right)))
+        (f"{left}-{right}", (*UTTERANCES, corpus, left), (*UTTERANCES, corpus, right))
         for corpus, left, right in _sources(workspace, training_set)
     ]
 
     def parts() -> Iterator[pa.Table]:
-        settings, schema = workspace.config.targets.parallel_mates, SCHEMAS["utterances"]
         for pair, source, target in sources:
-            yield parallel_mates(pair, read_table(source, schema), read_table(target, schema), settings)
+            sides = workspace.read(*source), workspace.read(*target)
+            yield parallel_mates(pair, *sides, workspace.config.targets.parallel_mates)
 
-    contents = [(pair, content_of(source), content_of(target)) for pair, source, target in sources]
+    contents = [(pair, *(content_of(workspace.table(*side)) for side in sides)) for pair, *sides in sources]
     inputs = fingerprint(mates_version(workspace.config), contents)
     return _refresh_set(workspace, MATES, training_set, inputs, parts, ("mate_index",), HAS_MATES)
 
@@ -179,16 +164,16 @@ def refresh_aligned(workspace: Workspace, training_set: str) -> StepResult:
         for left, right in config.pair_languages[training_set]
         for corpus, name in config.training_pairs(left, right)
     ]
-    paths = [
-        *chain.from_iterable(_paths(workspace, *source) for source in sources),
-        *(workspace.table(*SENTENCE_PAIRS, corpus, name) for corpus, name, _, _ in of_sentences),
+    read = [
+        *chain.from_iterable(_read_of(*source) for source in sources),
+        *((*SENTENCE_PAIRS, corpus, name) for corpus, name, _, _ in of_sentences),
     ]
 
     def parts() -> Iterator[pa.Table]:
         yield from (_align(workspace, *source) for source in sources)
         yield from (_align_sentences(workspace, *source) for source in of_sentences)
 
-    contents = [content_of(path) for path in paths]
+    contents = [content_of(workspace.table(*of)) for of in read]
     inputs = fingerprint(CODE_VERSION, sources, contents, *([of_sentences] if of_sentences else ()))
     return _refresh_set(workspace, ALIGNED, training_set, inputs, parts, (), HAS_ALIGNED)
 
@@ -203,10 +188,9 @@ def _refresh_set(
     filled: Check,
 ) -> StepResult:
     """Make a training set's table from its parts (possibly none), unless it is up to date."""
-    schema = SCHEMAS[key[1]]
-    path = workspace.table(*key, training_set)
-    make = lambda: pa.concat_tables([schema.empty_table(), *parts()])  # noqa: E731
-    table = refresh_table(path, schema, inputs=inputs, make=make, key=("corpus", "pair", "utterance_id", *within))
+    make = lambda: pa.concat_tables([SCHEMAS[key[1]].empty_table(), *parts()])  # noqa: E731
+    rows = ("corpus", "pair", "utterance_id", *within)
+    table = workspace.refresh(*key, training_set, inputs=inputs, make=make, key=rows)
     is_filled = table.info.rows > 0 or not workspace.config.is_of_pairs(training_set)
     return result_of([table], checks=[unique_rows([table]), filled.result(is_filled, rows=table.info.rows)])
 
@@ -218,14 +202,14 @@ def _sources(workspace: Workspace, training_set: str) -> Iterator[tuple[str, str
             yield corpus.name, left, right
 
 
-def _paths(workspace: Workspace, corpus: str, left: str, right: str) -> list[Path]:
-    return [workspace.table(*key, corpus, language) for language in (left, right) for key in (UTTERANCES, MASKED, POOL)]
+def _read_of(corpus: str, left: str, right: str) -> list[Key]:
+    return [(*key, corpus, language) for language in (left, right) for key in (UTTERANCES, MASKED, POOL)]
 
 
 def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table:
     from disent_core.targets.aligned_pairs import LanguageTables, aligned_pairs
 
-    tables = [read_table(path, SCHEMAS[path.parent.parent.name]) for path in _paths(workspace, corpus, left, right)]
+    tables = [workspace.read(*of) for of in _read_of(corpus, left, right)]
     format_name = next(settings.format for settings in workspace.config.corpora if settings.name == corpus)
     is_partial = reader(format_name).PARALLEL == "some"
     source, target = LanguageTables(*tables[:3]), LanguageTables(*tables[3:])
@@ -236,5 +220,5 @@ def _align(workspace: Workspace, corpus: str, left: str, right: str) -> pa.Table
 def _align_sentences(workspace: Workspace, corpus: str, name: str, left: str, right: str) -> pa.Table:
     from disent_core.targets.aligned_pairs import aligned_sentences
 
-    table = read_table(workspace.table(*SENTENCE_PAIRS, corpus, name), SCHEMAS["sentence_pairs"])
+    table = workspace.read(*SENTENCE_PAIRS, corpus, name)
     return aligned_sentences(table, (left, right), is_turned=name != f"{left}-{right}")

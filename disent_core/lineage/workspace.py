@@ -4,15 +4,19 @@ The last part of the key of an asset says what the asset is, because the graph o
 their folders and SQL use other names, without the encoder and the kind of asset.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from disent_core.config.model import Config
 from disent_core.embeddings.store import STATES, VECTORS
 from disent_core.shards.backend import INLINE, ShardBackend
 from disent_core.storage.download import file_name
 from disent_core.storage.names import safe_part
-from disent_core.storage.tables import table_path
+from disent_core.storage.tables import SCHEMAS, RefreshResult, read_table, refresh_table, table_path
 
 Key = tuple[str, ...]
 """Stage and name of a table; also the key of its asset."""
@@ -87,6 +91,14 @@ class Workspace:
 
     def table(self, stage: str, table: str, *partition: str) -> Path:
         return table_path(self.home, stage, table, *partition)
+
+    def read(self, stage: str, table: str, *partition: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of a partition, or some of their columns."""
+        return read_table(self.table(stage, table, *partition), SCHEMAS[table], columns)
+
+    def refresh(self, stage: str, table: str, *partition: str, **details: Any) -> RefreshResult:
+        """Make a partition unless it is up to date; `details` are the other arguments of `refresh_table`."""
+        return refresh_table(self.table(stage, table, *partition), SCHEMAS[table], **details)
 
     @property
     def tables(self) -> Path:
