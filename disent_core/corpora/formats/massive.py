@@ -9,7 +9,6 @@ unpacked bytes are bounded by the size of the archive, so that a small one can't
 
 import errno
 import hashlib
-from array import array
 from collections.abc import Iterator
 from difflib import get_close_matches
 from io import BytesIO
@@ -53,12 +52,11 @@ language_of = language_part
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:
     """Read one locale in the schema `utterances`, in the order of the file."""
     location, content = _read_locale(path, locale)
-    numbers = array("q")
-    rows = _rows(location, content, locale, language, numbers)
-    table = utterances_table(rows, corpus, language)
+    table = utterances_table(_rows(location, content, locale, language), corpus, language)
     if not len(table):
         raise CorpusError(located(location, None, "this file has no utterances", "Download the archive again"))
     if repeated := first_repeated(table["utterance_id"]):
+        numbers = [number for number, line in enumerate(BytesIO(content), start=1) if line.strip()]
         first, again = (numbers[row] for row in repeated)
         problem = f"id {quoted(table['utterance_id'][repeated[1]].as_py())} is already on line {first}"
         raise CorpusError(located(location, again, problem, _REMEDY))
@@ -87,19 +85,16 @@ def _read_locale(path: Path, locale: str) -> tuple[str, bytes]:
     return read_data_file(path, f"{locale}.jsonl")
 
 
-def _rows(location: str, content: bytes, locale: str, language: str, numbers: "array[int]") -> Iterator[dict[str, Any]]:
-    """Yield the rows, and append the line number of each to `numbers`."""
+def _rows(location: str, content: bytes, locale: str, language: str) -> Iterator[dict[str, Any]]:
     for number, ended in enumerate(BytesIO(content), start=1):
         line = ended.removesuffix(b"\n")
         if not line.strip():
             continue
         try:
             check_line(line)
-            row = _row(_record(line, locale), language)
+            yield _row(_record(line, locale), language)
         except ValueError as error:  # broken UTF-8 and broken JSON are ValueErrors too
             raise CorpusError(located(location, number, str(error), _REMEDY)) from error
-        numbers.append(number)
-        yield row
 
 
 def _record(line: bytes, locale: str) -> dict[str, str]:

@@ -28,21 +28,18 @@ class Sides(NamedTuple):
     target: Path
 
 
-SidesOfStem = Callable[[str, Mapping[str, Path]], Mapping[tuple[str, str], Sides]]
-"""Maps a stem and its files by suffix to the pairs of languages that they form."""
-
-
 @dataclass(frozen=True)
 class AlignedFiles:
     """The reader of a format with two aligned files per pair.
 
-    `sides_of_stem` defines how the files are named; `examples` of such names are for messages.
+    `sides_of_stem` defines how the files are named, by a stem and its files by suffix -> the pairs of languages that
+    they form; `examples` of such names are for messages.
     """
 
     KIND: Kind
     TRAINS: bool
     SHARES: Shares | None
-    sides_of_stem: SidesOfStem
+    sides_of_stem: Callable[[str, Mapping[str, Path]], Mapping[tuple[str, str], Sides]]
     examples: str
 
     def pairs(self, path: Path) -> list[str]:

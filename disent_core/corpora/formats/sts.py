@@ -48,10 +48,6 @@ class _Files(NamedTuple):
     unread: list[Path]
     """Further files of this pair that are not tracks of their own."""
 
-    @property
-    def paths(self) -> list[Path]:
-        return [path for part in self.parts for path in (part.sentences, part.gold) if path]
-
 
 _ARCHIVES = ("STS2017.eval.v1.1", "STS2017.gs")
 _BOTH = f"Unpack both archives of the task into one folder, {' and '.join(_ARCHIVES)}, and set the path to it"
@@ -96,7 +92,7 @@ def read_pairs(path: Path, pair: str, *, corpus: str) -> pa.Table:
 
 def content_hash(path: Path, pair: str) -> str:
     """Return the SHA-256, 64 hex digits, of this pair's sentences and similarities."""
-    return files_hash(_files_of(path, pair).paths)
+    return files_hash(file for part in _files_of(path, pair).parts for file in (part.sentences, part.gold) if file)
 
 
 # --- files ------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,30 +98,26 @@ def _utterances(
     path: Path, reference_path: Path | None, split: str, language: str, row_errors: RowErrors
 ) -> Iterator[dict[str, Any]]:
     repair = partial(row_errors.repair, path)
-    blocks = ((block.line, block) for block in _numbered(path))
+    blocks = ((block.line, block) for block in _blocks(path))
     parsed = list(row_errors.parsed(path, blocks, lambda block: _utterance(block, split, language, repair)))
     reference = _Reference.of(reference_path)
     ids = _ids([block for _, block, _ in parsed], reference, repair)
-    for ((_, line), _, row), name in zip(parsed, ids, strict=True):
+    rows = []
+    for (location, _, row), name in zip(parsed, ids, strict=True):
         if reference.intents.get(name, row["intent"]) != row["intent"]:
-            repair(line, "the intent differs from that of the row that it translates")
-    rows = [(location, name, row) for (location, _, row), name in zip(parsed, ids, strict=True)]
+            repair(location[1], "the intent differs from that of the row that it translates")
+        rows.append((location, name, row))
     for name, row in row_errors.distinct(rows, path):
         yield row | {"utterance_id": f"{split}-{name}"}
 
 
-def _numbered(path: Path) -> Iterator[_Block]:
-    """Yield the blocks, each with an id: its position if none is published."""
-    for position, block in enumerate(_blocks(path), start=1):
-        block.headers.setdefault("id", str(position))
-        yield block
-
-
 def _blocks(path: Path) -> Iterator[_Block]:
-    block = _Block(1, {}, [])
+    """Yield the blocks, each with an id: its position if none is published."""
+    block, position = _Block(1, {}, []), count(1)
     for number, line in enumerate([*read_lines(path), ""], start=1):
         if not line.strip():
             if block.headers or block.rows:
+                block.headers.setdefault("id", str(next(position)))
                 yield block
             block = _Block(number + 1, {}, [])
         elif header := _HEADER.match(line):
@@ -147,7 +144,7 @@ class _Reference(NamedTuple):
     @classmethod
     def of(cls, path: Path | None) -> "_Reference":
         reference = cls({}, {})
-        for block in _numbered(path) if path else ():
+        for block in _blocks(path) if path else ():
             english, name = _english(block, "text-en", "text"), block.headers["id"]
             if english and name not in reference.intents:
                 reference.ids.setdefault(english, []).append(name)

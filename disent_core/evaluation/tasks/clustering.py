@@ -8,6 +8,7 @@ which a meaning embedding should not separate. The interval resamples the silhou
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
@@ -16,6 +17,7 @@ from disent_core.evaluation.contract import EvaluationConfig, Inputs, Problem, T
 from disent_core.evaluation.measurement import Measurement, measured
 from disent_core.evaluation.metrics.ranking import check_finite, unit_rows
 from disent_core.evaluation.tasks.parallel import split_utterances, utterance_texts
+from disent_core.exact import blocks
 
 NAME = "clustering"
 _BLOCK = 1024  # rows and columns of the distance block in memory: 8 MB
@@ -63,18 +65,16 @@ def euclidean_sums(rows: Float[np.ndarray, "n dim"], codes: Int[np.ndarray, " n"
     centred = rows - rows.mean(axis=0, dtype=float)  # smaller squares lose fewer digits in the difference below
     squares, members = np.einsum("nd,nd->n", centred, centred), np.eye(codes.max() + 1)[codes]
     sums = np.zeros(members.shape)
-    starts = range(0, len(rows), _BLOCK)
-    for rows_block in (slice(start, start + _BLOCK) for start in starts):
-        for columns_block in (slice(start, start + _BLOCK) for start in starts if start >= rows_block.start):
-            # |x - y|^2 = |x|^2 + |y|^2 - 2 xy
-            products = centred[rows_block] @ centred[columns_block].T
-            squared = squares[rows_block, None] + squares[columns_block] - 2 * products
-            if rows_block == columns_block:
-                np.fill_diagonal(squared, 0)
-            distances = np.sqrt(np.maximum(squared, 0))
-            sums[rows_block] += distances @ members[columns_block]
-            if rows_block != columns_block:
-                sums[columns_block] += distances.T @ members[rows_block]
+    for rows_block, columns_block in combinations_with_replacement(blocks(len(rows), _BLOCK), 2):
+        # |x - y|^2 = |x|^2 + |y|^2 - 2 xy
+        products = centred[rows_block] @ centred[columns_block].T
+        squared = squares[rows_block, None] + squares[columns_block] - 2 * products
+        if rows_block == columns_block:
+            np.fill_diagonal(squared, 0)
+        distances = np.sqrt(np.maximum(squared, 0))
+        sums[rows_block] += distances @ members[columns_block]
+        if rows_block != columns_block:
+            sums[columns_block] += distances.T @ members[rows_block]
     return sums
 
 
