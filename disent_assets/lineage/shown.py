@@ -103,10 +103,8 @@ def show_metrics(
     path = partial(workspace.plot, encoder, method.name, training_set)
     panels = cache(lambda: by_embedding([row for row in rows if row["seed"] is None], rows, tasks))
     drawings = {
-        path(name="scores"): lambda: bars(panels(), columns=2, most=MOST_PANELS),
-        path(name="seed_spread"): lambda: spread(
-            panels(), "seed minus mean, in units of the metric", columns=2, most=MOST_PANELS
-        ),
+        path(name="scores"): lambda: bars(panels(), most=MOST_PANELS),
+        path(name="seed_spread"): lambda: spread(panels(), most=MOST_PANELS),
     }
     line = result_line(rows, workspace.config.pair_languages[training_set])
     return {

@@ -15,7 +15,6 @@ from disent_core.storage.names import safe_part
 
 
 def check_names(config: Config, toml: TomlErrors) -> None:
-    """Check every reference from one section to another."""
     names = [corpus.name for corpus in config.corpora]
     for index, name in enumerate(names):
         if name in names[:index]:

@@ -158,7 +158,6 @@ class Config:
         return () if named is None else tuple(split_pair(pair, self.languages) for pair in named.evaluate)
 
     def is_mixture(self, training_set: str) -> bool:
-        """Return whether a training set has several pairs."""
         return len(self.pair_languages[training_set]) > 1
 
     def meaning_of(self, training_sets: Iterable[str]) -> dict[str, tuple[tuple[str, str], ...]]:
@@ -215,7 +214,6 @@ class Config:
         return tuple(method for method in self.methods_of(encoder) if method.trial_of)
 
     def training_sets_of(self, method: MethodConfig) -> tuple[str, ...]:
-        """Return the training sets that the method is trained and measured on."""
         return method.pairs or self.experiment.pairs
 
     def seeds_of(self, method: MethodConfig) -> tuple[int, ...]:

@@ -279,7 +279,6 @@ _KEYS: Mapping[str, Any] = {
 
 
 def schema_text() -> str:
-    """Return the content of `disent.schema.json`."""
     return _written(json_schema(), "") + "\n"
 
 

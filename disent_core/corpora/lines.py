@@ -126,7 +126,6 @@ def parallel_lines(
 
 
 def reject_unequal(left: Path, right: Path, left_count: int, right_count: int) -> None:
-    """Check that two files have the same number of lines."""
     if left_count != right_count:
         longer, surplus = (left, right_count + 1) if left_count > right_count else (right, left_count + 1)
         problem = f"{left.name} has {left_count:,} lines and {right.name} has {right_count:,}; this line has no partner"

@@ -143,7 +143,6 @@ class SplitFiles:
 
 
 def two_files(path: Path, file: Path, first: Path) -> CorpusError:
-    """Return the error that two files have the same language and split."""
     problem = f"{file.relative_to(path)} and {first.relative_to(path)} are of the same language and split"
     return CorpusError(located(path, None, problem, "Keep one of them, or set the path to the folder of one version"))
 

@@ -42,7 +42,6 @@ SPLITS_APART = Check("no_sentence_is_in_two_splits", "No training sentence is al
 
 
 def remote_corpora(config: Config) -> list[CorpusConfig]:
-    """Return the corpora given by URL in the configuration."""
     return [corpus for corpus in config.corpora if corpus.url]
 
 

@@ -105,7 +105,6 @@ class Scope:
         return list(dict.fromkeys(parts))
 
     def inputs(self, tables: Mapping[tuple[str, str], pa.Table]) -> Inputs:
-        """Return the inputs of a task on the scope."""
         return Inputs(
             corpus=self.corpus,
             languages=self.languages,

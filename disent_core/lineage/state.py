@@ -79,7 +79,6 @@ def read_published(workspace: Workspace) -> dict[str, str]:
 
 
 def write_published(workspace: Workspace, contents: Mapping[str, str]) -> None:
-    """Record the content of the published files."""
     if contents != read_published(workspace):
         _write(workspace.record(PUBLISHED), contents)
 

@@ -43,7 +43,6 @@ EMBEDDINGS = {VECTORS: "vectors", STATES: "states"}
 
 
 def embedding_key(encoder: str, table: str) -> Key:
-    """Return the key of the vectors or token states of an encoder."""
     return ("embeddings", encoder, f"{encoder}_{EMBEDDINGS[table]}")
 
 
@@ -70,7 +69,6 @@ def export_key(encoder: str, method: str) -> Key:
 
 
 def comparisons_key(encoder: str) -> Key:
-    """Return the key of the paired tests between the methods of an encoder."""
     return ("evaluation", encoder, f"{encoder}_comparisons")
 
 
@@ -114,11 +112,9 @@ class Workspace:
         return self._file("heads", encoder, method, f"{trained_on}.safetensors")
 
     def export(self, encoder: str, method: str, trained_on: str) -> Path:
-        """Return the folder of an exported head."""
         return self._file("exports", encoder, method, trained_on)
 
     def training_curve(self, encoder: str, method: str, trained_on: str) -> Path:
-        """Return the table of the losses of a head by epoch."""
         return self.table("heads", "training_curve", encoder, method, trained_on)
 
     def checkpoint(self, encoder: str, method: str, trained_on: str) -> Path:

@@ -216,7 +216,6 @@ def _shown(row: Row, standing: Standing | None) -> Row:
 
 
 def interval(row: Row) -> str:
-    """Format the interval of the row; empty if it has none."""
     low, high = row["ci_low"], row["ci_high"]
     return "" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
 

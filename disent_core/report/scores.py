@@ -72,7 +72,6 @@ Panels = Mapping[str, Sequence[Item]]  # items by the title of their panel
 
 
 def unit(metric: str) -> str:
-    """Return the axis label of the metric."""
     return UNITS.get(metric, metric.replace("_", " "))
 
 
@@ -176,25 +175,26 @@ def _item(label: str, mark: Mark, row: Row, seeds: Mapping[tuple[str, ...], list
 # --- drawing ----------------------------------------------------------------------------------------------
 
 
-def bars(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
+def bars(panels: Panels, x: str = "", *, most: int = PANELS) -> "Figure | None":
     """Draw horizontal bars with their 95 % intervals; None if there is nothing to draw."""
-    return _draw(panels, x, most, columns, _bar_panel)
+    return _draw(panels, x, most, _bar_panel)
 
 
 def leaderboard(rows: Sequence[Row], methods: Iterable[str]) -> "Figure | None":
     """Draw bars of the methods on the first six languages or directions of one group."""
     panels = by_method(rows, [], style.method_marks(methods))
-    return bars(panels, axis(rows), most=6, columns=2) if panels else None
+    return bars(panels, axis(rows), most=6) if panels else None
 
 
-def spread(panels: Panels, x: str = "", *, most: int = PANELS, columns: int = 3) -> "Figure | None":
+def spread(panels: Panels, *, most: int = PANELS) -> "Figure | None":
     """Draw how far each seed lies from the mean of its method, with the interval of that mean; None without seeds."""
     seeded = {title: [item for item in items if len(item.seeds) > 1] for title, items in panels.items()}
-    return _draw({title: items for title, items in seeded.items() if items}, x, most, columns, _spread_panel)
+    seeded = {title: items for title, items in seeded.items() if items}
+    return _draw(seeded, "seed minus mean, in units of the metric", most, _spread_panel)
 
 
 def _draw(
-    panels: Panels, x: str, most: int, columns: int, draw: "Callable[[Axes, Sequence[Item]], None]"
+    panels: Panels, x: str, most: int, draw: "Callable[[Axes, Sequence[Item]], None]", columns: int = 2
 ) -> "Figure | None":
     shown = {title: list(items)[:ITEMS] for title, items in list(panels.items())[:most]}
     if not shown:
@@ -261,7 +261,7 @@ def changes(rows: Iterable[Row], most: int = PANELS) -> "Figure | None":
         ]
         for title, of in groupby(sorted(rows, key=problem), key=problem)
     }  # fmt: skip
-    return _draw(panels, "after minus before (blue: better, orange: worse)", most, 1, _change_panel)
+    return _draw(panels, "after minus before (blue: better, orange: worse)", most, _change_panel, 1)
 
 
 def _change_panel(axes: "Axes", items: Sequence[Item]) -> None:

@@ -109,13 +109,11 @@ def decorate(axes: "Axes", title: str, *, grid: str = "y", size: float = 9.5) ->
 
 
 def label_axes(axes: "Axes", x: str = "", y: str = "") -> None:
-    """Label the axes with quantity and unit."""
     axes.set_xlabel(plain(x), color=GREY, fontsize=8.5)
     axes.set_ylabel(plain(y), color=GREY, fontsize=8.5)
 
 
 def legend(axes: "Axes", columns: int = 1) -> None:
-    """Add a legend without a frame."""
     axes.legend(fontsize=8, frameon=False, labelcolor=INK, ncols=columns, handletextpad=0.4)
 
 

@@ -64,7 +64,6 @@ def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> p
 
 
 def locales(path: Path) -> list[str]:
-    """Return the locales in the archive or folder."""
     files = data_files(path)
     present = [name for name in LOCALES if f"{name}.jsonl" in files]
     if not present:

@@ -63,7 +63,6 @@ class AlignedFiles:
         return row_errors.noted(sentence_pairs_table(corpus, pair, **columns))
 
     def content_hash(self, path: Path, pair: str) -> str:
-        """Return the SHA-256, 64 hex digits, of the two files of this pair."""
         return files_hash(_sides_of(path, pair, self))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +48,7 @@ class RetrievalProblem(Problem):
 
     takes_late_interaction: ClassVar[bool] = True
 
-    metric: Literal["accuracy_at_1", "map"]
+    metric: Literal["accuracy_at_1", "map"] = "accuracy_at_1"
     query_ids: pa.Array
     candidate_ids: pa.Array
     gold: Int[np.ndarray, "queries golds"]
@@ -113,19 +113,16 @@ def retrieval_problem(
     pool: Pool,
     config: EvaluationConfig,
     *,
-    task: str,
-    dataset: str,
-    evaluated_on: str,
-    metric: Literal["accuracy_at_1", "map"] = "accuracy_at_1",
     settings: Mapping[str, Setting] | None = None,
     hubness: Hubness = "none",
     bank: Texts | None = None,
     search: SearchBackend = "exact",
+    **details: Any,
 ) -> RetrievalProblem:
     """Return the problem with the configuration's rules for ties and equal texts.
 
     `hubness` corrects for hubs, from the texts of the `bank` or, without one, from the queries; `search` finds the
-    nearest candidates.
+    nearest candidates; `details` are the other fields of `RetrievalProblem`.
     """
     sizes = {"queries": len(queries), "query ids": len(query_ids), "gold": len(pool.gold)}
     if len(set(sizes.values())) > 1 or len(pool.texts) != len(pool.ids):
@@ -134,9 +131,6 @@ def retrieval_problem(
     if config.equal_text_counts and duplicates:
         pool = one_per_text(pool)
     return RetrievalProblem(
-        task=task,
-        dataset=dataset,
-        evaluated_on=evaluated_on,
         texts={"query": queries, "pool": pool.texts, **({} if bank is None else {"bank": bank})},
         settings={
             "split": config.split,
@@ -148,7 +142,6 @@ def retrieval_problem(
             **({} if search == "exact" else {"search": search, "search_recall_at_10": f"at least {RECALL}"}),
             **(settings or {}),
         },
-        metric=metric,
         query_ids=query_ids,
         candidate_ids=pool.ids,
         gold=pool.gold,
@@ -157,4 +150,5 @@ def retrieval_problem(
         top_k=config.top_k,
         hubness=hubness,
         search=search,
+        **details,
     )

@@ -150,7 +150,7 @@ def seeds(rows):
 def test_pictures_of_26_methods_and_of_a_method_with_every_task_are_small():
     rows, marks = board(), method_marks(METHODS)
     panels = scores.by_method(rows, seeds(rows), marks)
-    drawn = [scores.leaderboard(rows, METHODS), scores.spread(panels, "x", most=6), scores.leakage(rows, marks, most=4)]
+    drawn = [scores.leaderboard(rows, METHODS), scores.spread(panels, most=6), scores.leakage(rows, marks, most=4)]
     assert max(len(png(figure)) for figure in drawn) <= MOST_BYTES
     rows = [
         row(task=f"task_{task}", evaluated_on=direction, embedding=embedding)
