@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 
 from disent_core.config.model import Config, MethodConfig
-from disent_core.config.sections import CorpusConfig
 from disent_core.config.toml_lines import TomlErrors
 from disent_core.corpora.languages import split_pair
 from disent_core.errors import quoted
@@ -48,8 +47,9 @@ def check_paths(config: Config) -> None:
     def fail(key_path: tuple[str | int, ...], problem: str) -> None:
         TomlErrors(config.path, config.path.read_text(encoding="utf-8")).fail(key_path, problem)
 
+    absent = absent_corpora(config)
     for index, corpus in enumerate(config.corpora):
-        if path := _absent(config, corpus):
+        if path := absent.get(corpus.name):
             remedy = "put the corpus there, or set path (docs/corpora.md says where to get corpora)"
             fail(("corpora", index, "path"), f"no file or folder at {path}; {remedy}")
     lists = config.targets.code_switching.dictionaries
@@ -60,15 +60,8 @@ def check_paths(config: Config) -> None:
 
 def absent_corpora(config: Config) -> dict[str, Path]:
     """Return name -> path of every corpus without a download that is not at its path."""
-    return {corpus.name: path for corpus in config.corpora if (path := _absent(config, corpus))}
-
-
-def _absent(config: Config, corpus: CorpusConfig) -> Path | None:
-    """Return the path of a corpus if nothing is there and nothing is downloaded to it."""
-    if corpus.path is None or corpus.url is not None:
-        return None
-    path = config.resolve(corpus.path)
-    return None if path.exists() else path
+    paths = {corpus.name: config.resolve(corpus.path) for corpus in config.corpora if corpus.path and not corpus.url}
+    return {name: path for name, path in paths.items() if not path.exists()}
 
 
 def _check_needs(config: Config, toml: TomlErrors) -> None:

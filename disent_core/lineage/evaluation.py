@@ -123,7 +123,8 @@ def problems_of(workspace: Workspace, tasks: Sequence[Task], scopes: Iterable[Sc
         if scope.has(task):
             tables = {
                 (table, part): workspace.read(READABLE[table], table, scope.corpus, part)
-                for table, part in evaluation_inputs.parts_made(config, scope.partitions([task]))
+                for table, part in scope.partitions([task])
+                if evaluation_inputs.is_made(config, table)
             }
             with naming_files(workspace, scope.corpus):
                 all_problems += task.problems(scope.inputs(tables), config.evaluation)

@@ -205,10 +205,9 @@ class Scopes:
         return dict(scopes)
 
 
-def parts_made(config: Config, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep only tables that the configuration makes: without word lists nothing is code-switched."""
-    has_words = config.targets.code_switching.dictionaries is not None
-    return [part for part in parts if has_words or part[0] != "code_switched_pairs"]
+def is_made(config: Config, table: str) -> bool:
+    """Return whether the configuration makes a table: without word lists nothing is code-switched."""
+    return table != "code_switched_pairs" or config.targets.code_switching.dictionaries is not None
 
 
 def _sources(workspace: Workspace, method: MethodConfig, training_set: str) -> list[tuple[str, ...]]:
@@ -216,7 +215,8 @@ def _sources(workspace: Workspace, method: MethodConfig, training_set: str) -> l
     files = (
         (READABLE[table], table, scope.corpus, part)
         for scope in Scopes(config).of(method, training_set)
-        for table, part in parts_made(config, scope.partitions(tasks_of(config)))
+        for table, part in scope.partitions(tasks_of(config))
+        if is_made(config, table)
     )
     return list(dict.fromkeys(files))
 

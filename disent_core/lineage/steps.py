@@ -237,7 +237,7 @@ def _of_named_sets(version: str, config: Config) -> str:
 
 
 def _has_switched(config: Config) -> bool:
-    return bool(config.pair_names) and config.targets.code_switching.dictionaries is not None
+    return bool(config.pair_names) and evaluation.is_made(config, SWITCHED[1])
 
 
 def _table(
@@ -454,8 +454,8 @@ def _evaluation_sets(workspace: Workspace, encoder: str) -> Step:
     config, methods = workspace.config, workspace.config.methods_of(encoder)
     mappings = partitions.evaluated(config, methods, evaluation.tasks_of(config))
     of_embeddings = mappings.pop("languages", None)
-    names = [name for name, _ in evaluation.parts_made(config, [(name, "") for name in mappings])]
-    reads = [Read((READABLE[name], name), mappings[name]) for name in names]
+    made = (name for name in mappings if evaluation.is_made(config, name))
+    reads = [Read((READABLE[name], name), mappings[name]) for name in made]
     if of_embeddings is not None:
         reads += [Read(key, of_embeddings) for key in embedding_keys(config, encoder)]
     return _step(

@@ -100,12 +100,7 @@ def _group(
     if counts.max() > targets:
         name = ids[int(np.argmax(counts[source] > targets))]
         raise TableError(f"{where}: source utterance {name} of template_pairs repeats a target index")
-    order = np.argsort(source, kind="stable")
-    # Place of each row within its source: 0, 1, ... in the order of rows.
-    place = np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
-    gold = np.full((len(counts), targets), -1)
-    gold[source[order], place] = order
-    return source, gold
+    return source, _of_equal(np.arange(len(counts)), source, targets)
 
 
 def _templates(inputs: Inputs, language: str, ids: pa.Array) -> Int[np.ndarray, " sources"]:
@@ -124,9 +119,9 @@ def _templates(inputs: Inputs, language: str, ids: pa.Array) -> Int[np.ndarray, 
 
 
 def _of_equal(
-    queries: Int[np.ndarray, " queries"], candidates: Int[np.ndarray, " candidates"]
+    queries: Int[np.ndarray, " queries"], candidates: Int[np.ndarray, " candidates"], width: int = 0
 ) -> Int[np.ndarray, "queries golds"]:
-    """Return for each query the candidates with the same number, padded with -1.
+    """Return for each query the candidates with the same number, padded with -1 to at least `width`.
 
     >>> _of_equal(np.array([1, 0]), np.array([0, 1, 1])).tolist()
     [[1, 2], [0, -1]]
@@ -134,7 +129,7 @@ def _of_equal(
     order = np.argsort(candidates, kind="stable")
     starts = np.searchsorted(candidates[order], queries)
     counts = np.searchsorted(candidates[order], queries, side="right") - starts
-    places = np.arange(counts.max())
+    places = np.arange(max(width, counts.max()))
     return np.where(places < counts[:, None], order[np.minimum(starts[:, None] + places, len(order) - 1)], -1)
 
 
