@@ -31,7 +31,7 @@ TASKS: Mapping[str, str] = {
     "template_retrieval": "disent_core.evaluation.tasks.template_retrieval",
     "multi_target_template_retrieval": "disent_core.evaluation.tasks.template_retrieval:MULTI_TARGET",
     "same_template_retrieval": "disent_core.evaluation.tasks.template_retrieval:SAME_TEMPLATE",
-    "intent_knn": "disent_core.evaluation.tasks.intent_knn",
+    "intent_knn": "disent_core.evaluation.tasks.probes:INTENT_KNN",
     "slot_labelling": "disent_core.evaluation.tasks.slot_labelling",
     "tatoeba_retrieval": "disent_core.evaluation.tasks.translation_retrieval:TATOEBA",
     "heldout_retrieval": "disent_core.evaluation.tasks.translation_retrieval:HELDOUT",

@@ -13,9 +13,9 @@ from task_inputs import Late
 
 from disent_core.errors import DisentError
 from disent_core.evaluation.metrics import exact_search, ranking
-from disent_core.evaluation.metrics.hubness import TEMPERATURE, bias
 from disent_core.evaluation.metrics.ranking import average_precision, gold_ranks, nearest, unit_rows
 from disent_core.evaluation.metrics.shared import RECENT, _alive, _results, recent, share, shared
+from disent_core.evaluation.tasks.retrieval_problem import TEMPERATURE, bias
 from disent_core.exact import on_grid
 
 QUERIES, POOL, DIM = 7, 12, 5
