@@ -76,9 +76,7 @@ class Run:
 
         return [
             HeadName(method.name, encoder, pair)
-            for encoder in self.config.encoders
-            for method in self.config.methods_of(encoder)
-            for pair in self.config.training_sets_of(method)
+            for encoder, method, pair in self.config.measured()
             if not method.method.is_trained or result_exists(self._workspace.head(encoder, method.name, pair))
         ]
 

@@ -13,7 +13,6 @@ from disent.query import query
 from disent_assets.lineage.shown import draw_tsne
 from disent_assets.settings.environment import SQL
 from disent_assets.warehouse.sql_files import require_same_sql
-from disent_core.config.model import MethodConfig
 from disent_core.lineage.evaluation_inputs import task_names
 from disent_core.lineage.workspace import Workspace
 from disent_core.report import TITLE
@@ -48,7 +47,7 @@ def write_report(workspace: Workspace, output: Path, title: str = TITLE, *, t_sn
     With `t_sne`, draw the missing t-SNE clouds of heads first.
     """
     require_same_sql(workspace.warehouse, SQL)
-    for head in tqdm([*_heads(workspace)], desc="t-SNE", unit=" heads") if t_sne else ():
+    for head in tqdm([*workspace.config.measured()], desc="t-SNE", unit=" heads") if t_sne else ():
         draw_tsne(workspace, *head)
     page = document(
         RunReport(
@@ -92,16 +91,8 @@ def _facts(workspace: Workspace) -> list[tuple[str, str]]:
     ]
 
 
-def _heads(workspace: Workspace) -> Iterator[tuple[str, MethodConfig, str]]:
-    config = workspace.config
-    for encoder in config.encoders:
-        for method in config.methods_of(encoder):
-            for training_set in config.training_sets_of(method):
-                yield encoder, method, training_set
-
-
 def _pictures(workspace: Workspace) -> Iterator[Picture]:
-    for encoder, method, training_set in _heads(workspace):
+    for encoder, method, training_set in workspace.config.measured():
         for name in PICTURES:
             path = workspace.plot(encoder, method.name, training_set, name=name)
             if fetch(path).is_file():

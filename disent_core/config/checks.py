@@ -184,9 +184,7 @@ def _check_corpora(config: Config, toml: TomlErrors, method: MethodConfig) -> No
 def _check_exports(config: Config, toml: TomlErrors) -> None:
     trained = [
         f"{method.name}@{encoder}:{training_set}"
-        for encoder in config.encoders
-        for method in config.methods_of(encoder)
-        for training_set in config.training_sets_of(method)
+        for encoder, method, training_set in config.measured()
         if method.method.is_trained
     ]
     for head in config.exports.heads:

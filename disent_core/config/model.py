@@ -1,7 +1,7 @@
 """Define the configuration as stages read it, with names resolved and derived lists computed."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -208,6 +208,12 @@ class Config:
             for method in methods
             if (encoder in method.encoders if method.encoders else is_base or not method.method.is_trained)
         )
+
+    def measured(self) -> Iterator[tuple[str, MethodConfig, str]]:
+        """Yield encoder, method and training set of everything that is measured."""
+        for encoder in self.encoders:
+            for method in self.methods_of(encoder):
+                yield from ((encoder, method, training_set) for training_set in self.training_sets_of(method))
 
     def trials_of(self, encoder: str) -> tuple[MethodConfig, ...]:
         """Return the methods of an encoder whose settings are searched, and their trials."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from disent_core.config.model import Config, MethodConfig
 from disent_core.corpora import format_module, reader
-from disent_core.corpora.contract import Kind, Parallel
+from disent_core.corpora.contract import KINDS, Kind, Parallel
 from disent_core.errors import TableError, located
 from disent_core.evaluation.comparisons import CODE_VERSION as COMPARISONS_VERSION
 from disent_core.evaluation.contract import READABLE, TASKS, Inputs, Task, task
@@ -89,14 +89,13 @@ class Scope:
     kind: Kind
     parallel: Parallel
     languages: tuple[str, ...]
-    is_of_sentence_pairs: bool = False
     trains: bool = True
 
     def has(self, task: Task) -> bool:
         scope = ("language", "pair", "set")[min(len(self.languages), 3) - 1]
         scopes = ("language", "pair") if task.scope == "both" else (task.scope,)
         # A corpus of sentence pairs gives the inputs of each of its pairs to every task except those of sets.
-        is_given = scope in scopes or (self.is_of_sentence_pairs and task.scope != "set")
+        is_given = scope in scopes or (KINDS[self.kind] == "sentence_pairs" and task.scope != "set")
         return self.kind in task.kinds and is_given
 
     def partitions(self, tasks: Sequence[Task]) -> list[tuple[str, str]]:
@@ -184,14 +183,7 @@ class Scopes:
     def _of_sentence_pairs(self) -> dict[Scope, int]:
         """The scope of every corpus and sentence pair, with its position among them."""
         scopes = (
-            Scope(
-                corpus.name,
-                format_module(corpus.format).KIND,
-                "all",
-                pair,
-                is_of_sentence_pairs=True,
-                trains=corpus.trains,
-            )
+            Scope(corpus.name, format_module(corpus.format).KIND, "all", pair, trains=corpus.trains)
             for corpus in self.config.corpora
             for pair in self.config.sentence_pairs.get(corpus.name, ())
         )

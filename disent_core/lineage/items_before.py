@@ -92,14 +92,11 @@ def _compared(workspace: Workspace, numbers: pl.DataFrame, path: Path, kept: Pat
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path, str]]:
     """Yield each method's outcomes file, the file that keeps its items, and the fingerprint of its inputs."""
-    config = workspace.config
-    for encoder in config.encoders:
-        for method in config.methods_of(encoder):
-            for training_set in config.training_sets_of(method):
-                of = (encoder, method.name, training_set)
-                path = workspace.table("evaluation", "outcomes", *of)
-                if (inputs := _inputs(path)) is not None:
-                    yield path, workspace.table("warehouse", "items_before", *of), inputs
+    for encoder, method, training_set in workspace.config.measured():
+        of = (encoder, method.name, training_set)
+        path = workspace.table("evaluation", "outcomes", *of)
+        if (inputs := _inputs(path)) is not None:
+            yield path, workspace.table("warehouse", "items_before", *of), inputs
 
 
 def _inputs(path: Path) -> str | None:

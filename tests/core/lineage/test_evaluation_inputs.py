@@ -84,7 +84,7 @@ def test_scopes_of_a_named_set_are_pivot_pairs_further_pairs_then_languages(load
 def test_only_set_tasks_apply_to_three_languages():
     tasks = [task(name) for name in TASKS]
     several, pair = (Scope("one", "utterances", "all", languages) for languages in (("de", "en", "fr"), ("de", "en")))
-    of_sentences = replace(pair, is_of_sentence_pairs=True)
+    of_sentences = replace(pair, kind="translations")
     assert [of.name for of in tasks if several.has(of)] == ["language_pool_retrieval"]
     assert not any(scope.has(task("language_pool_retrieval")) for scope in (pair, of_sentences))
 
