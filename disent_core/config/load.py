@@ -130,16 +130,15 @@ def _check_path(path: str | None, key_path: tuple[str | int, ...], toml: TomlErr
 
 def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlErrors) -> CorpusConfig:
     """Fill in the languages or pairs that are used: those that the corpus names, or all at its path."""
-    key = "pairs" if corpus.is_of_pairs and corpus.pairs else "languages"
     available = _available(corpus, toml.path.parent, key_path, toml)
     if corpus.is_of_pairs and not corpus.pairs:
         languages = set(corpus.languages)
         pairs = tuple(pair for pair in available or () if not languages or languages.issuperset(split_codes(pair)))
         if not pairs:
             problem = f"the corpus has no pair of {commas(sorted(languages))}"
-            toml.fail((*key_path, key), f"{problem}; it has {', '.join(available or ())}")
+            toml.fail((*key_path, "languages"), f"{problem}; it has {', '.join(available or ())}")
         return replace(corpus, pairs=pairs, languages=())
-    named = corpus.pairs if corpus.is_of_pairs else _locales(corpus, available)
+    key, named = ("pairs", corpus.pairs) if corpus.is_of_pairs else ("languages", _locales(corpus, available))
     for name in named:
         if available is not None and name not in available:
             suggestions = get_close_matches(name, available, n=1, cutoff=0)
@@ -149,9 +148,7 @@ def _complete(corpus: CorpusConfig, key_path: tuple[str | int, ...], toml: TomlE
             split_codes(name) if corpus.is_of_pairs else language_code(name)
         except ValueError as error:
             toml.fail((*key_path, key), str(error))
-    if named:
-        return replace(corpus, languages=() if corpus.is_of_pairs else named)
-    return replace(corpus, languages=tuple(available or ()))
+    return replace(corpus, languages=() if corpus.is_of_pairs else named or tuple(available or ()))
 
 
 def _locales(corpus: CorpusConfig, available: Sequence[str] | None) -> tuple[str, ...]:

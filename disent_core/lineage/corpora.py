@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from disent_core.config.model import Config
 from disent_core.config.sections import CorpusConfig
-from disent_core.corpora import READERS, code_version, pair_reader, reader
+from disent_core.corpora import READERS, code_version, format_module, pair_reader, reader
 from disent_core.corpora.languages import split_codes
 from disent_core.corpora.paths import file_stats, read_bytes
 from disent_core.corpora.row_errors import row_errors_of
@@ -53,18 +53,15 @@ def due(workspace: Workspace) -> list[str]:
 
 def download(workspace: Workspace) -> StepResult:
     """Download the archives given by URL that are not on disk yet."""
-    sizes = {}
-    absent = due(workspace)
-    for corpus in remote_corpora(workspace.config):
+    remote, absent, sizes = remote_corpora(workspace.config), due(workspace), {}
+    for corpus in remote:
         assert corpus.url is not None  # remote corpora have a URL
         path = workspace.corpus_path(corpus.name)
         if corpus.name in absent:
             fetch(corpus.url, path, sha256=corpus.sha256, size=corpus.size)
         sizes[corpus.name] = path.stat().st_size
     megabytes = {f"{name}_megabytes": size / 1e6 for name, size in sizes.items()}
-    others = [
-        corpus.name for corpus in remote_corpora(workspace.config) if corpus.size not in (None, sizes[corpus.name])
-    ]
+    others = [corpus.name for corpus in remote if corpus.size not in (None, sizes[corpus.name])]
     check = ARCHIVES.result(not others, of_another_size=others)
     return StepResult(rows=None, content=fingerprint(sizes), is_reused=not absent, figures=megabytes, checks=(check,))
 
@@ -229,8 +226,8 @@ def published_name(config: Config, corpus: CorpusConfig, part: str) -> str:
 
 def published_hash(workspace: Workspace, corpus: CorpusConfig, part: str) -> str:
     """Return the hash of the lines that a language or pair of a corpus is read from."""
-    of_format = pair_reader(corpus.format) if corpus.is_of_pairs else reader(corpus.format)
-    return of_format.content_hash(workspace.corpus_path(corpus.name), published_name(workspace.config, corpus, part))
+    path, name = workspace.corpus_path(corpus.name), published_name(workspace.config, corpus, part)
+    return format_module(corpus.format).content_hash(path, name)
 
 
 def word_list_hash(workspace: Workspace, pair: str) -> str | None:

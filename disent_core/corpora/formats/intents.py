@@ -145,9 +145,6 @@ def _rows(path: Path) -> Iterator[_Row]:
         count = 0
         for number, record in _records(file, copies):
             count += 1
-            if not is_language_code(record["language"]):
-                problem = f"language {quoted(record['language'])} is not a code such as en, deu or zh-TW"
-                raise CorpusError(located(file, number, problem, _REMEDY))
             yield _Row(file, number, record)
         if not count:
             raise CorpusError(located(file, None, "this file has no rows", "Add some, or name another file"))
@@ -177,6 +174,8 @@ def _records(file: Path, copies: Counter[str]) -> Iterator[tuple[int, dict[str, 
                 columns = _columns(record)
             fields = {name: _field(name, record[column]) for name, column in columns.of_row.items()}
             if not columns.of_language:
+                if not is_language_code(fields["language"]):
+                    raise ValueError(f"language {quoted(fields['language'])} is not a code such as en, deu or zh-TW")
                 text = fields["text"] if "text" in fields else fields["annotated"]
                 yield number, _with_id(fields, text, copies, prefix=f"{fields['language']}-")
                 continue
