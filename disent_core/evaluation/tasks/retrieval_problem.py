@@ -176,26 +176,21 @@ def retrieval_problem(
 # --- hubs -------------------------------------------------------------------------------------------------
 
 
-def mean_of_nearest(candidates: Embedded, bank: Embedded, k: int = NEIGHBOURS) -> Float64[np.ndarray, " pool"]:
-    """Return the mean similarity of each candidate with its k nearest queries of the bank, or all if it has fewer."""
-    scores, _ = nearest(candidates, bank, k)
+def bias(hubness: str, pool: Embedded, bank: Embedded) -> Float64[np.ndarray, " pool"] | None:
+    """Return the bias of each candidate under a correction, from the queries of its bank; None for `none`."""
+    if hubness == "none":
+        return None
+    if hubness == "dual_softmax":
+        return _soft_maximum(pool, bank)
+    scores, _ = nearest(pool, bank, NEIGHBOURS)
     return scores.mean(axis=1, dtype=float)
 
 
-def soft_maximum(
-    candidates: Embedded, bank: Embedded, temperature: float = TEMPERATURE
-) -> Float64[np.ndarray, " pool"]:
+def _soft_maximum(candidates: Embedded, bank: Embedded) -> Float64[np.ndarray, " pool"]:
     """Return t log mean exp(s / t) of the similarities s of each candidate with the bank; at most max s."""
     from scipy.special import logsumexp
 
     soft = np.empty(len(candidates))
     for block, scores in scored_blocks(candidates, bank):
-        soft[block] = logsumexp(scores.astype(float) / temperature, axis=1)
-    return temperature * (soft - np.log(len(bank)))
-
-
-def bias(hubness: str, pool: Embedded, bank: Embedded) -> Float64[np.ndarray, " pool"] | None:
-    """Return the bias of each candidate under a correction, from the queries of its bank; None for `none`."""
-    if hubness == "none":
-        return None
-    return soft_maximum(pool, bank) if hubness == "dual_softmax" else mean_of_nearest(pool, bank)
+        soft[block] = logsumexp(scores.astype(float) / TEMPERATURE, axis=1)
+    return TEMPERATURE * (soft - np.log(len(bank)))
