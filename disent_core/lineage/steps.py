@@ -421,7 +421,7 @@ def _head(workspace: Workspace, encoder: str, method: MethodConfig, methods: Seq
         checks=(head_spec.CONVERGED,),
         code=places(method.base),
         kinds=frozenset({"pytorch"}),
-        on_device=True,
+        on_device=method.method.trains_on_gpu,
         memory=FINE_TUNING if Need.ENCODER in method.needs else COMPUTING,
         method=method,
     )

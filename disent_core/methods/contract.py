@@ -34,6 +34,7 @@ class Method(Generic[Config]):
         labels: whether it tags the slots of sentences (`TrainedLabeller`).
         reads_encoder: False if it reads only the words of texts: a head is then applied without its encoder.
         is_trained: False if there is nothing to fit, and so no weights.
+        trains_on_gpu: False if training computes on the CPU whatever the device, and so holds no GPU.
         is_seeded: False if nothing is random: the method is then fitted once and embeds with seed None.
         space: for each setting, the values that a settings search (`[settings_search]`) draws from.
         transductive: setting and value that make a text's embedding depend on the texts embedded together with it.
@@ -50,6 +51,7 @@ class Method(Generic[Config]):
     labels: bool = False
     reads_encoder: bool = True
     is_trained: bool = True
+    trains_on_gpu: bool = True
     is_seeded: bool = True
     space: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     transductive: tuple[str, object] | None = None

@@ -146,6 +146,7 @@ METHOD = SeedBySeedMethod(
     presets={"paper": FacetConfig()},  # the name of every method's default
     embeddings=("meaning", "template", "residual", "language"),
     needs=frozenset({Need.TOKEN_STATES, Need.UTTERANCES, Need.PARALLEL_MATES, Need.MATE_STATES}),
+    trains_on_gpu=False,
     space={
         **WORDS_SPACE,
         "learning_rate": (3e-3, 1e-2, 3e-2),
@@ -259,6 +260,7 @@ FACET_STATIC = SeedBySeedMethod(
     embeddings=("meaning", "template", "residual"),
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
     reads_encoder=False,
+    trains_on_gpu=False,
     space={**WORDS_SPACE, "epochs": (2, 3, 4), "languages_per_step": (1, 2, 3), "template_weight": (1.0, 2.0, 3.0)},
     code_version="1",
     ranks_dev_pairs=True,

@@ -95,6 +95,7 @@ METHOD = SeedBySeedMethod(
     embeddings=("meaning", "template", "residual"),
     needs=frozenset({Need.UTTERANCES, Need.PARALLEL_MATES}),
     reads_encoder=False,
+    trains_on_gpu=False,
     space=SPACE,
     code_version="1",  # that of the family is 2
     ranks_dev_pairs=True,

@@ -123,7 +123,7 @@ def asked_of_ray(tmp_path, device: str = "auto") -> dict[str, dict]:
     }
 
 
-def test_every_step_requests_cpu_and_memory_but_only_training_and_encoding_a_gpu(tmp_path):
+def test_every_step_requests_cpu_and_memory_but_only_encoding_and_training_on_a_gpu_request_one(tmp_path):
     asked = asked_of_ray(tmp_path)
     assert len(asked) > 15
     assert {of_step["num_cpus"] for of_step in asked.values()} == {1}
@@ -131,6 +131,7 @@ def test_every_step_requests_cpu_and_memory_but_only_training_and_encoding_a_gpu
     with_gpu = {name for name, of_step in asked.items() if of_step.get("num_gpus")}
     assert {"heads/scratch/dream_head", "embeddings/scratch/scratch_encoder"} <= with_gpu
     assert not with_gpu & {"corpora/utterances", "evaluation/scratch/dream_metrics", "warehouse/database"}
+    assert not with_gpu & {"heads/scratch/facet_head", "heads/scratch/centered_head"}  # computed on the CPU
 
 
 def test_steps_request_the_configured_gpu_share_and_none_on_cpu(tmp_path, monkeypatch):

@@ -40,6 +40,7 @@ class ClosedFormMethod(Method[Config], Generic[Config]):
     apply: Callable[[Any, Any, str, Config], Any] | str
     embeddings: tuple[str, ...] = ("sentence",)
     is_seeded: bool = False
+    trains_on_gpu: bool = False
     ranks_dev_pairs: bool = True
 
 
