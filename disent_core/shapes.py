@@ -102,7 +102,8 @@ def shapes(
 ) -> list[Shape]:
     """Group texts, of any languages and possibly repeated, by shape, and return the groups, the largest first.
 
-    Texts of an `earlier` log are grouped with them, to tell new shapes from known ones; None: there is none. A group's
+    Texts of an `earlier` log are grouped with them, to tell new shapes from known ones; None: there is none. `encode`
+    embeds texts by their shape, and repeated texts count. A group's
     wordings have a mean cosine of at least `threshold`, above 0 and at most 1.
     """
     if not 0 < threshold <= 1:

@@ -115,11 +115,6 @@ def printable(text: str) -> str:
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def counted(count: int, noun: str) -> str:
-    """Return `1 text`, `0 texts` or `1,200 texts`."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
 def text_key(text: str) -> str:
     """Return the key of a text: the first 16 bytes of SHA-256 of its NFC form, as 32 hex digits."""
     return hashlib.sha256(normalise(text).encode()).digest()[:16].hex()

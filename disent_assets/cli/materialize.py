@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from disent_core.lineage.state import State
 
 from disent_assets.cli.group import main
+from disent_assets.counted import counted
 from disent_assets.settings.environment import run_settings
-from disent_core.text import counted, printable
+from disent_core.text import printable
 
 _NAMED = 6  # most steps named in a message
 _WORKERS = "Number of steps to run at once. Default: the cores this process may use, or 1 if there is little to do."

@@ -13,11 +13,12 @@ import click
 
 from disent.home import SHARED, home_folder
 from disent_assets.cli.group import Command, main, short
+from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, configuration, described_variables, open_workspace
 from disent_core.errors import ConfigError, DisentError
 from disent_core.methods import METHODS
 from disent_core.registry import nearest
-from disent_core.text import counted, printable
+from disent_core.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,10 @@ import click
 from disent.home import home_folder
 from disent_assets.cli.group import main
 from disent_assets.cli.queries import Style, format_option, print_table
+from disent_assets.counted import counted
 from disent_assets.settings.environment import SQL, open_to_look, open_workspace
 from disent_core.report import TITLE
-from disent_core.text import counted, printable
+from disent_core.text import printable
 
 
 @main.command()

@@ -14,8 +14,9 @@ import click
 
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import Style, format_option, print_table
+from disent_assets.counted import counted
 from disent_core.errors import DamagedError, located
-from disent_core.text import counted, printable
+from disent_core.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from disent.model import SMALL
 from disent_assets.cli.group import after_the_bar, main, short
 from disent_assets.cli.queries import Style, format_option, print_table
 from disent_assets.cli.search import HEAD_HELP, SHA256, input_file, open_model
-from disent_core.text import counted
+from disent_assets.counted import counted
 
 if TYPE_CHECKING:
     from disent_core.shapes import Shape, Wording

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from disent_assets.counted import counted
 from disent_assets.lineage.factory import OWNERS, group_name, prefixed_name
 from disent_assets.lineage.metadata import literal, markdown_table, pictures, user_errors
 from disent_assets.lineage.refresh import OF_STEPS, REFRESH
@@ -22,7 +23,6 @@ from disent_core.report import PICTURES_VERSION
 from disent_core.report.scores import changes
 from disent_core.storage.results import write_text_result
 from disent_core.storage.tables import fingerprint
-from disent_core.text import counted
 
 WEEKLY = "weekly_summary"  # name of the asset, of the job that makes both, and of its schedule
 MONDAYS = "0 6 * * 1"  # at 06:00 UTC, after the nightly refresh

@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 
 import dagster as dg
 
+from disent_assets.counted import counted
 from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.step import Outcome, record_failure
 from disent_assets.run.steps import steps_in
@@ -15,7 +16,6 @@ from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.spec import usable_cores
 from disent_core.storage.remote import LOOK_SECONDS, looking
-from disent_core.text import counted
 
 AT_ONCE = 16  # default number of steps submitted at once
 STARTING_WORKERS = 6.0  # processor seconds to start two workers, which a single process saves

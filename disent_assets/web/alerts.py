@@ -8,11 +8,11 @@ from urllib.request import Request, urlopen
 
 import dagster as dg
 
+from disent_assets.counted import counted
 from disent_assets.run.error_messages import failure_text
 from disent_assets.run.step import PARTITION_TAG
 from disent_assets.settings.instance import FACE
 from disent_assets.warehouse.refresh import REGRESSIONS
-from disent_core.text import counted
 
 EVERY_SECONDS = 5
 SECONDS_TO_ANSWER = 10

@@ -221,8 +221,7 @@ def _method(name: str, known: Mapping[str, dict[str, Any]], toml: TomlErrors) ->
     try:
         method = methods.method(base, also=others if base == name else ())
     except ConfigError as error:
-        is_misspelt = nearest(name, others)
-        remedy = "" if table or is_misspelt else f'; or name one by method = "..." in [methods.{name}]'
+        remedy = "" if table or nearest(name, others) else f'; or name one by method = "..." in [methods.{name}]'
         toml.fail(name_path, f"{error}{remedy}")
     if seeds and not method.is_seeded:
         toml.fail((*key_path, "seeds"), f"nothing in {base} is random; leave seeds out")

@@ -43,7 +43,7 @@ def train(workspace: Workspace, encoder: str, method: MethodConfig, trained_on: 
     """Train one head for every seed, unless an up-to-date one is on disk; the embeddings must exist."""
     try:
         run, open_data = head_and_data(workspace, encoder, method, trained_on)
-        device = resolve_device(workspace.config.experiment.device)
+        device = resolve_device(workspace.config.experiment.device) if method.method.trains_on_gpu else "cpu"
         report = train_head(run, head_files(workspace, run), open_data, device=device)
     except TrainingError as error:
         raise TrainingError(f"{method.name} on {encoder}, {trained_on}: {error}") from error

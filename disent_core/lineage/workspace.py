@@ -4,10 +4,9 @@ The last part of the key of an asset says what the asset is, because the graph o
 their folders and SQL use other names, without the encoder and the kind of asset.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -94,9 +93,17 @@ class Workspace:
         """Return the rows of a partition, or some of their columns."""
         return read_table(self.table(stage, table, *partition), SCHEMAS[table], columns)
 
-    def refresh(self, stage: str, table: str, *partition: str, **details: Any) -> RefreshResult:
-        """Make a partition unless it is up to date; `details` are the other arguments of `refresh_table`."""
-        return refresh_table(self.table(stage, table, *partition), SCHEMAS[table], **details)
+    def refresh(
+        self,
+        stage: str,
+        table: str,
+        *partition: str,
+        inputs: str,
+        make: Callable[[], pa.Table],
+        key: Sequence[str] = (),
+    ) -> RefreshResult:
+        """Make a partition unless it is up to date, as `refresh_table` does."""
+        return refresh_table(self.table(stage, table, *partition), SCHEMAS[table], inputs=inputs, make=make, key=key)
 
     @property
     def tables(self) -> Path:

@@ -83,6 +83,8 @@ class _Pairs:
 
 
 class _PairCosines:
+    """The cosines of those pairs, `values` [3, pairs]."""
+
     def __init__(self, rows: Float[Tensor, "rows dim"], pairs: _Pairs) -> None:
         self.rows, self.pairs, self.scales = rows, pairs, norm(rows).reciprocal_()
         left, right = pairs.left, pairs.right

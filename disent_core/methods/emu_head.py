@@ -370,7 +370,7 @@ class SoftmaxTask(IntentTask):
 
 
 class ContrastiveTask(IntentTask):
-    """Pair each utterance with one of the same or of another intent, with probability 1/2 each."""
+    """Pair each utterance with one of the same or of another intent, with probability 1/2 each: squared distances."""
 
     def draws(self, rows: Int[Tensor, " rows"], random: torch.Generator) -> Batch:
         pool = LabelPool(rows, self.data.labels)

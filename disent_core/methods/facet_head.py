@@ -64,6 +64,7 @@ class LanguageEraser(nn.Module):
         self.register_buffer("basis", torch.zeros(dim, dim))
 
     def forward(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
+        """Return the vectors with the language erased; norms change slightly."""
         if not self.basis.any():
             return vectors
         return vectors - (vectors - self.centre) @ self.basis @ self.basis.T
@@ -151,23 +152,25 @@ def likeliest(logits: Float[Tensor, "texts languages"]) -> Float[Tensor, "texts 
     return F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
 
 
+def _read_head(path: Path, config: FacetConfig, seed: int) -> FacetHead:
+    """Read the head of a seed; it embeds in float32."""
+    description = describe_weights(path)[0]
+    weights, words = read_weights(path, seed)[0], None
+    if config.reads_words:
+        words = HashedNgramTable.stored(path, weights, config.words_width, table_seed(seed), prefix="words.")
+    for name, value in weights.items():  # heads of code version 4 have only one column per language
+        if name.endswith(".basis") and value.ndim == 2:
+            weights[name] = F.pad(value, (0, len(value) - value.shape[1]))
+    build = partial(FacetHead, description["dim"], len(description["languages"]), config, words)
+    return filled(path, build, weights)
+
+
 class TrainedFacet(TrainedMethod):
     """The heads of all seeds, with the weights of one seed in memory, because a table of words is large."""
 
     def __init__(self, path: Path, config: FacetConfig) -> None:
         self.path, self.config = path, config
-        self.head = lru_cache(maxsize=1)(self._read)
-
-    def _read(self, seed: int) -> FacetHead:
-        description, config = describe_weights(self.path)[0], self.config
-        weights, words = read_weights(self.path, seed)[0], None
-        if config.reads_words:
-            words = HashedNgramTable.stored(self.path, weights, config.words_width, table_seed(seed), prefix="words.")
-        for name, value in weights.items():  # heads of code version 4 have only one column per language
-            if name.endswith(".basis") and value.ndim == 2:
-                weights[name] = F.pad(value, (0, len(value) - value.shape[1]))
-        build = partial(FacetHead, description["dim"], len(description["languages"]), config, words)
-        return filled(self.path, build, weights)
+        self.head = lru_cache(maxsize=1)(partial(_read_head, path, config))
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
         if seed is None:

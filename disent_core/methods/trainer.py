@@ -1,7 +1,6 @@
 """Define the interfaces of computation (a trainer; a trained method, which embeds texts or tags slots), and train.
 
-`train_head` trains a head and writes its files, unless an up-to-date one is on disk. `require_shapes` and `filled`
-compare the weights in an untrusted file with those that the settings of a head imply.
+`train_head` trains a head and writes its files, unless an up-to-date one is on disk.
 """
 
 import json
@@ -38,7 +37,7 @@ from disent_core.progress import Progress
 from disent_core.registry import imported
 from disent_core.storage.results import none_if_damaged, open_result, remove_result, sole_maker, write_text_result
 from disent_core.storage.tables import SCHEMAS, TableInfo, fingerprint, read_info, write_table
-from disent_core.storage.weights import refuse_weights
+from disent_core.storage.weights import refuse_weights, require_shapes
 from disent_core.training.data import TextFeatures, TrainingData
 from disent_core.training.epoch import Epoch, Fit, curve_table
 
@@ -97,15 +96,6 @@ class Trainer(ABC, Generic[AnyMethod]):
 def trainer(method: Method[Any]) -> Trainer[Any]:
     """Return the trainer of a method; this imports the libraries it computes with."""
     return imported(method.trainer)(method)
-
-
-def require_shapes(path: Path, weights: Mapping[str, Tensor], wanted: Mapping[str, Sequence[int]]) -> None:
-    """Check that every weight is present, with the shape that the settings of a head imply."""
-    for name, shape in wanted.items():
-        if name not in weights:
-            refuse_weights(path, f"it lacks the weight {name!r}, which its settings imply")
-        if (stored := tuple(weights[name].shape)) != tuple(shape):
-            refuse_weights(path, f"its weight {name!r} has shape {stored}, but its settings imply {tuple(shape)}")
 
 
 def filled(path: Path, build: Callable[[], Module], weights: Mapping[str, Tensor]) -> Module:

@@ -61,7 +61,7 @@ class RowAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Update the rows of the gradient."""
+        """Update the rows of the gradient; a row that occurs twice gets the sum."""
         (group,) = self.param_groups
         (table,) = group["params"]
         rows, gradient = _by_row(table.grad)

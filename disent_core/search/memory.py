@@ -9,7 +9,7 @@ from disent_core.errors import EncoderError
 from disent_core.exact import nearest_rows, unit
 from disent_core.text import text_keys
 
-Neighbours = tuple[NDArray[np.float32], NDArray[np.int64]]
+Hits = tuple[NDArray[np.float32], NDArray[np.int64]]
 NONE = -1
 """Row of a hit that there is not."""
 
@@ -41,7 +41,7 @@ class MemoryIndex:
         keep: Callable[[str | None], bool] | None = None,
         without: Sequence[str] | None = None,
         is_exact: bool = True,
-    ) -> Neighbours:
+    ) -> Hits:
         """Find the k texts with the highest cosines to each query, always exactly; see `StoredIndex.nearest`."""
         kept = [row for row, language in enumerate(self.languages) if keep is None or keep(language)]
         rows, pool = np.array(kept, dtype=np.int64), self._units[embedding]
@@ -55,9 +55,7 @@ class MemoryIndex:
         return self._units[embedding][rows]
 
 
-def best_of(
-    found: Sequence[Neighbours], queries: int, k: int, keys: np.ndarray, without: Sequence[str] | None
-) -> Neighbours:
+def best_of(found: Sequence[Hits], queries: int, k: int, keys: np.ndarray, without: Sequence[str] | None) -> Hits:
     """Return the best k hits of each query: the highest scores first, equal ones by row, then rows of -1.
 
     `found` has scores and rows, [queries, any]; `keys` are those of the rows, and `without` has the key that each query

@@ -80,9 +80,18 @@ def write_part(
     index: Path, dims: Mapping[str, int], language: str | None, batches: Iterable[pa.RecordBatch], *, is_loose: bool
 ) -> Part:
     """Write the next part of an index, whole or not at all, from batches of `part_schema` in ascending `row`."""
-    number, keys = next_number(index), [np.empty(0, KEY)]
-    with atomic_path(part_folder(index, number)) as temporary, ExitStack() as stack:
+    number = next_number(index)
+    with atomic_path(part_folder(index, number)) as temporary:
         temporary.mkdir()
+        keys = _write_files(temporary, dims, batches)
+        files = checksums(temporary)
+    return Part(number=number, language=language, rows=len(keys), is_loose=is_loose, files=files)
+
+
+def _write_files(temporary: Path, dims: Mapping[str, int], batches: Iterable[pa.RecordBatch]) -> np.ndarray:
+    """Write the files of a part; return its sorted keys. Rows of norm 1 lie in unnamed files until all are known."""
+    keys = [np.empty(0, KEY)]
+    with ExitStack() as stack:
         units = {name: stack.enter_context(TemporaryFile(dir=temporary)) for name in dims}
         with (
             parquet_writer(temporary / EMBEDDINGS, part_schema(dims)) as all_columns,
@@ -99,8 +108,7 @@ def write_part(
         np.save(temporary / KEYS, ordered)
         for name, dim in dims.items():
             _write_arrays(temporary, name, np.memmap(units[name], np.float32, "r", shape=(len(ordered), dim)))
-        files = checksums(temporary)
-    return Part(number=number, language=language, rows=len(ordered), is_loose=is_loose, files=files)
+    return ordered
 
 
 def _write_arrays(folder: Path, name: str, units: Float32[np.ndarray, "rows dim"]) -> None:

@@ -6,7 +6,7 @@ file: JSON with `description`, `fingerprint` and `weights`, which names the file
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -174,3 +174,12 @@ def read_checkpoint(path: Path, run: str, device: str = "cpu") -> tuple[Any, Wei
         if metadata["run"] != run:
             return None
         return json.loads(metadata["state"]), {key: file.get_tensor(key) for key in file.keys()}
+
+
+def require_shapes(path: Path, weights: Mapping[str, "Tensor"], wanted: Mapping[str, Sequence[int]]) -> None:
+    """Check that every weight is present, with the shape that the settings of a head imply."""
+    for name, shape in wanted.items():
+        if name not in weights:
+            refuse_weights(path, f"it lacks the weight {name!r}, which its settings imply")
+        if (stored := tuple(weights[name].shape)) != tuple(shape):
+            refuse_weights(path, f"its weight {name!r} has shape {stored}, but its settings imply {tuple(shape)}")

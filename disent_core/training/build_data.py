@@ -44,8 +44,9 @@ def training_data(
 ) -> TrainingData:
     """Join the `aligned_pairs` of one or more language pairs with the frozen embeddings of their languages.
 
-    `vectors` and `states` are by language. The other tables are those of every corpus and language, or pair, for the
-    methods that read them; they may be empty. With `masked`, look up the masked texts too, and with `encoded_mates` the
+    `aligned` has at least one table, which may have no rows. `vectors` and `states` are by language, and `encoder` is
+    the one to fine-tune. The other tables are those of every corpus and language, or pair, for the methods that read
+    them; there may be none. With `masked`, look up the masked texts too, and with `encoded_mates` the
     embeddings of the training mates' texts. Two languages without training pairs are an error, unless `paired` is
     False, as for taggers.
     """

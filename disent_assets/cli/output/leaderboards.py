@@ -9,9 +9,9 @@ from math import inf
 from statistics import mean
 
 from disent_assets.cli.output.tables import lines_of
+from disent_assets.counted import counted
 from disent_core.evaluation.contract import TASKS
 from disent_core.report.scores import CUT_SHORT, CUT_SHORT_NOTE, Group, Row, direction, marked, ordered_groups
-from disent_core.text import counted
 
 _METHODS, _COLUMNS, _NAME = 10, 6, 20
 """Most methods and columns of a board in the summary, and characters of a name, to fit 100 columns."""

@@ -16,7 +16,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from disent_core.text import counted, printable
+from disent_assets.counted import counted
+from disent_core.text import printable
 
 Style = Literal["table", "csv", "json", "markdown"]
 

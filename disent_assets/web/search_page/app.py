@@ -26,6 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from disent.index import is_without_slots
+from disent_assets.counted import counted
 from disent_assets.web.listening import Turns, is_shared, serve
 from disent_assets.web.request_guard import Guard, Login
 from disent_assets.web.search_page.api import (
@@ -43,7 +44,6 @@ from disent_core.embedding_names import plain_word, without_slots
 from disent_core.errors import DisentError
 from disent_core.search.noise import written_apart
 from disent_core.shapes import Shape, compared, shapes
-from disent_core.text import counted
 
 if TYPE_CHECKING:
     import numpy as np

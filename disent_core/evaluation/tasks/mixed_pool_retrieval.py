@@ -100,11 +100,11 @@ def problems(
     """Return a problem for each direction of a pair of two languages; none without a query."""
     if len(set(inputs.languages)) < 2:
         return []
-    problems = []
+    made = []
     for query, other in permutations(parallel_texts(inputs, config.split)[1]):
         sides, names = {"query": query, "other": other}, {"translation": translation, "own_language": own_language}
-        problems += _problems(inputs, config, sides, task, f"{query.language}-{other.language}", asking=1, **names)
-    return problems
+        made += _problems(inputs, config, sides, task, f"{query.language}-{other.language}", asking=1, **names)
+    return made
 
 
 def set_problems(inputs: Inputs, config: EvaluationConfig) -> list[Problem]:

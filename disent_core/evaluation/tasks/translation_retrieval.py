@@ -100,7 +100,7 @@ def code_switched_problems(inputs: Inputs, config: EvaluationConfig) -> list[Pro
     pairs = inputs.tables.get((table, inputs.pair), SCHEMAS[table].empty_table())
     chosen = pl.DataFrame(pairs.filter(pc.field("split") == config.split))
     parts = chosen.partition_by("switched_language", "original_language", as_dict=True)
-    problems: list[Problem] = []
+    made: list[Problem] = []
     for (switched, original), rows in parts.items():
         (foreign,) = {*inputs.languages} - {original}
         ids, originals = rows["pair_id"].to_arrow(), Texts.of(original, rows["original"].to_list())
@@ -115,8 +115,8 @@ def code_switched_problems(inputs: Inputs, config: EvaluationConfig) -> list[Pro
             evaluated_on=f"{original}-{foreign}",
             settings={"switched": switched, "replaced_share": round(float(replaced.mean()), 4)},
         )
-        problems.append(problem)
-    return problems
+        made.append(problem)
+    return made
 
 
 CODE_SWITCHED = Task(

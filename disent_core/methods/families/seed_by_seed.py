@@ -18,13 +18,13 @@ from disent_core.encoders.contract import EncoderFiles
 from disent_core.encoders.fine_tunable import Source, TunableEncoder, VectorMap, check_origin
 from disent_core.errors import TrainingError
 from disent_core.methods.families import FineTunedMethod, TuningConfig
-from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer, require_shapes
+from disent_core.methods.trainer import AnyMethod, TrainedMethod, Trainer
 from disent_core.optimisation.seeds import derived_seed, seeded
 from disent_core.optimisation.steps import EpochReport, TrainingRun, TrainingTask, train
 from disent_core.registry import imported
 from disent_core.storage.results import remove_results
 from disent_core.storage.tables import fingerprint
-from disent_core.storage.weights import describe_weights, merge_weights, read_weights, save_weights
+from disent_core.storage.weights import describe_weights, merge_weights, read_weights, require_shapes, save_weights
 from disent_core.training.data import Batch, TextFeatures, TrainingData, in_fixed_shapes
 from disent_core.training.epoch import Epoch, Fit
 

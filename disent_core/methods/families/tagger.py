@@ -16,11 +16,11 @@ from disent_core.encoders.fine_tunable import TunableEncoder, check_origin
 from disent_core.errors import EncoderError, TrainingError
 from disent_core.methods.families import FewShotConfig, TaggingMethod
 from disent_core.methods.families.seed_by_seed import SeedBySeedTrainer
-from disent_core.methods.trainer import TrainedLabeller, require_shapes
+from disent_core.methods.trainer import TrainedLabeller
 from disent_core.optimisation.steps import EpochReport, TrainingRun
 from disent_core.registry import imported
 from disent_core.storage.tables import fingerprint
-from disent_core.storage.weights import describe_weights, read_weights
+from disent_core.storage.weights import describe_weights, read_weights, require_shapes
 from disent_core.training.data import TrainingData
 
 

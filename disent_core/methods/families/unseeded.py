@@ -116,6 +116,7 @@ class Solved(TrainedMethod):
         return frozenset(name.partition(".")[2] for name in self.solution)
 
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
+        """Return the `sentence` embedding, float32; the seed is ignored."""
         vectors = features.vectors.take(features.rows).double()
         embedded = self.apply(self.solution, vectors, features.language, self.config)
         return {"sentence": embedded.float().numpy()}

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
-from disent_core.methods.trainer import require_shapes
+from disent_core.storage.weights import require_shapes
 from disent_core.training.data import ragged_positions
 
 _BLOCK = 1 << 14  # texts whose rows are counted at once
