@@ -1,1 +1,4 @@
-"""Turn the steps in `disent_core.lineage.steps` into Dagster assets, and refresh them; nothing here computes."""
+"""Turn the steps in `disent_core.lineage.steps` into Dagster assets, refresh them, and write the report.
+
+Nothing here computes.
+"""

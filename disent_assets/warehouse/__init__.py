@@ -1,1 +1,1 @@
-"""Build and query the DuckDB file."""
+"""Build and query the DuckDB file, and measure what steps cost."""

@@ -2,6 +2,7 @@
 
 `sql_files` reads the definitions of its tables and views, which are built from the tables of a run (`INPUTS`). Rows are
 copied; over the files of a large table, the warehouse has a view. `sql/checks` holds one check per file.
+`publish` writes the tables for others, as Parquet and as a DuckDB file.
 """
 
 import re
@@ -402,7 +403,7 @@ def remove_others(database: Path, files: Collection[str]) -> None:
 
 # --- for others -------------------------------------------------------------------------------------------
 
-FILE = "disent.duckdb"
+PUBLISHED_FILE = "disent.duckdb"
 PUBLISHED_SCHEMAS = ("main", "papers")
 """Schemas that users query first; the others hold what these are computed from."""
 _TEXTS = "%_text"  # columns with texts of corpora, which not everybody may read
@@ -419,7 +420,7 @@ def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[st
     """
     if not fetch(warehouse).is_file():
         raise no_warehouse(warehouse)
-    if folder.exists() and not (folder / FILE).is_file() and any(folder.iterdir()):
+    if folder.exists() and not (folder / PUBLISHED_FILE).is_file() and any(folder.iterdir()):
         remedy = "Choose a new folder, or one that disent publish has written"
         raise ValueError(f"{folder} has other files, which would be removed. {remedy}")
     with replacing_folder(folder) as new, duckdb.connect(":memory:", config=NO_EXTENSIONS) as connection:
@@ -428,7 +429,7 @@ def publish(warehouse: Path, folder: Path, *, texts: bool = False) -> Mapping[st
         with one_line(f"{warehouse}"):
             connection.execute(f"set variable {FOLDER} = {text_literal(str(warehouse.parent.absolute()))}")
             attach_warehouse(connection, fetch(warehouse))
-            copy = text_literal(str((new / FILE).absolute()))
+            copy = text_literal(str((new / PUBLISHED_FILE).absolute()))
             connection.execute(f"attach {copy} as published (storage_version '{STORAGE_VERSION}')")
             connection.execute("use warehouse")
             names = [name for name, has_texts in connection.sql(_LISTED).fetchall() if texts or not has_texts]

@@ -1,4 +1,4 @@
-"""Serve an application so that slow, idle or numerous connections can't silence it.
+"""Serve an application so that slow, idle or numerous connections can't silence it, and addresses take turns.
 
 By itself, uvicorn waits forever for the rest of a request. With a limit on connections it answers 503 to everybody once
 so many are open, even silent ones.

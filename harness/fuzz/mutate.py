@@ -35,11 +35,6 @@ def mutated(files: Files, rng: random.Random) -> Files:
     return changed
 
 
-def bytes_only(content: bytes, rng: random.Random) -> bytes:
-    """Return the content after a mutation that ignores lines."""
-    return rng.choice((_flip, _overwrite, _insert, _cut, _truncate, _repeat))(content, rng)
-
-
 # --- bytes ------------------------------------------------------------------------------------------------
 
 

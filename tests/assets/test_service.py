@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 import disent
 from disent_assets.web.listening import Busy, Turns
-from disent_assets.web.search_page import app as shapes_module
+from disent_assets.web.search_page import app as app_module
 from disent_assets.web.search_page.api import (
     ENDPOINTS,
     LONGEST,
@@ -367,7 +367,7 @@ def test_hostile_texts_are_shown_as_text_among_the_shapes():
 
 def test_the_shapes_are_computed_once_and_only_when_somebody_asks(index, monkeypatch):
     computed = []
-    monkeypatch.setattr(shapes_module, "index_shapes", lambda index: computed.append(1) or index_shapes(index))
+    monkeypatch.setattr(app_module, "index_shapes", lambda index: computed.append(1) or index_shapes(index))
     page = client(index)
     page.get("/")
     assert computed == []
@@ -377,20 +377,20 @@ def test_the_shapes_are_computed_once_and_only_when_somebody_asks(index, monkeyp
 
 def test_a_self_refreshing_page_is_shown_while_shapes_are_computed(index, monkeypatch):
     ready = threading.Event()
-    monkeypatch.setattr(shapes_module, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(shapes_module, "index_shapes", lambda index: ready.wait(60) and index_shapes(index))
+    monkeypatch.setattr(app_module, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(app_module, "index_shapes", lambda index: ready.wait(60) and index_shapes(index))
     page = client(index)
     answer = page.get("/shapes")
     assert (answer.status_code, "Refresh" in answer.headers) == (202, True)
     assert page.get("/", params={"q": "nine"}).status_code == 200  # searches go on
     ready.set()
-    monkeypatch.setattr(shapes_module, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(app_module, "PATIENCE_SECONDS", 60)
     assert page.get("/shapes").status_code == 200
 
 
 def test_shapes_of_a_large_index_use_an_even_sample_without_long_texts(monkeypatch):
-    monkeypatch.setattr(shapes_module, "MOST_GROUPED", 6)
-    monkeypatch.setattr(shapes_module, "MOST_SHAPES", 1)
+    monkeypatch.setattr(app_module, "MOST_GROUPED", 6)
+    monkeypatch.setattr(app_module, "MOST_SHAPES", 1)
     long = "wake me up at " + "very " * 100 + "late"
     summary = index_shapes(disent.Index.of([*TEXTS[:8], long, *TEXTS[8:], "play  some rock"]))
     assert summary.texts == 5  # each second text but the long one

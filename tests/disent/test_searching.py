@@ -457,3 +457,16 @@ def test_a_static_model_is_exported_whole_or_refused_in_one_line(static, tmp_pat
     assert model.description["licence"] == "CC0-1.0"
     assert np.array_equal(model.encode("toy"), static.encode("toy"))
     assert CliRunner().invoke(main, ["check", str(tmp_path / "out")]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "texts"),
+    [
+        ({"language": "en", "other_language": True}, {"wake nine", "halt zimmer"}),
+        ({"only_language": "de"}, {"wake nine", "halt zimmer"}),
+        ({"except_same_text": True}, {*TEXTS, "halt zimmer"} - {"wake nine"}),
+    ],
+)
+def test_hits_can_be_filtered_by_language_and_exclude_the_query(index, request_, texts):
+    hits = index.search("wake nine", k=99, **request_)
+    assert ({hit.text for hit in hits}, len(hits)) == (texts, len(texts))

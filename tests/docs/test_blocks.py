@@ -72,6 +72,19 @@ def test_every_configuration_block_is_valid(block, load):
     assert wrong(block.text, load) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[experiment]\npairs = ['en-de']\nmethods = ['dream', 'draem']", "did you mean 'dream'"),
+        ("[targets]\nmaks = 'word'", "did you mean 'mask'"),
+        ("[[corpora]]\nname = 'a'\nformat = 'massive'\npath = 'gone'\ntrian = true", "did you mean 'train'"),
+    ],
+)
+def test_unknown_keys_and_names_in_blocks_are_detected(text, message, load):
+    (fault,) = wrong(text, load)
+    assert message in fault
+
+
 def wrong(text: str, load) -> list[str]:
     """What is wrong with a block; what it leaves out, and files and modules that it only names, are no fault."""
     whole = "".join(rest for section, rest in REST.items() if section not in tomllib.loads(text))

@@ -66,6 +66,15 @@ def test_the_targets_of_make_on_pages_exist():
     assert {target for page in PAGES for target in _MAKE.findall(page.read_text(encoding="utf-8"))} <= targets
 
 
+def test_unknown_commands_on_pages_are_detected(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("    disent materialise | head\n\n`disent sql\n--from x`, `disent diff [--all]`", encoding="utf-8")
+    assert [why for command in shown(page) if (why := fault(command))] == [
+        "no command 'materialise'",
+        "no option '--from'",
+    ]
+
+
 def test_completion_prints_a_script_for_the_shell_and_bash_reads_it():
     for shell in ("bash", "zsh", "fish"):
         ran = CliRunner().invoke(main, ["completion", shell])

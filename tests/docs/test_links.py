@@ -58,6 +58,23 @@ def test_files_of_the_project_that_a_page_names_exist():
     assert {page.name: dead for page in current if (dead := dead_names(page, known))} == {}
 
 
+def test_tests_that_a_page_names_exist():
+    sources = [
+        path.read_text(encoding="utf-8") for part in ("tests", "harness") for path in (ROOT / part).rglob("*.py")
+    ]
+    defined = {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
+    named = {name for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))}
+    assert len(named) > 20
+    assert named - defined == set()
+
+
+def test_dead_links_are_detected(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A title\n[here](page.md#a-title) [gone](gone.md) [no](#none) `docs/gone.md`", encoding="utf-8")
+    assert dead_links(page) == ["gone.md", "#none"]
+    assert dead_names(page, files()) == ["docs/gone.md"]
+
+
 def test_no_page_has_marks_of_a_merge():
     marks = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
     assert [page.name for page in PAGES if marks.search(page.read_text(encoding="utf-8"))] == []

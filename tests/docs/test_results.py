@@ -42,6 +42,7 @@ PAGE = """Before.
 none
 After.
 """
+CLAIM = {"claim": "c", "dataset": "massive", "encoder": "minilm"}
 
 
 def wrong_rows(project: Path) -> list[Row]:
@@ -134,6 +135,23 @@ def test_exactly_the_claims_not_held_have_a_cause():
     assert causes_out_of_step(verdicts, explained, causes) == []
 
 
+@pytest.mark.parametrize(
+    ("verdict", "explained", "cause", "faults"),
+    [
+        ("not held", [{"cause": "training", "why": "too short"}], True, []),
+        ("held", [], False, []),
+        ("not held", [], False, ["c on massive has no cause"]),
+        ("not held", [{"cause": "", "why": ""}], False, ["c on massive has no cause"]),
+        ("held", [], True, ["c is not shown as not held"]),
+        ("not held", [{"dataset": "xsid", "cause": "data", "why": "few"}], True, ["c on massive has no cause"]),
+        ("not held", [{"encoder": "other", "cause": "data", "why": "few"}], False, ["c on massive has no cause"]),
+    ],
+)
+def test_causes_inconsistent_with_verdicts_are_detected(verdict, explained, cause, faults):
+    rows = [CLAIM | row for row in explained]
+    assert causes_out_of_step([CLAIM | {"verdict": verdict}], rows, [CLAIM] * cause) == faults
+
+
 def data_out_of_step(project: Path) -> list[tuple[str, str]]:
     """Configurations and encoders whose rows of the present code were made from several states of the data."""
     data_of_key: dict[tuple[str, str], set[str]] = {}
@@ -148,6 +166,13 @@ def data_out_of_step(project: Path) -> list[tuple[str, str]]:
 def test_result_rows_have_valid_code_and_consistent_data_per_encoder():
     assert wrong_rows(ROOT) == []
     assert data_out_of_step(ROOT) == []
+
+
+@pytest.mark.parametrize(("data", "expected"), [("aaaa", []), ("bbbb", [("disent.toml", "scratch")])])
+def test_rows_with_different_data_versions_are_detected(project, data, expected):
+    rows = [figure("raw", "0.1", "1234", "aaaa"), figure("dream", "0.1", "5678", data), figure("emu", "0.1", EARLIER)]
+    write_rows(project, FILE, rows)
+    assert data_out_of_step(project) == expected
 
 
 @pytest.mark.parametrize(("module", "name"), [(untrained, "RAW"), (translation_retrieval, "CROSSLINGUAL")])
@@ -199,6 +224,12 @@ def test_the_code_of_a_row_covers_its_methods_and_tasks():
     assert len({code("raw"), code("dream"), code("raw", "template_retrieval")}) == 3
     assert methods_of({"method_a": "facet", "method_b": "dream", "difference": "0.1"}) == ["facet", "dream"]
     assert methods_of({"left_side": "dream meaning", "right_side": "raw sentence"}) == ["dream", "raw"]
+
+
+def test_a_small_figure_has_four_decimals_and_a_head_that_was_cut_short_is_marked():
+    row = {"method": "dream", "embedding": "meaning", "evaluated_on": "en-de", "n": 9, "seeds": 0, "converged": False}
+    figure = results._figure(row | {"value": 0.0003, "ci_low": 0.1, "ci_high": None})
+    assert list(figure.values())[3:] == ["0.0003", "0.1000", "", "9", "", "yes"]
 
 
 @pytest.mark.parametrize(("lacks", "kept"), [("emu", ["emu"]), ("dream", [])])

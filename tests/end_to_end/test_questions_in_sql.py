@@ -25,6 +25,11 @@ def test_every_question_of_the_page_is_found():
     assert len(titles) >= 15
 
 
+def test_every_question_takes_at_most_three_lines():
+    assert [question.title for question in QUESTIONS if len(question.sql.splitlines()) > 3] == []
+    assert [line for question in QUESTIONS for line in question.sql.splitlines() if len(line) > 120] == []
+
+
 @pytest.mark.parametrize("question", QUESTIONS, ids=[question.title for question in QUESTIONS])
 def test_a_question_is_answered_in_the_columns_that_the_page_shows(finished, question):
     answer = query(finished.home / "warehouse.duckdb", question.sql)

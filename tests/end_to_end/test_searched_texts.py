@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shutil
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -280,3 +281,28 @@ def test_hostile_texts_reach_neither_the_terminal_nor_the_shape_of_a_table(head,
     assert len(result.stdout.partition("\n\n")[0].splitlines()) == 9  # a note that nothing matches may follow
     hits = json.loads(run("search", tmp_path / "index", "x", "-k", 6, "--format", "json").stdout)
     assert sorted(hit["text"] for hit in hits) == sorted(hostile)
+
+
+def test_standard_input_is_lines_of_text(head, tmp_path):
+    result = run(
+        "embed", "-", tmp_path / "out.parquet", "--head", head, "--language", "en", stdin="play jazz\nwake me\n"
+    )
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(tmp_path / "out.parquet", columns=["text", "language"]).to_pylist() == [
+        {"text": "play jazz", "language": "en"}, {"text": "wake me", "language": "en"}]  # fmt: skip
+
+
+def test_an_index_of_an_exported_folder_is_the_index_of_the_head(head, index, texts, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    disent.load(head).save(tmp_path / "exported")
+    result = run("index", texts, tmp_path / "index", "--head", tmp_path / "exported")
+    assert result.exit_code == 0, result.output
+    answer = run("search", tmp_path / "index", "wake me up", "--format", "json")
+    assert answer.stdout == run("search", index, "wake me up", "--format", "json").stdout
+
+
+def test_without_faiss_the_command_says_how_to_install_it(head, texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    result = run("index", texts, tmp_path / "index", "--head", head, "--engine", "ivf")
+    assert result.exit_code == 2
+    assert "pip install 'disent-embeddings[faiss]'" in result.stderr

@@ -5,7 +5,7 @@ import re
 from ast import literal_eval
 
 import pytest
-from tutorials import PAGES, Reader
+from tutorials import PAGES, Reader, missing
 
 import disent
 from disent_core.errors import TrainingError
@@ -78,3 +78,8 @@ def test_the_python_of_the_page_runs_and_a_saved_classifier_finds_its_head_where
         )
     loaded = disent.Classifier.load(moved / "home" / "intents")
     assert loaded.predict(texts).tolist() == classifier.predict(texts).tolist()
+
+
+def test_missing_command_output_is_detected():
+    assert missing("facet  80 [55, 93]\nraw", "facet 7 [5,  9.5]\nraws") == ["raw"]
+    assert missing("facet  80 [55, 93]", "\nfacet 7    [5, 9.5]") == []

@@ -2,12 +2,14 @@
 
 import contextlib
 import logging
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from disent_core.errors import DisentError
+from harness.fuzz.mutate import mutated
 from harness.fuzz.run import inputs, try_inputs, write
 from harness.fuzz.targets import MASSIVE, TARGETS
 
@@ -85,3 +87,8 @@ def test_a_failure_is_reported_with_its_place(tmp_path):
     target = TARGETS["massive"]
     result = try_inputs(type(target)(name="massive", files=MASSIVE, read=broken), tmp_path / "in", 0, range(3))
     assert result.failures == {"KeyError at ": "0"}
+
+
+def test_mutations_change_files():
+    rng = random.Random(0)
+    assert sum(mutated(MASSIVE, rng) != MASSIVE for _ in range(100)) > 90

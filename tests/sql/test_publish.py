@@ -8,7 +8,7 @@ import pytest
 from made_warehouses import Warehouse
 
 from disent_assets.warehouse import build as module
-from disent_assets.warehouse.build import FILE, publish
+from disent_assets.warehouse.build import PUBLISHED_FILE, publish
 
 RELATIONS = ("leaderboard", "case_studies", "catalogue", "corpora.utterances")
 
@@ -29,7 +29,7 @@ def test_published_relations_are_parquet_files_and_tables_with_equal_rows(built,
         pl.read_parquet(tmp_path / "shared" / "leaderboard.parquet").select(expected.columns).rows() == expected.rows()
     )
     assert pd.read_parquet(tmp_path / "shared" / "leaderboard.parquet").shape == expected.shape
-    with duckdb.connect(str(tmp_path / "shared" / FILE), read_only=True) as connection:
+    with duckdb.connect(str(tmp_path / "shared" / PUBLISHED_FILE), read_only=True) as connection:
         assert connection.sql("select count(*) from duckdb_views() where not internal").fetchall() == [(0,)]
         commented = "select comment from duckdb_tables() where table_name = 'leaderboard'"
         ((comment,),) = connection.sql(commented).fetchall()

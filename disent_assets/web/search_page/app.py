@@ -257,8 +257,9 @@ def application(
     token: str | None = None,
     turns: Turns | None = None,
 ) -> Starlette:
-    """Return the web application of an index, with a text about it below the answers; `shared` is as in `Guard`.
+    """Return the web application of an index, with `about` below the answers; `shared` is as in `Guard`.
 
+    `classifier` classifies the sentence and the texts of programs; `turns` orders the requests of several addresses.
     All paths but those of `PUBLIC` need the token, if there is one.
     """
     turns = turns or Turns()

@@ -1,6 +1,7 @@
 """Figures are readable files of bounded size, the same for the same input, whose colours have contrast."""
 
 import itertools
+import re
 from html import escape
 from io import BytesIO
 from itertools import product
@@ -11,7 +12,7 @@ from PIL import Image
 
 from disent_core.evaluation.metrics.statistics import STATISTICS
 from disent_core.report import scores, style
-from disent_core.report.clouds import POINTS_PER_CLOUD, _pca, _sample, _tsne, pca, tsne
+from disent_core.report.clouds import POINTS_PER_CLOUD, _pca, _Projection, _sample, _tsne, pca, tsne
 from disent_core.report.curves import POINTS, _lines, _thinned, learning_curves, training_curve
 from disent_core.report.style import COLOURS, INK, MOST_BYTES, PAPER, method_marks, png, png_made_of, svg
 from disent_core.storage.tables import SCHEMAS, rows_table
@@ -276,3 +277,26 @@ def test_svg_uses_page_colours_and_no_external_resources():
     assert "var(--ink)" in drawn
     assert INK not in drawn
     assert all(word not in drawn for word in ("http", "xmlns", "<style", "<!", "<?"))
+
+
+def test_tsne_of_full_clouds_is_a_small_png_with_a_panel_for_each_embedding(monkeypatch):
+    # Another test covers the projection; this one draws the largest figure.
+    points = np.random.default_rng(0).normal(size=(2 * POINTS_PER_CLOUD, 2))
+    there = lambda rows: _Projection(points[: len(rows)], ("", ""))  # noqa: E731
+    monkeypatch.setattr("disent_core.report.clouds._tsne", there)
+    encoded = png(tsne(clouds(1_000), "fmda"))
+    assert (opened(encoded).width <= 792, len(encoded) <= MOST_BYTES) == (True, True)
+
+
+def test_tsne_keeps_groups_apart():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(40, 6)) + 4, rng.normal(size=(40, 6)) - 4])
+    left, right = np.split(_tsne(rows).positions, 2)
+    within = max(np.ptp(left, axis=0).max(), np.ptp(right, axis=0).max())
+    assert np.linalg.norm(left.mean(axis=0) - right.mean(axis=0)) > within / 2
+
+
+def test_ids_of_two_figures_of_a_page_differ():
+    first, second = (set(re.findall(r' id="([^"]+)"', svg(titled("a"), name))) for name in ("a", "b"))
+    assert first
+    assert not first & second

@@ -208,6 +208,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
         (OSError(errno.EDQUOT, "Quota exceeded"), "no space left"),
         (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), "no space left"),
         (OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"), "no space left"),
+        (SafetensorError("I/O error: Input/output error (os error 5)"), "the disk failed"),
         (OSError(errno.EIO, "Input/output error"), "the disk failed"),
     ],
 )
@@ -350,8 +351,11 @@ def test_a_reader_beside_several_writers_always_reads_a_complete_file(tmp_path):
     writers = [context.Process(target=write_often, args=(path, seed)) for seed in range(3)]
     for writer in writers:
         writer.start()
+    reads = 0
     while any(writer.is_alive() for writer in writers):
         assert read_result(path) is not None  # raises DamagedError if it ever reads a file that was not written
+        reads += 1
+    assert reads
     assert [writer.exitcode for writer in writers] == [0] * 3
 
 
@@ -385,3 +389,17 @@ def test_a_temporary_folder_is_removed_and_one_that_the_system_keeps_is_left_wit
         (kept / "below").mkdir()
         monkeypatch.setattr(os, "rmdir", Mock(side_effect=PermissionError))
     assert kept.is_dir()
+
+
+def test_free_space_is_reported_for_the_disk_where_the_folder_will_be(tmp_path, monkeypatch):
+    asked = []
+    real = shutil.disk_usage
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(Path(path)) or real(path))
+
+    def fail():
+        with atomic_path(tmp_path / "a" / "b" / "file"):
+            raise OSError(errno.ENOSPC, "full")
+
+    with pytest.raises(StorageError):
+        fail()
+    assert asked == [tmp_path / "a" / "b"]
