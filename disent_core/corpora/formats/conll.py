@@ -40,8 +40,9 @@ language_of = language_code
 
 
 def locales(path: Path) -> list[str]:
-    """Return the languages in the folder or below it, as the files name them, sorted."""
-    return sorted({files[0] for files in _files(path).values()})
+    """Return the languages in the folder or below it, each as its first file names it, sorted."""
+    names = {language: published for (language, _), (published, _) in reversed(_files(path).items())}
+    return sorted(names.values())
 
 
 def read_utterances(path: Path, locale: str, *, corpus: str, language: str) -> pa.Table:

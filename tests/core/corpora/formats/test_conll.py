@@ -137,6 +137,13 @@ def test_a_file_without_sentences_or_of_another_encoding_is_named(tmp_path, cont
         read(written(tmp_path, content))
 
 
+def test_a_language_whose_files_have_two_codes_is_listed_once(tmp_path):
+    written(tmp_path, name="eng.train")
+    written(tmp_path, name="en.testa")
+    (name,) = locales(tmp_path)
+    assert {row["split"] for row in read(tmp_path, name)} == {"train", "dev"}
+
+
 def test_two_files_of_one_split_are_an_error(tmp_path):
     written(tmp_path, name="yor/dev.txt")
     with pytest.raises(CorpusError, match=r"yor.valid.txt and yor.dev.txt are of the same language and split"):
