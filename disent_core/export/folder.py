@@ -163,9 +163,9 @@ def export_head(
     or not at all: before it gets its name it is loaded once, and its vectors must be the head's.
 
     `embeddings` are the routes to export; None: all that sentence-transformers computes with its own modules or, if
-    there are none, all. Others need a module in the folder, and `trust_remote_code=True`. `seed` is
-    None if the method is deterministic. With `onnx`, the folder has a graph too. The card has the numbers `measured`
-    and the `licence`; None: that of an earlier export of the head, if any. The record keeps `made_from`.
+    there are none, all. Others need a module in the folder, and `trust_remote_code=True`. `seed` is None if the method
+    is deterministic. With `onnx`, the folder has a graph too. The card has the numbers `measured` and the `licence`;
+    None: that of an earlier export of the head, if any. The record keeps `made_from`.
     """
     if folder.exists():
         raise TrainingError(located(folder, None, "this exists already", "Name a new folder"))

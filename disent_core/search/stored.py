@@ -105,8 +105,8 @@ class StoredIndex:
     ) -> Neighbours:
         values, group, groups = self._arrays_of(part, embedding)
         # By numpy, if that is faster than torch imports, or torch is absent.
-        is_small = len(units) * len(values) <= _FEW_PAIRS or find_spec("torch") is None
-        if sys.modules.get("torch") is None and is_small:
+        is_small = len(units) * len(values) <= _FEW_PAIRS
+        if sys.modules.get("torch") is None and (is_small or find_spec("torch") is None):
             scores, best = exact.nearest_rows(units, values, min(k, part.rows), group)
             return scores, self._rows[part.number][best]
         from disent_core.evaluation.metrics.exact_search import nearest_rows
