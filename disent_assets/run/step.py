@@ -47,7 +47,8 @@ def make_recorded(
     step = records.step_of[key]
     last = records.of(step, name)
     # Read before anything is made, so that changes meanwhile count as changes.
-    record = replace(last or StepRecord("", {}), version=step.version, reads=records.reads(step, name), error=None)
+    contents = last.contents if last else {}
+    record = StepRecord(step.version, records.reads(step, name), contents)
     meter = Meter()
     try:
         with freed_memory_kept():
@@ -79,7 +80,7 @@ def record_failure(workspace: Workspace, run: StepRun, failure: str) -> None:
     last = records.of(step, run.partition) or StepRecord("", {})
     if last.error is None:
         reads = records.reads(step, run.partition)
-        record = replace(last, version=step.version, reads=reads, error=_first_line(failure))
+        record = StepRecord(step.version, reads, last.contents, error=_first_line(failure))
         with suppress(StorageError):
             write_record(workspace, run.key, run.partition, record)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from disent_core.lineage.step import Node, Partition, Step
 from disent_core.lineage.workspace import Key, Workspace
+from disent_core.storage.files import locked
 from disent_core.storage.results import fetch_all, none_if_damaged, read_result, result_exists, write_text_result
 
 PUBLISHED = "published"
@@ -66,7 +67,15 @@ def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRec
 
 
 def write_record(workspace: Workspace, key: Key, partition: Partition, record: StepRecord) -> None:
-    _write(_record_path(workspace, key, partition), asdict(record))
+    """Write the record of a step; without a cost, keep the recorded one.
+
+    Another process of this machine may have made the results while this one waited for them.
+    """
+    path = _record_path(workspace, key, partition)
+    with locked(path):
+        if record.cost is None and (last := read_record(workspace, key, partition)) is not None:
+            record = replace(record, seconds=last.seconds, cost=last.cost)
+        _write(path, asdict(record))
 
 
 def _record_path(workspace: Workspace, key: Key, partition: Partition) -> Path:

@@ -77,6 +77,11 @@ def test_a_recomputed_step_replaces_only_its_cost_row(run, workspace):
     assert [(row["partition"], row["steps"]) for row in rows(workspace)] == [("en-de", 3), ("en-es", None)]
 
 
+def test_a_step_that_waited_for_another_process_keeps_the_cost_of_that_process(run, workspace):
+    run(is_reused=True, work=lambda: run(steps=12))
+    assert [row["steps"] for row in rows(workspace)] == [12]
+
+
 def test_asset_metadata_shows_costs_only_if_the_asset_was_computed(run):
     shown = {"seconds", "processor_seconds", "peak_memory_megabytes"}
     assert run().keys() >= shown
@@ -110,8 +115,9 @@ def test_a_step_without_recorded_cost_keeps_its_previous_row(run, workspace):
     run(partition="en-es")
     refresh_run_table(workspace, STEP_COSTS, rows(workspace))
     before, record = rows(workspace), read_record(workspace, KEY, "en-de")
+    for name in ("en-de", "en-es"):
+        workspace.record(*KEY, name).unlink()
     write_record(workspace, KEY, "en-de", replace(record, cost=None))
-    workspace.record(*KEY, "en-es").unlink()
     assert rows(workspace) == before
 
 
