@@ -231,13 +231,13 @@ def column_schema(schema: pa.Schema) -> dg.TableSchema:
     return _columns(next((name for name, known in SCHEMAS.items() if known is schema), "embeddings"), schema)
 
 
-@cache
 def _columns(table: str, schema: pa.Schema) -> dg.TableSchema:
     return dg.TableSchema(
         [table_column(table, field.name, str(field.type), is_nullable=field.nullable) for field in schema]
     )
 
 
+@cache
 def table_column(relation: str, name: str, kind: str, *, is_nullable: bool = True) -> dg.TableColumn:
     """Return a column as the UI shows it, with its description in `sql/columns.csv`."""
     line = described(sql_descriptions(), relation, name)

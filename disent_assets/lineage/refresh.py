@@ -29,7 +29,7 @@ from disent_assets.run.error_messages import failure_of_steps
 from disent_assets.run.plan import StepRun, plan, steps_of
 from disent_assets.run.progress import RunLog
 from disent_assets.run.runner import Report, Result, run_steps
-from disent_assets.run.step import DATA_VERSION, compute, evaluation, log_news, news
+from disent_assets.run.step import DATA_VERSION, evaluation, log_news, news
 from disent_assets.run.steps import command, find_states, forget_versions, observed_contents, record_states, steps_in
 from disent_assets.run.workers import Load
 from disent_assets.settings.environment import RunSettings, is_local
@@ -107,7 +107,8 @@ def refresh_job(
         result = run_steps(load, workspace, steps, runs, states, workers=workers, report=log, submitted_by=elsewhere)
         if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
             # Only news is reported to Dagster. This tells the freshness policy that everything was checked.
-            log.report(runs[-1], compute(workspace, steps[-1], None).events, is_news=True)
+            events = result.outcomes[runs[-1]].events
+            log.report(runs[-1], [of for of in events if of.asset_key in steps[-1].asset.keys], is_news=True)
         if (number := newest_refresh(read_build(workspace))) != before:
             context.instance.add_run_tags(context.run_id, {NUMBER: str(number)})
             context.log.info("this is refresh %s: disent diff shows which numbers it has changed", number)

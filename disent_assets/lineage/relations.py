@@ -187,9 +187,10 @@ def _column_lineage(
     workspace: Workspace, columns: Mapping[str, Sequence[tuple[str, str]]], stages: Mapping[str, Key]
 ) -> dg.TableColumnLineage:
     """Return the sources of a relation's columns; `stages` has the keys of the inputs that are assets."""
+    key_of = cache(lambda relation: _under(workspace, stages.get(relation) or relation_key(relation)))
     deps = {
         column: [
-            dg.TableColumnDep(_under(workspace, stages.get(relation) or relation_key(relation)), source)
+            dg.TableColumnDep(key_of(relation), source)
             for relation, source in sources
             if relation in stages or not relation.startswith(_INPUTS)
         ]

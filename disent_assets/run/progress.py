@@ -293,17 +293,26 @@ class RunLog(Shown):
         self.shown.tick()
 
     def report(self, step: StepRun, events: Sequence[Event], *, is_news: bool) -> None:
-        """Report assets and their checks, unless Dagster knows them."""
-        is_known, keys = False, self.steps[step.key].asset.keys
-        for event in (event for event in events if event.asset_key in keys):
+        """Report assets and their checks, unless Dagster knows them.
+
+        The external assets of a step come before its own assets: if a run is killed in between, Dagster does not know
+        the step's result, so the next run reports all of them.
+        """
+        keys = self.steps[step.key].asset.keys
+        versions = {
+            event.asset_key: (event.tags or {})[DATA_VERSION]
+            for event in events
+            if isinstance(event, dg.AssetMaterialization) and event.asset_key in keys
+        }
+        new = {key for key, of in versions.items() if is_news or self._known(key, step.partition) != of}
+        if new:
+            log_news(self.context, [event for event in events if event.asset_key not in keys])
+        for event in (event for event in events if event.asset_key in new):
             if isinstance(event, dg.AssetMaterialization):
-                tags = event.tags or {}
-                is_known = not is_news and self._known(event.asset_key, step.partition) == tags[DATA_VERSION]
-                if not is_known:
-                    self.context.log_event(event._replace(tags={**tags, **dict(self._tags(event.asset_key, step))}))
-            elif not is_known:  # an asset is followed by its checks
+                tags = {**(event.tags or {}), **dict(self._tags(event.asset_key, step))}
+                self.context.log_event(event._replace(tags=tags))
+            else:
                 self.context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
-        log_news(self.context, [event for event in events if event.asset_key not in keys])
 
     def _known(self, key: dg.AssetKey, partition: str | None) -> str | None:
         instance, kind = self.context.instance, dg.DagsterEventType.ASSET_MATERIALIZATION
