@@ -15,7 +15,6 @@ from unittest.mock import patch
 import dagster as dg
 import pyarrow.parquet as pq
 from click.testing import CliRunner, Result
-from jaxtyping import config as shapes
 from matplotlib.figure import Figure
 
 from disent.query import query
@@ -218,13 +217,6 @@ def blank_pictures() -> Iterator[None]:
 def drawn_pictures() -> Iterator[None]:
     """Make steps of this process draw again inside `blank_pictures`."""
     with patch.object(shown, "pictures", metadata.pictures):
-        yield
-
-
-@contextmanager
-def checked_shapes(*, are_checked: bool) -> Iterator[None]:
-    """Check the array shapes in the core's signatures, or skip that, which saves a third of a run."""
-    with patch.object(shapes, "jaxtyping_disable", not are_checked):
         yield
 
 

@@ -1,5 +1,6 @@
 """Tests reach neither the network nor the results of the project."""
 
+import gc
 import os
 import shutil
 import socket
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
+import jaxtyping
 import pytest
 
 if TYPE_CHECKING:
     from disent_core.config.model import Config
+
+TESTS = Path(__file__).parent
 
 # Before torch is loaded, and for the processes that tests start.
 os.environ |= {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -23,15 +27,41 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
+# Signatures with array shapes are checked at every call; modules without any would only be imported more slowly.
+SHAPED = [
+    ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
+    for path in sorted((TESTS.parent / "disent_core").rglob("*.py"))
+    if "from jaxtyping" in path.read_text(encoding="utf-8")
+]
+jaxtyping.install_import_hook(SHAPED, "beartype.beartype")
+
 # A busy machine is no defect: pytest's own timeout ends what hangs. Every run draws other examples, so few are enough.
 hypothesis.settings.register_profile("disent", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("disent")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files come first, so that two processes end at the same time, and don't both wait for `story`."""
+    """Put the longest files first, so that two processes end at the same time.
+
+    One process makes `story` with the first file, while the other runs files that don't need it.
+    """
     waiting = {item.path for item in items if "story" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: ("end_to_end" not in item.path.parts, item.path in waiting))
+    first = TESTS / "end_to_end" / "test_incremental.py"
+    items.sort(key=lambda item: ("end_to_end" not in item.path.parts, item.path != first, item.path in waiting))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what has been imported from garbage collection, which would take a twentieth of the time."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check the array shapes in signatures of the core in its own tests; other tests would take a quarter longer."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", "core" not in request.path.relative_to(TESTS).parts)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

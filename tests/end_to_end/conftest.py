@@ -5,17 +5,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
+import jaxtyping
 import pytest
-from projects import Project, blank_pictures, checked_shapes, drawn_pictures, new_project
+from projects import Project, blank_pictures, drawn_pictures, new_project
 
 from disent_core.storage.locks import take
 
 
 @pytest.fixture(autouse=True, scope="module")
 def blank() -> Iterator[None]:
-    """Steps show blank pictures, but to tests that ask for `drawn`; shapes are checked in `story` alone."""
-    with blank_pictures(), checked_shapes(are_checked=False):
+    """Steps show blank pictures, but to tests that ask for `drawn`."""
+    with blank_pictures():
         yield
 
 
@@ -55,7 +57,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     with take(shared / "story.lock"):
         if not printed.exists():
             project.folder.mkdir()
-            with blank_pictures(), checked_shapes(are_checked=True):
+            with blank_pictures(), patch.object(jaxtyping.config, "jaxtyping_disable", False):  # checks shapes
                 printed.write_text(json.dumps(run_twice(new_project(project.folder))), encoding="utf-8")
     return Story(project.copy(tmp_path_factory.mktemp("project")), *json.loads(printed.read_text(encoding="utf-8")))
 
