@@ -65,7 +65,7 @@ class LanguageEraser(nn.Module):
 
     def forward(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
         """Return the vectors with the language erased; norms change slightly."""
-        if not self.basis.any():
+        if not self.basis[:, 0].any():  # the first direction to be erased has the least variance
             return vectors
         return vectors - (vectors - self.centre) @ self.basis @ self.basis.T
 
@@ -119,13 +119,16 @@ class FacetHead(nn.Module):
         erasers = nn.ModuleList(LanguageEraser(width) for width in widths)
         self.erasers = cast("Sequence[LanguageEraser]", erasers)
 
-    def parts(self, text: Batch, bags: NgramBags | None) -> list[Float[Tensor, "texts _"]]:
-        """Return the template and residual of each view in turn, normalised and then with the language erased."""
+    def parts(self, text: Batch, words: Float[Tensor, "texts _"] | None) -> list[Float[Tensor, "texts _"]]:
+        """Return the template and residual of each view in turn, normalised and then with the language erased.
+
+        `words` has the vectors that `self.words` gives the texts; None if words are not read.
+        """
         config, views = self.config, []
         if self.units is not None:
             views += pooled(self.units, text).split([config.template_units, config.residual_units], dim=-1)
-        if self.words is not None and bags is not None:
-            views += self.words(bags).split([config.template_words, config.residual_words], dim=-1)
+        if words is not None:
+            views += words.split([config.template_words, config.residual_words], dim=-1)
         return [
             eraser(F.normalize(part, dim=-1)) for eraser, part in zip(self.erasers[: len(views)], views, strict=True)
         ]
@@ -133,8 +136,8 @@ class FacetHead(nn.Module):
     def sentence(self, vectors: Float[Tensor, "texts dim"]) -> Float[Tensor, "texts dim"]:
         return self.erasers[-1](F.normalize(vectors, dim=-1))
 
-    def embed(self, text: Batch, bags: NgramBags | None) -> Batch:
-        embedded, weight = side_by_side(self.parts(text, bags)), self.config.sentence_weight
+    def embed(self, text: Batch, words: Float[Tensor, "texts _"] | None) -> Batch:
+        embedded, weight = side_by_side(self.parts(text, words)), self.config.sentence_weight
         if weight:
             sides = (1 - weight) ** 0.5 * embedded["meaning"], weight**0.5 * self.sentence(text["vectors"])
             embedded["meaning"] = torch.cat(sides, dim=-1)
@@ -175,14 +178,14 @@ class TrainedFacet(TrainedMethod):
     def embed(self, features: TextFeatures, seed: int | None) -> dict[str, np.ndarray]:
         if seed is None:
             raise ValueError("a trained head embeds with one of its seeds, not None")
-        head, bags = self.head(seed), None
-        if self.config.reads_words:
-            if features.texts is None:
-                raise ValueError("facet reads words, and these features have no texts")
-            bags = ngram_bags(features.texts)
+        head, words = self.head(seed), None
         with torch.inference_mode():
+            if head.words is not None:
+                if features.texts is None:
+                    raise ValueError("facet reads words, and these features have no texts")
+                words = head.words.in_blocks(ngram_bags(features.texts))
             return embedded(
-                lambda text, places: head.embed(text, None if bags is None else bags.take(places)), features, "cpu"
+                lambda text, places: head.embed(text, None if words is None else words[places]), features, "cpu"
             )
 
 
@@ -216,7 +219,8 @@ class FacetTask(MatedPairsTask):
         return side_by_side(self.parts(texts))
 
     def parts(self, texts: Int[Tensor, " texts"]) -> list[Float[Tensor, "texts _"]]:
-        return self.head.parts(self.sampler.text(self.data.rows[texts]), self.data.bags.take(texts))
+        words = None if self.head.words is None else self.head.words(self.data.bags.take(texts))
+        return self.head.parts(self.sampler.text(self.data.rows[texts]), words)
 
     def terms(self, embedded: Mapping[str, Float[Tensor, "sides pairs_and_mates _"]], batch: MatedBatch) -> Terms:
         """Return the inherited terms, `language_identification` in nats, `reading_contrast` and `residual_repulsion`.
@@ -314,7 +318,7 @@ def projected(
 ) -> Float[Tensor, "texts dim"]:
     """Return random projections of texts, of unit norm; the texts `weighing` determine how rare a word or n-gram is."""
     words = HashedNgramTable.of_texts(bags.take(weighing), PROJECTED, seed)
-    return torch.cat([F.normalize(words(bags.take(block)), dim=-1) for block in texts.split(EMBED_BLOCK)])
+    return F.normalize(words.in_blocks(bags, texts), dim=-1)
 
 
 def neighbours_together(

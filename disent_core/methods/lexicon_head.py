@@ -327,7 +327,6 @@ class TrainedLexicon(TrainedMethod):
         if features.texts is None:
             raise ValueError("a lexicon reads texts, and these features have none")
         with torch.inference_mode():
-            words, bags = self.words[seed], ngram_bags(features.texts, self.config.table_rows)
-            texts = torch.arange(len(bags))
-            embedded = in_blocks(lambda block: facets(words(bags.take(block)), self.config), texts)
+            bags = ngram_bags(features.texts, self.config.table_rows)
+            embedded = facets(self.words[seed].in_blocks(bags), self.config)
         return {name: values.numpy() for name, values in embedded.items()}

@@ -140,6 +140,11 @@ class HashedNgramTable(nn.Module):
         vectors, order = self._gathered(rows)
         return bags.texts.sums(Ragged(order[renumbered], bags.words.starts).sums(vectors))
 
+    def in_blocks(self, bags: NgramBags, texts: Int[Tensor, " texts"] | None = None) -> Float[Tensor, "texts dim"]:
+        """Embed many texts, or those of `bags` that `texts` chooses, without gathering all their rows at once."""
+        texts = torch.arange(len(bags)) if texts is None else texts
+        return torch.cat([self(bags.take(block)) for block in texts.split(_BLOCK)])
+
     def rows(self, rows: Int64[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return rows of the table, given without repeats: trained rows, and random rows for the others."""
         vectors, order = self._gathered(rows)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disent_core.methods.modules import hashed_words
 from disent_core.methods.modules.hashed_words import HashedNgramTable, ngram_bags
 from disent_core.methods.modules.word_rows import TABLE_ROWS, random_rows, rows_of_word, words_of
 
@@ -69,10 +70,15 @@ def test_a_text_is_the_sum_over_its_distinct_words_of_their_rows():
     torch.testing.assert_close(words(ngram_bags(TEXTS)), expected, atol=1e-5, rtol=0)
 
 
-def test_vectors_of_a_selection_equal_those_among_all_texts():
+@pytest.mark.parametrize("dim", [8, 70])
+def test_vectors_are_the_same_among_any_other_texts_and_in_blocks_to_the_bit(dim, monkeypatch):
     bags, chosen = ngram_bags(TEXTS), torch.tensor([4, 1, 1])
-    words = HashedNgramTable.of_texts(bags, 8, seed=0)
-    torch.testing.assert_close(words(bags.take(chosen)), words(bags)[chosen])
+    words = HashedNgramTable.of_texts(ngram_bags(TEXTS[:3]), dim, seed=0)
+    vectors = words(bags)
+    assert torch.equal(words(bags.take(chosen)), vectors[chosen])
+    monkeypatch.setattr(hashed_words, "_BLOCK", 2)
+    assert torch.equal(words.in_blocks(bags), vectors)
+    assert torch.equal(words.in_blocks(bags, chosen), vectors[chosen])
 
 
 def test_rarer_rows_have_larger_norms_up_to_1():
