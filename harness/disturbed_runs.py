@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from ctypes import CDLL
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from multiprocessing import forkserver, util
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +36,7 @@ import sklearn.manifold  # noqa: F401
 from projects import KEPT, Project, new_project
 
 from disent_assets.cli import main
-from disent_assets.run.workers import PRELOADED
+from disent_assets.run.fork_server import PRELOADED
 from disent_assets.settings.instance import UNFINISHED, open_instance
 
 LOADED = [*PRELOADED, "torch", "transformers.models.xlm_roberta.modeling_xlm_roberta"]
@@ -283,12 +283,19 @@ class Bench:
     def __post_init__(self) -> None:
         self.log = self.folder / "log.txt"
         self.finished = new_lineage(self._new("finished"), self.config)
-        self.run(self.finished)
-        self.edited = self.finished.copy(self._new("edited"))
-        edit(self.edited)
-        self.run(self.edited)  # keeps the model; a rebuild would pretrain another on the edited texts
-        for project in (self.finished, self.edited):
-            assert in_a_process(partial(_record, project))
+        self._finish(self.finished)
+
+    @cached_property
+    def edited(self) -> Project:
+        """The undisturbed lineage after the edit. It keeps the model: a rebuild would pretrain another."""
+        project = self.finished.copy(self._new("edited"))
+        edit(project)
+        self._finish(project)
+        return project
+
+    def _finish(self, project: Project) -> None:
+        self.run(project)
+        assert in_a_process(partial(_record, project))
 
     def _new(self, name: str) -> Path:
         folder = self.folder / name

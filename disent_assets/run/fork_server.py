@@ -1,18 +1,28 @@
-"""Imported first in the process that workers are forked from; it ends with the command, and so do its workers."""
+"""Start the process that workers are forked from; it ends with the command, and so do its workers."""
 
-import sys
-from types import TracebackType
+import multiprocessing
+import os
+from multiprocessing.context import ForkServerContext
 
-from disent_core.shards.processes import killed_with_parent
+from disent_assets.settings.environment import ONE_THREAD, environment
 
-_shown = sys.excepthook
+PRELOADED = [
+    "disent_assets.run.in_fork_server",
+    "disent_assets.definitions", "disent_assets.warehouse.build", "disent_assets.run.workers",
+    "disent_core.corpora.rows", "disent_core.lineage.history", "disent_core.lineage.evaluation",
+    "disent_core.methods.families.frozen", "disent_core.negatives.nearest", "disent_core.targets.aligned_pairs",
+    "matplotlib.figure", "scipy.special", "transformers",
+]  # fmt: skip
+"""Imported once, before workers are forked. Importing torch starts no threads, but calling it may."""
+HAS_WORKERS = hasattr(os, "fork")
 
 
-def _silent_if_it_cannot_fork(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Suppress the traceback if no process can be started: the command reports that a worker could not start."""
-    if not isinstance(error, BlockingIOError):
-        _shown(kind, error, trace)
+def start_fork_server() -> ForkServerContext:
+    """Start the process, unless it runs. It imports for some seconds, so start it before it is needed."""
+    from multiprocessing import forkserver
 
-
-killed_with_parent()
-sys.excepthook = _silent_if_it_cannot_fork
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with environment(ONE_THREAD):
+        forkserver.ensure_running()
+    return context

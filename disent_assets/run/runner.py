@@ -8,10 +8,11 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from disent_assets.counted import counted
+from disent_assets.run.fork_server import HAS_WORKERS
 from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.step import Outcome, record_failure
 from disent_assets.run.steps import steps_in
-from disent_assets.run.workers import HAS_WORKERS, Executor, Load, Processes, ThisProcess, Work, one_thread
+from disent_assets.run.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace
 from disent_core.methods.spec import usable_cores
@@ -105,8 +106,6 @@ def run_steps(
     default = AT_ONCE if submitted_by else worthwhile_workers(seconds)
     count = max(1, min(workers or default, len(runs) - len(settled)))
     report.start(runs, seconds, count)
-    if workers != 1 and not submitted_by:
-        one_thread()
     executor: Executor
     if submitted_by:
         from disent_assets.run.submitted import Submitted  # loads what local runs don't need
@@ -115,6 +114,8 @@ def run_steps(
     elif count > 1:
         executor = Processes(Work.of(load, workspace), count, report.log)
     else:
+        if workers != 1:
+            one_thread()  # as in a worker
         executor = ThisProcess(workspace, by_key, report.log)
     with closing(executor):
         for step, outcome in _ended(schedule, executor, report):

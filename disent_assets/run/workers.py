@@ -7,7 +7,6 @@ A `ProcessPoolExecutor` would lose all steps if one worker is killed.
 
 import hashlib
 import logging
-import multiprocessing
 import os
 import signal
 import threading
@@ -24,11 +23,12 @@ from typing import NoReturn, Protocol, cast
 import dagster as dg
 
 from disent.home import open_home
+from disent_assets.run.fork_server import HAS_WORKERS, start_fork_server
 from disent_assets.run.plan import AssetStep, StepRun, steps_of
 from disent_assets.run.step import Outcome, compute
 from disent_assets.run.steps import command
 from disent_assets.run.stopping import kill, swallowed_silently
-from disent_assets.settings.environment import ONE_THREAD, address_of, environment, shard_backend
+from disent_assets.settings.environment import address_of, shard_backend
 from disent_core.config.load import load_config
 from disent_core.config.model import signature
 from disent_core.errors import ConfigError, DisentError
@@ -36,17 +36,8 @@ from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
 from disent_core.storage.remote import LOOK_SECONDS, bucket_of, looking
 
-PRELOADED = [
-    "disent_assets.run.fork_server",
-    "disent_assets.definitions", "disent_assets.warehouse.build", "disent_assets.run.workers",
-    "disent_core.corpora.rows", "disent_core.lineage.history", "disent_core.lineage.evaluation",
-    "disent_core.methods.families.frozen", "disent_core.negatives.nearest", "disent_core.targets.aligned_pairs",
-    "matplotlib.figure", "scipy.special", "transformers",
-]  # fmt: skip
-"""Imported once, before workers are forked. Importing torch starts no threads, but calling it may."""
 READY = "ready"
 NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
-HAS_WORKERS = hasattr(os, "fork")
 NO_FORK = "several workers need Linux or macOS; `--workers 1` works here"
 SECONDS_TO_STOP = 0.7  # time for workers to remove what they were writing before they are killed
 
@@ -163,13 +154,8 @@ class Processes:
     def __init__(self, work: Work, count: int, log: Log) -> None:
         if not HAS_WORKERS:
             raise DisentError(NO_FORK)
-        from multiprocessing import forkserver
-
         self.work, self.log = work, log
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(PRELOADED)
-        with environment(ONE_THREAD):
-            forkserver.ensure_running()
+        self.context = start_fork_server()
         self.workers = [self._new_worker() for _ in range(count)]
 
     def _new_worker(self) -> _Worker:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from disent_assets.run.workers import PRELOADED
+from disent_assets.run.fork_server import PRELOADED
 from disent_core.shards import processes
 
 
@@ -66,7 +66,7 @@ def work(folder):
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
     if sys.argv[1] == "forkserver":
-        context.set_forkserver_preload(["disent_assets.run.fork_server"])
+        context.set_forkserver_preload(["disent_assets.run.in_fork_server"])
     with stoppable(lambda: None):
         for _ in range(2):
             context.Process(target=work, args=(sys.argv[2],)).start()
@@ -123,7 +123,7 @@ def test_a_worker_that_can_start_no_thread_ends_without_a_traceback(monkeypatch)
 
 
 def test_a_server_that_can_fork_no_worker_ends_without_a_traceback():
-    program = "import disent_assets.run.fork_server; raise {}"
+    program = "import disent_assets.run.in_fork_server; raise {}"
     for error, is_shown in (("BlockingIOError(11, 'no process')", False), ("OSError(5, 'a disk')", True)):
         done = subprocess.run(
             [sys.executable, "-c", program.format(error)], capture_output=True, text=True, check=False
