@@ -14,7 +14,7 @@ from disent_assets.warehouse.build import build_warehouse, remove_others
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 ROWS = 40
-READERS = int(os.environ.get("DISENT_TEST_READERS", "10"))
+READERS = int(os.environ.get("DISENT_TEST_READERS", "4"))
 REBUILDS = int(os.environ.get("DISENT_TEST_REBUILDS", "4"))
 IS_SHORT = "DISENT_TEST_REBUILDS" not in os.environ  # then without most relations
 QUESTION = """
