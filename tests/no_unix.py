@@ -1,6 +1,7 @@
 """Make this process look as on Windows: without the modules and functions of Unix. `python -c` imports it first."""
 
 import errno
+import multiprocessing.context
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios"):
 for name in ("fork", "forkpty", "killpg", "sched_getaffinity", "statvfs", "O_DIRECTORY", "setsid"):
     if hasattr(os, name):
         delattr(os, name)
+for name in ("ForkProcess", "ForkContext", "ForkServerProcess", "ForkServerContext"):
+    delattr(multiprocessing.context, name)
 os.environ.setdefault("USERNAME", "user")  # which Windows always has
 os.process_cpu_count = os.cpu_count  # as there; that of Python 3.13 asks the function that is gone
 

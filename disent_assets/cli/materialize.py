@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from disent_assets.run.runner import Result
     from disent_core.lineage.state import State
 
+from disent.home import home_folder
 from disent_assets.cli.group import main
 from disent_assets.counted import counted
-from disent_assets.run.fork_server import HAS_WORKERS, start_fork_server
 from disent_assets.settings.environment import is_local, run_settings
-from disent_core.methods.spec import usable_cores
-from disent_core.storage.results import result_exists
 from disent_core.text import printable
 
 _NAMED = 6  # most steps named in a message
@@ -52,18 +50,19 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
 
     started = time.monotonic()
     with stoppable(farewell) as stop:
-        from disent_assets.settings.results_folder import open_for_work
+        from disent_assets.run.fork_server import most_workers, start_fork_server
 
-        workspace = open_for_work()
-        is_first = not (selections or partition or result_exists(workspace.warehouse))
-        if is_first and is_local() and HAS_WORKERS and (workers or usable_cores()) > 1:
+        is_first = not (selections or partition or (home_folder() / "warehouse.duckdb").exists())
+        if is_first and is_local() and min(workers or most_workers(), most_workers()) > 1:
             start_fork_server()  # it loads what workers need while this process loads Dagster
 
         from disent_assets.definitions import build
         from disent_assets.lineage.refresh import run_command
         from disent_assets.run.progress import new_progress
+        from disent_assets.settings.results_folder import open_for_work
         from disent_core.lineage.head_spec import without_mates
 
+        workspace = open_for_work()
         progress = new_progress(stop.check, every_line=debug)
         name = " ".join(("disent materialize", *selections))
         with closing(progress):

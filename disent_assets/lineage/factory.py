@@ -133,13 +133,13 @@ def step_asset(
                 failed[step.key, name] = failure.description or ""
                 continue
             if name == partition:
+                log_news(context, list(inside()))  # first: who knows the step's result looks no further
                 yield from results  # Dagster reports them, for this partition only
                 continue
             for event in events_of(results, name):
                 context.log_event(event)  # pyright: ignore[reportArgumentType] - it takes evaluations too
             if errors := failed_checks(results, dg.AssetCheckSeverity.ERROR):
                 failed[step.key, name] = "; ".join(errors)
-        log_news(context, list(inside()))
         if failed:
             raise failure_of_steps(failed)
 
@@ -228,10 +228,7 @@ def group_name(key: Sequence[str], prefix: Sequence[str] = ()) -> str:
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
     """Return an Arrow schema as the UI shows it, with the descriptions of `sql/columns.csv`."""
-    return _columns(next((name for name, known in SCHEMAS.items() if known is schema), "embeddings"), schema)
-
-
-def _columns(table: str, schema: pa.Schema) -> dg.TableSchema:
+    table = next((name for name, known in SCHEMAS.items() if known is schema), "embeddings")
     return dg.TableSchema(
         [table_column(table, field.name, str(field.type), is_nullable=field.nullable) for field in schema]
     )

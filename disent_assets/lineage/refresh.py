@@ -107,8 +107,10 @@ def refresh_job(
         result = run_steps(load, workspace, steps, runs, states, workers=workers, report=log, submitted_by=elsewhere)
         if extent.everything and not result.failed and not submits and runs[-1].key == steps[-1].key:
             # Only news is reported to Dagster. This tells the freshness policy that everything was checked.
-            events = result.outcomes[runs[-1]].events
-            log.report(runs[-1], [of for of in events if of.asset_key in steps[-1].asset.keys], is_news=True)
+            last = result.outcomes[runs[-1]]
+            if not last.is_news:
+                confirmed = [event for event in last.events if event.asset_key in steps[-1].asset.keys]
+                log.report(runs[-1], confirmed, is_news=True)
         if (number := newest_refresh(read_build(workspace))) != before:
             context.instance.add_run_tags(context.run_id, {NUMBER: str(number)})
             context.log.info("this is refresh %s: disent diff shows which numbers it has changed", number)

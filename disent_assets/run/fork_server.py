@@ -2,9 +2,13 @@
 
 import multiprocessing
 import os
-from multiprocessing.context import ForkServerContext
+from typing import TYPE_CHECKING
 
 from disent_assets.settings.environment import ONE_THREAD, environment
+from disent_core.methods.spec import usable_cores
+
+if TYPE_CHECKING:  # Windows has none
+    from multiprocessing.context import ForkServerContext
 
 PRELOADED = [
     "disent_assets.run.in_fork_server",
@@ -17,7 +21,12 @@ PRELOADED = [
 HAS_WORKERS = hasattr(os, "fork")
 
 
-def start_fork_server() -> ForkServerContext:
+def most_workers() -> int:
+    """Return the number of workers that can run at once: one for each core, or one where processes can't fork."""
+    return usable_cores() if HAS_WORKERS else 1
+
+
+def start_fork_server() -> "ForkServerContext":
     """Start the process, unless it runs. It imports for some seconds, so start it before it is needed."""
     from multiprocessing import forkserver
 

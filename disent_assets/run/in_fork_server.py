@@ -1,5 +1,6 @@
 """Imported first in the process that workers are forked from, which ends with the command."""
 
+import signal
 import sys
 from types import TracebackType
 
@@ -14,5 +15,6 @@ def _silent_if_it_cannot_fork(kind: type[BaseException], error: BaseException, t
         _shown(kind, error, trace)
 
 
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group, and the command ends this process
 killed_with_parent()
 sys.excepthook = _silent_if_it_cannot_fork

@@ -295,8 +295,8 @@ class RunLog(Shown):
     def report(self, step: StepRun, events: Sequence[Event], *, is_news: bool) -> None:
         """Report assets and their checks, unless Dagster knows them.
 
-        The external assets of a step come before its own assets: if a run is killed in between, Dagster does not know
-        the step's result, so the next run reports all of them.
+        The external assets of a step come before the step's outputs: if a run is killed in between, Dagster does not
+        know the outputs, so the next run reports what is missing.
         """
         keys = self.steps[step.key].asset.keys
         versions = {

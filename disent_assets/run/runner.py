@@ -8,14 +8,13 @@ from graphlib import TopologicalSorter
 import dagster as dg
 
 from disent_assets.counted import counted
-from disent_assets.run.fork_server import HAS_WORKERS
+from disent_assets.run.fork_server import most_workers
 from disent_assets.run.plan import AssetStep, StepRun
 from disent_assets.run.step import Outcome, record_failure
 from disent_assets.run.steps import steps_in
 from disent_assets.run.workers import Executor, Load, Processes, ThisProcess, Work, one_thread
 from disent_core.lineage.state import State, name_of, read_record
 from disent_core.lineage.workspace import Workspace
-from disent_core.methods.spec import usable_cores
 from disent_core.storage.remote import LOOK_SECONDS, looking
 
 AT_ONCE = 16  # default number of steps submitted at once
@@ -167,7 +166,7 @@ def expected_seconds(
 
 def worthwhile_workers(seconds: Mapping[str, float]) -> int:
     """Return one worker per core, or one if starting more would take longer than they save."""
-    cores = usable_cores() if HAS_WORKERS else 1
+    cores = most_workers()
     return cores if sum(seconds.values()) * (1 - 1 / cores) > STARTING_WORKERS else 1
 
 

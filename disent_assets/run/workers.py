@@ -16,9 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 import dagster as dg
 
@@ -35,6 +34,9 @@ from disent_core.errors import ConfigError, DisentError
 from disent_core.lineage.workspace import Key, Workspace
 from disent_core.shards.processes import end_with_parent
 from disent_core.storage.remote import LOOK_SECONDS, bucket_of, looking
+
+if TYPE_CHECKING:  # Windows has none
+    from multiprocessing.context import ForkServerProcess
 
 READY = "ready"
 NOT_STARTED = "a worker process could not start; `--workers 1` works without any"
@@ -142,7 +144,7 @@ def _hash_of(path: Path) -> str | None:
 
 @dataclass
 class _Worker:
-    process: ForkServerProcess
+    process: "ForkServerProcess"
     connection: Connection
     is_ready: bool = False
     step: StepRun | None = None

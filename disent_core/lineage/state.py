@@ -69,7 +69,8 @@ def read_record(workspace: Workspace, key: Key, partition: Partition) -> StepRec
 def write_record(workspace: Workspace, key: Key, partition: Partition, record: StepRecord) -> None:
     """Write the record of a step; without a cost, keep the recorded one.
 
-    Another process of this machine may have made the results while this one waited for them.
+    Another process may have made the results while this one waited for them; in a home in a bucket, where this process
+    sees the store as it was before the step, its cost is lost.
     """
     path = _record_path(workspace, key, partition)
     with locked(path):

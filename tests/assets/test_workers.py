@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from disent_assets.cli import main
+from disent_assets.run import fork_server
 from disent_assets.run.fork_server import PRELOADED
 from disent_core.shards import processes
 
@@ -130,3 +133,33 @@ def test_a_server_that_can_fork_no_worker_ends_without_a_traceback():
         )
         assert done.returncode == 1
         assert ("Traceback" in done.stderr) == is_shown
+
+
+def test_the_server_ignores_an_interrupt_while_it_loads():
+    program = (
+        "import disent_assets.run.in_fork_server, os, signal; os.kill(os.getpid(), signal.SIGINT); print('loaded')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "loaded\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "has_warehouse", "is_started"),
+    [
+        (["--workers", "2"], False, True),
+        (["--workers", "1"], False, False),
+        (["--workers", "2"], True, False),
+        (["corpora", "--workers", "2"], False, False),
+    ],
+)
+def test_only_a_first_run_of_everything_starts_the_server_early(
+    arguments, has_warehouse, is_started, tmp_path, monkeypatch
+):
+    started = []
+    monkeypatch.setattr(fork_server, "start_fork_server", lambda: started.append(True))
+    monkeypatch.setattr(fork_server, "usable_cores", lambda: 2)
+    if has_warehouse:
+        (tmp_path / "warehouse.duckdb").touch()
+    variables = {"DISENT_HOME": str(tmp_path), "DISENT_CONFIG": str(tmp_path / "no.toml")}
+    assert CliRunner().invoke(main, ["materialize", *arguments], env=variables).exit_code == 2
+    assert bool(started) == is_started

@@ -30,7 +30,7 @@ CONFIGS = {path.stem: path for path in sorted((ROOT / "configs" / "papers").glob
 PAGE = ROOT / "docs" / "papers.md"
 KEPT = {
     "oracle": {"en", "de", "gn"}, "twosl": {"de-st", "yo"}, "dream_qe": {"en", "de", "ro"},
-    "dream_sts": {"en", "de", "ar"}, "dream_bertscore": {"en", "de", "si"},
+    "dream_sts": {"en", "de", "ar", "es"}, "dream_bertscore": {"en", "de", "si"},
 }  # fmt: skip
 """Languages of a run, for time; of the other configurations all."""
 DEVIATIONS = {f"{name}_{examples}" for name in ("twosl", "twosl_no_contrastive") for examples in (50, 100, 200)}

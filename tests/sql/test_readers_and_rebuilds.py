@@ -14,9 +14,9 @@ from disent_assets.warehouse.build import build_warehouse, remove_others
 from disent_core.storage.tables import SCHEMAS, rows_table, write_table
 
 ROWS = 40
-READERS = int(os.environ.get("DISENT_TEST_READERS", "4"))
-REBUILDS = int(os.environ.get("DISENT_TEST_REBUILDS", "4"))
 IS_SHORT = "DISENT_TEST_REBUILDS" not in os.environ  # then without most relations
+READERS = int(os.environ.get("DISENT_TEST_READERS", "4" if IS_SHORT else "10"))
+REBUILDS = int(os.environ.get("DISENT_TEST_REBUILDS", "4"))
 QUESTION = """
     select count(*) as n, min(value) as low, max(value) as high
     from (select value from metrics union all select score as value from rankings)"""
@@ -63,7 +63,7 @@ def read(path: Path, is_over: "Synchronized[int]", reads: "Synchronized[int]") -
 @pytest.mark.timeout(3_600)
 def test_clients_read_one_warehouse_or_the_next_while_it_is_rebuilt(tmp_path):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["made_warehouses"])  # so that the readers don't import it ten times
+    context.set_forkserver_preload(["made_warehouses"])  # so that the readers don't each import it
     is_over, reads = context.Value("i", 0), context.Value("i", 0)
     sql = sql_of("leaderboard", "evaluation.rankings") if IS_SHORT else SQL
     files = rebuild(tmp_path, sql, 0)

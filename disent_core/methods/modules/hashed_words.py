@@ -27,6 +27,7 @@ from disent_core.storage.weights import require_shapes
 from disent_core.training.data import ragged_positions
 
 _BLOCK = 1 << 14  # texts whose rows are counted at once
+_EMBEDDED = 1 << 12  # texts embedded at once
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class HashedNgramTable(nn.Module):
     def in_blocks(self, bags: NgramBags, texts: Int[Tensor, " texts"] | None = None) -> Float[Tensor, "texts dim"]:
         """Embed many texts, or those of `bags` that `texts` chooses, without gathering all their rows at once."""
         texts = torch.arange(len(bags)) if texts is None else texts
-        return torch.cat([self(bags.take(block)) for block in texts.split(_BLOCK)])
+        return torch.cat([self(bags.take(block)) for block in texts.split(_EMBEDDED)])
 
     def rows(self, rows: Int64[Tensor, " rows"]) -> Float[Tensor, "rows dim"]:
         """Return rows of the table, given without repeats: trained rows, and random rows for the others."""

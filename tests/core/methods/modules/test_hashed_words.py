@@ -76,7 +76,7 @@ def test_vectors_are_the_same_among_any_other_texts_and_in_blocks_to_the_bit(dim
     words = HashedNgramTable.of_texts(ngram_bags(TEXTS[:3]), dim, seed=0)
     vectors = words(bags)
     assert torch.equal(words(bags.take(chosen)), vectors[chosen])
-    monkeypatch.setattr(hashed_words, "_BLOCK", 2)
+    monkeypatch.setattr(hashed_words, "_EMBEDDED", 2)
     assert torch.equal(words.in_blocks(bags), vectors)
     assert torch.equal(words.in_blocks(bags, chosen), vectors[chosen])
 
