@@ -28,8 +28,8 @@ MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# Signatures of modules with array shapes are checked at every call; the others', which the type checker checks, took a third
-# of the time of all imports.
+# Signatures of modules with array shapes are checked at every call; the others', which the type checker checks, took a
+# third of the time of all imports.
 SHAPED = [
     ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
     for path in sorted((TESTS.parent / "disent_core").rglob("*.py"))

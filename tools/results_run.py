@@ -14,7 +14,7 @@ from pathlib import Path
 from disent_assets.definitions import build
 from disent_assets.run.plan import plan, steps_of
 from disent_assets.run.progress import duration
-from disent_assets.run.runner import expected_seconds, fresh_runs, recorded_seconds, usable_cores
+from disent_assets.run.runner import expected_seconds, fresh_runs, recorded_seconds
 from disent_assets.run.steps import find_states
 from disent_assets.run.stopping import stoppable
 from disent_assets.settings.environment import address_of
@@ -22,6 +22,7 @@ from disent_core.config.checks import absent_corpora
 from disent_core.config.load import load_config
 from disent_core.errors import DisentError
 from disent_core.lineage.workspace import Workspace
+from disent_core.methods.spec import usable_cores
 from disent_core.storage.files import write_text
 
 SECONDS = Path("docs", "seconds.json")

@@ -63,5 +63,5 @@ def test_only_dependents_of_a_changed_step_are_stale():
 
 @pytest.mark.parametrize(("seconds", "workers"), [((30.0, 30.0), 4), ((2.0, 2.0), 1)])
 def test_workers_are_started_if_they_save_more_than_they_cost(monkeypatch, seconds, workers):
-    monkeypatch.setattr(runner, "usable_cores", lambda: 4)
+    monkeypatch.setattr(runner, "most_workers", lambda: 4)
     assert worthwhile_workers(dict(enumerate(seconds))) == workers
