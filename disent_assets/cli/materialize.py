@@ -1,5 +1,6 @@
 """`disent materialize`: run assets, with their progress."""
 
+import os
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -52,7 +53,8 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
     with stoppable(farewell) as stop:
         from disent_assets.run.fork_server import most_workers, start_fork_server
 
-        is_first = not (selections or partition or (home_folder() / "warehouse.duckdb").exists())
+        has_run = os.path.exists(home_folder() / "warehouse.duckdb")  # noqa: PTH110 - false for an invalid path
+        is_first = not (selections or partition or has_run)
         if is_first and is_local() and min(workers or most_workers(), most_workers()) > 1:
             start_fork_server()  # it loads what workers need while this process loads Dagster
 
