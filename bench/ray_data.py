@@ -41,8 +41,8 @@ class Encode:
 
 def main() -> None:
     """Print the seconds, and whether the bits are those of one process."""
-    import ray
-    import ray.data
+    import ray  # pyright: ignore[reportMissingImports]
+    import ray.data  # pyright: ignore[reportMissingImports]
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=12_000)
