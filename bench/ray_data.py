@@ -1,9 +1,9 @@
-"""Encode texts through a pool of actors of Ray Data, the peer of `python -m bench.shards encoding --engines ray`.
+"""Encode texts through a pool of actors of Ray Data, beside `bench.shards encoding`.
 
     python -m bench.ray_data [--items 12000] [--massive TARBALL]    # extra: ray[data]
 
-Both read the texts from memory, encode them with MiniLM in two processes of one thread, and write Parquet files; the
-vectors must have the same bits. Seconds include the start of Ray, which a cluster has behind it.
+Like `python -m bench.shards encoding --engines processes:2`, it encodes texts from memory with MiniLM, in two processes
+of one thread, and writes Parquet files. The start of Ray, which a cluster has behind it, is shown separately.
 """
 
 import argparse

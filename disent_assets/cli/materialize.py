@@ -55,7 +55,7 @@ def materialize(debug: bool, selections: tuple[str, ...], partition: str | None,
 
         has_run = os.path.exists(home_folder() / "warehouse.duckdb")  # noqa: PTH110 - false for an invalid path
         is_first = not (selections or partition or has_run)
-        if is_first and is_local() and min(workers or most_workers(), most_workers()) > 1:
+        if is_first and is_local() and workers != 1 and most_workers() > 1:
             start_fork_server()  # it loads what workers need while this process loads Dagster
 
         from disent_assets.definitions import build

@@ -47,8 +47,7 @@ def make_recorded(
     step = records.step_of[key]
     last = records.of(step, name)
     # Read before anything is made, so that changes meanwhile count as changes.
-    contents = last.contents if last else {}
-    record = StepRecord(step.version, records.reads(step, name), contents)
+    record = StepRecord(step.version, records.reads(step, name), last.contents if last else {})
     meter = Meter()
     try:
         with freed_memory_kept():
